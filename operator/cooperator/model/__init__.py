@@ -1,0 +1,37 @@
+"""The nouns of the scheduler: frozen values that every other room speaks in.
+
+What may live here: identifiers, members and what they report, desired and
+configured state, holds and the leader's memory, shares. Values only: standard
+library, no clock, no randomness, no I/O, no imports from other rooms.
+"""
+
+from cooperator.model.config import ClusterConfig, ConnectorConfig, SessionKey, TargetState
+from cooperator.model.desired import Desired, DesiredConnector
+from cooperator.model.ids import INSTANCE, Epoch, TaskId, group_tasks
+from cooperator.model.member import Member, Share
+from cooperator.model.memory import Hold, HoldReason, Kip415Memory, Memory
+from cooperator.model.policy import Policy, PolicyName
+from cooperator.model.status import TaskState, TaskStatus
+
+__all__ = [
+    "INSTANCE",
+    "ClusterConfig",
+    "ConnectorConfig",
+    "Desired",
+    "DesiredConnector",
+    "Epoch",
+    "Hold",
+    "HoldReason",
+    "Kip415Memory",
+    "Member",
+    "Memory",
+    "Policy",
+    "PolicyName",
+    "SessionKey",
+    "Share",
+    "TargetState",
+    "TaskId",
+    "TaskState",
+    "TaskStatus",
+    "group_tasks",
+]

@@ -1,0 +1,67 @@
+"""What the config log says once it has been read up to some offset."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from cooperator.model.ids import INSTANCE, TaskId
+
+
+class TargetState(StrEnum):
+    """What a connector is meant to be in (KIP-875: STOPPED has no tasks, PAUSED keeps them assigned)."""
+
+    STARTED = "STARTED"
+    PAUSED = "PAUSED"
+    STOPPED = "STOPPED"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionKey:
+    """The key that signs requests between members (KIP-507). Its bytes never appear in a log or a repr."""
+
+    key: bytes = field(repr=False)
+    algorithm: str
+    created_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorConfig:
+    """One connector as committed: its configuration, its tasks' configurations, its target state.
+
+    ``inconsistent`` says that the committed set of task configurations is incomplete (a compaction
+    race); such a connector counts as having no tasks, while its instance is still scheduled.
+    """
+
+    config: Mapping[str, str]
+    target: TargetState = TargetState.STARTED
+    tasks: tuple[Mapping[str, str], ...] = ()
+    inconsistent: bool = False
+
+    @property
+    def task_count(self) -> int:
+        """How many tasks are scheduled now: none while stopped or inconsistent."""
+        return 0 if self.inconsistent or self.target is TargetState.STOPPED else len(self.tasks)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterConfig:
+    """A snapshot of the config log. ``offset``: position after the last record read; -1: nothing read."""
+
+    offset: int = -1
+    connectors: Mapping[str, ConnectorConfig] = field(default_factory=dict)
+    session_key: SessionKey | None = None
+
+    def task_counts(self) -> dict[str, int]:
+        """Connector name to its number of tasks (without the instance)."""
+        return {name: connector.task_count for name, connector in self.connectors.items()}
+
+    def task_config(self, task: TaskId) -> Mapping[str, str] | None:
+        """The configuration that a member needs to run ``task``; None when it is not configured."""
+        connector = self.connectors.get(task.connector)
+        if connector is None:
+            return None
+        if task.task == INSTANCE:
+            return connector.config
+        if task.task >= connector.task_count:
+            return None
+        return connector.tasks[task.task]

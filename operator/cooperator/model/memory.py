@@ -1,0 +1,78 @@
+"""What the leader must remember between rounds, as a value that travels in the leader log.
+
+A new leader, be it the restarted operator or a member, goes on with the memory of the old one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from cooperator.model.ids import TaskId
+
+
+class HoldReason(StrEnum):
+    """Why lost tasks wait instead of moving at once."""
+
+    DEPARTED = "Departed"
+    """The member is gone and is expected back within the delay."""
+    UNPROVEN = "Unproven"
+    """The member is gone, but its end is not proven: its lease may still run."""
+    EVICTED = "Evicted"
+    """The leader evicted the member to take the lead, and it has not rejoined yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """The lost tasks of one departed identity, held unassigned.
+
+    They move at ``max(deadline_ms, not_before_ms)`` unless the same identity is back earlier.
+    ``deadline_ms`` is the end of scheduled.rebalance.max.delay.ms, counted from this identity's own
+    departure; ``not_before_ms`` is the time by which the last holder's end is certain (its lease has
+    run out; 0 when it is proven). All times are milliseconds since the epoch.
+    """
+
+    tasks: frozenset[TaskId]
+    since_ms: int
+    deadline_ms: int
+    not_before_ms: int = 0
+    incarnation: str = ""
+    reason: HoldReason = HoldReason.DEPARTED
+    cause: str = ""
+
+    @property
+    def until_ms(self) -> int:
+        return max(self.deadline_ms, self.not_before_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Kip415Memory:
+    """The state that Kafka's own leader keeps, for the policy that reproduces it (protocol notes, 2)."""
+
+    previous_generation: int = -1
+    previous_members: tuple[str, ...] = ()
+    previous_assignment: frozenset[TaskId] = frozenset()
+    previous_revocation: frozenset[TaskId] = frozenset()
+    scheduled_rebalance_ms: int = 0
+    delay_ms: int = 0
+    candidates: tuple[str, ...] = ()
+    revoked_in_previous: bool = False
+    successive_revoking_rebalances: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The leader's memory after a round.
+
+    ``term``: how often the lead was taken. ``generation``: of the last round planned.
+    ``given``: per identity, what it should be running after that round (revoked tasks are not in it).
+    ``incarnations``: per identity, the life that was given it. ``holds``: per departed identity.
+    ``returns``: per identity, the times (ms) of its recent departures: the crash budget.
+    """
+
+    term: int = 0
+    generation: int = -1
+    given: Mapping[str, frozenset[TaskId]] = field(default_factory=dict)
+    incarnations: Mapping[str, str] = field(default_factory=dict)
+    holds: Mapping[str, Hold] = field(default_factory=dict)
+    returns: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    kip415: Kip415Memory | None = None

@@ -1,0 +1,32 @@
+"""How a Worker wants its work scheduled; travels in the leader log, so that a leading member keeps to it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class PolicyName(StrEnum):
+    DEFAULT = "Default"
+    KIP415 = "Kip415"
+    EAGER = "Eager"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What the user chose for a Worker.
+
+    ``scheduled_rebalance_max_delay_ms``: how long a departed member's tasks are held for it (KIP-415).
+    ``lease_ms`` + ``lease_margin_ms``: an unproven departure never moves earlier than this after it was
+    noticed, whatever the hold. ``join_wait_ms``: how long joins known to come are waited for before load
+    is balanced. ``max_returns`` departures within ``return_window_ms`` are held for; later ones are not
+    (a crash loop does not renew its hold for ever).
+    """
+
+    name: PolicyName = PolicyName.DEFAULT
+    assignor: str = "Sticky"
+    scheduled_rebalance_max_delay_ms: int = 300_000
+    lease_ms: int = 40_000
+    lease_margin_ms: int = 5_000
+    join_wait_ms: int = 30_000
+    max_returns: int = 5
+    return_window_ms: int = 3_600_000
+    strict_spread: bool = False

@@ -1,0 +1,59 @@
+"""What a decision is: a share for every member, what is held, and when to decide again."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from cooperator.model import HoldReason, Share, TaskId
+
+
+class Why(StrEnum):
+    """The reason of one assignment or revocation."""
+
+    CREATED = "Created"
+    RETURNED = "Returned"
+    HOLD_ENDED = "HoldEnded"
+    UNDELIVERED = "Undelivered"
+    BALANCE = "Balance"
+    DRAIN = "Drain"
+    DELETED = "Deleted"
+    DUPLICATE = "Duplicate"
+    SUSPENDED = "Suspended"
+    MOVED = "Moved"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    why: Why
+    cause: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldTask:
+    """A task that waits: for whom, until when (ms since the epoch), and why."""
+
+    identity: str
+    until_ms: int
+    reason: HoldReason
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The outcome of one round.
+
+    ``shares`` has an entry for every member id of the view. ``rejoin_at_ms``: when the leader must ask
+    for a round of its own accord (end of a hold, bound of a wait); None when nothing is pending.
+    ``delay_ms``: sent to the members; 0 except under Kip415, since the leader owns all timers.
+    ``revoking``: members were told to let tasks go, so their rejoin makes the next round.
+    """
+
+    shares: Mapping[str, Share]
+    held: Mapping[TaskId, HeldTask] = field(default_factory=dict)
+    rejoin_at_ms: int | None = None
+    delay_ms: int = 0
+    assigned_why: Mapping[TaskId, Reason] = field(default_factory=dict)
+    revoked_why: Mapping[TaskId, Reason] = field(default_factory=dict)
+
+    @property
+    def revoking(self) -> bool:
+        return any(share.revoked for share in self.shares.values())

@@ -1,0 +1,50 @@
+"""All inputs of one decision. Nothing else may influence a plan."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cooperator.model import Member, Policy, TaskId
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the host (Kubernetes, or the local pool) knows about identities and a group does not.
+
+    ``expected``: identities that should be there; None when the host knows nothing (a member leads).
+    ``leaving``: announced departures, members to move everything away from first.
+    ``gone``: identities that will not come back: no hold, their tasks move once their end is proven.
+    ``ended``: (identity, incarnation) pairs whose end is proven. ``cordoned``: no new tasks.
+    """
+
+    expected: frozenset[str] | None = None
+    leaving: frozenset[str] = frozenset()
+    gone: frozenset[str] = frozenset()
+    ended: frozenset[tuple[str, str]] = frozenset()
+    cordoned: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One snapshot for the planner.
+
+    ``now_ms``: milliseconds since the epoch. ``generation``: of the round being decided.
+    ``members``: workers only; a leader that is no worker is not among them.
+    ``tasks``: connector name to its number of tasks; the instance is always implied.
+    ``suspended``: tasks that may run nowhere now (their configuration is about to change).
+    ``awaited``: identities that the leader itself evicted when it took the lead and that are not back,
+    with the time (ms) until which nothing of theirs moves. ``cause``: id of the event behind the round.
+    ``last_completed_generation``: the last round whose assignment the leader knows to be delivered.
+    """
+
+    now_ms: int
+    generation: int
+    members: tuple[Member, ...]
+    tasks: Mapping[str, int]
+    policy: Policy = field(default_factory=Policy)
+    facts: Facts = field(default_factory=Facts)
+    weights: Mapping[str, float] = field(default_factory=dict)
+    suspended: frozenset[TaskId] = frozenset()
+    awaited: Mapping[str, int] = field(default_factory=dict)
+    cause: str = ""
+    last_completed_generation: int = -1
+    leader_id: str = ""
