@@ -1,0 +1,83 @@
+"""Which jars belong together, and their versions: the one place to change one.
+
+After a change here run ``python -m cooperator.artifacts.lock``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+KAFKA_VERSION: Final = "4.3.1"
+"""The embedded broker, and the stock Connect workers of the tests."""
+
+SPARK_VERSION: Final = "4.0.0"
+"""The newest release whose Kafka source is published whole; the same as pyspark in ``pyproject.toml``."""
+
+_LOG4J_VERSION: Final = "2.25.4"
+"""The log4j that Kafka brings; its binding for slf4j has to match it."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Artifact:
+    """Maven coordinates of a jar."""
+
+    group: str
+    name: str
+    version: str
+
+    @classmethod
+    def parse(cls, coordinates: str) -> "Artifact":
+        """Read ``group:artifact:version``; raises ValueError for anything else."""
+        group, name, version = coordinates.split(":")
+        if not (group and name and version):
+            raise ValueError(f"not group:artifact:version: {coordinates!r}")
+        return cls(group, name, version)
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.name}-{self.version}.jar"
+
+    def __str__(self) -> str:
+        return f"{self.group}:{self.name}:{self.version}"
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """Jars that are used together. ``transitive``: with everything that the roots depend on."""
+
+    roots: tuple[Artifact, ...]
+    transitive: bool
+
+
+def _kafka(name: str, version: str = KAFKA_VERSION) -> Artifact:
+    return Artifact("org.apache.kafka", name, version)
+
+
+BUNDLES: Final[Mapping[str, Bundle]] = MappingProxyType(
+    {
+        "kafka": Bundle(
+            roots=(
+                _kafka("kafka_2.13"),
+                _kafka("kafka-tools"),
+                _kafka("connect-runtime"),
+                _kafka("connect-file"),
+                _kafka("connect-json"),
+                _kafka("connect-transforms"),
+                _kafka("connect-basic-auth-extension"),
+                Artifact("org.apache.logging.log4j", "log4j-slf4j-impl", _LOG4J_VERSION),
+            ),
+            transitive=True,
+        ),
+        # What these depend on besides (compression, slf4j, Hadoop, Scala) is inside pyspark already.
+        "spark-kafka": Bundle(
+            roots=(
+                Artifact("org.apache.spark", "spark-sql-kafka-0-10_2.13", SPARK_VERSION),
+                Artifact("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", SPARK_VERSION),
+                _kafka("kafka-clients", "3.9.0"),
+                Artifact("org.apache.commons", "commons-pool2", "2.12.0"),
+            ),
+            transitive=False,
+        ),
+    }
+)

@@ -1,0 +1,103 @@
+"""A bundle as files on this machine: fetched once, checked, and put in place in one step."""
+
+import fcntl
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from cooperator.artifacts import ivy
+from cooperator.artifacts.bundles import Artifact
+from cooperator.artifacts.errors import ArtifactError
+from cooperator.artifacts.lockfile import lock_hash, parse_lock, read_lock
+
+
+def resolve(bundle: str, progress: Callable[[str], None] | None = None) -> tuple[Path, ...]:
+    """The jars of a bundle ("kafka", "spark-kafka"), in the order of its lock.
+
+    The first call downloads into ``~/.cache/cooperator/jars`` (root of the cache: COOPERATOR_CACHE) and
+    reports each file to ``progress``; later ones return at once. Processes that ask at the same time wait
+    for one download. A jar whose sha256 is not the lock's never gets into the cache.
+
+    Raises :exc:`ArtifactError`.
+    """
+    text = read_lock(bundle)
+    entries = parse_lock(text)
+    folder = _cache_root() / "jars" / f"{bundle}-{lock_hash(text)}"
+    jars = tuple(folder / artifact.file_name for artifact in entries)
+    if not all(jar.is_file() for jar in jars):
+        with _exclusive(folder.with_suffix(".lock")):
+            if not all(jar.is_file() for jar in jars):
+                _build(bundle, entries, folder, progress or (lambda _: None))
+    return jars
+
+
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _build(
+    bundle: str, entries: Mapping[Artifact, str], folder: Path, progress: Callable[[str], None]
+) -> None:
+    # The name of the work folder is fixed: a run that was interrupted is continued by the next one.
+    work = folder.with_suffix(".part")
+    arrived = 0
+
+    def report(file_name: str) -> None:
+        nonlocal arrived
+        arrived += 1
+        progress(f"{bundle}: downloading {arrived} of {len(entries)}, {file_name}")
+
+    ivy.retrieve(
+        tuple(entries),
+        transitive=False,
+        pattern=str(work / "jars" / "[artifact]-[revision].[ext]"),
+        cache=work / "ivy",
+        progress=report,
+    )
+    _check(bundle, entries, work)
+    if folder.exists():
+        # Somebody removed files from it: only whole folders stay.
+        shutil.rmtree(folder)
+    (work / "jars").rename(folder)
+    shutil.rmtree(work)
+
+
+def _check(bundle: str, entries: Mapping[Artifact, str], work: Path) -> None:
+    for artifact, expected in entries.items():
+        jar = work / "jars" / artifact.file_name
+        if not jar.is_file():
+            raise ArtifactError(f"{bundle}: {artifact} was not delivered as {artifact.file_name}")
+        actual = sha256(jar)
+        if actual != expected:
+            # Nothing of a download that cannot be trusted is kept.
+            shutil.rmtree(work)
+            raise ArtifactError(
+                f"{bundle}: {artifact} has sha256 {actual}, but the lock says {expected}: the download was "
+                "damaged or the registry delivers another file. Try again; if it stays, check the mirror."
+            )
+
+
+def _cache_root() -> Path:
+    named = os.environ.get("COOPERATOR_CACHE")
+    if named:
+        return Path(named).expanduser().absolute()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cooperator"
+
+
+@contextmanager
+def _exclusive(path: Path) -> Iterator[None]:
+    """One process at a time; released by the system when the process dies."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("w")
+    except OSError as error:
+        raise ArtifactError(
+            f"the cache {path.parent} cannot be written: {error}. COOPERATOR_CACHE names another folder."
+        ) from error
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

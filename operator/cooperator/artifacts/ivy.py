@@ -1,0 +1,103 @@
+"""Apache Ivy, which ships inside pyspark, as a downloader: a list of artifacts in, a folder of jars out."""
+
+import os
+import subprocess
+from collections.abc import Callable, Sequence
+from importlib.resources import as_file, files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+from xml.sax.saxutils import quoteattr
+
+from cooperator.artifacts.bundles import Artifact
+from cooperator.artifacts.errors import ArtifactError
+from cooperator.artifacts.java import find_java
+
+_ATTEMPTS: Final = 3
+"""Registries drop a request now and then; what has arrived is not fetched again."""
+
+Progress = Callable[[str], None]
+
+
+def retrieve(
+    artifacts: Sequence[Artifact], *, transitive: bool, pattern: str, cache: Path, progress: Progress
+) -> None:
+    """Put the jars of ``artifacts`` where ``pattern`` says (Ivy's tokens, absolute path).
+
+    ``cache``: Ivy's own folder; kept by the caller as long as a later call should continue this one.
+    Raises :exc:`ArtifactError`.
+    """
+    cache.mkdir(parents=True, exist_ok=True)
+    module = cache / "cooperator-ivy.xml"
+    module.write_text(_module(artifacts, transitive=transitive))
+    own_settings = files("cooperator.artifacts") / "ivysettings.xml"
+    with as_file(own_settings) as default_settings:
+        settings = os.environ.get("COOPERATOR_IVY_SETTINGS") or str(default_settings)
+        command = [
+            str(find_java()),
+            "-XX:TieredStopAtLevel=1",
+            f"-Dcooperator.poms={str(transitive).lower()}",
+            # Every jar is checked against the lock instead: half as many requests.
+            "-Divy.checksums=",
+            "-jar",
+            str(_ivy_jar()),
+            *("-settings", settings, "-cache", str(cache), "-ivy", str(module), "-retrieve", pattern),
+        ]
+        for _ in range(_ATTEMPTS):
+            code, output = _run(command, progress)
+            if code == 0:
+                return
+    raise ArtifactError(_failure(output))
+
+
+def _module(artifacts: Sequence[Artifact], *, transitive: bool) -> str:
+    dependencies = "\n".join(
+        f"    <dependency org={quoteattr(a.group)} name={quoteattr(a.name)} rev={quoteattr(a.version)}"
+        f' transitive="{str(transitive).lower()}" conf="default->default"/>'
+        for a in artifacts
+    )
+    return (
+        '<ivy-module version="2.0">\n'
+        '  <info organisation="cooperator" module="bundle" revision="1"/>\n'
+        '  <configurations><conf name="default"/></configurations>\n'
+        f"  <dependencies>\n{dependencies}\n  </dependencies>\n"
+        "</ivy-module>\n"
+    )
+
+
+def _ivy_jar() -> Path:
+    # find_spec, since importing pyspark takes a second and belongs to another room.
+    spec = find_spec("pyspark")
+    for location in (spec.submodule_search_locations or ()) if spec else ():
+        for jar in sorted(Path(location, "jars").glob("ivy-*.jar")):
+            return jar
+    raise ArtifactError(
+        "Apache Ivy, which ships inside pyspark, was not found. Install it: pip install 'cooperator[spark]'"
+    )
+
+
+def _run(command: Sequence[str], progress: Progress) -> tuple[int, list[str]]:
+    output: list[str] = []
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                output.append(line.rstrip())
+                if line.startswith("downloading "):
+                    progress(line.removesuffix(" ...\n").rpartition("/")[2])
+        except BaseException:
+            process.kill()
+            raise
+    return process.returncode, output
+
+
+def _failure(output: Sequence[str]) -> str:
+    missing = [line.strip(" :\t") for line in output if "not found" in line or "FAILED" in line]
+    detail = "; ".join(dict.fromkeys(missing)) or "\n".join(output[-10:])
+    return (
+        f"Java libraries could not be downloaded: {detail}. Check the network and proxy (Java reads "
+        "-Dhttps.proxyHost from JAVA_TOOL_OPTIONS), or let COOPERATOR_IVY_SETTINGS name an ivysettings.xml "
+        "that points to a mirror; what has arrived already is kept."
+    )
