@@ -1,0 +1,242 @@
+#!/usr/bin/env python3
+"""One command from a fresh clone: ``python3 run.py demo`` or ``python3 run.py tests``.
+
+Needs Python 3.11 or later and nothing else (standard library only). It makes ``.venv`` beside this file,
+installs the project there once (again only when ``pyproject.toml`` changes), and finds Java 17 or 21.
+What has to come from the system's package manager is said first and asked for; ``--yes`` answers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+VENV = ROOT / ".venv"
+STAMP = VENV / "cooperator-installed.json"
+OLDEST_PYTHON = (3, 11)
+
+
+class Failure(Exception):
+    """Ends the run; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class PackageManager:
+    """How a system installs packages. ``java``: packages that bring a Java we support, best first."""
+
+    command: str
+    install: tuple[str, ...]
+    java: tuple[str, ...]
+    refresh: tuple[str, ...] = ()
+    as_root: bool = True
+
+
+MANAGERS = (
+    PackageManager(
+        "apt-get",
+        ("apt-get", "install", "-y", "--no-install-recommends"),
+        ("openjdk-17-jre-headless", "openjdk-21-jre-headless"),
+        refresh=("apt-get", "update", "-q"),
+    ),
+    PackageManager("dnf", ("dnf", "install", "-y"), ("java-21-openjdk-headless", "java-17-openjdk-headless")),
+    PackageManager("yum", ("yum", "install", "-y"), ("java-17-openjdk-headless", "java-21-openjdk-headless")),
+    PackageManager(
+        "zypper", ("zypper", "-n", "install"), ("java-17-openjdk-headless", "java-21-openjdk-headless")
+    ),
+    PackageManager("apk", ("apk", "add"), ("openjdk17-jre-headless", "openjdk21-jre-headless")),
+    PackageManager(
+        "pacman", ("pacman", "-S", "--noconfirm"), ("jre17-openjdk-headless", "jre21-openjdk-headless")
+    ),
+    PackageManager("brew", ("brew", "install"), ("openjdk@17", "openjdk@21"), as_root=False),
+)
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="run.py", description=__doc__)
+    parser.add_argument(
+        "what", choices=("demo", "tests"), help="the main job on real input, or all checks and tests"
+    )
+    parser.add_argument("--yes", action="store_true", help="install what is missing without asking")
+    options, rest = parser.parse_known_args(arguments)
+    try:
+        check_python()
+        make_venv(options.yes)
+        install_project({"spark"} if options.what == "demo" else {"spark", "test"})
+        find_or_install_java(options.yes)
+    except Failure as failure:
+        print(f"run.py: {failure}", file=sys.stderr)
+        return 1
+    os.chdir(ROOT)
+    if options.what == "demo":
+        sys.stdout.flush()
+        os.execv(VENV / "bin" / "cooperator", ["cooperator", "demo", *rest])
+    return run_tests(rest)
+
+
+def say(text: str) -> None:
+    print(f"==> {text}", flush=True)
+
+
+def check_python() -> None:
+    if os.name != "posix":
+        raise Failure(
+            "this system has no process groups; use Linux, macOS or the Windows Subsystem for Linux"
+        )
+    if sys.version_info < OLDEST_PYTHON:
+        newer = [name for minor in range(11, 20) if (name := shutil.which(f"python3.{minor}"))]
+        remedy = f"run it with {newer[-1]}" if newer else "install a newer one"
+        raise Failure(f"Python 3.11 or later is needed, this is {sys.version.split()[0]}: {remedy}")
+
+
+# --- the environment ------------------------------------------------------------------------------------
+
+
+def make_venv(yes: bool) -> None:
+    if venv_works():
+        return
+    if importlib.util.find_spec("ensurepip") is None:
+        # Debian and Ubuntu cut it out of Python and put it into a package of its own.
+        version = f"{sys.version_info.major}.{sys.version_info.minor}"
+        install_packages("pip's installer (ensurepip) for this Python", (f"python{version}-venv",), yes)
+    say(f"making {VENV.relative_to(ROOT)}")
+    run([sys.executable, "-m", "venv", "--clear", str(VENV)], f"{VENV} could not be made")
+
+
+def venv_works() -> bool:
+    python = VENV / "bin" / "python"
+    if not python.exists():
+        return False
+    check = f"import sys, pip; sys.exit(sys.version_info < {OLDEST_PYTHON})"
+    return subprocess.run([python, "-c", check], capture_output=True, check=False).returncode == 0
+
+
+def install_project(extras: set[str]) -> None:
+    """Install the project editable, with all extras ever asked for; nothing when that was done already."""
+    wanted = {
+        "pyproject": hashlib.sha256((ROOT / "pyproject.toml").read_bytes()).hexdigest(),
+        "root": str(ROOT),
+    }
+    try:
+        done = json.loads(STAMP.read_text())
+    except (OSError, ValueError):
+        done = {}
+    had = set(done.pop("extras", ()))
+    if done == wanted and extras <= had:
+        return
+    extras = extras | had
+    say("installing the project and what it needs (the first time some 600 MB are downloaded)")
+    project = f"{ROOT}[{','.join(sorted(extras))}]"
+    run(
+        [str(VENV / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check", "-e", project],
+        "pip failed: see above; check the network or pip's settings and run this again (what was "
+        "downloaded is kept)",
+    )
+    STAMP.write_text(json.dumps({**wanted, "extras": sorted(extras)}))
+
+
+def find_or_install_java(yes: bool) -> None:
+    problem = java_problem()
+    if problem is None:
+        return
+    manager = package_manager()
+    if os.environ.get("COOPERATOR_JAVA") or manager is None:
+        raise Failure(problem)
+    install_packages(problem.split(". ")[0], manager.java, yes)
+    problem = java_problem()
+    if problem is not None:
+        raise Failure(problem)
+
+
+def java_problem() -> str | None:
+    """Why there is no fitting Java; None when there is one."""
+    code = (
+        "from cooperator.artifacts import JavaNotFound, find_java\n"
+        "try: find_java()\n"
+        "except JavaNotFound as error: print(error)"
+    )
+    result = subprocess.run(
+        [VENV / "bin" / "python", "-c", code], capture_output=True, text=True, check=False
+    )
+    if result.returncode:
+        raise Failure(
+            f"the installation in {VENV} is damaged; remove that folder and run this again\n{result.stderr}"
+        )
+    return result.stdout.strip() or None
+
+
+# --- the system's packages ------------------------------------------------------------------------------
+
+
+def package_manager() -> PackageManager | None:
+    return next((manager for manager in MANAGERS if shutil.which(manager.command)), None)
+
+
+def install_packages(missing: str, alternatives: tuple[str, ...], yes: bool) -> None:
+    """Install the first of ``alternatives`` that the system has, after saying so and asking."""
+    manager = package_manager()
+    if manager is None:
+        raise Failure(f"{missing}; no package manager was found that could install {alternatives[0]}")
+    root = ["sudo"] if manager.as_root and os.geteuid() != 0 else []
+    commands = [[*root, *manager.install, package] for package in alternatives]
+    by_hand = " ".join(commands[0])
+    if root and shutil.which("sudo") is None:
+        raise Failure(f"{missing}. As root: {' '.join(commands[0][1:])}")
+    say(f"{missing}")
+    if not yes:
+        if not sys.stdin.isatty():
+            raise Failure(f"run this again with --yes to install it, or do it yourself: {by_hand}")
+        if input(f"    Install it by `{by_hand}`? [y/N] ").strip().lower() not in ("y", "yes"):
+            raise Failure(f"do it yourself, then run this again: {by_hand}")
+    say(by_hand)
+    if manager.refresh:
+        subprocess.run([*root, *manager.refresh], check=False)
+    for command in commands:
+        if subprocess.run(command, check=False).returncode == 0:
+            return
+    raise Failure(f"that failed: install {' or '.join(alternatives)} yourself and run this again")
+
+
+# --- checks and tests -----------------------------------------------------------------------------------
+
+
+def run_tests(pytest_arguments: list[str]) -> int:
+    tools = VENV / "bin"
+    parts = {
+        "lint": [str(tools / "ruff"), "check", "."],
+        "format": [str(tools / "ruff"), "format", "--check", "."],
+        "types": [str(tools / "mypy")],
+        "imports": [str(tools / "lint-imports")],
+        "tests": [str(tools / "python"), "-m", "pytest", *pytest_arguments],
+    }
+    results = {}
+    for name, command in parts.items():
+        say(f"{name}: {' '.join([Path(command[0]).name, *command[1:]])}")
+        began = time.monotonic()
+        code = subprocess.run(command, check=False).returncode
+        results[name] = (code, time.monotonic() - began)
+    say("summary")
+    for name, (code, seconds) in results.items():
+        print(f"    {name:<8} {'ok' if code == 0 else 'FAILED':<7} {seconds:7.1f} s")
+    return 1 if any(code for code, _ in results.values()) else 0
+
+
+def run(command: list[str], otherwise: str) -> None:
+    if subprocess.run(command, check=False).returncode:
+        raise Failure(otherwise)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)
