@@ -1,0 +1,260 @@
+"""A real Kafka broker of one node (KRaft), as a child process with its own directory.
+
+The directory is the broker: its port, its cluster id and its data are in it, so that whoever opens the
+same directory later gets the same broker.
+
+    server.properties   written at each start; the ports are read back from it
+    data/               logs, with meta.properties once formatted
+    broker.log          what the broker says; broker.out: what the JVM says besides
+    broker.pid          the process that runs on it
+"""
+
+import base64
+import os
+import re
+import signal
+import subprocess
+import time
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from cooperator.artifacts import find_java, resolve
+from cooperator.local.probe import answers_metadata
+from cooperator.local.settings import (
+    HOST,
+    JVM_FLAGS,
+    free_port,
+    log4j_properties,
+    port_taken,
+    server_properties,
+)
+
+_POLL_S: Final = 0.05
+_STOP_GRACE_S: Final = 15.0
+_FORMAT_TIMEOUT_S: Final = 60.0
+
+# The subshell waits for the end of our side of a pipe, be it by kill -9, and then ends the process group.
+_DIE_WITH_PARENT: Final = 'exec 3<&0; (read -r _ <&3; kill -9 0) & exec "$@" </dev/null 3<&-'
+
+
+class BrokerError(Exception):
+    """The broker did not start; the message says why as far as its log tells."""
+
+
+class EmbeddedBroker:
+    """Start and stop the broker of a directory.
+
+    ``port``: chosen once and kept in the directory when not given. ``java``: found when not given.
+    ``overrides``: lines of server.properties that win. ``detached``: the broker outlives this process, and
+    the next one that starts the same directory takes it up; otherwise it ends with this process, however
+    that ends.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        port: int | None = None,
+        java: Path | None = None,
+        overrides: Mapping[str, str] | None = None,
+        *,
+        detached: bool = False,
+    ) -> None:
+        self._directory = directory.absolute()
+        self._java = java
+        self._overrides = dict(overrides or {})
+        self._detached = detached
+        self._child: subprocess.Popen[bytes] | None = None
+        earlier = self._earlier_ports()
+        self._port = port or earlier.get("PLAINTEXT") or free_port()
+        self._controller_port = earlier.get("CONTROLLER") or free_port()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """``host:port``; the same for the life of the directory, also while the broker is down."""
+        return f"{HOST}:{self._port}"
+
+    @property
+    def log(self) -> Path:
+        return self._directory / "broker.log"
+
+    @property
+    def pid(self) -> int | None:
+        """The process that runs on this directory, started here or by an earlier process; else None."""
+        if self._child is not None:
+            return self._child.pid if self._child.poll() is None else None
+        try:
+            pid = int(self._pid_file.read_text())
+        except (OSError, ValueError):
+            return None
+        # A number alone may belong to somebody else by now.
+        return pid if str(self._properties) in _command_line(pid) else None
+
+    def start(self, timeout_s: float = 60) -> None:
+        """Run the broker; return when it answers clients. Does nothing more when it runs already.
+
+        Formats a directory that is new. The time-out covers start and formatting, not the download of
+        the jars. Raises :exc:`BrokerError`, and :exc:`cooperator.artifacts.ArtifactError`.
+        """
+        java = self._java or find_java()
+        class_path = os.pathsep.join(map(str, resolve("kafka")))
+        deadline = time.monotonic() + timeout_s
+        if self.pid is None:
+            self._check_ports()
+            self._directory.mkdir(parents=True, exist_ok=True)
+            self._properties.write_text(
+                server_properties(self._port, self._controller_port, self._data, self._overrides)
+            )
+            self._log4j.write_text(log4j_properties(self.log))
+            if not (self._data / "meta.properties").exists():
+                self._format(java, class_path)
+            self._spawn(java, class_path)
+        self._await_answer(deadline, timeout_s)
+
+    def stop(self) -> None:
+        """End the broker in order, and by SIGKILL when it takes too long. Returns when it is gone."""
+        pid = self.pid
+        if pid is not None:
+            os.kill(pid, signal.SIGTERM)
+            if not self._gone_within(pid, _STOP_GRACE_S):
+                os.killpg(pid, signal.SIGKILL)
+                self._gone_within(pid, _STOP_GRACE_S)
+        self._forget()
+
+    def kill(self) -> None:
+        """End the broker by SIGKILL, as a crash would. Returns when it is gone."""
+        pid = self.pid
+        if pid is not None:
+            os.killpg(pid, signal.SIGKILL)
+            self._gone_within(pid, _STOP_GRACE_S)
+        self._forget()
+
+    @property
+    def _data(self) -> Path:
+        return self._directory / "data"
+
+    @property
+    def _properties(self) -> Path:
+        return self._directory / "server.properties"
+
+    @property
+    def _log4j(self) -> Path:
+        return self._directory / "log4j2.properties"
+
+    @property
+    def _pid_file(self) -> Path:
+        return self._directory / "broker.pid"
+
+    @property
+    def _output(self) -> Path:
+        return self._directory / "broker.out"
+
+    def _earlier_ports(self) -> dict[str, int]:
+        try:
+            listeners = re.search(r"^listeners=(.*)$", self._properties.read_text(), re.MULTILINE)
+        except OSError:
+            return {}
+        found = re.findall(r"(\w+)://[^:,]*:(\d+)", listeners.group(1)) if listeners else []
+        return {name: int(port) for name, port in found}
+
+    def _check_ports(self) -> None:
+        for port in (self._port, self._controller_port):
+            if port_taken(port):
+                raise BrokerError(
+                    f"port {port} on {HOST}, which belongs to the broker in {self._directory}, is in use by "
+                    "another process: end that one, or choose another port for the broker"
+                )
+
+    def _environment(self, class_path: str) -> dict[str, str]:
+        # By environment, not by argument: a hundred paths would bury everything else in `ps`.
+        return {**os.environ, "CLASSPATH": class_path}
+
+    def _command(self, java: Path, *main: str) -> list[str]:
+        return [str(java), *JVM_FLAGS, f"-Dlog4j2.configurationFile={self._log4j}", *main]
+
+    def _format(self, java: Path, class_path: str) -> None:
+        try:
+            run = subprocess.run(
+                self._command(
+                    java,
+                    *("kafka.tools.StorageTool", "format", "--ignore-formatted"),
+                    *("--cluster-id", _new_cluster_id(), "--config", str(self._properties)),
+                ),
+                env=self._environment(class_path),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=_FORMAT_TIMEOUT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise BrokerError(f"formatting {self._data} took longer than {_FORMAT_TIMEOUT_S:.0f} s") from None
+        if run.returncode != 0:
+            raise BrokerError(f"formatting {self._data} failed: {(run.stderr or run.stdout).strip()}")
+
+    def _spawn(self, java: Path, class_path: str) -> None:
+        command = self._command(java, "kafka.Kafka", str(self._properties))
+        if not self._detached:
+            command = ["sh", "-c", _DIE_WITH_PARENT, "sh", *command]
+        with self._output.open("wb") as output:
+            self._child = subprocess.Popen(
+                command,
+                env=self._environment(class_path),
+                stdin=subprocess.DEVNULL if self._detached else subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self._pid_file.write_text(f"{self._child.pid}\n")
+
+    def _await_answer(self, deadline: float, timeout_s: float) -> None:
+        while not answers_metadata(HOST, self._port, timeout_s=2):
+            if self.pid is None:
+                self._forget()
+                raise BrokerError(f"the broker in {self._directory} ended at its start: {self._last_words()}")
+            if time.monotonic() > deadline:
+                self.kill()
+                raise BrokerError(
+                    f"the broker in {self._directory} did not answer within {timeout_s:.0f} s: "
+                    + self._last_words()
+                )
+            time.sleep(_POLL_S)
+
+    def _last_words(self) -> str:
+        lines: list[str] = []
+        for file in (self.log, self._output):
+            if file.exists():
+                lines += [line for line in file.read_text(errors="replace").splitlines() if line][-5:]
+        return "\n".join([f"the end of {self.log} and {self._output.name}:", *lines])
+
+    def _gone_within(self, pid: int, timeout_s: float) -> bool:
+        deadline = time.monotonic() + timeout_s
+        while self.pid == pid:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_POLL_S)
+        return True
+
+    def _forget(self) -> None:
+        if self._child is not None and self._child.stdin is not None:
+            # Also releases the subshell that waits for the end of this pipe.
+            self._child.stdin.close()
+        self._child = None
+        self._pid_file.unlink(missing_ok=True)
+
+
+def _new_cluster_id() -> str:
+    """A Kafka UUID: URL-safe base64 without padding, never starting with a dash (it is an argument)."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        if not text.startswith("-"):
+            return text
+
+
+def _command_line(pid: int) -> str:
+    """The command line of a living process; empty when there is none."""
+    run = subprocess.run(
+        ["ps", "-ww", "-o", "args=", "-p", str(pid)], capture_output=True, text=True, check=False
+    )
+    return run.stdout

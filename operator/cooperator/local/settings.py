@@ -1,0 +1,116 @@
+"""The configuration of a one-node broker: few threads, little memory, nothing replicated."""
+
+import random
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+HOST: Final = "127.0.0.1"
+
+JVM_FLAGS: Final = (
+    "-Xms64m",
+    "-Xmx256m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+ExitOnOutOfMemoryError",
+    "-Djava.awt.headless=true",
+)
+
+_ONE_NODE: Final = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "default.replication.factor": "1",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
+    # The default of 3 s makes the first round of every group wait.
+    "group.initial.rebalance.delay.ms": "0",
+    # The default of 6 s is more than a test wants to wait for a death.
+    "group.min.session.timeout.ms": "1000",
+    # After a crash the controller refuses the restarted broker until its old session has ended (9 s).
+    "broker.session.timeout.ms": "2500",
+    "broker.heartbeat.interval.ms": "500",
+    "num.network.threads": "2",
+    "num.io.threads": "4",
+    "background.threads": "2",
+    "log.cleaner.threads": "1",
+    # 128 MB by default, which would be half of the heap.
+    "log.cleaner.dedupe.buffer.size": "8388608",
+    "log.cleaner.io.buffer.size": "131072",
+}
+
+
+def server_properties(port: int, controller_port: int, data: Path, overrides: Mapping[str, str]) -> str:
+    """The text of ``server.properties``. ``overrides`` win over everything."""
+    settings = {
+        **_ONE_NODE,
+        "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}",
+        "advertised.listeners": f"PLAINTEXT://{HOST}:{port}",
+        "controller.quorum.voters": f"1@{HOST}:{controller_port}",
+        "log.dirs": str(data),
+        **overrides,
+    }
+    return "".join(f"{key}={_escape(value)}\n" for key, value in settings.items())
+
+
+def log4j_properties(log: Path) -> str:
+    """Messages of the broker: at most 2 files of 10 MB, nothing on the console."""
+    return (
+        "status = error\n"
+        "appender.file.type = RollingFile\n"
+        "appender.file.name = file\n"
+        f"appender.file.fileName = {_escape(str(log))}\n"
+        f"appender.file.filePattern = {_escape(str(log))}.%i\n"
+        "appender.file.layout.type = PatternLayout\n"
+        "appender.file.layout.pattern = %d %-5p [%t] %c{1}: %m%n\n"
+        "appender.file.policies.type = Policies\n"
+        "appender.file.policies.size.type = SizeBasedTriggeringPolicy\n"
+        "appender.file.policies.size.size = 10MB\n"
+        "appender.file.strategy.type = DefaultRolloverStrategy\n"
+        "appender.file.strategy.max = 1\n"
+        "rootLogger.level = info\n"
+        "rootLogger.appenderRef.file.ref = file\n"
+        # Prints the whole configuration of each client and of the broker at every start.
+        "logger.config.name = org.apache.kafka.common.config.AbstractConfig\n"
+        "logger.config.level = warn\n"
+    )
+
+
+def free_port() -> int:
+    """A port that nobody listens on, below the range from which the system takes ports for connections.
+
+    A client that tries again and again to reach a broker that is down would otherwise, sooner or later,
+    be connected from that very port to itself, and hold it against the broker.
+    """
+    try:
+        first_ephemeral = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        first_ephemeral = 32_768
+    for port in random.sample(range(first_ephemeral // 2, first_ephemeral), k=100):
+        if not port_taken(port):
+            return port
+    raise OSError(f"no free port found below {first_ephemeral} on {HOST}")
+
+
+def port_taken(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return True
+    return False
+
+
+def _escape(value: str) -> str:
+    """In a Java properties file a backslash escapes."""
+    return value.replace("\\", "\\\\")

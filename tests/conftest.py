@@ -1,0 +1,25 @@
+"""What all rooms' tests share: one real broker for the whole run, and names nobody else uses."""
+
+import re
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from cooperator.local.broker import EmbeddedBroker
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
+    """A running broker. A test that stops it starts it again; groups and topics are named by ``unique``."""
+    broker = EmbeddedBroker(tmp_path_factory.mktemp("broker"))
+    broker.start()
+    yield broker
+    broker.kill()
+
+
+@pytest.fixture
+def unique(request: pytest.FixtureRequest) -> str:
+    """A name for this test's group or topics, legal in Kafka and in Kubernetes."""
+    name = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")[:30].strip("-")
+    return f"{name or 'test'}-{uuid.uuid4().hex[:8]}"
