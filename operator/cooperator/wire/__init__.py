@@ -1,0 +1,110 @@
+"""Bytes to values and back: everything that members, leaders and logs exchange.
+
+What may live here: codecs of the Connect sub-protocols v0, v1 and v2 (metadata, assignment, and the
+trailing bytes of our own members), of the records of the config, status and leader logs, the fold that
+gives the config log its meaning, and the signature of requests between members. Pure: no I/O, no clock,
+no randomness, no logging. May import ``model`` only.
+
+Decoding anything but what a codec expects raises DecodeError, and nothing else; values that a format
+cannot hold raise EncodeError.
+"""
+
+from cooperator.wire.assignment import (
+    CONFIG_MISMATCH,
+    NO_ERROR,
+    AgentShare,
+    Assignment,
+    decode_assignment,
+    encode_assignment,
+)
+from cooperator.wire.config import (
+    CommitRecord,
+    ConfigRecord,
+    ConnectorRecord,
+    FencingRecord,
+    LoggerRecord,
+    RestartRecord,
+    SessionKeyRecord,
+    TargetStateRecord,
+    TaskRecord,
+    decode_config,
+    encode_config,
+)
+from cooperator.wire.errors import DecodeError, EncodeError
+from cooperator.wire.fold import ConfigFold
+from cooperator.wire.leader import LeaderRecord, Owner, decode_leader, encode_leader
+from cooperator.wire.metadata import (
+    AgentReport,
+    Metadata,
+    Role,
+    decode_metadata,
+    encode_metadata,
+    member_of,
+)
+from cooperator.wire.protocol import ALL_PROTOCOLS, Protocol
+from cooperator.wire.records import Record, Unknown
+from cooperator.wire.signature import (
+    ALLOWED_ALGORITHMS,
+    AlgorithmNotAllowed,
+    SignatureError,
+    SignatureMissing,
+    SignatureWrong,
+    sign,
+    verify,
+)
+from cooperator.wire.status import (
+    StatusTombstone,
+    apply_status,
+    decode_status,
+    encode_status,
+    encode_status_tombstone,
+)
+
+__all__ = [
+    "ALLOWED_ALGORITHMS",
+    "ALL_PROTOCOLS",
+    "CONFIG_MISMATCH",
+    "NO_ERROR",
+    "AgentReport",
+    "AgentShare",
+    "AlgorithmNotAllowed",
+    "Assignment",
+    "CommitRecord",
+    "ConfigFold",
+    "ConfigRecord",
+    "ConnectorRecord",
+    "DecodeError",
+    "EncodeError",
+    "FencingRecord",
+    "LeaderRecord",
+    "LoggerRecord",
+    "Metadata",
+    "Owner",
+    "Protocol",
+    "Record",
+    "RestartRecord",
+    "Role",
+    "SessionKeyRecord",
+    "SignatureError",
+    "SignatureMissing",
+    "SignatureWrong",
+    "StatusTombstone",
+    "TargetStateRecord",
+    "TaskRecord",
+    "Unknown",
+    "apply_status",
+    "decode_assignment",
+    "decode_config",
+    "decode_leader",
+    "decode_metadata",
+    "decode_status",
+    "encode_assignment",
+    "encode_config",
+    "encode_leader",
+    "encode_metadata",
+    "encode_status",
+    "encode_status_tombstone",
+    "member_of",
+    "sign",
+    "verify",
+]

@@ -1,0 +1,111 @@
+"""What the leader sends one member in a round: assignment v0, v1, v2 (protocol notes, section 7)."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from cooperator.model import Epoch, TaskId
+from cooperator.wire import primitives
+from cooperator.wire.items import read_items, write_items, write_items_hashed
+from cooperator.wire.primitives import Reader
+from cooperator.wire.protocol import Protocol, check_version
+from cooperator.wire.trailer import read_trailer, write_trailer
+
+NO_ERROR: Final = 0
+CONFIG_MISMATCH: Final = 1
+"""The leader's config offset is behind a member's: read the config log to its end and rejoin."""
+
+_MAGIC: Final = b"CoSh"
+_TRAILER_VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class AgentShare:
+    """What only our agents read of an assignment: when it was decided, and how long it may be run.
+
+    ``lease_ms``: the member may run its tasks this long after the last answered request was sent.
+    """
+
+    epoch: Epoch
+    lease_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """One member's outcome of a round. Incremental: what is in neither list goes on running (KIP-415).
+
+    ``error``: NO_ERROR or CONFIG_MISMATCH. ``leader``: a member id; ``leader_url``: where requests go.
+    ``config_offset``: position after the last config record; members start new items only when their own
+    is the same. ``delay_ms``: when to rejoin; 0 = not. v0 has neither ``revoked`` nor ``delay_ms``.
+    """
+
+    error: int
+    leader: str
+    leader_url: str
+    config_offset: int
+    assigned: tuple[TaskId, ...] = ()
+    revoked: tuple[TaskId, ...] = ()
+    delay_ms: int = 0
+    agent: AgentShare | None = None
+
+
+def encode_assignment(assignment: Assignment, protocol: Protocol) -> bytes:
+    """The bytes that Kafka's own leader would send, and our trailer when there is a share.
+
+    The order of ``assigned`` is kept inside a connector; instances come first. Under v0 ``revoked`` and
+    ``delay_ms`` are not sent. Raises EncodeError.
+    """
+    parts = [
+        primitives.int16(protocol.version, "assignment.version"),
+        primitives.int16(assignment.error, "assignment.error"),
+        primitives.string(assignment.leader, "assignment.leader"),
+        primitives.string(assignment.leader_url, "assignment.leader_url"),
+        primitives.int64(assignment.config_offset, "assignment.config_offset"),
+        write_items_hashed(assignment.assigned, "assignment.assigned"),
+    ]
+    if protocol is not Protocol.DEFAULT:
+        parts.append(write_items(assignment.revoked, "assignment.revoked"))
+        parts.append(primitives.int32(assignment.delay_ms, "assignment.delay_ms"))
+    if assignment.agent is not None:
+        parts.append(_write_share(assignment.agent))
+    return b"".join(parts)
+
+
+def decode_assignment(data: bytes) -> Assignment:
+    """Any version's assignment; the items in the order of the bytes. Raises DecodeError.
+
+    From v1 on missing trailing fields have defaults, as in Java.
+    """
+    reader = Reader(data)
+    version = check_version(reader.int16("assignment.version"), "assignment.version")
+    error = reader.int16("assignment.error")
+    leader = reader.string("assignment.leader")
+    leader_url = reader.string("assignment.leader_url")
+    config_offset = reader.int64("assignment.config_offset")
+    revoked: tuple[TaskId, ...] = ()
+    delay_ms = 0
+    if version == 0:
+        assigned = read_items(reader, "assignment.assigned", nullable=False)
+    else:
+        assigned = read_items(reader, "assignment.assigned") if reader.remaining else ()
+        revoked = read_items(reader, "assignment.revoked") if reader.remaining else ()
+        delay_ms = reader.int32("assignment.delay_ms") if reader.remaining else 0
+    return Assignment(
+        error, leader, leader_url, config_offset, assigned, revoked, delay_ms, _read_share(reader)
+    )
+
+
+def _write_share(share: AgentShare) -> bytes:
+    payload = (
+        primitives.int64(share.epoch.term, "agent.epoch.term")
+        + primitives.int32(share.epoch.generation, "agent.epoch.generation")
+        + primitives.int64(share.lease_ms, "agent.lease_ms")
+    )
+    return write_trailer(_MAGIC, _TRAILER_VERSION, payload)
+
+
+def _read_share(reader: Reader) -> AgentShare | None:
+    payload = read_trailer(reader, _MAGIC, _TRAILER_VERSION)
+    if payload is None:
+        return None
+    epoch = Epoch(payload.int64("agent.epoch.term"), payload.int32("agent.epoch.generation"))
+    return AgentShare(epoch, payload.int64("agent.lease_ms"))

@@ -1,0 +1,88 @@
+"""Typed access to a JSON object whose origin is not trusted: a wrong type is a DecodeError with its path."""
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from cooperator.wire.errors import DecodeError
+
+T = TypeVar("T")
+E = TypeVar("E", bound=StrEnum)
+
+
+class Fields:
+    """One JSON object. A field that is absent, or null, has the default; one of another type is an error."""
+
+    __slots__ = ("_path", "_values")
+
+    def __init__(self, value: Any, path: str) -> None:
+        if not isinstance(value, dict):
+            raise DecodeError(f"{path}: {_kind(value)} instead of an object")
+        self._values: dict[str, Any] = value
+        self._path = path
+
+    def __contains__(self, name: str) -> bool:
+        return self._values.get(name) is not None
+
+    def integer(self, name: str, default: int | None = None) -> int:
+        return self._typed(name, int, default)
+
+    def text(self, name: str, default: str | None = None) -> str:
+        return self._typed(name, str, default)
+
+    def boolean(self, name: str, default: bool | None = None) -> bool:
+        return self._typed(name, bool, default)
+
+    def array(self, name: str) -> list[Any]:
+        return self._typed(name, list, [])
+
+    def array_of(self, name: str, kind: type[T]) -> list[T]:
+        return typed_all(self.array(name), kind, f"{self._path}.{name}")
+
+    def flag(self, name: str) -> bool:
+        """Whether the field is ``true``; anything else, of any type, is not."""
+        return self._values.get(name) is True
+
+    def choice(self, name: str, kind: type[E], default: E | None = None) -> E:
+        text = self.text(name, default)
+        try:
+            return kind(text)
+        except ValueError:
+            raise DecodeError(f"{self._path}.{name}: {text!r} is none of {', '.join(kind)}") from None
+
+    def object(self, name: str) -> "Fields":
+        return Fields(self._values.get(name), f"{self._path}.{name}")
+
+    def object_or_empty(self, name: str) -> "Fields":
+        return self.object(name) if name in self else Fields({}, f"{self._path}.{name}")
+
+    def items(self) -> Iterator[tuple[str, Any, str]]:
+        """(name, value, path of the value) of each field."""
+        for name, value in self._values.items():
+            yield name, value, f"{self._path}.{name}"
+
+    def _typed(self, name: str, kind: type[T], default: T | None) -> T:
+        value = self._values.get(name)
+        if value is None:
+            if default is None:
+                raise DecodeError(f"{self._path}.{name}: missing")
+            return default
+        return typed(value, kind, f"{self._path}.{name}")
+
+
+def typed(value: Any, kind: type[T], path: str) -> T:
+    """``value`` if it is of exactly this JSON type (a boolean is no integer)."""
+    if type(value) is not kind:
+        raise DecodeError(f"{path}: {_kind(value)} instead of {kind.__name__}")
+    return value
+
+
+def typed_all(values: list[Any], kind: type[T], path: str) -> list[T]:
+    """``values`` if each is of exactly this JSON type."""
+    if not all(type(value) is kind for value in values):
+        raise DecodeError(f"{path}: every element must be {kind.__name__}")
+    return values
+
+
+def _kind(value: Any) -> str:
+    return "null" if value is None else type(value).__name__

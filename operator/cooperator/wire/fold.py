@@ -1,0 +1,107 @@
+"""What the config log means, read in order: the rules of Kafka's KafkaConfigBackingStore.
+
+A connector's configuration counts at once. Task configurations are put by until their commit; a commit
+whose set is incomplete (compaction removed a part) makes the connector inconsistent, until a commit finds
+all of it again. A commit of a connector that does not exist is forgotten with what it would commit.
+"""
+
+from collections.abc import Mapping
+
+from cooperator.model import ClusterConfig, ConnectorConfig, SessionKey, TargetState
+from cooperator.wire.config import (
+    CommitRecord,
+    ConfigRecord,
+    ConnectorRecord,
+    SessionKeyRecord,
+    TargetStateRecord,
+    TaskRecord,
+    decode_config,
+)
+from cooperator.wire.errors import DecodeError
+from cooperator.wire.records import Record, Unknown
+
+_Config = Mapping[str, str]
+
+
+class ConfigFold:
+    """Mutable state of one reader of the config log; ``snapshot`` gives it away as a value."""
+
+    def __init__(self) -> None:
+        self._offset = -1
+        self._session_key: SessionKey | None = None
+        self._configs: dict[str, _Config] = {}
+        self._targets: dict[str, TargetState] = {}
+        self._deferred: dict[str, dict[int, _Config]] = {}
+        self._committed: dict[str, tuple[_Config, ...]] = {}
+        self._inconsistent: set[str] = set()
+        self._connectors: dict[str, ConnectorConfig] = {}
+        self._snapshot: ClusterConfig | None = ClusterConfig()
+
+    def apply(self, record: Record, offset: int) -> ConfigRecord | Unknown:
+        """Take in the record at ``offset``, and return what it says (restarts are for the caller to act on).
+
+        Never raises: what cannot be understood is returned as Unknown and changes nothing. As in Connect,
+        an offset counts even then, except when the value is not JSON; members compare these offsets.
+        """
+        try:
+            decoded = decode_config(record)
+        except DecodeError as error:
+            return Unknown(record.key, str(error))
+        self._offset = offset + 1
+        self._snapshot = None
+        match decoded:
+            case ConnectorRecord(connector, None):
+                self._remove(connector)
+            case ConnectorRecord(connector, config) if config is not None:
+                self._configs[connector] = config
+                self._refresh(connector)
+            case TaskRecord(task, config):
+                self._deferred.setdefault(task.connector, {})[task.task] = config
+            case CommitRecord(connector, task_count):
+                self._commit(connector, task_count)
+            case TargetStateRecord(connector, state):
+                if state is None:
+                    self._targets.pop(connector, None)
+                else:
+                    self._targets[connector] = state
+                self._refresh(connector)
+            case SessionKeyRecord(key):
+                self._session_key = key
+        return decoded
+
+    def snapshot(self) -> ClusterConfig:
+        """The log as read so far. The same object as long as nothing has been read."""
+        if self._snapshot is None:
+            self._snapshot = ClusterConfig(self._offset, dict(self._connectors), self._session_key)
+        return self._snapshot
+
+    def _commit(self, connector: str, task_count: int) -> None:
+        if connector not in self._configs:
+            self._remove(connector)
+            return
+        deferred = self._deferred.pop(connector, {})
+        # More than the commit names may be there, for the same reason of compaction: that is complete, too.
+        if len(deferred) >= task_count and all(task in deferred for task in range(task_count)):
+            self._committed[connector] = tuple(deferred[task] for task in range(task_count))
+            self._inconsistent.discard(connector)
+        else:
+            self._committed.pop(connector, None)
+            self._inconsistent.add(connector)
+        self._refresh(connector)
+
+    def _remove(self, connector: str) -> None:
+        self._configs.pop(connector, None)
+        self._deferred.pop(connector, None)
+        self._committed.pop(connector, None)
+        self._inconsistent.discard(connector)
+        self._connectors.pop(connector, None)
+
+    def _refresh(self, connector: str) -> None:
+        config = self._configs.get(connector)
+        if config is not None:
+            self._connectors[connector] = ConnectorConfig(
+                config,
+                self._targets.get(connector, TargetState.STARTED),
+                self._committed.get(connector, ()),
+                connector in self._inconsistent,
+            )

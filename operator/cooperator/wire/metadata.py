@@ -1,0 +1,179 @@
+"""What a member says of itself when it joins: metadata v0, v1, v2 (protocol notes, section 7)."""
+
+import math
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from cooperator.model import Epoch, Member, TaskId
+from cooperator.wire import primitives
+from cooperator.wire.assignment import Assignment, decode_assignment, encode_assignment
+from cooperator.wire.errors import DecodeError, EncodeError
+from cooperator.wire.items import read_items, write_items
+from cooperator.wire.primitives import Reader
+from cooperator.wire.protocol import Protocol, check_version
+from cooperator.wire.trailer import read_trailer, write_trailer
+
+_MAGIC: Final = b"CoRe"
+_TRAILER_VERSION: Final = 1
+
+
+class Role(StrEnum):
+    """What a member of ours is in the group for."""
+
+    WORKER = "worker"
+    LEADER = "leader"
+    """Leads and takes no tasks."""
+
+
+_ROLE_CODES: Final = {Role.WORKER: 0, Role.LEADER: 1}
+_ROLES: Final = {code: role for role, code in _ROLE_CODES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class AgentReport:
+    """What only our own members say, in the trailing bytes of their metadata.
+
+    ``identity`` is the pod's name, ``incarnation`` one life of it. ``stopping``: revoked, and not stopped
+    yet. ``draining``: announces its departure. ``applied``: epoch of the last share taken up.
+    ``nonce``: no meaning; a member changes it when the broker must see different bytes, since an
+    unchanged rejoin makes no round.
+    """
+
+    role: Role
+    identity: str
+    incarnation: str
+    stopping: frozenset[TaskId] = frozenset()
+    draining: bool = False
+    applied: Epoch | None = None
+    capacity: float = 1.0
+    zone: str = ""
+    nonce: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """A member's metadata. ``allocation``: all that it runs, as a complete assignment; None: nothing yet.
+
+    ``config_offset``: position after the last config record it has read, -1 for none.
+    v0 carries no allocation: eager members run nothing when they join.
+    """
+
+    url: str
+    config_offset: int
+    allocation: Assignment | None = None
+    agent: AgentReport | None = None
+
+
+def encode_metadata(metadata: Metadata, protocol: Protocol) -> bytes:
+    """The bytes that a stock worker would send, and our trailer when there is a report.
+
+    Raises EncodeError.
+    """
+    parts = [
+        primitives.int16(protocol.version, "metadata.version"),
+        primitives.string(metadata.url, "metadata.url"),
+        primitives.int64(metadata.config_offset, "metadata.config_offset"),
+    ]
+    if protocol is not Protocol.DEFAULT:
+        allocation = metadata.allocation
+        encoded = None if allocation is None else encode_assignment(allocation, protocol)
+        parts.append(primitives.nullable_bytes(encoded, "metadata.allocation"))
+    if metadata.agent is not None:
+        parts.append(_write_report(metadata.agent))
+    return b"".join(parts)
+
+
+def decode_metadata(data: bytes) -> Metadata:
+    """Any version's metadata; trailing bytes that are not ours are ignored. Raises DecodeError."""
+    reader = Reader(data)
+    version = check_version(reader.int16("metadata.version"), "metadata.version")
+    url = reader.string("metadata.url")
+    config_offset = reader.int64("metadata.config_offset")
+    allocation: Assignment | None = None
+    if version > 0 and reader.remaining:
+        encoded = reader.nullable_bytes("metadata.allocation")
+        if encoded is not None:
+            allocation = decode_assignment(encoded)
+    return Metadata(url, config_offset, allocation, _read_report(reader))
+
+
+def _write_report(report: AgentReport) -> bytes:
+    if not math.isfinite(report.capacity):
+        raise EncodeError(f"agent.capacity: {report.capacity} is not finite")
+    applied = report.applied
+    parts = [
+        primitives.int8(_ROLE_CODES[report.role], "agent.role"),
+        primitives.string(report.identity, "agent.identity"),
+        primitives.string(report.incarnation, "agent.incarnation"),
+        write_items(sorted(report.stopping), "agent.stopping"),
+        primitives.boolean(report.draining),
+        primitives.boolean(applied is not None),
+    ]
+    if applied is not None:
+        parts.append(primitives.int64(applied.term, "agent.applied.term"))
+        parts.append(primitives.int32(applied.generation, "agent.applied.generation"))
+    parts.append(primitives.float64(report.capacity, "agent.capacity"))
+    parts.append(primitives.string(report.zone, "agent.zone"))
+    parts.append(primitives.int64(report.nonce, "agent.nonce"))
+    return write_trailer(_MAGIC, _TRAILER_VERSION, b"".join(parts))
+
+
+def _read_report(reader: Reader) -> AgentReport | None:
+    payload = read_trailer(reader, _MAGIC, _TRAILER_VERSION)
+    if payload is None:
+        return None
+    code = payload.int8("agent.role")
+    if code not in _ROLES:
+        raise DecodeError(f"agent.role: {code} is none of {sorted(_ROLES)}")
+    identity = payload.string("agent.identity")
+    incarnation = payload.string("agent.incarnation")
+    stopping = frozenset(read_items(payload, "agent.stopping"))
+    draining = payload.boolean("agent.draining")
+    applied: Epoch | None = None
+    if payload.boolean("agent.applied"):
+        applied = Epoch(payload.int64("agent.applied.term"), payload.int32("agent.applied.generation"))
+    capacity = payload.float64("agent.capacity")
+    if not math.isfinite(capacity):
+        raise DecodeError(f"agent.capacity: {capacity} is not finite")
+    zone = payload.string("agent.zone")
+    nonce = payload.int64("agent.nonce")
+    return AgentReport(
+        _ROLES[code], identity, incarnation, stopping, draining, applied, capacity, zone, nonce
+    )
+
+
+_UUID_SUFFIX: Final = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
+
+
+def member_of(member_id: str, client_id: str, metadata: Metadata) -> Member:
+    """The planner's view of a member.
+
+    Of a stock worker no more is known than its ids: identity is its client id, else its member id without
+    the broker's UUID, and each member id is a life of its own. (Two stock workers that were given the same
+    client id cannot be told apart by identity; callers that allow it must look for that.)
+    """
+    allocation = metadata.allocation
+    owned = () if allocation is None else allocation.assigned
+    agent = metadata.agent
+    if agent is None:
+        return Member(
+            member_id=member_id,
+            identity=client_id or _UUID_SUFFIX.sub("", member_id),
+            incarnation=member_id,
+            owned=tuple(dict.fromkeys(owned)),
+            is_agent=False,
+        )
+    return Member(
+        member_id=member_id,
+        identity=agent.identity,
+        incarnation=agent.incarnation,
+        # What is stopping occupies its slot, whatever the allocation says of it.
+        owned=tuple(dict.fromkeys((*owned, *sorted(agent.stopping)))),
+        stopping=agent.stopping,
+        draining=agent.draining,
+        applied=agent.applied,
+        capacity=agent.capacity,
+        zone=agent.zone,
+    )

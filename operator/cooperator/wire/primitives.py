@@ -1,0 +1,172 @@
+"""Kafka's primitive types, big endian (protocol notes, section 7): a bounded reader, and the writers.
+
+Lengths and counts are checked against the bytes that are left before anything is built from them, so
+that no input makes a reader use memory, or time, beyond its own size.
+"""
+
+import struct
+from typing import Final
+
+from cooperator.wire.errors import DecodeError, EncodeError
+
+_INT8: Final = struct.Struct(">b")
+_INT16: Final = struct.Struct(">h")
+_INT32: Final = struct.Struct(">i")
+_INT64: Final = struct.Struct(">q")
+_FLOAT64: Final = struct.Struct(">d")
+
+_MAX_STRING_BYTES: Final = 0x7FFF
+
+
+class Reader:
+    """Reads primitives from ``data`` in order; every failure is a DecodeError that names the field."""
+
+    __slots__ = ("_data", "_position")
+
+    def __init__(self, data: bytes) -> None:
+        self._data = bytes(data)
+        self._position = 0
+
+    @property
+    def remaining(self) -> int:
+        """Bytes that have not been read."""
+        return len(self._data) - self._position
+
+    def _take(self, count: int, field: str) -> int:
+        start = self._position
+        if count > len(self._data) - start:
+            raise DecodeError(f"{field}: needs {count} bytes, but {len(self._data) - start} are left")
+        self._position = start + count
+        return start
+
+    def _scalar(self, layout: struct.Struct, field: str) -> int:
+        value: int = layout.unpack_from(self._data, self._take(layout.size, field))[0]
+        return value
+
+    def int8(self, field: str) -> int:
+        return self._scalar(_INT8, field)
+
+    def int16(self, field: str) -> int:
+        return self._scalar(_INT16, field)
+
+    def int32(self, field: str) -> int:
+        return self._scalar(_INT32, field)
+
+    def int64(self, field: str) -> int:
+        return self._scalar(_INT64, field)
+
+    def float64(self, field: str) -> float:
+        value: float = _FLOAT64.unpack_from(self._data, self._take(8, field))[0]
+        return value
+
+    def boolean(self, field: str) -> bool:
+        value = self.int8(field)
+        if value not in (0, 1):
+            raise DecodeError(f"{field}: {value} is neither 0 nor 1")
+        return value == 1
+
+    def raw(self, count: int, field: str) -> bytes:
+        """Exactly ``count`` bytes."""
+        start = self._take(count, field)
+        return self._data[start : start + count]
+
+    def peek(self, count: int) -> bytes:
+        """Up to ``count`` of the next bytes, left unread."""
+        return self._data[self._position : self._position + count]
+
+    def string(self, field: str) -> str:
+        """STRING: int16 length, then UTF-8; never null."""
+        length = self.int16(field)
+        if length < 0:
+            raise DecodeError(f"{field}: negative string length {length}")
+        start = self._take(length, field)
+        try:
+            return self._data[start : start + length].decode()
+        except UnicodeDecodeError as error:
+            raise DecodeError(f"{field}: not UTF-8: {error.reason} at byte {error.start}") from None
+
+    def nullable_bytes(self, field: str) -> bytes | None:
+        """NULLABLE_BYTES: int32 length, -1 for null."""
+        length = self.int32(field)
+        if length == -1:
+            return None
+        if length < 0:
+            raise DecodeError(f"{field}: negative length {length}")
+        return self.raw(length, field)
+
+    def count(self, field: str, least_bytes: int) -> int | None:
+        """The count of an ARRAY whose elements take at least ``least_bytes`` each; None when it is null."""
+        count = self.int32(field)
+        if count == -1:
+            return None
+        if count < 0 or count * least_bytes > self.remaining:
+            raise DecodeError(f"{field}: count {count} does not fit the {self.remaining} bytes left")
+        return count
+
+    def int32_array(self, field: str) -> tuple[int, ...]:
+        """ARRAY<int32>, not nullable."""
+        count = self.count(field, 4)
+        if count is None:
+            raise DecodeError(f"{field}: the array is null")
+        return struct.unpack_from(f">{count}i", self._data, self._take(4 * count, field))
+
+
+def _pack(layout: struct.Struct, value: float, field: str) -> bytes:
+    try:
+        return layout.pack(value)
+    except (struct.error, OverflowError) as error:
+        raise EncodeError(f"{field}: {value!r} does not fit {layout.size} bytes ({error})") from None
+
+
+def int8(value: int, field: str) -> bytes:
+    return _pack(_INT8, value, field)
+
+
+def int16(value: int, field: str) -> bytes:
+    return _pack(_INT16, value, field)
+
+
+def int32(value: int, field: str) -> bytes:
+    return _pack(_INT32, value, field)
+
+
+def int64(value: int, field: str) -> bytes:
+    return _pack(_INT64, value, field)
+
+
+def float64(value: float, field: str) -> bytes:
+    return _pack(_FLOAT64, value, field)
+
+
+def boolean(value: bool) -> bytes:
+    return b"\x01" if value else b"\x00"
+
+
+def utf8(value: str, field: str) -> bytes:
+    """``value`` as UTF-8. Lone surrogates, which UTF-8 cannot express, are an EncodeError."""
+    try:
+        return value.encode()
+    except UnicodeEncodeError as error:
+        raise EncodeError(f"{field}: {value!r} is no Unicode text ({error.reason})") from None
+
+
+def string(value: str, field: str) -> bytes:
+    """STRING: at most 32767 bytes of UTF-8."""
+    encoded = utf8(value, field)
+    if len(encoded) > _MAX_STRING_BYTES:
+        raise EncodeError(f"{field}: {len(encoded)} bytes; a string holds at most {_MAX_STRING_BYTES}")
+    return _INT16.pack(len(encoded)) + encoded
+
+
+def nullable_bytes(value: bytes | None, field: str) -> bytes:
+    if value is None:
+        return b"\xff\xff\xff\xff"
+    return int32(len(value), field) + value
+
+
+def int32_array(values: list[int], field: str) -> bytes:
+    try:
+        return struct.pack(f">i{len(values)}i", len(values), *values)
+    except struct.error:
+        wrong = next(value for value in values if not -(2**31) <= value < 2**31)
+        raise EncodeError(f"{field}: {wrong} is beyond 32 bits") from None

@@ -1,0 +1,36 @@
+"""Bytes after the end of a Connect message, which only our own members read.
+
+Stock workers and leaders ignore what follows the last field they know (protocol notes, section 13).
+Layout: magic (4 bytes), int16 version, int32 length, payload. New fields are appended to the payload
+and keep the version; a new version means that old readers must not guess, and see no trailer at all.
+"""
+
+from typing import Final
+
+from cooperator.wire import primitives
+from cooperator.wire.errors import DecodeError
+from cooperator.wire.primitives import Reader
+
+_MAGIC_BYTES: Final = 4
+_HEADER_BYTES: Final = _MAGIC_BYTES + 2 + 4
+
+
+def write_trailer(magic: bytes, version: int, payload: bytes) -> bytes:
+    header = primitives.int16(version, "trailer.version") + primitives.int32(len(payload), "trailer")
+    return magic + header + payload
+
+
+def read_trailer(reader: Reader, magic: bytes, version: int) -> Reader | None:
+    """The payload of a trailer of this magic and version; None when there is none that we can read.
+
+    Foreign bytes are ignored; a trailer that is ours and is cut short is a DecodeError.
+    """
+    if reader.remaining < _HEADER_BYTES or reader.peek(_MAGIC_BYTES) != magic:
+        return None
+    reader.raw(_MAGIC_BYTES, "trailer.magic")
+    if reader.int16("trailer.version") != version:
+        return None
+    length = reader.int32("trailer.length")
+    if length < 0:
+        raise DecodeError(f"trailer.length: negative length {length}")
+    return Reader(reader.raw(length, "trailer"))
