@@ -9,7 +9,7 @@ from cooperator.model.config import ClusterConfig, ConnectorConfig, SessionKey, 
 from cooperator.model.desired import Desired, DesiredConnector
 from cooperator.model.ids import INSTANCE, Epoch, TaskId, group_tasks
 from cooperator.model.member import Member, Share
-from cooperator.model.memory import Hold, HoldReason, Kip415Memory, Memory
+from cooperator.model.memory import Hold, HoldReason, Kip415Memory, Memory, Unstopped
 from cooperator.model.policy import Policy, PolicyName
 from cooperator.model.status import TaskState, TaskStatus
 
@@ -33,5 +33,6 @@ __all__ = [
     "TaskId",
     "TaskState",
     "TaskStatus",
+    "Unstopped",
     "group_tasks",
 ]

@@ -29,6 +29,8 @@ class Hold:
     ``deadline_ms`` is the end of scheduled.rebalance.max.delay.ms, counted from this identity's own
     departure; ``not_before_ms`` is the time by which the last holder's end is certain (its lease has
     run out; 0 when it is proven). All times are milliseconds since the epoch.
+    ``blanket``: the leader does not know what the member ran (it was evicted by a leader without memory of
+    it); ``tasks`` is empty, and no unreported task starts anywhere while the hold lasts.
     """
 
     tasks: frozenset[TaskId]
@@ -38,10 +40,25 @@ class Hold:
     incarnation: str = ""
     reason: HoldReason = HoldReason.DEPARTED
     cause: str = ""
+    blanket: bool = False
 
     @property
     def until_ms(self) -> int:
         return max(self.deadline_ms, self.not_before_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Unstopped:
+    """Tasks that one life of an identity was told to stop and has not been seen to have stopped.
+
+    ``gone_since_ms``: when (ms) that life was first missing from the group without a proof of its end; None
+    while it is a member. Its tasks start nowhere before its lease has run out.
+    """
+
+    identity: str
+    incarnation: str
+    tasks: frozenset[TaskId]
+    gone_since_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +82,12 @@ class Memory:
 
     ``term``: how often the lead was taken. ``generation``: of the last round planned.
     ``given``: per identity, what it should be running after that round (revoked tasks are not in it).
-    ``incarnations``: per identity, the life that was given it. ``holds``: per departed identity.
-    ``returns``: per identity, the times (ms) of its recent departures: the crash budget.
+    ``incarnations``: per identity, the life that was given it. ``former``: per identity, a few of its
+    earlier lives, oldest first: one of them that shows up again is no newcomer. ``holds``: per departed
+    identity. ``returns``: per identity, the times (ms) of its recent departures: the crash budget.
+    ``joins``: per expected identity that is not a member yet, since when (ms) it is waited for.
+    ``unstopped``: tasks revoked from a life and not yet known to have ended there.
+    ``moving``: tasks that were revoked and are not assigned again yet, by ``"<why>:<cause>"``.
     """
 
     term: int = 0
@@ -75,4 +96,8 @@ class Memory:
     incarnations: Mapping[str, str] = field(default_factory=dict)
     holds: Mapping[str, Hold] = field(default_factory=dict)
     returns: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    former: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    joins: Mapping[str, int] = field(default_factory=dict)
+    unstopped: tuple[Unstopped, ...] = ()
+    moving: Mapping[str, frozenset[TaskId]] = field(default_factory=dict)
     kip415: Kip415Memory | None = None

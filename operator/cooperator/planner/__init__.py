@@ -4,3 +4,18 @@ What may live here: the view (all inputs of a decision), the plan, the target an
 as separate parts, holds, and the assignors, one strategy a file. Time is an argument, timers are values
 in the plan. No I/O, no clock, no randomness. May import ``model`` only.
 """
+
+from cooperator.model import Memory
+from cooperator.planner import default
+from cooperator.planner.plan import HeldTask, Plan, Reason, Why
+from cooperator.planner.view import Facts, View
+
+__all__ = ["Facts", "HeldTask", "Plan", "Reason", "View", "Why", "plan"]
+
+
+def plan(view: View, memory: Memory) -> tuple[Plan, Memory]:
+    """Decide one round of ``view.policy``: same view and memory, same plan.
+
+    The memory that is returned must be kept before any share of the plan is sent.
+    """
+    return default.plan(view, memory)

@@ -8,7 +8,10 @@ from cooperator.model import HoldReason, Share, TaskId
 
 
 class Why(StrEnum):
-    """The reason of one assignment or revocation."""
+    """The reason of one assignment or revocation.
+
+    A task that is assigned after a revocation carries the reason of the revocation.
+    """
 
     CREATED = "Created"
     RETURNED = "Returned"
@@ -19,7 +22,7 @@ class Why(StrEnum):
     DELETED = "Deleted"
     DUPLICATE = "Duplicate"
     SUSPENDED = "Suspended"
-    MOVED = "Moved"
+    SUPERSEDED = "Superseded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,7 @@ class HeldTask:
     identity: str
     until_ms: int
     reason: HoldReason
+    cause: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,97 @@
+"""The policy Default: Kafka's incremental cooperative rebalancing, told what an operator knows.
+
+One decision, in this order:
+
+1. roster: who speaks for its identity, who leaves, who may be given work (``roster``);
+2. claims: what stays, what must go whatever the balance (``claims``);
+3. holds: which lost tasks wait for whom, which go back, which are free (``holds``);
+4. target: who should run what, apart for connector instances and tasks (``target``);
+5. step: the part of the way that is safe now: revocations, and assignments of what nobody reports (``step``).
+
+Revocations for balance wait while a member is held for or expected to join: its arrival changes the balance
+again, and moving later costs nobody any downtime. All else happens at once.
+"""
+
+from cooperator.model import Memory, TaskId
+from cooperator.planner import claims, holds, step, target
+from cooperator.planner.configured import Configured, configured
+from cooperator.planner.plan import Plan, Reason, Why
+from cooperator.planner.roster import Roster, survey
+from cooperator.planner.view import View
+
+
+def plan(view: View, memory: Memory) -> tuple[Plan, Memory]:
+    """Decide one round: two rounds make a move, since nothing starts in the round of its revocation."""
+    items = configured(view.tasks)
+    roster = survey(view, memory)
+    claimed = claims.sort_claims(view, memory, roster, items)
+    settled = holds.settle(view, memory, roster, claimed, items.all)
+    joins = holds.expected_joins(view, memory, roster, settled.holds)
+    wait_until_ms = max((since + view.policy.join_wait_ms for since in joins.values()), default=0)
+    free = _free(view, memory, items.all - claimed.occupied, settled)
+    waiting = bool(settled.held) or settled.frozen or wait_until_ms > view.now_ms
+    instances, tasks = _targets(view, items, roster, claimed, settled, free, balance=not waiting)
+    if (instances.surplus or tasks.surplus) and wait_until_ms > view.now_ms:
+        settled.timers_ms.append(wait_until_ms)
+    return step.take(
+        view,
+        memory,
+        step.Decision(
+            roster,
+            claimed,
+            settled,
+            free,
+            {**instances.placed, **tasks.placed},
+            (instances.released, tasks.released),
+            joins,
+        ),
+    )
+
+
+def _free(
+    view: View, memory: Memory, unreported: frozenset[TaskId], settled: holds.Settled
+) -> dict[TaskId, Reason]:
+    """What may be assigned now, to anyone, and why it is free."""
+    mine = frozenset[TaskId]().union(*settled.owed.values(), *settled.reserved.values())
+    candidates = unreported - mine - settled.held.keys() - view.suspended
+    moving = _moving(memory) if candidates else {}
+    known = settled.free.keys() | moving.keys()
+    created = Reason(Why.CREATED, view.cause)
+    return {
+        task: settled.free.get(task) or moving.get(task) or created
+        for task in candidates
+        if task in known or not settled.frozen
+    }
+
+
+def _moving(memory: Memory) -> dict[TaskId, Reason]:
+    """Why tasks that were let go earlier are on the move."""
+    moving: dict[TaskId, Reason] = {}
+    for key, tasks in memory.moving.items():
+        why, _, cause = key.partition(":")
+        moving.update(dict.fromkeys(tasks, Reason(Why(why), cause)))
+    return moving
+
+
+def _targets(
+    view: View,
+    items: Configured,
+    roster: Roster,
+    claimed: claims.Claims,
+    settled: holds.Settled,
+    free: dict[TaskId, Reason],
+    balance: bool,
+) -> tuple[target.Target, target.Target]:
+    """The targets of connector instances and of tasks, over the receivers."""
+    spoken_for = frozenset[TaskId]().union(*settled.reserved.values())
+    pool = (claimed.in_flight | free.keys()) - spoken_for - settled.held.keys() - view.suspended
+    found: list[target.Target] = []
+    for kind in (items.instances, items.tasks):
+        loads = target.Loads(
+            kept={i: claimed.stays[m.member_id] & kind for i, m in roster.receivers.items()},
+            owed={i: [task for task in tasks if task in kind] for i, tasks in settled.owed.items()},
+            reserved={i: len(tasks & kind) for i, tasks in settled.reserved.items()},
+            of_other_kind=found[0].loads if found else {},
+        )
+        found.append(target.compute(loads, pool & kind, balance))
+    return found[0], found[1]

@@ -1,0 +1,138 @@
+"""The next safe step towards a target, and the memory that goes with it.
+
+    assigned(m) = what m is owed or was placed with it, and is reported by nobody, held for nobody
+    revoked(m)  = what m runs and must let go: whatever the balance, or for it
+    given'(m)   = stays(m) − revoked(m) ∪ assigned(m) ∪ reserved(m)
+
+assigned ∩ revoked = ∅ for the whole round, since assigned ∩ occupied = ∅ and revoked ⊆ occupied.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cooperator.model import Memory, Share, TaskId, Unstopped
+from cooperator.planner.claims import Claims
+from cooperator.planner.holds import Settled
+from cooperator.planner.plan import Plan, Reason, Why
+from cooperator.planner.roster import Roster, remember_lives
+from cooperator.planner.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """All that was found out about one round; ``placed`` and ``released`` as in ``target.Target``."""
+
+    roster: Roster
+    claimed: Claims
+    settled: Settled
+    free: Mapping[TaskId, Reason]
+    placed: Mapping[TaskId, str]
+    released: Sequence[Mapping[str, Sequence[TaskId]]]
+    joins: Mapping[str, int]
+
+
+def take(view: View, memory: Memory, decision: Decision) -> tuple[Plan, Memory]:
+    """The shares of this round, and the memory after it."""
+    assigned, assigned_why = _assignments(view, decision)
+    revoked = _revocations(view, decision)
+    shares: dict[str, Share] = {}
+    empty = Share()
+    for member in view.members:
+        speaks = decision.roster.current.get(member.identity) is member
+        new = assigned.get(member.identity, ()) if speaks else ()
+        gone = revoked.get(member.member_id, {})
+        shares[member.member_id] = Share(tuple(sorted(new)), tuple(sorted(gone))) if new or gone else empty
+    after = _remember(view, memory, decision, assigned, revoked)
+    timers_ms = decision.settled.timers_ms
+    plan = Plan(
+        shares=shares,
+        held=decision.settled.held,
+        rejoin_at_ms=min(timers_ms, default=None),
+        assigned_why=assigned_why,
+        revoked_why={task: why for gone in revoked.values() for task, why in gone.items()},
+    )
+    return plan, after
+
+
+def _assignments(view: View, decision: Decision) -> tuple[dict[str, list[TaskId]], dict[TaskId, Reason]]:
+    """Per identity what is new for it, and why."""
+    assigned: dict[str, list[TaskId]] = {}
+    why: dict[TaskId, Reason] = {}
+    balance = Reason(Why.BALANCE, view.cause)
+    for identity, owed in decision.settled.owed.items():
+        for task, reason in owed.items():
+            to = decision.placed.get(task, identity)
+            assigned.setdefault(to, []).append(task)
+            why[task] = reason if to == identity else balance
+    for task, reason in decision.free.items():
+        to_other = decision.placed.get(task)
+        if to_other is not None:
+            assigned.setdefault(to_other, []).append(task)
+            why[task] = reason
+    return assigned, why
+
+
+def _revocations(view: View, decision: Decision) -> dict[str, dict[TaskId, Reason]]:
+    """Per member id what it must let go, and why."""
+    revoked = {member_id: dict(gone) for member_id, gone in decision.claimed.let_go.items()}
+    balance = Reason(Why.BALANCE, view.cause)
+    for released in decision.released:
+        for identity, tasks in released.items():
+            member_id = decision.roster.receivers[identity].member_id
+            revoked.setdefault(member_id, {}).update(dict.fromkeys(tasks, balance))
+    return revoked
+
+
+def _remember(
+    view: View,
+    memory: Memory,
+    decision: Decision,
+    assigned: Mapping[str, Sequence[TaskId]],
+    revoked: Mapping[str, Mapping[TaskId, Reason]],
+) -> Memory:
+    settled = decision.settled
+    given: dict[str, frozenset[TaskId]] = {}
+    unstopped = list(settled.unstopped)
+    for member in decision.roster.present:
+        stays = decision.claimed.stays[member.member_id]
+        gone = revoked.get(member.member_id)
+        if gone:
+            stays = stays.difference(gone)
+        if len(stays) != len(member.owned):
+            stopping = frozenset(member.owned) - stays
+            unstopped.append(Unstopped(member.identity, member.incarnation, stopping))
+        if decision.roster.current[member.identity] is member:
+            new = assigned.get(member.identity, ())
+            reserved = settled.reserved.get(member.identity, frozenset())
+            given[member.identity] = stays.union(new, reserved) if new or reserved else stays
+    incarnations, former = remember_lives(decision.roster, memory, frozenset(settled.holds))
+    return Memory(
+        term=memory.term,
+        generation=view.generation,
+        given=given,
+        incarnations=incarnations,
+        holds=settled.holds,
+        returns=settled.returns,
+        former=former,
+        joins=decision.joins,
+        unstopped=tuple(unstopped),
+        moving=_moving(memory, decision, revoked),
+        kip415=memory.kip415,
+    )
+
+
+def _moving(
+    memory: Memory, decision: Decision, revoked: Mapping[str, Mapping[TaskId, Reason]]
+) -> dict[str, frozenset[TaskId]]:
+    """What is let go in this round, and what was let go earlier and is assigned nowhere yet."""
+    claimed, placed = decision.claimed, decision.placed
+    moving: dict[str, set[TaskId]] = {}
+    for key, tasks in memory.moving.items():
+        moving[key] = {t for t in tasks if t in claimed.in_flight or (t in decision.free and t not in placed)}
+    for gone in revoked.values():
+        for task, reason in gone.items():
+            if reason.why is not Why.DELETED:
+                for others in moving.values():
+                    others.discard(task)
+                moving.setdefault(f"{reason.why}:{reason.cause}", set()).add(task)
+    return {key: frozenset(moving[key]) for key in sorted(moving) if moving[key]}
