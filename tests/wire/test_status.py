@@ -1,0 +1,115 @@
+"""The records of the status log: Connect's own format, and what we add to it."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+
+from cooperator.model import INSTANCE, Epoch, TaskId, TaskState, TaskStatus
+from cooperator.wire import (
+    DecodeError,
+    Record,
+    StatusTombstone,
+    Unknown,
+    apply_status,
+    decode_status,
+    encode_status,
+    encode_status_tombstone,
+)
+from wire.strategies import STATUSES
+
+STOCK_STATES = {"UNASSIGNED", "RUNNING", "PAUSED", "FAILED", "DESTROYED", "RESTARTING", "STOPPED"}
+TASK = TaskId("x-1", 12)
+RUNNING = TaskStatus(TASK, TaskState.RUNNING, "lake-0", Epoch(3, 7))
+
+
+@given(STATUSES)
+def test_a_status_comes_back(status: TaskStatus) -> None:
+    assert decode_status(encode_status(status)) == status
+
+
+@given(STATUSES)
+def test_a_stock_worker_can_read_every_status(status: TaskStatus) -> None:
+    """Its reader casts each field, and drops the record when one is not as it expects."""
+    value = json.loads(encode_status(status).value or b"")
+
+    assert value["state"] in STOCK_STATES
+    assert value["trace"] is None or isinstance(value["trace"], str)
+    assert isinstance(value["worker_id"], str)
+    assert type(value["generation"]) is int
+    assert value.keys() <= {"state", "trace", "worker_id", "generation", "cooperator"}
+
+
+def test_the_bytes_are_connects_with_our_field_after_them() -> None:
+    status = replace(RUNNING, at_ms=5, progress="12 rows")
+
+    assert encode_status(status) == Record(
+        "status-task-x-1-12",
+        b'{"state":"RUNNING","trace":null,"worker_id":"lake-0","generation":7,'
+        b'"cooperator":{"term":3,"at_ms":5,"progress":"12 rows"}}',
+    )
+    assert encode_status(replace(status, task=TaskId("x", INSTANCE))).key == "status-connector-x"
+
+
+@pytest.mark.parametrize(
+    ("state", "stock"), [(TaskState.STOPPING, "RUNNING"), (TaskState.HELD, "UNASSIGNED")]
+)
+def test_states_of_ours_are_shown_as_the_nearest_stock_one(state: TaskState, stock: str) -> None:
+    record = encode_status(replace(RUNNING, state=state))
+
+    assert json.loads(record.value or b"")["state"] == stock
+    assert decode_status(record) == replace(RUNNING, state=state)
+
+
+def test_what_stock_workers_write_is_read() -> None:
+    value = b'{"state":"FAILED","trace":"boom","worker_id":"10.0.0.1:8083","generation":4,"version":"4.3.1"}'
+
+    assert decode_status(Record("status-connector-a", value)) == TaskStatus(
+        TaskId("a", INSTANCE), TaskState.FAILED, "10.0.0.1:8083", Epoch(0, 4), trace="boom"
+    )
+
+
+@pytest.mark.parametrize("task", [TASK, TaskId("x", INSTANCE), TaskId("task-x", 0)])
+def test_a_tombstone_names_its_task(task: TaskId) -> None:
+    assert decode_status(encode_status_tombstone(task)) == StatusTombstone(task)
+
+
+@pytest.mark.parametrize(
+    "key", ["status-topic-t:connector-a", "status-task-a", "status-connector-", "status-task-a-2147483648"]
+)
+def test_other_keys_are_unknown(key: str) -> None:
+    assert decode_status(Record(key, b"{}")) == Unknown(key, "no task's or connector's key")
+
+
+def test_a_malformed_status_names_the_field() -> None:
+    with pytest.raises(DecodeError, match=r"status-task-a-0\.state: 'ASLEEP' is none of UNASSIGNED, "):
+        decode_status(Record("status-task-a-0", b'{"state":"ASLEEP"}'))
+    with pytest.raises(DecodeError, match=r"status-task-a-0\.generation: str instead of int"):
+        decode_status(Record("status-task-a-0", b'{"state":"RUNNING","generation":"7"}'))
+
+
+def test_the_last_word_of_a_worker_counts() -> None:
+    statuses: dict[TaskId, TaskStatus] = {}
+
+    assert apply_status(statuses, RUNNING)
+    assert not apply_status(statuses, RUNNING), "nothing changed"
+    failed = replace(RUNNING, state=TaskState.FAILED)
+    assert apply_status(statuses, failed)
+    assert statuses == {TASK: failed}
+    assert not apply_status(statuses, Unknown("status-topic-t", ""))
+    assert apply_status(statuses, StatusTombstone(TASK))
+    assert not apply_status(statuses, StatusTombstone(TASK))
+    assert statuses == {}
+
+
+def test_a_late_goodbye_does_not_hide_the_next_life() -> None:
+    """lake-0 stopped the task in round 7; its word comes after lake-1 started it in round 8."""
+    statuses = {TASK: replace(RUNNING, worker="lake-1", epoch=Epoch(3, 8))}
+    goodbye = replace(RUNNING, state=TaskState.UNASSIGNED)
+
+    assert not apply_status(statuses, goodbye)
+    assert statuses[TASK].worker == "lake-1"
+    # Round 9 of the same term is later, and so is any round of the next term.
+    assert apply_status(dict(statuses), replace(goodbye, epoch=Epoch(3, 9)))
+    assert apply_status(dict(statuses), replace(goodbye, epoch=Epoch(4, 1)))
