@@ -1,0 +1,85 @@
+"""Where things are in a state directory: the one place that knows names of files.
+
+cluster.json              which broker this directory belongs to
+host.json, host.lock, host.log    the daemon: its address, its lock, what it says
+manifests/                one YAML file per resource: what users asked for
+broker/                   the embedded broker (see ``broker``)
+workers/<worker>/checkpoints/     shared by all members, as a shared volume would be
+workers/<worker>/members/<member>/    life.json, member.log and the member's private files
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class StateDir:
+    """The files below ``root`` (absolute)."""
+
+    root: Path
+
+    @property
+    def cluster(self) -> Path:
+        return self.root / "cluster.json"
+
+    @property
+    def host(self) -> Path:
+        return self.root / "host.json"
+
+    @property
+    def host_lock(self) -> Path:
+        return self.root / "host.lock"
+
+    @property
+    def host_log(self) -> Path:
+        return self.root / "host.log"
+
+    @property
+    def manifests(self) -> Path:
+        return self.root / "manifests"
+
+    @property
+    def broker(self) -> Path:
+        return self.root / "broker"
+
+    @property
+    def workers(self) -> Path:
+        return self.root / "workers"
+
+    def checkpoints(self, worker: str) -> Path:
+        return self.workers / worker / "checkpoints"
+
+    def members(self, worker: str) -> Path:
+        return self.workers / worker / "members"
+
+    def member_log(self, worker: str, member: str) -> Path:
+        return self.members(worker) / member / "member.log"
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Put ``text`` in place of ``path``: a reader, or a crash in the middle, sees the old or the new file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # The process in the name: two commands may write one file at the same time.
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    with part.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """The object in ``path``; None when there is no such file, or it is none of ours."""
+    try:
+        value = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    write_atomically(path, json.dumps(value, indent=1, sort_keys=True) + "\n")

@@ -1,0 +1,93 @@
+"""Processes of this machine, by a mark in their environment instead of by number alone.
+
+A number may belong to somebody else by the time it is used, and a child of a member may have left the
+member's process group (Spark's Python workers do). The environment is inherited and stays.
+"""
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+MARK: Final = "COOPERATOR_INCARNATION"
+"""The environment variable by which all processes of one life of a member are known."""
+
+
+def spawn(
+    command: Sequence[str], mark: str, output: Path, environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Start ``command`` in a session and process group of its own; what it prints is appended to ``output``.
+
+    It outlives this process, and a Ctrl-C in our terminal does not reach it.
+    """
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with output.open("ab") as file:
+        return subprocess.Popen(
+            command,
+            env={**os.environ, **(environment or {}), MARK: mark},
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def is_marked(pid: int, mark: str) -> bool:
+    """Whether ``pid`` lives and belongs to ``mark``; a zombie does not live."""
+    try:
+        return psutil.Process(pid).environ().get(MARK) == mark
+    except (psutil.Error, OSError):
+        return False
+
+
+def marked(mark: str) -> tuple[int, ...]:
+    """All living processes of this user that belong to ``mark``."""
+    return tuple(pid for pid in psutil.pids() if is_marked(pid, mark))
+
+
+def leader_of(mark: str) -> int | None:
+    """The process of ``mark`` that leads its session: the one that ``spawn`` started."""
+    return next((pid for pid in marked(mark) if _session(pid) == pid), None)
+
+
+def kill_all(mark: str) -> None:
+    """SIGKILL to everything that belongs to ``mark``, groups first so that nothing is born meanwhile."""
+    for pid in marked(mark):
+        signal_group(pid, mark, signal.SIGKILL)
+    for pid in marked(mark):
+        _signal(pid, signal.SIGKILL)
+
+
+def signal_group(pid: int, mark: str, number: signal.Signals) -> bool:
+    """Signal the process group of ``pid``, when ``pid`` belongs to ``mark``; False when it does not live."""
+    if not is_marked(pid, mark):
+        return False
+    try:
+        os.killpg(os.getpgid(pid), number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def signal_process(pid: int, mark: str, number: signal.Signals) -> bool:
+    """Signal ``pid`` alone, when it belongs to ``mark``; False when it does not live."""
+    return is_marked(pid, mark) and _signal(pid, number)
+
+
+def _signal(pid: int, number: signal.Signals) -> bool:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _session(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except ProcessLookupError:
+        return None

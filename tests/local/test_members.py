@@ -1,0 +1,157 @@
+"""Members as process groups, with shells in place of members: every process here is real."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cooperator.local import processes
+from cooperator.local.layout import write_json
+from cooperator.local.members import Life, MemberProcesses
+from support import eventually
+
+SLEEP = ["sleep", "600"]
+WITH_CHILD = ["sh", "-c", "sleep 600 & wait"]
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path / "members"
+    for life in MemberProcesses(tmp_path / "members", now_ms).observe().values():
+        processes.kill_all(life.incarnation)
+
+
+@pytest.fixture
+def members(directory: Path) -> MemberProcesses:
+    return MemberProcesses(directory, now_ms)
+
+
+def ended(members: MemberProcesses, identity: str) -> Life:
+    return eventually(lambda: (life := members.observe()[identity]).ended and life, what=f"{identity} ended")
+
+
+def start(members: MemberProcesses, command: list[str], identity: str = "lake-0") -> Life:
+    life = members.create(identity, "r1", lambda incarnation: command)
+    assert life.pid is not None
+    eventually(lambda: processes.is_marked(life.pid or 0, life.incarnation), what="the mark")
+    return life
+
+
+def test_a_member_runs_in_a_session_of_its_own_and_knows_its_incarnation(
+    members: MemberProcesses, directory: Path
+) -> None:
+    members.create("lake-0", "r1", lambda incarnation: ["sh", "-c", f"echo ${processes.MARK} {incarnation}"])
+
+    life = ended(members, "lake-0")
+
+    assert life.exit_code == 0
+    assert (directory / "lake-0" / "member.log").read_text().split() == [life.incarnation] * 2
+
+
+def test_a_killed_member_has_ended_and_the_signal_is_told(members: MemberProcesses) -> None:
+    life = start(members, SLEEP)
+    assert os.getsid(life.pid or 0) == life.pid
+    members.kill("lake-0")
+    assert ended(members, "lake-0").exit_code == -signal.SIGKILL
+
+
+def test_what_outlives_the_first_process_is_killed_before_the_life_counts_as_ended(
+    members: MemberProcesses,
+) -> None:
+    life = start(members, WITH_CHILD)
+    eventually(lambda: len(processes.marked(life.incarnation)) == 2, what="parent and child")
+    os.kill(life.pid or 0, signal.SIGKILL)
+
+    assert ended(members, "lake-0").exit_code == -signal.SIGKILL
+    assert processes.marked(life.incarnation) == ()
+
+
+def test_a_child_that_left_the_process_group_is_killed_too(members: MemberProcesses) -> None:
+    code = "import os, time; os.fork() or os.setpgid(0, 0); time.sleep(600)"
+    life = start(members, [sys.executable, "-c", code])
+    eventually(lambda: len({os.getpgid(p) for p in processes.marked(life.incarnation)}) == 2)
+    members.kill("lake-0")
+    ended(members, "lake-0")
+    assert processes.marked(life.incarnation) == ()
+
+
+def test_a_second_daemon_takes_living_members_up_and_sees_their_end(
+    members: MemberProcesses, directory: Path
+) -> None:
+    life = start(members, SLEEP)
+    second = MemberProcesses(directory, now_ms)
+    assert second.observe() == {"lake-0": life}
+
+    os.kill(life.pid or 0, signal.SIGKILL)
+
+    # A zombie of the first daemon is no living process for the second one.
+    assert ended(second, "lake-0").exit_code is None
+
+
+def test_a_daemon_that_died_while_it_started_a_member_leaves_one_member_not_two(
+    members: MemberProcesses, directory: Path
+) -> None:
+    life = start(members, SLEEP)
+    write_json(directory / "lake-0" / "life.json", {**_fields(life), "pid": None})
+    second = MemberProcesses(directory, now_ms)
+
+    assert second.observe()["lake-0"].pid == life.pid
+    with pytest.raises(ValueError, match="still lives"):
+        second.create("lake-0", "r1", lambda incarnation: SLEEP)
+
+
+def test_a_daemon_that_died_before_it_started_a_member_can_start_it(
+    members: MemberProcesses, directory: Path
+) -> None:
+    write_json(directory / "lake-0" / "life.json", _fields(Life("lake-0", "never-was", "r1", 1)))
+    assert members.observe()["lake-0"].ended
+    assert not members.create("lake-0", "r1", lambda incarnation: SLEEP).ended
+
+
+def test_a_process_number_that_somebody_else_has_now_is_left_alone(
+    members: MemberProcesses, directory: Path
+) -> None:
+    with subprocess.Popen(SLEEP) as bystander:
+        life = Life("lake-0", "long-gone", "r1", 1, pid=bystander.pid)
+        write_json(directory / "lake-0" / "life.json", _fields(life))
+
+        members.drain("lake-0")
+        members.kill("lake-0")
+
+        assert members.observe()["lake-0"].ended
+        assert bystander.poll() is None
+        bystander.kill()
+
+
+def test_draining_is_remembered_and_signals_the_first_process_only(
+    members: MemberProcesses, directory: Path
+) -> None:
+    life = start(members, ["sh", "-c", "trap 'echo drained; exit 3' TERM; sleep 600 & wait; wait"])
+    eventually(lambda: len(processes.marked(life.incarnation)) == 2, what="the trap is set")
+    members.drain("lake-0")
+    last = ended(members, "lake-0")
+    assert (last.exit_code, last.draining_ms is not None) == (3, True)
+    assert (directory / "lake-0" / "member.log").read_text() == "drained\n"
+
+
+def test_only_a_member_that_has_ended_can_be_forgotten(members: MemberProcesses) -> None:
+    start(members, SLEEP)
+    members.forget("lake-0")
+    assert "lake-0" in members.observe()
+    members.kill("lake-0")
+    ended(members, "lake-0")
+    members.forget("lake-0")
+    assert members.observe() == {}
+
+
+def _fields(life: Life) -> dict[str, object]:
+    return {name: getattr(life, name) for name in Life.__slots__}
