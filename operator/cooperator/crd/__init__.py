@@ -1,0 +1,51 @@
+"""Custom resources: what users write, and the status they read.
+
+What may live here: the pydantic models of ``Worker`` and ``Connector``, manifests to resources and back,
+explanations of what is wrong with one, resources to the planner's terms, and status projections. Pure: text
+and values in, values out; files, clocks and servers belong to the callers. May import ``model`` only.
+
+Resources are an edge format: no other room but the hosts sees an API version.
+"""
+
+from cooperator.crd.base import API_VERSION, ObjectMeta, Reference
+from cooperator.crd.changes import forbidden_changes
+from cooperator.crd.compile import compile_desired, compile_policy
+from cooperator.crd.connector import Connector, ConnectorSpec, State
+from cooperator.crd.errors import Problem, ResourceError
+from cooperator.crd.manifests import Resource, dump, parse, to_manifest
+from cooperator.crd.status import (
+    Condition,
+    ConditionStatus,
+    ConnectorStatus,
+    WorkerStatus,
+    set_condition,
+    worker_found,
+)
+from cooperator.crd.worker import Runtime, Worker, WorkerSpec
+
+__all__ = [
+    "API_VERSION",
+    "Condition",
+    "ConditionStatus",
+    "Connector",
+    "ConnectorSpec",
+    "ConnectorStatus",
+    "ObjectMeta",
+    "Problem",
+    "Reference",
+    "Resource",
+    "ResourceError",
+    "Runtime",
+    "State",
+    "Worker",
+    "WorkerSpec",
+    "WorkerStatus",
+    "compile_desired",
+    "compile_policy",
+    "dump",
+    "forbidden_changes",
+    "parse",
+    "set_condition",
+    "to_manifest",
+    "worker_found",
+]

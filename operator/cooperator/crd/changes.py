@@ -1,0 +1,36 @@
+"""Which changes of a resource that exists are refused."""
+
+from typing import Final, TypeVar
+
+from cooperator.crd.connector import Connector
+from cooperator.crd.worker import Worker
+
+R = TypeVar("R", Worker, Connector)
+
+_WHY: Final = {
+    "spec.runtime": "members of two runtimes cannot share a group",
+    "spec.groupId": "the members and the state of the group are bound to it",
+    "spec.checkpointLocation": "the progress of all tasks is there",
+    "spec.workerRef.name": "the connector's progress belongs to its Worker's group",
+}
+
+
+def forbidden_changes(old: R, new: R) -> tuple[str, ...]:
+    """A sentence for each immutable field that ``new`` changes; empty when the change is allowed."""
+    before, after = _immutable(old), _immutable(new)
+    return tuple(
+        f"{field} cannot be changed from {before[field]!r} to {after[field]!r}: {_WHY[field]}. "
+        "Keep it, or delete the resource and create it anew"
+        for field in before
+        if before[field] != after[field]
+    )
+
+
+def _immutable(resource: Worker | Connector) -> dict[str, str | None]:
+    if isinstance(resource, Connector):
+        return {"spec.workerRef.name": resource.spec.worker_ref.name}
+    return {
+        "spec.runtime": str(resource.spec.runtime),
+        "spec.groupId": resource.group_id,
+        "spec.checkpointLocation": resource.spec.checkpoint_location,
+    }

@@ -1,0 +1,51 @@
+"""Resources to the planner's terms."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from cooperator.crd.connector import Connector, State
+from cooperator.crd.worker import Worker
+from cooperator.model import Desired, DesiredConnector, Policy, PolicyName, TargetState
+
+_TARGETS: Final = {
+    State.RUNNING: TargetState.STARTED,
+    State.PAUSED: TargetState.PAUSED,
+    State.STOPPED: TargetState.STOPPED,
+}
+
+
+def compile_desired(worker: Worker, connectors: Iterable[Connector], revision: int) -> Desired:
+    """What ``worker`` is asked to run: the Connectors of its namespace that refer to it."""
+    return Desired(
+        revision,
+        {
+            connector.metadata.name: _compile(connector)
+            for connector in connectors
+            if connector.spec.worker_ref.name == worker.metadata.name
+            and connector.metadata.namespace == worker.metadata.namespace
+        },
+    )
+
+
+def compile_policy(worker: Worker) -> Policy:
+    """How ``worker`` wants its work scheduled."""
+    spec = worker.spec
+    return Policy(
+        name=PolicyName(spec.policy),
+        scheduled_rebalance_max_delay_ms=spec.scheduled_rebalance_max_delay_ms,
+        lease_ms=spec.lease_ms,
+    )
+
+
+def _compile(connector: Connector) -> DesiredConnector:
+    spec = connector.spec
+    return DesiredConnector(
+        config={
+            **spec.config,
+            "name": connector.metadata.name,
+            "connector.class": spec.class_,
+            "tasks.max": str(spec.tasks_max),
+        },
+        target=_TARGETS[spec.state],
+        weight=spec.task_weight,
+    )

@@ -1,0 +1,40 @@
+"""What is wrong with a manifest, said so that it can be mended."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong: where it is, and a message that names value and remedy.
+
+    ``document`` counts from 1 within ``source`` and ``line`` within the file; 0 when not known.
+    ``resource``: kind and name as far as the document tells. ``field``: dotted path, empty for the whole.
+    """
+
+    source: str
+    message: str
+    document: int = 0
+    line: int = 0
+    resource: str = ""
+    field: str = ""
+
+    def __str__(self) -> str:
+        place = self.source
+        if self.document:
+            place += f", document {self.document}"
+        if self.line:
+            place += f", line {self.line}"
+        if self.resource:
+            place += f" ({self.resource})"
+        return f"{place}: {self.message}"
+
+
+class ResourceError(Exception):
+    """A manifest was refused. ``problems`` has at least one entry; the text has one line for each."""
+
+    def __init__(self, *problems: Problem) -> None:
+        super().__init__(*problems)
+        self.problems = problems
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.problems))

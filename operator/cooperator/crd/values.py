@@ -1,0 +1,27 @@
+"""Settings that users write as text, number or boolean, and programs read as text."""
+
+from collections.abc import Mapping
+from typing import Annotated, TypeAlias
+
+from pydantic import BeforeValidator, StringConstraints
+from pydantic_core import PydanticCustomError
+
+
+def _as_text(value: object) -> object:
+    """A setting as Kafka Connect's REST interface would store it: true, 3, 0.5."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float | str):
+        return str(value)
+    # The value itself stays out of the message: settings may hold what nobody should read.
+    what = "empty" if value is None else "a list" if isinstance(value, list | tuple) else "a mapping"
+    raise PydanticCustomError(
+        "setting_type",
+        "is {what}, but must be text, a number or true/false: put it in quotes",
+        {"what": what},
+    )
+
+
+SettingText: TypeAlias = Annotated[str, BeforeValidator(_as_text)]
+Settings: TypeAlias = Mapping[Annotated[str, StringConstraints(min_length=1)], SettingText]
+"""Flat settings; values become text."""

@@ -1,0 +1,163 @@
+"""Worker: a pool of members that form one Kafka group."""
+
+import re
+from enum import StrEnum
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from cooperator.crd.base import API_VERSION, Lenient, Model, ObjectMeta, dns_label
+from cooperator.crd.values import Settings
+
+_INT32_MAX: Final = 2_147_483_647
+_DAY_MS: Final = 86_400_000
+_NAME_LIMIT: Final = 52
+"""Pods are called NAME-ORDINAL, and their names are labels."""
+_GROUP_ID: Final = re.compile(r"[a-zA-Z0-9._-]{1,200}\Z")
+
+
+class Runtime(StrEnum):
+    SPARK = "spark"
+    CONNECT = "connect"
+
+
+class GroupPolicy(StrEnum):
+    CREATE = "Create"
+    ADOPT = "Adopt"
+
+
+class SchedulingPolicy(StrEnum):
+    DEFAULT = "Default"
+    KIP415 = "Kip415"
+
+
+def _name(name: str) -> str:
+    return dns_label(name, _NAME_LIMIT)
+
+
+def _available(runtime: Runtime) -> Runtime:
+    if runtime is Runtime.CONNECT:
+        raise ValueError("this version runs members on Spark only; use 'spark', or leave the field out")
+    return runtime
+
+
+def _group_id(group_id: str) -> str:
+    if not _GROUP_ID.match(group_id):
+        raise ValueError(
+            "use 1 to 200 letters, digits, '.', '_' and '-': the names of the group's topics are made of it"
+        )
+    return group_id
+
+
+def _bootstrap_servers(servers: str) -> str:
+    for server in servers.split(","):
+        host, separator, port = server.strip().rpartition(":")
+        if not (host and separator and re.fullmatch(r"[0-9]{1,5}", port) and 0 < int(port) < 65_536):
+            raise ValueError(f"{server.strip()!r} is not host:port; write host1:port1,host2:port2")
+    return servers
+
+
+def _location(location: str) -> str:
+    if not location or location != location.strip():
+        raise ValueError("name a directory or a URI such as s3a://bucket/path, without spaces around it")
+    return location
+
+
+class Spark(Model):
+    """How the members' Spark is set up."""
+
+    conf: Settings = Field(default_factory=dict, description="Spark settings such as spark.driver.memory: 1g")
+
+
+class WorkerSpec(Model):
+    """What a Worker is meant to be. Times are in milliseconds unless the name says otherwise."""
+
+    replicas: int = Field(default=1, ge=0, le=1000, description="how many members the pool has")
+    runtime: Annotated[Runtime, Lenient, AfterValidator(_available)] = Field(
+        default=Runtime.SPARK, description="what members run tasks on"
+    )
+    group_id: Annotated[str, AfterValidator(_group_id)] | None = Field(
+        default=None, description="Kafka's id of the group; default cooperator-NAMESPACE-NAME"
+    )
+    group_policy: Annotated[GroupPolicy, Lenient] = Field(
+        default=GroupPolicy.CREATE,
+        description="Create refuses a group that has foreign members or topics, Adopt takes it over",
+    )
+    bootstrap_servers: Annotated[str, AfterValidator(_bootstrap_servers)] | None = Field(
+        default=None,
+        description="Kafka's addresses, host:port with commas between; default: the host's broker",
+    )
+    policy: Annotated[SchedulingPolicy, Lenient] = Field(
+        default=SchedulingPolicy.DEFAULT,
+        description="Kip415 plans as Kafka's own leader does, for comparison",
+    )
+    scheduled_rebalance_max_delay_ms: int = Field(
+        default=300_000, ge=0, le=_INT32_MAX, description="how long a lost member's tasks wait for its return"
+    )
+    lease_ms: int = Field(
+        default=40_000,
+        ge=1,
+        le=_DAY_MS,
+        description="how long a member may run its tasks without a sign from the group",
+    )
+    heartbeat_interval_ms: int = Field(
+        default=3_000, ge=100, le=_DAY_MS, description="how often members show the broker that they live"
+    )
+    session_timeout_ms: int = Field(
+        default=10_000, ge=1_000, le=1_800_000, description="when the broker drops a silent member"
+    )
+    rebalance_timeout_ms: int = Field(
+        default=30_000, ge=2_000, le=1_800_000, description="how long a round waits for a member to join it"
+    )
+    drain_timeout_seconds: int = Field(
+        default=60, ge=1, le=86_400, description="how long a leaving member may take to hand over its tasks"
+    )
+    checkpoint_location: Annotated[str, AfterValidator(_location)] | None = Field(
+        default=None, description="directory or URI of Spark's checkpoints, reached by all members"
+    )
+    spark: Spark = Field(default_factory=Spark, description="how the members' Spark is set up")
+
+    @model_validator(mode="after")
+    def _times_in_order(self) -> "WorkerSpec":
+        if 3 * self.heartbeat_interval_ms > self.session_timeout_ms:
+            raise ValueError(
+                f"heartbeatIntervalMs ({self.heartbeat_interval_ms}) is more than a third of "
+                f"sessionTimeoutMs ({self.session_timeout_ms}): one late heartbeat would cost a member its "
+                "tasks. Lower the first or raise the second"
+            )
+        longest_silence_ms = self.rebalance_timeout_ms + self.heartbeat_interval_ms
+        if self.lease_ms <= longest_silence_ms:
+            raise ValueError(
+                f"leaseMs ({self.lease_ms}) is not greater than rebalanceTimeoutMs + heartbeatIntervalMs "
+                f"({longest_silence_ms}): members would stop their tasks in every slow round. Raise leaseMs "
+                "or lower rebalanceTimeoutMs"
+            )
+        return self
+
+    @property
+    def leader_session_timeout_ms(self) -> int:
+        """When the broker drops a silent leader: later than a restart takes, yet before a round gives up on
+        a member, for a member elected meanwhile counts the absent leader as one of the workers."""
+        return self.rebalance_timeout_ms * 5 // 6
+
+
+class WorkerMeta(ObjectMeta):
+    """Metadata with a name short enough for the names of pods."""
+
+    name: Annotated[str, AfterValidator(_name)] = Field(description="its name; pods are called NAME-0, …")
+
+
+class Worker(Model):
+    """A pool of members that form one Kafka group and run its Connectors' tasks."""
+
+    api_version: Literal["cooperator.dev/v1alpha1"] = Field(
+        default=API_VERSION, description="the API's version"
+    )
+    kind: Literal["Worker"] = Field(default="Worker", description="the kind of resource")
+    metadata: WorkerMeta = Field(description="name and namespace")
+    spec: WorkerSpec = Field(default_factory=WorkerSpec, description="what the pool is meant to be")
+
+    @property
+    def group_id(self) -> str:
+        """Kafka's id of the group."""
+        return self.spec.group_id or f"cooperator-{self.metadata.namespace}-{self.metadata.name}"

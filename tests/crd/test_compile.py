@@ -1,0 +1,139 @@
+"""Resources in the planner's terms, refused changes, and conditions."""
+
+import pytest
+
+from cooperator.crd import (
+    Condition,
+    ConditionStatus,
+    Connector,
+    Worker,
+    WorkerStatus,
+    compile_desired,
+    compile_policy,
+    forbidden_changes,
+    parse,
+    set_condition,
+    to_manifest,
+    worker_found,
+)
+from cooperator.model import DesiredConnector, PolicyName, TargetState
+
+
+def worker(name: str = "lake", spec: str = "{}", namespace: str = "default") -> Worker:
+    (made,) = parse(
+        "apiVersion: cooperator.dev/v1alpha1\nkind: Worker\n"
+        f"metadata: {{name: {name}, namespace: {namespace}}}\nspec: {spec}\n",
+        "test",
+    )
+    assert isinstance(made, Worker)
+    return made
+
+
+def connector(name: str = "sources", spec: str = "", worker: str = "lake") -> Connector:
+    (made,) = parse(
+        f"apiVersion: cooperator.dev/v1alpha1\nkind: Connector\nmetadata: {{name: {name}}}\n"
+        f"spec: {{workerRef: {{name: {worker}}}, class: files-to-kafka{spec}}}\n",
+        "test",
+    )
+    assert isinstance(made, Connector)
+    return made
+
+
+def test_a_connector_becomes_kafka_connects_flat_config() -> None:
+    made = connector(spec=", tasksMax: 4, taskWeight: 2, config: {path: ./data, header: true}")
+
+    desired = compile_desired(worker(), [made], revision=7)
+
+    assert desired.revision == 7
+    assert desired.connectors == {
+        "sources": DesiredConnector(
+            config={
+                "name": "sources",
+                "connector.class": "files-to-kafka",
+                "tasks.max": "4",
+                "path": "./data",
+                "header": "true",
+            },
+            target=TargetState.STARTED,
+            weight=2.0,
+        )
+    }
+
+
+@pytest.mark.parametrize(
+    ("state", "target"),
+    [
+        ("Running", TargetState.STARTED),
+        ("Paused", TargetState.PAUSED),
+        ("Stopped", TargetState.STOPPED),
+    ],
+)
+def test_states(state: str, target: TargetState) -> None:
+    desired = compile_desired(worker(), [connector(spec=f", state: {state}")], 1)
+    assert desired.connectors["sources"].target is target
+
+
+def test_only_the_connectors_of_this_worker_are_compiled() -> None:
+    connectors = [connector("mine"), connector("others", worker="pond")]
+
+    assert set(compile_desired(worker(), connectors, 1).connectors) == {"mine"}
+    assert compile_desired(worker(namespace="elsewhere"), connectors, 1).connectors == {}
+
+
+def test_the_policy() -> None:
+    made = worker(spec="{policy: Kip415, scheduledRebalanceMaxDelayMs: 5, leaseMs: 50000}")
+
+    policy = compile_policy(made)
+
+    assert policy.name is PolicyName.KIP415
+    assert (policy.scheduled_rebalance_max_delay_ms, policy.lease_ms) == (5, 50_000)
+
+
+def test_the_leader_is_dropped_before_a_round_gives_up_on_members() -> None:
+    spec = worker().spec
+    assert spec.session_timeout_ms < spec.leader_session_timeout_ms < spec.rebalance_timeout_ms
+
+
+def test_immutable_fields_are_named_with_the_reason() -> None:
+    assert forbidden_changes(worker(), worker(spec="{replicas: 5, leaseMs: 60000}")) == ()
+    assert forbidden_changes(worker(), worker(spec="{groupId: cooperator-default-lake}")) == ()
+
+    (group,) = forbidden_changes(worker(), worker(spec="{groupId: other}"))
+    assert group.startswith("spec.groupId cannot be changed from 'cooperator-default-lake' to 'other': ")
+
+    (reference,) = forbidden_changes(connector(), connector(worker="pond"))
+    assert reference.startswith("spec.workerRef.name cannot be changed from 'lake' to 'pond': ")
+
+
+def test_an_unknown_worker_is_a_condition_with_a_suggestion() -> None:
+    missing = worker_found(connector(worker="laek"), [worker("lake"), worker("pond")])
+
+    assert (missing.status, missing.reason) == (ConditionStatus.FALSE, "WorkerNotFound")
+    assert "'laek'" in missing.message
+    assert "did you mean 'lake'?" in missing.message
+    assert worker_found(connector(), [worker("lake")]).status is ConditionStatus.TRUE
+    elsewhere = worker_found(connector(), [worker("lake", namespace="elsewhere")])
+    assert elsewhere.status is ConditionStatus.FALSE
+
+
+def test_a_transition_time_changes_with_the_status_only() -> None:
+    def ready(status: ConditionStatus, reason: str) -> Condition:
+        return Condition(type="Ready", status=status, reason=reason)
+
+    first = set_condition((), ready(ConditionStatus.FALSE, "Starting"), 0)
+    second = set_condition(first, ready(ConditionStatus.FALSE, "Waiting"), 60_000)
+    third = set_condition(second, ready(ConditionStatus.TRUE, "Running"), 120_000)
+
+    assert [c[0].last_transition_time for c in (first, second, third)] == [
+        "1970-01-01T00:00:00Z",
+        "1970-01-01T00:00:00Z",
+        "1970-01-01T00:02:00Z",
+    ]
+    assert (second[0].reason, third[0].reason) == ("Waiting", "Running")
+
+
+def test_a_status_is_printed_in_camel_case() -> None:
+    printed = to_manifest(worker(), WorkerStatus(replicas=3))
+
+    assert printed["status"]["replicas"] == 3
+    assert printed["status"]["readyReplicas"] == 0
