@@ -2,9 +2,10 @@
 
     unreported = configured − reported by any present member
     lost(i)    = (given(i) ∪ hold(i)) ∩ unreported
-    i absent   → lost(i) is held until max(deadline, end of the last holder's lease); then it is free
-    i present  → lost(i) is owed to i at once, as soon as the end of its earlier life is certain
-    fenced     = what a vanished life was stopping when it was last seen; until its lease has run out
+    i absent   → lost(i) is held until its deadline; then it is free
+    i present  → lost(i) is owed to i at once
+    fenced     = ∪ over vanished lives: what that life had been given or was stopping; nobody starts that
+                 before the life has certainly ended, be it free or owed
 
 The end of a life is certain when its host has proof of it, when that life is itself a member (what it does
 not report it does not run), or when its lease and a margin have passed since it was found missing.
@@ -52,7 +53,6 @@ def settle(
     settling = _Settling(view, memory, roster, claims, configured)
     for identity in sorted(memory.given.keys() | memory.holds.keys() | view.awaited.keys()):
         settling.settle(identity)
-    settling.fence()
     settling.reserve_for_newest_lives()
     settling.apply_waits()
     return settling.settled
@@ -73,61 +73,87 @@ class _Settling:
     def __init__(
         self, view: View, memory: Memory, roster: Roster, claims: Claims, configured: frozenset[TaskId]
     ) -> None:
-        self.view, self.memory, self.roster, self.claims = view, memory, roster, claims
-        self.configured = configured
+        self.view, self.memory, self.roster = view, memory, roster
+        self.configured, self.claims = configured, claims
         self.unreported = configured - claims.occupied
         self.now_ms = view.now_ms
         self.lease_ms = view.policy.lease_ms + view.policy.lease_margin_ms
         self.settled = Settled(returns=self._recent_returns())
+        self.fenced = self._fence()
+
+    def _fence(self) -> dict[TaskId, HeldTask]:
+        """What vanished lives may still run, with the end of the longest lease on it."""
+        present = {(member.identity, member.incarnation) for member in self.roster.present}
+        vanished = [
+            Unstopped(identity, self.memory.incarnations.get(identity, ""), tasks)
+            for identity, tasks in sorted(self.memory.given.items())
+        ]
+        vanished.extend(self.memory.unstopped)
+        fenced: dict[TaskId, HeldTask] = {}
+        for entry in vanished:
+            life = (entry.identity, entry.incarnation)
+            if not entry.tasks or life in present or life in self.view.facts.ended:
+                continue
+            since_ms = self.now_ms if entry.gone_since_ms is None else entry.gone_since_ms
+            until_ms = since_ms + self.lease_ms
+            if until_ms <= self.now_ms:
+                continue
+            self.settled.unstopped.append(replace(entry, gone_since_ms=since_ms))
+            waiting = HeldTask(entry.identity, until_ms, HoldReason.UNPROVEN, self.view.cause)
+            for task in entry.tasks & self.unreported:
+                if task not in fenced or fenced[task].until_ms < until_ms:
+                    fenced[task] = waiting
+        return fenced
 
     def settle(self, identity: str) -> None:
         given, hold = self.memory.given.get(identity, _NONE), self.memory.holds.get(identity)
         due = given | hold.tasks if hold is not None else given
+        lost = due & self.unreported
         member = self.roster.current.get(identity)
         if member is None:
-            self._absent(identity, due, hold)
+            self._absent(identity, lost, hold)
         elif identity in self.roster.held:
-            self._drains_and_returns(identity, due, hold, member)
-        else:
-            self._present(identity, due & self.unreported, hold, member)
+            self._drains_and_returns(identity, lost, hold, member)
+        elif lost and identity in self.roster.leaving:
+            self.settled.free.update(dict.fromkeys(lost, Reason(Why.DRAIN, self.view.cause)))
+        elif lost:
+            back = hold is not None or self.memory.incarnations.get(identity) != member.incarnation
+            reason = Reason(Why.RETURNED if back else Why.UNDELIVERED, self.view.cause)
+            self.settled.owed[identity] = dict.fromkeys(sorted(lost), reason)
 
-    def _absent(self, identity: str, due: frozenset[TaskId], hold: Hold | None) -> None:
+    def _absent(self, identity: str, lost: frozenset[TaskId], hold: Hold | None) -> None:
         """The identity is no member: hold what it had, until the wait is over."""
-        lost = due & self.unreported
         awaited_until_ms = self.view.awaited.get(identity, 0)
         if hold is None:
             blanket = identity in self.view.awaited and identity not in self.memory.given
-            if not due and not blanket:
+            if not lost and not blanket:
                 return
-            hold = self._missing(identity, lost, blanket)
+            hold = self._missing(identity, blanket)
         elif hold.reason is HoldReason.EVICTED:
             awaited_until_ms = max(hold.deadline_ms, awaited_until_ms)
         if awaited_until_ms > self.now_ms:
-            hold = replace(hold, tasks=lost, deadline_ms=awaited_until_ms, reason=HoldReason.EVICTED)
+            hold = replace(hold, deadline_ms=awaited_until_ms, reason=HoldReason.EVICTED)
         else:
             if hold.reason is HoldReason.EVICTED:
                 hold = self._depart(identity, hold)
-            hold = self._refresh(identity, replace(hold, tasks=lost))
-        if hold.not_before_ms > self.now_ms:
-            self._fence_deleted(identity, due, hold)
-        if hold.until_ms <= self.now_ms:
-            self.settled.free.update(dict.fromkeys(lost, Reason(Why.HOLD_ENDED, hold.cause)))
-        elif lost or hold.blanket:
-            self.settled.holds[identity] = hold
+            hold = self._refresh(identity, hold)
+        if hold.deadline_ms <= self.now_ms:
+            free = lost - self.fenced.keys()
+            self.settled.free.update(dict.fromkeys(free, Reason(Why.HOLD_ENDED, hold.cause)))
+            lost -= free
+        self._keep(identity, hold, lost)
 
-    def _missing(self, identity: str, lost: frozenset[TaskId], blanket: bool) -> Hold:
+    def _missing(self, identity: str, blanket: bool) -> Hold:
         """The hold of an identity that is missing for the first time; its reason is settled afterwards."""
-        incarnation = self.memory.incarnations.get(identity, "")
-        not_before_ms = self.now_ms + self.lease_ms
         return Hold(
-            lost,
-            self.now_ms,
-            self.now_ms,
-            not_before_ms,
-            incarnation,
-            HoldReason.EVICTED,
-            self.view.cause,
-            blanket,
+            tasks=_NONE,
+            since_ms=self.now_ms,
+            deadline_ms=self.now_ms,
+            not_before_ms=self.now_ms + self.lease_ms if blanket else 0,
+            incarnation=self.memory.incarnations.get(identity, ""),
+            reason=HoldReason.EVICTED,
+            cause=self.view.cause,
+            blanket=blanket,
         )
 
     def _depart(self, identity: str, hold: Hold) -> Hold:
@@ -139,68 +165,33 @@ class _Settling:
         return replace(hold, deadline_ms=hold.since_ms + delay_ms, reason=HoldReason.DEPARTED)
 
     def _refresh(self, identity: str, hold: Hold) -> Hold:
-        """Take in what has become known: its end is proven, it will not come back."""
-        facts = self.view.facts
+        """Take in what has become known: it will not come back, or the delay is shorter now."""
         deadline_ms = min(hold.deadline_ms, hold.since_ms + self.view.policy.scheduled_rebalance_max_delay_ms)
-        if identity in facts.gone:
+        if identity in self.view.facts.gone:
             deadline_ms = hold.since_ms
-        not_before_ms = 0 if (identity, hold.incarnation) in facts.ended else hold.not_before_ms
-        unproven = not_before_ms > max(deadline_ms, self.now_ms)
-        reason = HoldReason.UNPROVEN if unproven else HoldReason.DEPARTED
-        return replace(hold, deadline_ms=deadline_ms, not_before_ms=not_before_ms, reason=reason)
+        return replace(hold, deadline_ms=deadline_ms, reason=HoldReason.DEPARTED)
 
-    def _fence_deleted(self, identity: str, due: frozenset[TaskId], hold: Hold) -> None:
-        """What is configured no more leaves the hold; the lease counts for it all the same."""
-        deleted = due - self.configured - self.claims.occupied
-        if deleted:
-            self.settled.unstopped.append(Unstopped(identity, hold.incarnation, deleted, hold.since_ms))
+    def _keep(self, identity: str, hold: Hold, tasks: frozenset[TaskId]) -> None:
+        """Go on holding ``tasks``, if there are any."""
+        not_before_ms = hold.not_before_ms if hold.blanket else 0
+        if self.fenced:
+            ends = (self.fenced[task].until_ms for task in tasks if task in self.fenced)
+            not_before_ms = max(ends, default=not_before_ms)
+        hold = replace(hold, tasks=tasks, not_before_ms=not_before_ms)
+        if hold.reason is not HoldReason.EVICTED and not_before_ms > max(hold.deadline_ms, self.now_ms):
+            hold = replace(hold, reason=HoldReason.UNPROVEN)
+        if tasks or (hold.blanket and hold.until_ms > self.now_ms):
+            self.settled.holds[identity] = hold
 
     def _drains_and_returns(
-        self, identity: str, due: frozenset[TaskId], hold: Hold | None, member: Member
+        self, identity: str, lost: frozenset[TaskId], hold: Hold | None, member: Member
     ) -> None:
         """A draining member that will be back, or has nowhere to move its tasks to: they wait for it."""
-        tasks = (due & self.unreported) | self.configured.intersection(member.owned)
-        if hold is None:
+        tasks = lost | self.configured.intersection(member.owned)
+        if hold is None or hold.incarnation != member.incarnation:
             deadline_ms = self.now_ms + self.view.policy.scheduled_rebalance_max_delay_ms
             hold = Hold(tasks, self.now_ms, deadline_ms, 0, member.incarnation, cause=self.view.cause)
-        if tasks:
-            self.settled.holds[identity] = replace(hold, tasks=tasks)
-
-    def _present(self, identity: str, lost: frozenset[TaskId], hold: Hold | None, member: Member) -> None:
-        """The identity is a member: what it lost is its own, once its earlier life has certainly ended."""
-        if not lost:
-            return
-        last = hold.incarnation if hold else self.memory.incarnations.get(identity, member.incarnation)
-        certain = last in self.roster.lives(identity) or (identity, last) in self.view.facts.ended
-        if hold is None and not certain:
-            hold = self._missing(identity, lost, blanket=False)
-        if hold is not None and not certain and hold.not_before_ms > self.now_ms:
-            deadline_ms = min(hold.deadline_ms, self.now_ms)
-            self.settled.holds[identity] = replace(
-                hold, tasks=lost, deadline_ms=deadline_ms, reason=HoldReason.UNPROVEN, blanket=False
-            )
-        elif identity in self.roster.leaving:
-            self.settled.free.update(dict.fromkeys(lost, Reason(Why.DRAIN, self.view.cause)))
-        else:
-            back = hold is not None or last != member.incarnation
-            reason = Reason(Why.RETURNED if back else Why.UNDELIVERED, self.view.cause)
-            self.settled.owed[identity] = dict.fromkeys(sorted(lost), reason)
-
-    def fence(self) -> None:
-        """Keep what vanished lives were stopping from starting while their leases may run."""
-        lives = {(member.identity, member.incarnation) for member in self.roster.present}
-        for entry in self.memory.unstopped:
-            life = (entry.identity, entry.incarnation)
-            since_ms = self.now_ms if entry.gone_since_ms is None else entry.gone_since_ms
-            until_ms = since_ms + self.lease_ms
-            if life in lives or life in self.view.facts.ended or until_ms <= self.now_ms:
-                continue
-            self.settled.unstopped.append(replace(entry, gone_since_ms=since_ms))
-            waiting = entry.tasks & self.unreported
-            if waiting:
-                held = HeldTask(entry.identity, until_ms, HoldReason.UNPROVEN)
-                self.settled.held.update(dict.fromkeys(waiting, held))
-                self.settled.timers_ms.append(until_ms)
+        self._keep(identity, hold, tasks)
 
     def reserve_for_newest_lives(self) -> None:
         """What an older life of an identity still runs is its newest life's own, once it has let go."""
@@ -214,13 +205,19 @@ class _Settling:
 
     def apply_waits(self) -> None:
         """Holds and fences outrank everything: what they name is neither free nor owed now."""
-        settled = self.settled
+        settled, timers_ms = self.settled, set[int]()
         for identity, hold in settled.holds.items():
             held = HeldTask(identity, hold.until_ms, hold.reason, hold.cause)
             settled.held.update({task: held for task in hold.tasks if task not in settled.held})
             settled.frozen = settled.frozen or hold.blanket
-            if hold.until_ms > self.now_ms:
-                settled.timers_ms.append(hold.until_ms)
+            timers_ms.add(hold.until_ms)
+            if not hold.tasks <= self.fenced.keys():
+                timers_ms.add(hold.deadline_ms)
+        for task, fence in self.fenced.items():
+            if task not in settled.held:
+                settled.held[task] = fence
+                timers_ms.add(fence.until_ms)
+        settled.timers_ms.extend(at_ms for at_ms in timers_ms if at_ms > self.now_ms)
         blocked = settled.held.keys() | self.view.suspended
         if not blocked:
             return

@@ -1,0 +1,152 @@
+"""Random histories: the promises hold after every step, and at rest everything is complete and balanced."""
+
+from dataclasses import replace
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from cooperator.model import INSTANCE, Policy, TaskId
+from cooperator.planner import Facts
+from planner.world import Process, World
+
+IDENTITIES = ("w0", "w1", "w2", "w3", "w4")
+CONNECTORS = ("a", "b", "c", "d")
+
+
+class Histories(RuleBasedStateMachine):
+    """Anything may happen to the group; the leader sees only what its view tells."""
+
+    @initialize(
+        counts=st.dictionaries(st.sampled_from(CONNECTORS), st.integers(0, 6), min_size=1),
+        delay_ms=st.sampled_from([0, 20_000, 300_000]),
+        workers=st.integers(1, 4),
+        max_returns=st.integers(0, 3),
+    )
+    def start(self, counts: dict[str, int], delay_ms: int, workers: int, max_returns: int) -> None:
+        policy = Policy(scheduled_rebalance_max_delay_ms=delay_ms, max_returns=max_returns)
+        self.world = World(policy, **counts)
+        for identity in IDENTITIES[:workers]:
+            self.world.join(identity)
+        self.world.round()
+
+    def pick(self, data: st.DataObject, processes: list[Process]) -> Process:
+        return data.draw(st.sampled_from(sorted(processes, key=lambda p: p.incarnation)))
+
+    @rule()
+    def round(self) -> None:
+        self.world.round()
+
+    @rule(identity=st.sampled_from(IDENTITIES))
+    def a_process_starts(self, identity: str) -> None:
+        # A second life of an identity may start while the first still runs: a pod that was force-deleted.
+        if len(self.world.processes) < 8:
+            self.world.join(identity)
+
+    @precondition(lambda self: self.world.processes)
+    @rule(data=st.data(), proven=st.booleans())
+    def a_process_dies(self, data: st.DataObject, proven: bool) -> None:
+        self.world.kill(self.pick(data, self.world.processes), proven)
+
+    @precondition(lambda self: self.world.dead - self.world.proven)
+    @rule(data=st.data())
+    def an_end_is_proven(self, data: st.DataObject) -> None:
+        self.world.proven.add(data.draw(st.sampled_from(sorted(self.world.dead - self.world.proven))))
+
+    @precondition(lambda self: self.world.members())
+    @rule(data=st.data())
+    def the_broker_drops_a_member(self, data: st.DataObject) -> None:
+        self.world.drop(self.pick(data, self.world.members()))
+
+    @precondition(lambda self: len(self.world.members()) < len(self.world.processes))
+    @rule(data=st.data())
+    def a_dropped_member_rejoins(self, data: st.DataObject) -> None:
+        self.world.rejoin(self.pick(data, [p for p in self.world.processes if p.out_since_ms is not None]))
+
+    @rule()
+    def the_lead_is_taken_over(self) -> None:
+        self.world.take_over()
+
+    @precondition(lambda self: self.world.members())
+    @rule(data=st.data())
+    def a_share_will_get_lost(self, data: st.DataObject) -> None:
+        self.pick(data, self.world.members()).fails_next = True
+
+    @precondition(lambda self: self.world.members())
+    @rule(data=st.data())
+    def stops_are_done(self, data: st.DataObject) -> None:
+        self.world.stopped(self.pick(data, self.world.members()))
+
+    @precondition(lambda self: self.world.members())
+    @rule(data=st.data())
+    def a_member_drains(self, data: st.DataObject) -> None:
+        self.pick(data, self.world.members()).draining = True
+
+    @rule(connector=st.sampled_from(CONNECTORS), count=st.integers(0, 6))
+    def a_connector_is_set(self, connector: str, count: int) -> None:
+        self.world.task_counts[connector] = count
+
+    @rule(connector=st.sampled_from(CONNECTORS))
+    def a_connector_is_deleted(self, connector: str) -> None:
+        self.world.task_counts.pop(connector, None)
+
+    @rule(connector=st.sampled_from(CONNECTORS), count=st.integers(0, 4))
+    def tasks_are_suspended(self, connector: str, count: int) -> None:
+        self.world.suspended = {TaskId(connector, task) for task in range(count)}
+
+    @rule(by_ms=st.sampled_from([1_000, 10_000, 45_000, 300_000]))
+    def time_passes(self, by_ms: int) -> None:
+        self.world.advance(by_ms)
+
+    identities = st.frozensets(st.sampled_from(IDENTITIES), max_size=2)
+
+    @rule(leaving=identities, gone=identities, cordoned=identities, returning=identities, knows=st.booleans())
+    def facts_change(
+        self,
+        leaving: frozenset[str],
+        gone: frozenset[str],
+        cordoned: frozenset[str],
+        returning: frozenset[str],
+        knows: bool,
+    ) -> None:
+        self.world.facts = Facts(
+            expected=frozenset(IDENTITIES[:3]) if knows else None,
+            leaving=leaving,
+            gone=gone,
+            cordoned=cordoned,
+            returning=returning,
+        )
+
+    def teardown(self) -> None:
+        """Faults end; a member that is there to be given work appears if there is none."""
+        if not hasattr(self, "world"):
+            return
+        world = self.world
+        world.suspended.clear()
+        world.facts = replace(world.facts, leaving=frozenset(), gone=frozenset(), returning=frozenset())
+        for process in list(world.processes):
+            if process.out_since_ms is not None:
+                world.rejoin(process)
+        if not [p for p in world.members() if not p.draining]:
+            world.join(IDENTITIES[0])
+        world.settle()
+        identities = {process.identity for process in world.members()}
+        for identity in identities:
+            # Of several lives only the newest has work; the others go.
+            lives = [p for p in world.members() if p.identity == identity]
+            assert sum(bool(p.running) for p in lives) <= 1
+            for process in [p for p in lives if not p.running][: len(lives) - 1]:
+                world.kill(process, proven=True)
+        world.settle()
+        world.check_complete_and_balanced()
+        world.check_at_rest()
+        assert world.configured() == {task for p in world.members() for task in p.running}
+        assert not world.memory.holds
+        assert not world.memory.moving
+        assert all(task.task >= INSTANCE for task in world.configured())
+
+
+TestHistories = Histories.TestCase
+TestHistories.settings = settings(
+    max_examples=150, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
