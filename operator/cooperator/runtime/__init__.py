@@ -7,5 +7,6 @@ imports pyspark, and only inside functions: options are checked where no Spark i
 """
 
 from cooperator.runtime.api import Runtime, RuntimeListener, RuntimeSettings, TaskSpec
+from cooperator.runtime.inline import InlineRuntime
 
-__all__ = ["Runtime", "RuntimeListener", "RuntimeSettings", "TaskSpec"]
+__all__ = ["InlineRuntime", "Runtime", "RuntimeListener", "RuntimeSettings", "TaskSpec"]

@@ -30,18 +30,20 @@ class TaskSpec:
 class RuntimeSettings:
     """What a member's process gives its runtime.
 
-    ``member``, ``incarnation``: who runs here (written to journals). ``checkpoints``: root directory
+    ``member``, ``incarnation``: who runs here. ``group_id``: of the Worker; it keeps the names that sinks
+    use (transactional ids) apart from those of other Workers. ``checkpoints``: root directory
     that all members of the Worker share; a unit keeps its checkpoint in ``<connector>/<unit>`` below
     it. ``state_dir``: private to this member (JVM log, scratch files). ``bootstrap_servers``: default
     of connectors that name none. ``spark_conf``: the user's, on top of ours. ``heap_mb``: of the JVM.
-    ``env_allowed``: the environment variables that ``${env:NAME}`` may name. ``journal``: where tasks
-    of class ``noop`` write when they start and stop.
+    ``env_allowed``: the environment variables that ``${env:NAME}`` may name. ``journal``: where units
+    of class ``noop`` write when they start and stop, unless their configuration says it.
     """
 
     member: str
     incarnation: str
     checkpoints: Path
     state_dir: Path
+    group_id: str = "cooperator"
     bootstrap_servers: str = ""
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     heap_mb: int = 1024

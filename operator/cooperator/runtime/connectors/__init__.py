@@ -1,0 +1,62 @@
+"""The connectors: the plug-in interface (``base``, ``spark``), how classes are found, the built-in ones.
+
+What may live here: one connector a file, and what several of them share. May use confluent-kafka (for
+transactional sinks and for looking at topics); imports pyspark only inside functions.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from cooperator.runtime.connectors.base import Connector
+from cooperator.runtime.options import OptionError, Problem, check, option_names
+
+GROUP = "cooperator.connectors"
+
+
+def known_classes() -> list[str]:
+    """The connector classes that are installed here, sorted."""
+    return sorted({entry.name for entry in entry_points(group=GROUP)})
+
+
+@cache
+def find(class_name: str) -> Connector[Any]:
+    """The connector of that class; OptionError naming the known ones when there is none."""
+    for entry in entry_points(group=GROUP, name=class_name):
+        connector = entry.load()()
+        if not isinstance(connector, Connector):
+            raise OptionError([_unusable(class_name, f"{entry.value} is no subclass of Connector")])
+        return connector
+    raise OptionError([_unusable(class_name, "is not a class that is installed here")])
+
+
+def _unusable(class_name: str, problem: str) -> Problem:
+    known = ", ".join(known_classes())
+    return Problem("connector.class", class_name, problem, f"use one of: {known}")
+
+
+def validate(class_name: str, config: Mapping[str, str]) -> list[Problem]:
+    """What is wrong with a connector's configuration, as far as it can be told without running it.
+
+    ``config`` is the flat map of the config log (``connector.class`` may be left out); values that
+    hold references are not looked at. An empty list means that it can be applied.
+    """
+    try:
+        connector = find(class_name)
+    except OptionError as error:
+        return list(error.problems)
+    return check(connector.options, {**config, "connector.class": class_name})
+
+
+def anchor(class_name: str, config: Mapping[str, str], base: Path) -> dict[str, str]:
+    """``config`` with local paths that were written relative to ``base`` (a manifest's directory) made
+    absolute. URIs, references and everything else stay as they are."""
+    paths = option_names(find(class_name).options, "local_path")
+
+    def anchored(name: str, value: str) -> str:
+        is_relative = value and not value.startswith("/") and "://" not in value and "${" not in value
+        return str((base / value).resolve()) if name in paths and is_relative else value
+
+    return {name: anchored(name, value) for name, value in config.items()}

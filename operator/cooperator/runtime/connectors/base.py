@@ -1,0 +1,107 @@
+"""The interface of a connector, built in or brought by a plug-in.
+
+A plug-in declares an entry point in the group ``cooperator.connectors``: the name is the class that
+configurations give as ``connector.class``, the value a subclass of ``Connector`` (most subclass
+``SparkConnector`` and write two methods: what to read, and where to write it).
+
+A connector splits its source into **units**: parts whose ids are stable and whose contents never
+change hands (a Kafka partition; the files whose names fall into a bucket). Each unit has its own
+checkpoint; tasks are groups of units, and only the grouping ever changes.
+"""
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Generic, Protocol
+
+from cooperator.model import TaskId
+from cooperator.runtime.options import O, Options
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class UnitProgress:
+    """How far one unit is: rows since it was opened (None: not known), and the last finished batch."""
+
+    batch: int = -1
+    rows_in: int = 0
+    rows_out: int | None = None
+
+
+@dataclass(slots=True)
+class Counts:
+    """What a sink counts by itself, where Spark does not."""
+
+    rows_out: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UnitContext:
+    """What a unit is opened with.
+
+    ``group_id``: of the Worker. ``owner`` names this attempt on this member and no other, as
+    ``member/incarnation/attempt`` (sinks that fence write it down).
+    ``checkpoint``: the unit's own directory. ``is_first``: the unit was there when the connector was
+    created. ``cancelled`` is set when the unit is to stop; whatever waits must watch it.
+    ``session`` gives the member's Spark session, starting it when needed. ``say`` tells users of
+    something that is waited for; an empty text takes it back. ``closing`` is unwound, in reverse order,
+    when nothing of the unit runs any more.
+    """
+
+    group_id: str
+    task: TaskId
+    unit: str
+    owner: str
+    checkpoint: Path
+    cancelled: threading.Event
+    session: "Callable[[], SparkSession]"
+    say: Callable[[str], None]
+    is_first: bool = True
+    closing: ExitStack = field(default_factory=ExitStack)
+    counts: Counts = field(default_factory=Counts)
+
+
+class RunningUnit(Protocol):
+    """One unit that runs."""
+
+    def poll(self) -> UnitProgress:
+        """How far it is; raises what it failed with, when it has."""
+
+    def stop(self) -> None:
+        """Ends it, and returns when nothing of it runs any more. May be called again."""
+
+
+class Cancelled(Exception):
+    """What is being opened or waited for is not wanted any more."""
+
+
+class Connector(ABC, Generic[O]):
+    """One class of connectors. Instances hold no state: everything is in the arguments."""
+
+    options: ClassVar[type[Options]]
+
+    @abstractmethod
+    def units(self, options: O, say: Callable[[str], None]) -> Sequence[str]:
+        """The ids of all units there are now, in a stable order; called by the connector's instance again
+        and again. Ids are made of letters, digits, dot, underscore and dash. What is missing for now
+        (a topic not created yet) is simply not listed, and said; an exception means "ask again later",
+        but ``OptionError`` fails the connector.
+        """
+
+    @abstractmethod
+    def open(self, options: O, context: UnitContext) -> RunningUnit:
+        """Start one unit and return when it is under way. Raises what it fails with, ``Cancelled`` when
+        the context is cancelled meanwhile; then nothing of it runs."""
+
+    def groups(self, units: Sequence[str], tasks_max: int) -> list[tuple[str, ...]]:
+        """The units of task 0, 1, …: slices of the order given, sizes within one of each other, none
+        empty, at most ``tasks_max`` of them; the same units and number give the same slices."""
+        count = min(tasks_max, len(units))
+        bounds = [len(units) * task // count for task in range(count + 1)] if count else [0]
+        return [tuple(units[start:end]) for start, end in pairwise(bounds)]

@@ -1,0 +1,149 @@
+"""The runtime proper: keeps the lives of all tasks, one thread each, behind calls that return at once."""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+from cooperator.model import TaskId
+from cooperator.runtime.api import RuntimeListener, RuntimeSettings, TaskSpec
+from cooperator.runtime.connectors.base import Connector
+from cooperator.runtime.jobs import Work, run_instance, run_task
+from cooperator.runtime.life import Life, Run
+from cooperator.runtime.references import Resolver
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+
+class Engine:
+    """A ``Runtime`` over the connectors that ``find`` knows; ``session`` gives them Spark.
+
+    Attempts of a task are chained: a newer one begins when the older one is over, so that in this process
+    no task ever runs twice. What is told to the listener is told from one thread, in order.
+    """
+
+    def __init__(
+        self,
+        settings: RuntimeSettings,
+        listener: RuntimeListener,
+        find: Callable[[str], Connector[Any]],
+        session: "Callable[[threading.Event], SparkSession]",
+    ) -> None:
+        self._settings = settings
+        self._teller = _Teller(listener)
+        self._find = find
+        self._session = session
+        self._lock = threading.Lock()
+        self._lives: dict[TaskId, Life] = {}
+        self._newest: dict[TaskId, int] = {}
+        self._closed = False
+
+    def start(self, spec: TaskSpec, attempt: int) -> None:
+        with self._lock:
+            if attempt <= self._newest.get(spec.task, -1):
+                return
+            if self._closed:
+                self._teller.stopped(spec.task, attempt)
+                return
+            self._newest[spec.task] = attempt
+            previous = self._lives.get(spec.task)
+            if previous is not None:
+                previous.end(previous.attempt)
+            job = partial(self._job, spec, attempt)
+            life = Life(spec.task, attempt, job, self._teller, paused=spec.paused, previous=previous)
+            self._lives[spec.task] = life
+            life.begin()
+
+    def stop(self, task: TaskId, attempt: int) -> None:
+        with self._lock:
+            self._newest[task] = max(attempt, self._newest.get(task, -1))
+            life = self._lives.get(task)
+            while life is not None and life.attempt > attempt:
+                life = life.previous
+            if life is None or not life.end(attempt):
+                self._teller.stopped(task, attempt)
+
+    def pause(self, task: TaskId) -> None:
+        with self._lock:
+            if task in self._lives:
+                self._lives[task].pause()
+
+    def resume(self, task: TaskId) -> None:
+        with self._lock:
+            if task in self._lives:
+                self._lives[task].resume()
+
+    def close(self, timeout_s: float) -> bool:
+        deadline = time.monotonic() + timeout_s
+        with self._lock:
+            self._closed = True
+            lives = list(self._lives.values())
+            for life in lives:
+                life.end(life.attempt)
+        over = [life.wait(max(0.0, deadline - time.monotonic())) for life in lives]
+        self._teller.close(max(0.0, deadline - time.monotonic()))
+        return all(over)
+
+    def _job(self, spec: TaskSpec, attempt: int, run: Run) -> None:
+        connector = self._find(spec.config.get("connector.class", ""))
+        settings = self._settings
+        work = Work(
+            task=spec.task,
+            connector=connector,
+            config=spec.config,
+            group_id=settings.group_id,
+            owner=f"{settings.member}/{settings.incarnation}/{attempt}",
+            checkpoints=settings.checkpoints,
+            resolver=Resolver(os.environ, settings.env_allowed, settings.bootstrap_servers),
+            session=self._session,
+        )
+        if spec.task.is_instance:
+            run_instance(work, self._teller, run)
+        else:
+            run_task(work, run)
+
+
+class _Teller:
+    """A listener that passes everything on from a thread of its own: never from within a call."""
+
+    def __init__(self, listener: RuntimeListener) -> None:
+        self._listener = listener
+        self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._tell, name="runtime events", daemon=True)
+        self._thread.start()
+
+    def started(self, task: TaskId, attempt: int) -> None:
+        self._queue.put(partial(self._listener.started, task, attempt))
+
+    def paused(self, task: TaskId, attempt: int) -> None:
+        self._queue.put(partial(self._listener.paused, task, attempt))
+
+    def stopped(self, task: TaskId, attempt: int) -> None:
+        self._queue.put(partial(self._listener.stopped, task, attempt))
+
+    def failed(self, task: TaskId, attempt: int, trace: str) -> None:
+        self._queue.put(partial(self._listener.failed, task, attempt, trace))
+
+    def progress(self, task: TaskId, attempt: int, text: str) -> None:
+        self._queue.put(partial(self._listener.progress, task, attempt, text))
+
+    def units_changed(self, connector: str, task_configs: list[dict[str, str]]) -> None:
+        self._queue.put(partial(self._listener.units_changed, connector, task_configs))
+
+    def close(self, timeout_s: float) -> None:
+        self._queue.put(None)
+        self._thread.join(timeout_s)
+
+    def _tell(self) -> None:
+        while (tell := self._queue.get()) is not None:
+            try:
+                tell()
+            except Exception:
+                log.exception("the runtime's listener raised")

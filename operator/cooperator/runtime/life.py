@@ -1,0 +1,173 @@
+"""One attempt of one task, on a thread of its own, from its start to its proven end.
+
+The thread runs a job again and again as it is wanted: running or paused. A job is a function that
+returns (or raises) only when nothing of the task runs any more, which is what makes ``stopped`` true.
+"""
+
+import logging
+import threading
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from cooperator.model import TaskId
+from cooperator.runtime.api import RuntimeListener
+from cooperator.runtime.options import OptionError
+from cooperator.runtime.references import UnresolvedReference
+
+log = logging.getLogger(__name__)
+
+_TRACE_LIMIT = 8_000  # characters: traces travel in status records
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a job: it ends soon after ``cancelled`` is set, tells ``started`` once, and progress."""
+
+    started: Callable[[], None]
+    progress: Callable[[str], None]
+    cancelled: threading.Event = field(default_factory=threading.Event)
+
+
+Job = Callable[[Run], None]
+
+
+class TaskFailed(Exception):
+    """Why a job ended; its message is all that is to be told (cleared of secrets)."""
+
+
+class _Wanted(Enum):
+    RUNNING = auto()
+    PAUSED = auto()
+    ENDED = auto()
+
+
+class Life:
+    """Drives ``job`` for one attempt. ``previous``: an older attempt that must be over first."""
+
+    def __init__(
+        self,
+        task: TaskId,
+        attempt: int,
+        job: Job,
+        listener: RuntimeListener,
+        *,
+        paused: bool,
+        previous: "Life | None",
+    ) -> None:
+        self.attempt = attempt
+        self.previous = previous
+        self._task = task
+        self._job = job
+        self._listener = listener
+        self._change = threading.Condition()
+        self._wanted = _Wanted.PAUSED if paused else _Wanted.RUNNING
+        self._run: Run | None = None
+        self._answers = [attempt]
+        self._over = False
+        self._thread = threading.Thread(target=self._live, name=f"task {task}", daemon=True)
+
+    def begin(self) -> None:
+        self._thread.start()
+
+    @property
+    def over(self) -> bool:
+        """Nothing of it runs, and its end has been told."""
+        return self._over
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """True when it is over."""
+        self._thread.join(timeout_s)
+        return self._over
+
+    def pause(self) -> None:
+        with self._change:
+            if self._wanted is not _Wanted.ENDED:
+                self._want(_Wanted.PAUSED)
+
+    def resume(self) -> None:
+        with self._change:
+            if self._wanted is not _Wanted.ENDED:
+                self._want(_Wanted.RUNNING)
+
+    def end(self, attempt: int) -> bool:
+        """End it, and tell ``attempt`` (its own, or a newer one that never began) as stopped when it is
+        over. False when it is over already: then nothing will be told."""
+        with self._change:
+            if self._over:
+                return False
+            if attempt not in self._answers:
+                self._answers.append(attempt)
+            self._want(_Wanted.ENDED)
+            return True
+
+    def _want(self, wanted: _Wanted) -> None:
+        if wanted is not self._wanted:
+            self._wanted = wanted
+            if self._run is not None:
+                self._run.cancelled.set()
+        self._change.notify_all()
+
+    def _live(self) -> None:
+        if self.previous is not None:
+            self.previous.wait()
+            self.previous = None
+        trace = ""
+        try:
+            while (wanted := self._next()) is not _Wanted.ENDED:
+                if wanted is _Wanted.PAUSED:
+                    self._stay_paused()
+                else:
+                    self._run_once()
+        except Exception as error:
+            trace = describe(error)
+        # Told under the lock: a stop that comes now is answered after what is told here.
+        with self._change:
+            self._over = True
+            if self._wanted is _Wanted.ENDED:
+                for attempt in self._answers:
+                    self._listener.stopped(self._task, attempt)
+            else:
+                log.warning("task %s, attempt %d failed: %s", self._task, self.attempt, trace)
+                self._listener.failed(self._task, self.attempt, trace)
+
+    def _next(self) -> _Wanted:
+        with self._change:
+            return self._wanted
+
+    def _stay_paused(self) -> None:
+        self._listener.paused(self._task, self.attempt)
+        with self._change:
+            self._change.wait_for(lambda: self._wanted is not _Wanted.PAUSED)
+
+    def _run_once(self) -> None:
+        run = Run(
+            started=lambda: self._listener.started(self._task, self.attempt),
+            progress=lambda text: self._listener.progress(self._task, self.attempt, text),
+        )
+        with self._change:
+            if self._wanted is not _Wanted.RUNNING:
+                return
+            self._run = run
+        try:
+            self._job(run)
+        except Exception as error:
+            if not run.cancelled.is_set():
+                raise
+            # What breaks while it is being stopped has stopped; nobody waits for its result.
+            log.info("task %s: %s while it was being stopped", self._task, type(error).__name__)
+        else:
+            if not run.cancelled.is_set():
+                raise RuntimeError("the task ended by itself; a streaming task runs until it is stopped")
+        finally:
+            with self._change:
+                self._run = None
+
+
+def describe(error: Exception) -> str:
+    """The trace to report. Errors in a configuration say all in their message; of the rest, the end of
+    the traceback counts when it is long."""
+    if isinstance(error, OptionError | UnresolvedReference | TaskFailed):
+        return str(error)
+    return "".join(traceback.format_exception(error))[-_TRACE_LIMIT:]

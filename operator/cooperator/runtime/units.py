@@ -1,0 +1,110 @@
+"""What a connector's instance decides: the configurations of its tasks, and what may never change.
+
+The layout of a connector lies beside its checkpoints: the options that cannot change while these live,
+and the units it began with. It is written once, by the first instance that finds units.
+"""
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cooperator.runtime.connectors.base import Connector
+from cooperator.runtime.options import OptionError, Options, Problem, option_names
+from cooperator.runtime.references import contains_reference
+
+_SAFE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """``fixed``: option to value, as text. ``first``: the units that were there at the beginning."""
+
+    fixed: Mapping[str, str]
+    first: frozenset[str]
+
+
+def directory(checkpoints: Path, connector: str) -> Path:
+    """Where the connector's checkpoints and its layout are; ValueError when the name is no file name."""
+    return checkpoints / _safe("connector name", connector)
+
+
+def checkpoint(checkpoints: Path, connector: str, unit: str) -> Path:
+    return directory(checkpoints, connector) / _safe("unit", unit)
+
+
+def _safe(what: str, name: str) -> str:
+    if not _SAFE.match(name):
+        raise ValueError(f"{what} {name!r}: use letters, digits, dot, underscore and dash")
+    return name
+
+
+def fixed_values(options: Options, written: Mapping[str, str]) -> dict[str, str]:
+    """The options that cannot change later, with their defaults; references are kept unresolved."""
+
+    def text(field: str, name: str) -> str:
+        value = written.get(name, "")
+        return value if contains_reference(value) else str(getattr(options, field))
+
+    kept = option_names(type(options), "fixed")
+    return {
+        name: text(field, name)
+        for field, info in type(options).model_fields.items()
+        if (name := info.alias or field) in kept
+    }
+
+
+def read_layout(checkpoints: Path, connector: str) -> Layout | None:
+    """None when the connector has none yet."""
+    try:
+        content = json.loads((directory(checkpoints, connector) / "layout.json").read_text())
+    except FileNotFoundError:
+        return None
+    return Layout(dict(content["fixed"]), frozenset(content["first"]))
+
+
+def settle_layout(
+    checkpoints: Path, connector: str, fixed: Mapping[str, str], units: Sequence[str]
+) -> Layout:
+    """The connector's layout, written now if it has none; OptionError when a fixed option has changed."""
+    layout = read_layout(checkpoints, connector)
+    if layout is None:
+        layout = Layout(fixed, frozenset(units))
+        _write(directory(checkpoints, connector), {"fixed": dict(fixed), "first": sorted(units)})
+    remedy = "set it back, or give the connector a new name (a new name starts from the beginning)"
+    changed = [
+        Problem(
+            name, value, f"is fixed: it was {layout.fixed[name]!r} when the connector was created", remedy
+        )
+        for name, value in fixed.items()
+        if layout.fixed.get(name, value) != value
+    ]
+    if changed:
+        raise OptionError(changed)
+    return layout
+
+
+def _write(target: Path, content: Mapping[str, Any]) -> None:
+    target.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=target, prefix=".layout-")
+    with os.fdopen(handle, "w") as file:
+        json.dump(content, file)
+        file.flush()
+        os.fsync(file.fileno())
+    Path(temporary).replace(target / "layout.json")
+
+
+def task_configs(
+    connector: Connector[Any], config: Mapping[str, str], units: Sequence[str], tasks_max: int
+) -> list[dict[str, str]]:
+    """The configurations of tasks 0, 1, …: the connector's as written, less what concerns its instance
+    alone, and each task's units. ValueError when a unit's id is no file name or comes twice."""
+    if len(set(units)) != len(units) or not all(_SAFE.match(unit) for unit in units):
+        raise ValueError(f"unit ids must be distinct file names, not {', '.join(units[:10])}")
+    dropped = option_names(connector.options, "instance_only")
+    common = {name: value for name, value in config.items() if name not in dropped}
+    return [{**common, "task.units": ",".join(group)} for group in connector.groups(units, tasks_max)]

@@ -1,0 +1,61 @@
+"""A listener that remembers what a runtime tells."""
+
+import json
+import threading
+from dataclasses import dataclass, field
+
+from cooperator.model import TaskId
+from support import eventually
+
+
+@dataclass
+class Heard:
+    """A listener that remembers everything, in order: ``("started", task, attempt)``, …"""
+
+    events: list[tuple[str, TaskId, int]] = field(default_factory=list)
+    traces: dict[tuple[TaskId, int], str] = field(default_factory=dict)
+    texts: dict[TaskId, str] = field(default_factory=dict)
+    configs: dict[str, list[list[dict[str, str]]]] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def _hear(self, event: str, task: TaskId, attempt: int) -> None:
+        with self.lock:
+            self.events.append((event, task, attempt))
+
+    def started(self, task: TaskId, attempt: int) -> None:
+        self._hear("started", task, attempt)
+
+    def paused(self, task: TaskId, attempt: int) -> None:
+        self._hear("paused", task, attempt)
+
+    def stopped(self, task: TaskId, attempt: int) -> None:
+        self._hear("stopped", task, attempt)
+
+    def failed(self, task: TaskId, attempt: int, trace: str) -> None:
+        self.traces[task, attempt] = trace
+        self._hear("failed", task, attempt)
+
+    def progress(self, task: TaskId, attempt: int, text: str) -> None:
+        self.texts[task] = text
+
+    def units_changed(self, connector: str, task_configs: list[dict[str, str]]) -> None:
+        self.configs.setdefault(connector, []).append(task_configs)
+
+    def of(self, task: TaskId) -> list[tuple[str, int]]:
+        """What was told about one task: ``[("started", 1), ("stopped", 1)]``."""
+        with self.lock:
+            return [(event, attempt) for event, other, attempt in self.events if other == task]
+
+    def wait(self, task: TaskId, *expected: tuple[str, int], timeout_s: float = 30) -> None:
+        """Waits until exactly this has been told about the task."""
+
+        def told() -> bool:
+            heard = self.of(task)
+            assert heard == list(expected), f"told of {task}: {heard} {self.traces} {self.texts.get(task)}"
+            return True
+
+        eventually(told, timeout_s, f"{task}: {expected}")
+
+    def progress_of(self, task: TaskId) -> dict[str, object]:
+        text = self.texts.get(task)
+        return dict(json.loads(text)) if text else {}
