@@ -1,63 +1,201 @@
 """A member of a group, for as long as it is wanted: one thread that drives kafka-python's event loop."""
 
+import logging
+import threading
 from collections.abc import Iterable
+from concurrent.futures import Future
+from typing import Final
 
+from kafka.future import Future as LoopFuture
+
+from cooperator.group.admin import GroupAdmin
 from cooperator.group.config import GroupConfig
+from cooperator.group.coordinator import Coordinator
+from cooperator.group.evictor import Evictor
+from cooperator.group.failures import CoordinatorGone, explain
+from cooperator.group.library import Connections, Task, errors, new_loop, resolve, wait_for
 from cooperator.group.listener import DescribedGroup, Listener
+from cooperator.group.told import Told
+
+log = logging.getLogger(__name__)
+
+_FRESH_START_S: Final = 1.0
+_FAREWELL_SHARE: Final = 0.7
+"""Of the time for stopping, what saying good-bye may take."""
 
 
 class GroupUnavailable(Exception):
     """The group's coordinator did not answer in time; the message says what was tried."""
 
 
+class _Session:
+    """One set of connections on one loop, and the member that lives on it."""
+
+    def __init__(self, config: GroupConfig, told: Told) -> None:
+        self.loop = new_loop(config)
+        self.admin = GroupAdmin(self.loop, config)
+        self.coordinator: Coordinator | None = None
+        self.evictor: Evictor | None = None
+        self._connections = Connections(self.loop, config)
+        self._ended = LoopFuture()
+        self._config = config
+        self._told = told
+
+    def end(self) -> None:
+        """Any thread: let ``run`` come to its end."""
+        resolve(self.loop, self._ended)
+
+    async def run(self, earlier: Coordinator | None, stopping: threading.Event) -> None:
+        """Until the end is asked for, or the member is fenced. Raises when a fresh start is better."""
+        life = Task(self.loop, lambda: self._live(earlier), then=self.end)
+        if not stopping.is_set():
+            await wait_for(self.loop, self._ended, None)
+        if life.done:
+            life.result()
+
+    async def say_farewell(self, leave: bool, timeout_ms: float) -> None:
+        """Remove from the group what would otherwise outlive us. Tried once."""
+        if self.coordinator is None:
+            return
+        named = self.coordinator.end()
+        if leave and self.coordinator.member_id:
+            named = [*named, (self.coordinator.member_id, self._config.group_instance_id)]
+        if named:
+            farewell = Task(self.loop, lambda: self.admin.remove(named, "stops"))
+            await farewell.wait(timeout_ms)
+
+    def close(self) -> None:
+        self.admin.close()
+        self._connections.close()
+        self.loop.close()
+
+    async def _live(self, earlier: Coordinator | None) -> None:
+        await self._connections.bootstrap()
+        coordinator = Coordinator(self.loop, self._config, self._told, self._connections, self.admin)
+        if earlier is not None:
+            coordinator.resume(earlier)
+        self.evictor = Evictor(self.loop, self.admin, coordinator, self._told)
+        self.coordinator = coordinator
+        Task(self.loop, self.evictor.run)
+        await coordinator.stay()
+
+
 class Membership:
     """Joins the group, stays in it and comes back to it until it is stopped or fenced.
 
-    All methods may be called from any thread but the membership's own (that is, not by the listener),
-    except ``rejoin`` and ``evict``, which may be called from there too. Nothing here raises because of the
-    broker's state, except ``describe``.
+    All methods may be called from any thread, and all but ``describe`` by the listener as well. Nothing
+    raises because of the broker's state, except ``describe``.
     """
 
     def __init__(self, config: GroupConfig, listener: Listener) -> None:
-        raise NotImplementedError
+        self._config = config
+        self._told = Told(listener)
+        self._thread = threading.Thread(target=self._run, name=f"group {config.group_id}", daemon=True)
+        self._stopping = threading.Event()
+        self._session: _Session | None = None
+        self._coordinator: Coordinator | None = None
+        self._leave = False
+        self._farewell_ms = 0.0
 
     @property
     def member_id(self) -> str:
         """The id under which the broker knows this member; empty when it does not."""
-        raise NotImplementedError
+        coordinator = self._current()
+        return "" if coordinator is None else coordinator.member_id
 
     @property
     def generation(self) -> int:
         """The last generation joined; -1 when this is no member."""
-        raise NotImplementedError
+        coordinator = self._current()
+        return -1 if coordinator is None else coordinator.generation_id
 
     @property
     def alive(self) -> bool:
         """True from ``start`` until ``stop`` or until fenced."""
-        raise NotImplementedError
+        return self._thread.is_alive() and not self._stopping.is_set()
 
     def start(self) -> None:
         """Begin to join; returns at once. Once per membership."""
-        raise NotImplementedError
+        self._thread.start()
 
     def rejoin(self, reason: str) -> None:
         """Ask for another round. A leader always gets one; a follower when its metadata has changed.
-        Requests made while a JoinGroup is being prepared are one; none is lost."""
-        raise NotImplementedError
+
+        Requests made before the next JoinGroup are one; none is lost.
+        """
+        coordinator = self._current()
+        if coordinator is not None:
+            coordinator.ask_rejoin(reason)
 
     def evict(self, member_ids: Iterable[str]) -> None:
-        """Remove other members, by one LeaveGroup. Repeated until the broker has answered or this member no
-        longer leads; ignored by a member that does not lead, and of ids that are gone."""
-        raise NotImplementedError
+        """Remove other members, by one LeaveGroup; returns at once.
+
+        Repeated until the broker has answered or this member no longer leads. Ignored by a member that does
+        not lead, and of ids that are gone. Waits for the end of a round that is being planned.
+        """
+        session = self._session
+        if session is not None and session.evictor is not None:
+            session.evictor.ask(member_ids)
 
     def describe(self, timeout_s: float = 10) -> DescribedGroup:
         """The group as its coordinator sees it. Raises GroupUnavailable."""
-        raise NotImplementedError
+        session = self._session
+        if session is None or not self.alive:
+            raise GroupUnavailable(f"group {self._config.group_id!r}: the membership does not run")
+        if threading.current_thread() is self._thread:
+            raise RuntimeError("describe waits for the thread that calls it")
+        told: Future[DescribedGroup] = Future()
+        try:
+            asked = session.loop.call_soon_with_future(session.admin.describe)
+            asked.add_callback(told.set_result)
+            asked.add_errback(told.set_exception)
+            return told.result(timeout_s)
+        except TimeoutError:
+            problem = f"no answer within {timeout_s:g} s"
+        except (errors.KafkaError, RuntimeError, GeneratorExit) as error:
+            problem = str(error) or type(error).__name__
+        raise GroupUnavailable(
+            f"group {self._config.group_id!r} at {self._config.bootstrap_servers}: {problem}"
+        )
 
     def stop(self, leave: bool, timeout_s: float = 10) -> None:
-        """End the membership and its thread within ``timeout_s``.
+        """End the membership and its thread within ``timeout_s``. Called again, does nothing more.
 
         ``leave``: tell the broker, which starts a round for the others at once; else it notices when the
         session time-out has passed, which is what a leader that will be back wants.
         """
-        raise NotImplementedError
+        if not self._stopping.is_set():
+            self._leave = leave
+            self._farewell_ms = timeout_s * 1000 * _FAREWELL_SHARE
+            self._stopping.set()
+            if self._session is not None:
+                self._session.end()
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join(timeout_s)
+
+    def _current(self) -> Coordinator | None:
+        session = self._session
+        return (session.coordinator if session is not None else None) or self._coordinator
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            session = _Session(self._config, self._told)
+            self._session = session
+            try:
+                session.loop.run(session.run, self._coordinator, self._stopping)
+                if self._stopping.is_set():
+                    session.loop.run(session.say_farewell, self._leave, self._farewell_ms)
+            except Exception as error:
+                self._say(error)
+            finally:
+                self._coordinator = session.coordinator or self._coordinator
+                session.close()
+            if self._coordinator is not None and self._coordinator.fenced:
+                self._stopping.set()
+                self._told.fenced()
+            self._stopping.wait(_FRESH_START_S)
+
+    def _say(self, error: Exception) -> None:
+        if not isinstance(error, errors.KafkaError | CoordinatorGone):
+            log.exception("group %s: starts afresh", self._config.group_id)
+        self._told.trouble(explain(error, self._config))

@@ -1,0 +1,179 @@
+"""Carries out what ``takeover`` decides: our JoinGroup on one connection, all else on the other."""
+
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from kafka.net.selector import NetworkSelector
+
+from cooperator.group import takeover as to
+from cooperator.group.admin import GroupAdmin
+from cooperator.group.config import GroupConfig
+from cooperator.group.failures import LeadNotTaken
+from cooperator.group.library import Task, errors, sleep_ms
+from cooperator.group.listener import JoinedMember
+from cooperator.group.told import ListenerFailed, Told
+
+_EVICTED: Final = "the operator of this group takes the lead"
+_WITHDRAWN: Final = "withdraws without having led"
+_RELEASED: Final = "the round may complete"
+_LAST_WORDS_MS: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class JoinAnswer:
+    """The answer to a JoinGroup. ``answer``: about the lead. ``members``: told to the leader only."""
+
+    answer: to.Answer
+    generation: int
+    protocol: str
+    member_id: str
+    members: tuple[JoinedMember, ...]
+
+
+class Joiner(Protocol):
+    """The member whose lead it is."""
+
+    async def join(self) -> JoinAnswer:
+        """One JoinGroup, answered; raises KafkaError."""
+        ...
+
+    def abandon_join(self) -> None:
+        """Give up a JoinGroup that is unanswered: nothing of it may arrive later."""
+        ...
+
+    def forget_member_id(self) -> None:
+        """Join next as a new member."""
+        ...
+
+
+class LeadTaker:
+    """Takes the lead of the group for ``joiner``, one attempt at a time."""
+
+    def __init__(
+        self, loop: NetworkSelector, config: GroupConfig, told: Told, admin: GroupAdmin, joiner: Joiner
+    ) -> None:
+        assert config.group_instance_id is not None, "the leader is a static member"
+        self._instance_id = config.group_instance_id
+        self._patience_ms = config.rebalance_timeout_ms
+        self._loop = loop
+        self._told = told
+        self._admin = admin
+        self._joiner = joiner
+        self._state = to.TakeOver(self._instance_id, self._patience_ms)
+        self._join: Task | None = None
+        self._evicted: list[str] = []
+
+    @property
+    def traces(self) -> list[tuple[str, str | None]]:
+        """What an unfinished attempt has in the group: (member id, group instance id), to be removed."""
+        if not self._state.entered:
+            return []
+        own = [] if self._state.own is None else [(self._state.own, self._instance_id)]
+        brake = [] if self._state.brake is None else [(self._state.brake, None)]
+        return [*own, *brake]
+
+    async def take(self, following_as: str | None) -> tuple[JoinAnswer, tuple[str, ...]]:
+        """The answer by which we lead, and whom that cost its membership, over all attempts.
+
+        ``following_as``: our member id in a round that another member leads. Raises LeadNotTaken, and
+        FencedInstanceIdError.
+        """
+        self._joiner.forget_member_id()
+        if following_as is None:
+            self._state, step = to.begin(self._instance_id, self._patience_ms)
+        else:
+            self._state, step = to.begin_as_follower(self._instance_id, self._patience_ms, following_as)
+        answer: JoinAnswer | None = None
+        try:
+            while not isinstance(step, to.Lead | to.Rest):
+                event = await self._carry_out(step)
+                if event is not None:
+                    self._state, step = to.advance(self._state, event)
+                if self._join is not None and self._join.done:
+                    answer, event = self._answered(self._join)
+                    self._state, step = to.advance(self._state, event)
+            if isinstance(step, to.Rest):
+                raise LeadNotTaken(step.reason, step.refused)
+            await self._release(step.brake)
+        except errors.FencedInstanceIdError:
+            # Whoever fenced us is in a round that would wait for our brake.
+            await self._release(self._state.brake)
+            raise
+        finally:
+            self._drop_join()
+            self._state = to.TakeOver(self._instance_id, self._patience_ms)
+        assert answer is not None, "led without an answer"
+        evicted = tuple(self._evicted)
+        self._evicted.clear()
+        return answer, evicted
+
+    async def _carry_out(self, step: to.Step) -> to.Event | None:
+        try:
+            match step:
+                case to.Describe(after_ms):
+                    await self._pause(after_ms)
+                    return to.Described(await self._admin.describe())
+                case to.Ask(members):
+                    return to.Verdict(self._told.refusal(members))
+                case to.Brake():
+                    return to.Braked(await self._admin.add_pending(self._told.protocols()))
+                case to.Join():
+                    self._join = Task(self._loop, self._joiner.join)
+                    return to.Sent()
+                case to.Evict(members):
+                    self._evicted += [member.member_id for member in members]
+                    named = [(member.member_id, member.group_instance_id) for member in members]
+                    await self._admin.remove(named, _EVICTED)
+                    return to.Done(step)
+                case to.Release(brake):
+                    await self._admin.remove([(brake, None)], _RELEASED)
+                    return to.Done(step)
+                case to.Withdraw(member_id, brake):
+                    own = [] if member_id is None else [(member_id, self._instance_id)]
+                    pending = [] if brake is None else [(brake, None)]
+                    await self._admin.remove([*own, *pending], _WITHDRAWN)
+                    await self._end_join()
+                    return to.Done(step)
+                case to.AwaitAnswer() if self._join is not None:
+                    await self._join.wait()
+                    return None
+                case _:
+                    raise AssertionError(f"nothing to carry out: {step}")
+        except (errors.KafkaError, ListenerFailed) as error:
+            return to.Failed(str(error), joining=self._join is not None and not self._join.done)
+
+    async def _pause(self, duration_ms: float) -> None:
+        if self._join is not None:
+            await self._join.wait(duration_ms)
+        else:
+            await sleep_ms(self._loop, duration_ms)
+
+    def _answered(self, join: Task) -> tuple[JoinAnswer | None, to.Event]:
+        self._join = None
+        try:
+            answer: JoinAnswer = join.result()
+        except errors.FencedInstanceIdError:
+            raise
+        except (errors.KafkaError, ListenerFailed) as error:
+            return None, to.Failed(str(error), joining=False)
+        return answer, to.Answered(answer.answer, answer.member_id)
+
+    async def _end_join(self) -> None:
+        """Our member was removed: the JoinGroup, if any is unanswered, is answered with an error now."""
+        if self._join is not None:
+            await self._join.wait(_LAST_WORDS_MS)
+        self._drop_join()
+        self._joiner.forget_member_id()
+
+    def _drop_join(self) -> None:
+        if self._join is not None and not self._join.done:
+            self._joiner.abandon_join()
+        self._join = None
+
+    async def _release(self, brake: str | None) -> None:
+        if brake is None:
+            return
+        try:
+            await self._admin.remove([(brake, None)], _RELEASED)
+        except errors.KafkaError as error:
+            self._told.trouble(f"the next round may wait for one session time-out: {error}")

@@ -1,0 +1,34 @@
+"""Waiting for a plan that is made elsewhere, without losing the membership meanwhile."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Future
+
+from kafka.future import Future as LoopFuture
+from kafka.net.selector import NetworkSelector
+
+from cooperator.group.failures import PlanFailed
+from cooperator.group.library import resolve, wait_for
+
+
+async def await_plan(
+    loop: NetworkSelector,
+    plan: "Future[Mapping[str, bytes]]",
+    heartbeat_interval_ms: int,
+    beat: Callable[[], Awaitable[None]],
+) -> Mapping[str, bytes]:
+    """The result of ``plan``, with a heartbeat every interval until then.
+
+    What ``beat`` raises ends the wait: the round is over, and the plan will be for nothing. Raises
+    PlanFailed when the plan does.
+    """
+    ready = LoopFuture()
+
+    plan.add_done_callback(lambda _: resolve(loop, ready))
+    while not plan.done():
+        await wait_for(loop, ready, heartbeat_interval_ms)
+        if not plan.done():
+            await beat()
+    try:
+        return plan.result()
+    except Exception as error:
+        raise PlanFailed(f"the plan of the round failed: {error or type(error).__name__}") from error
