@@ -1,0 +1,79 @@
+"""The HTTP endpoint that members reach their leader at; one thread with its own event loop."""
+
+import asyncio
+import json
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+
+from aiohttp import web
+
+log = logging.getLogger(__name__)
+
+MAX_BODY_BYTES = 64 * 1024 * 1024
+"""Task configurations of one connector come as one body."""
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Endpoint:
+    """Serves ``routes`` ({"POST /path/{name}": handler}) on ``host:port``; port 0 picks a free one.
+
+    ``start`` returns when the socket listens and raises OSError when it cannot.
+    """
+
+    def __init__(self, host: str, port: int, routes: Mapping[str, Handler]) -> None:
+        self.host = host
+        self.port = port
+        self._routes = routes
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="http-endpoint", daemon=True)
+        self._runner: web.AppRunner | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.host}:{self.port}/"
+
+    def start(self) -> None:
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(timeout=30)
+
+    def stop(self) -> None:
+        if self._thread.is_alive():
+            asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(timeout=10)
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(timeout=10)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        self._loop.close()
+
+    async def _listen(self) -> None:
+        app = web.Application(client_max_size=MAX_BODY_BYTES)
+        for route, handler in self._routes.items():
+            method, path = route.split(" ", 1)
+            app.router.add_route(method, path, handler)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, self.host, self.port)
+        await site.start()
+        self.port = self._runner.addresses[0][1]
+
+    async def _close(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+
+def json_answer(status: int, body: object) -> web.Response:
+    """A JSON response; 204 carries no body."""
+    if status == 204:
+        return web.Response(status=204)
+    return web.Response(
+        status=status, text=json.dumps(body), content_type="application/json", charset="utf-8"
+    )
+
+
+def error_answer(status: int, message: str) -> web.Response:
+    """An error in Kafka Connect's shape: ``{"error_code", "message"}``."""
+    return json_answer(status, {"error_code": status, "message": message})

@@ -1,0 +1,186 @@
+"""What can happen to a leader, and what it can want done: the values of ``machine``."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cooperator.model import ClusterConfig, Desired, Member, Memory, Policy, TaskId
+from cooperator.planner.view import Facts
+from cooperator.wire import Record
+
+
+@dataclass(frozen=True, slots=True)
+class LeadTaken:
+    """The lead is ours: ``memory`` is what the leader log says, read to its end.
+
+    ``evicted``: members that were removed to take the lead, with what they last reported; they keep
+    running it and will be back.
+    """
+
+    memory: Memory
+    config: ClusterConfig
+    evicted: tuple[Member, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RoundReady:
+    """All members of a new generation have reported; the leader owes every one of them a share.
+
+    ``members``: workers, decoded. ``idle_ids``: members that must get an empty share (leaders, and
+    members whose metadata cannot be read). ``highest_offset``: of the config log, over all reports.
+    """
+
+    generation: int
+    protocol: str
+    leader_id: str
+    members: tuple[Member, ...]
+    idle_ids: tuple[str, ...]
+    highest_offset: int
+    config: ClusterConfig
+
+
+@dataclass(frozen=True, slots=True)
+class RoundFailed:
+    """The plan of ``generation`` could not be saved or sent: nobody got it."""
+
+    generation: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """The broker took the assignments of ``generation``."""
+
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeadLost:
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChanged:
+    config: ClusterConfig
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredChanged:
+    desired: Desired
+
+
+@dataclass(frozen=True, slots=True)
+class FactsChanged:
+    facts: Facts
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyChanged:
+    policy: Policy
+
+
+@dataclass(frozen=True, slots=True)
+class TasksPosted:
+    """The connector's instance computed new task configurations (POST /connectors/{name}/tasks)."""
+
+    connector: str
+    configs: tuple[Mapping[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time passed; sent when a ``WakeAt`` is due."""
+
+
+Event = (
+    LeadTaken
+    | RoundReady
+    | RoundFailed
+    | Delivered
+    | LeadLost
+    | ConfigChanged
+    | DesiredChanged
+    | FactsChanged
+    | PolicyChanged
+    | TasksPosted
+    | Tick
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SaveMemory:
+    """Write the memory to the leader log; must be durable before the ``Answer`` that follows it."""
+
+    memory: Memory
+
+
+@dataclass(frozen=True, slots=True)
+class SavePolicy:
+    policy: Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The encoded assignments of a round, one for every member id."""
+
+    generation: int
+    assignments: Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteConfig:
+    """Append to the config log, in one transaction and in this order."""
+
+    records: tuple[Record, ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class MakeSessionKey:
+    """There is no session key, or it is too old: make one and write it to the config log."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetStatus:
+    """Write tombstones for the statuses of tasks that are no longer configured."""
+
+    tasks: tuple[TaskId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRejoin:
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    member_ids: Sequence[str]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class WakeAt:
+    """Send a ``Tick`` at this time (ms since the epoch); each one replaces the one before."""
+
+    at_ms: int
+
+
+Instruction = (
+    SaveMemory
+    | SavePolicy
+    | Answer
+    | WriteConfig
+    | MakeSessionKey
+    | ForgetStatus
+    | RequestRejoin
+    | Evict
+    | WakeAt
+)
+
+
+class PostOutcome:
+    """What ``TasksPosted`` came to, in HTTP's terms."""
+
+    WRITTEN = 204
+    PENDING = 202
+    UNKNOWN_CONNECTOR = 404
+    NOT_LEADING = 409

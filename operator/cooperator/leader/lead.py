@@ -1,0 +1,294 @@
+"""The thread that carries the leader's decisions out: one queue, one ladder, no decisions of its own.
+
+Blocking work (the logs) happens here and nowhere near the group's event loop: a round waits for its
+plan as for a future, while heartbeats go on.
+"""
+
+import logging
+import queue
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Protocol
+
+from cooperator.group import Round
+from cooperator.leader import events as ev
+from cooperator.leader.machine import LeaderMachine
+from cooperator.leader.reports import ReportReader
+from cooperator.logs import (
+    ConfigLog,
+    LeaderLog,
+    LeaderState,
+    LeadWriter,
+    LogTimeout,
+    LogUnavailable,
+    StatusLog,
+    WriterFenced,
+)
+from cooperator.model import ClusterConfig, Epoch, Member, Memory, Policy, SessionKey
+from cooperator.wire import SessionKeyRecord, encode_config
+
+log = logging.getLogger(__name__)
+
+CATCH_UP_MS = 3_000
+"""How long a round waits for the config log to reach what members have read (worker.sync.timeout.ms)."""
+READ_LOGS_MS = 10_000
+RETRY_MS = 1_000
+SESSION_KEY_BYTES = 32
+
+
+class GroupHandle(Protocol):
+    """What the leader asks of its group membership; all calls return at once."""
+
+    def rejoin(self, reason: str) -> None: ...
+    def evict(self, member_ids: Sequence[str]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What others may know of the lead without waiting for its thread: the epoch that the last delivered
+    round put the members in (None in a round, and while not leading), who they are, and their protocol."""
+
+    epoch: Epoch | None = None
+    member_ids: tuple[str, ...] = ()
+    protocol: str = ""
+
+
+class LeadRefused(Exception):
+    """This group must not be led from here; the text says whose it is and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeadLogs:
+    """The logs of one group. ``writer`` is opened when the lead is taken, which fences the one before."""
+
+    config: ConfigLog
+    leader: LeaderLog
+    status: StatusLog
+    writer: LeadWriter
+
+
+class Lead:
+    """Runs a ``LeaderMachine``. All public methods are thread-safe and return at once.
+
+    ``claim`` is called with what the leader log says whenever the lead is taken, after the writer before
+    was fenced and before anything else is written; it may raise ``LeadRefused``.
+    ``on_refused`` is told then; the caller has to make the membership leave.
+    """
+
+    def __init__(
+        self,
+        machine: LeaderMachine,
+        group: GroupHandle,
+        logs: LeadLogs,
+        *,
+        claim: Callable[[LeaderState, LeadWriter], None] | None = None,
+        policy_of_log: bool = False,
+        on_refused: Callable[[str], None] | None = None,
+        clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self.machine = machine
+        self.standing = Standing()
+        self._group = group
+        self._logs = logs
+        self._claim = claim
+        self._policy_of_log = policy_of_log
+        self._on_refused = on_refused
+        self._clock_ms = clock_ms
+        self._queue: queue.Queue[Callable[[], None] | None] = queue.Queue()
+        self._wake_at_ms: int | None = None
+        self._reader = ReportReader()
+        self._writing = False
+        self._evicted: tuple[Member, ...] = ()
+        self._round: tuple[int, Future[Mapping[str, bytes]]] | None = None
+        self._thread = threading.Thread(target=self._run, name="lead", daemon=True)
+        logs.config.on_change(lambda config: self.submit(ev.ConfigChanged(config)))
+
+    # --- what others call ---------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, timeout_s: float = 10) -> None:
+        """Finish what is queued and end the thread; the writer is closed."""
+        self._queue.put(None)
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
+
+    def submit(self, event: ev.Event) -> None:
+        self._queue.put(lambda: self._handle(event))
+
+    def plan(self, round_: Round, evicted: tuple[Member, ...] = ()) -> "Future[Mapping[str, bytes]]":
+        """The assignments of ``round_``, to come; ``evicted``: members removed to take the lead in it."""
+        future: Future[Mapping[str, bytes]] = Future()
+        self._queue.put(lambda: self._plan(round_, evicted, future))
+        return future
+
+    def lost(self, reason: str) -> None:
+        """The lead is gone: nothing more is written under it."""
+        self._queue.put(lambda: self._lost(reason))
+
+    def ask(self, question: Callable[[LeaderMachine], object]) -> "Future[object]":
+        """Run ``question`` on the machine's thread, between two events."""
+        future: Future[object] = Future()
+
+        def answer() -> None:
+            try:
+                future.set_result(question(self.machine))
+            except Exception as error:
+                future.set_exception(error)
+
+        self._queue.put(answer)
+        return future
+
+    def post_tasks(self, connector: str, configs: Sequence[Mapping[str, str]]) -> "Future[int]":
+        """See ``LeaderMachine.post_tasks``; the future gives the HTTP code."""
+        future: Future[int] = Future()
+        event = ev.TasksPosted(connector, tuple(dict(config) for config in configs))
+
+        def answer() -> None:
+            try:
+                code, instructions = self.machine.post_tasks(event, self._clock_ms())
+                self._carry_out(instructions)
+                future.set_result(code)
+            except Exception as error:
+                future.set_exception(error)
+                raise
+
+        self._queue.put(answer)
+        return future
+
+    # --- the thread ---------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while True:
+            try:
+                step = self._queue.get(timeout=self._patience_s())
+            except queue.Empty:
+                self._wake_at_ms = None
+                self._step(lambda: self._handle(ev.Tick()))
+                continue
+            if step is None:
+                break
+            self._step(step)
+        self._lost("stopped")
+
+    def _patience_s(self) -> float | None:
+        if self._wake_at_ms is None:
+            return None
+        return max(0.0, (self._wake_at_ms - self._clock_ms()) / 1000)
+
+    def _step(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except WriterFenced as error:
+            # Somebody else leads. A new lead can only come from the broker, with a new round.
+            log.warning("fenced while leading: %s", error)
+            self._lost(f"fenced: {error}")
+        except (LogUnavailable, LogTimeout) as error:
+            log.warning("a log is out of reach, trying again: %s", error)
+            self.machine.state.trouble = str(error)
+            self._wake_at_ms = self._clock_ms() + RETRY_MS
+        except Exception:
+            log.exception("the leader could not carry out a step")
+            self._wake_at_ms = self._clock_ms() + RETRY_MS
+
+    def _handle(self, event: ev.Event) -> None:
+        self._carry_out(self._decide(event))
+
+    def _decide(self, event: ev.Event) -> list[ev.Instruction]:
+        instructions = self.machine.handle(event, self._clock_ms())
+        # Before anything is carried out: a lease must not be confirmed while a plan is on its way.
+        machine = self.machine
+        self.standing = Standing(machine.delivered_epoch(), machine.living_members(), machine.state.protocol)
+        return instructions
+
+    def _plan(
+        self, round_: Round, evicted: tuple[Member, ...], future: "Future[Mapping[str, bytes]]"
+    ) -> None:
+        self._round = (round_.generation, future)
+        try:
+            reports = self._reader.read(round_)
+            if not self._writing or round_.generation <= self.machine.state.generation:
+                self._take(evicted)
+            config = self._logs.config.snapshot()
+            if reports.highest_offset > config.offset:
+                config = self._catch_up(config.offset)
+            self._handle(
+                ev.RoundReady(
+                    round_.generation,
+                    round_.protocol,
+                    round_.leader_id,
+                    reports.members,
+                    reports.idle_ids,
+                    reports.highest_offset,
+                    config,
+                )
+            )
+        except Exception as error:
+            if not future.done():
+                future.set_exception(error)
+            self._handle(ev.RoundFailed(round_.generation, f"{type(error).__name__}: {error}"))
+            if isinstance(error, LeadRefused):
+                self._lost(str(error))
+                if self._on_refused is not None:
+                    self._on_refused(str(error))
+                return
+            raise
+        finally:
+            self._round = None
+
+    def _catch_up(self, offset: int) -> ClusterConfig:
+        try:
+            return self._logs.config.read_to_end(CATCH_UP_MS)
+        except (LogTimeout, LogUnavailable):
+            log.warning("the config log could not be read past offset %d in time", offset)
+            return self._logs.config.snapshot()
+
+    def _take(self, evicted: tuple[Member, ...]) -> None:
+        self._writing = False
+        self._logs.writer.open()
+        state = self._logs.leader.read_to_end(READ_LOGS_MS)
+        if self._claim is not None:
+            self._claim(state, self._logs.writer)
+        if self._policy_of_log:
+            self.machine.state.policy = state.policy or Policy()
+        config = self._logs.config.read_to_end(READ_LOGS_MS)
+        self._writing = True
+        self._handle(ev.LeadTaken(state.memory or Memory(), config, evicted))
+
+    def _lost(self, reason: str) -> None:
+        self._writing = False
+        self._logs.writer.close()
+        self._handle(ev.LeadLost(reason))
+
+    def _carry_out(self, instructions: Sequence[ev.Instruction]) -> None:
+        for instruction in instructions:
+            if isinstance(instruction, ev.SaveMemory):
+                self._logs.writer.write_leader(memory=instruction.memory)
+                self.machine.saved(instruction.memory)
+            elif isinstance(instruction, ev.Answer):
+                if self._round is not None and self._round[0] == instruction.generation:
+                    self._round[1].set_result(instruction.assignments)
+            elif isinstance(instruction, ev.RequestRejoin):
+                log.info("asking for a round: %s", instruction.reason)
+                self._group.rejoin(instruction.reason)
+            elif isinstance(instruction, ev.WriteConfig):
+                log.info("writing %d config records: %s", len(instruction.records), instruction.why)
+                self._logs.writer.write_config(instruction.records)
+            elif isinstance(instruction, ev.Evict):
+                log.info("evicting %s: %s", ", ".join(instruction.member_ids), instruction.reason)
+                self._group.evict(instruction.member_ids)
+            elif isinstance(instruction, ev.WakeAt):
+                self._wake_at_ms = instruction.at_ms
+            elif isinstance(instruction, ev.SavePolicy):
+                self._logs.writer.write_leader(policy=instruction.policy)
+            elif isinstance(instruction, ev.MakeSessionKey):
+                key = SessionKey(secrets.token_bytes(SESSION_KEY_BYTES), "HmacSHA256", self._clock_ms())
+                self._logs.writer.write_config([encode_config(SessionKeyRecord(key))])
+            elif isinstance(instruction, ev.ForgetStatus):
+                for task in instruction.tasks:
+                    self._logs.status.tombstone(task)

@@ -1,0 +1,411 @@
+"""The leader as a pure machine: events in, instructions out, ``now_ms`` an argument.
+
+How it works. Every change in the world (a report, a config record, a death, a deadline) ends in the
+same question: *if a round were held now, would it change anything?* The machine asks the planner with
+what it knows of the members, and requests a round only when the answer is yes. So a round has one
+cause, changes that come close together share one, and no trigger can be forgotten. In the round itself
+the members' fresh reports are planned with, the memory is saved, and only then is the plan sent.
+
+Config records are written between rounds, never inside one, since a write in a round makes members see
+an offset that the round does not name (protocol notes, 6).
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from cooperator.leader import events as ev
+from cooperator.leader.history import Rebalance, record_rebalance
+from cooperator.leader.reconcile import connector_records, task_records
+from cooperator.leader.regroup import Regroup
+from cooperator.model import ClusterConfig, Desired, Epoch, Member, Memory, Policy, PolicyName, TaskId
+from cooperator.planner import plan as decide
+from cooperator.planner.plan import Plan
+from cooperator.planner.view import Facts, View
+from cooperator.wire import AgentShare, Assignment, Protocol, Record, encode_assignment
+
+CONFIG_MISMATCH = 1
+REPEAT_MS = 2_000
+"""A write or a request that shows no effect is repeated after this long."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderSettings:
+    """``url``: where members reach this leader. ``awaited_ms``: how long members that were evicted to
+    take the lead are waited for (a heartbeat and a rebalance time-out). ``coalesce_ms``: changes within
+    this time share a round. ``owns_config``: connectors that nobody desires are deleted."""
+
+    url: str
+    awaited_ms: int = 35_000
+    coalesce_ms: int = 250
+    session_key_ttl_ms: int = 3_600_000
+    owns_config: bool = True
+
+
+@dataclass(slots=True)
+class LeaderState:
+    """All that the machine knows. Shells and projections read it; only the machine writes it."""
+
+    policy: Policy = field(default_factory=Policy)
+    config: ClusterConfig = field(default_factory=ClusterConfig)
+    desired: Desired | None = None
+    facts: Facts = field(default_factory=Facts)
+    memory: Memory = field(default_factory=Memory)
+    leading: bool = False
+    generation: int = -1
+    completed: int = -1
+    leader_id: str = ""
+    protocol: str = ""
+    members: tuple[Member, ...] = ()
+    awaited: dict[str, int] = field(default_factory=dict)
+    regroups: dict[str, Regroup] = field(default_factory=dict)
+    plan: Plan | None = None
+    trouble: str = ""
+    owners: dict[TaskId, str] = field(default_factory=dict)
+    rebalances: deque[Rebalance] = field(default_factory=lambda: deque(maxlen=100))
+    counters: dict[str, int] = field(default_factory=dict)
+
+
+class LeaderMachine:
+    """Decides for one group. Feed it every event in order; carry out what it returns in order.
+
+    A ``SaveMemory`` that fails must be answered with ``RoundFailed`` and the ``Answer`` after it dropped.
+    """
+
+    def __init__(self, settings: LeaderSettings, policy: Policy | None = None) -> None:
+        self.settings = settings
+        self.state = LeaderState(policy=policy or Policy())
+        self._in_round = False
+        self._saved = self.state.memory
+        self._rejoin_reason = ""
+        self._rejoin_since_ms: int | None = None
+        self._rejoin_sent_ms: int | None = None
+        self._emitted: dict[object, int] = {}
+        self._config_planned: Mapping[str, int] = {}
+
+    # --- the ladder ---------------------------------------------------------------------------------
+
+    def handle(self, event: ev.Event, now_ms: int) -> list[ev.Instruction]:
+        """The instructions that follow from ``event``."""
+        state = self.state
+        if isinstance(event, ev.LeadTaken):
+            return self._lead_taken(event, now_ms)
+        if isinstance(event, ev.RoundReady):
+            return self._round(event, now_ms)
+        if isinstance(event, ev.LeadLost):
+            self._stand_down()
+            return []
+        if isinstance(event, ev.Delivered):
+            if event.generation == state.generation:
+                self._in_round = False
+                state.completed = event.generation
+        elif isinstance(event, ev.RoundFailed):
+            self._round_failed(event)
+        elif isinstance(event, ev.ConfigChanged):
+            state.config = event.config
+            self._drop_settled_regroups()
+        elif isinstance(event, ev.DesiredChanged):
+            state.desired = event.desired
+        elif isinstance(event, ev.FactsChanged):
+            state.facts = event.facts
+        elif isinstance(event, ev.PolicyChanged):
+            changed = state.policy != event.policy
+            state.policy = event.policy
+            if changed and state.leading:
+                return [ev.SavePolicy(event.policy), *self._consider(now_ms)]
+        return self._consider(now_ms)
+
+    def post_tasks(self, event: ev.TasksPosted, now_ms: int) -> tuple[int, list[ev.Instruction]]:
+        """A connector's new task configurations: the HTTP code to answer, and what to do.
+
+        204: they are what the config log says, or are being written to it. 202: running tasks change,
+        so those are revoked first; the caller repeats until it gets 204, which also survives a change
+        of leader. 404 and 409 as in Kafka Connect (protocol notes, 9).
+        """
+        state = self.state
+        if not state.leading:
+            return ev.PostOutcome.NOT_LEADING, []
+        committed = state.config.connectors.get(event.connector)
+        if committed is None:
+            return ev.PostOutcome.UNKNOWN_CONNECTOR, []
+        known = () if committed.inconsistent else committed.tasks
+        if known == event.configs and not committed.inconsistent:
+            state.regroups.pop(event.connector, None)
+            return ev.PostOutcome.WRITTEN, self._consider(now_ms)
+        regroup = Regroup.between(event.connector, known, event.configs)
+        if not self._in_round and not regroup.in_use(state.members, state.memory, now_ms):
+            state.regroups.pop(event.connector, None)
+            records = task_records(event.connector, event.configs)
+            return ev.PostOutcome.WRITTEN, self._write(records, f"tasks of {event.connector}", now_ms)
+        state.regroups[event.connector] = regroup
+        return ev.PostOutcome.PENDING, self._consider(now_ms)
+
+    def delivered_epoch(self) -> Epoch | None:
+        """The epoch that the members are in; None while not leading or while a round is under way."""
+        state = self.state
+        if not state.leading or self._in_round or state.completed != state.generation:
+            return None
+        return Epoch(state.memory.term, state.generation)
+
+    def living_members(self) -> tuple[str, ...]:
+        """Member ids of the last round whose end is not proven."""
+        ended = self.state.facts.ended
+        return tuple(m.member_id for m in self.state.members if (m.identity, m.incarnation) not in ended)
+
+    # --- taking and losing the lead -----------------------------------------------------------------
+
+    def _lead_taken(self, event: ev.LeadTaken, now_ms: int) -> list[ev.Instruction]:
+        state = self.state
+        given = dict(event.memory.given)
+        incarnations = dict(event.memory.incarnations)
+        for member in event.evicted:
+            # It runs what it reported, whatever the log says it was given.
+            given[member.identity] = frozenset(member.owned) | given.get(member.identity, frozenset())
+            incarnations[member.identity] = member.incarnation
+        state.memory = replace(
+            event.memory, term=event.memory.term + 1, given=given, incarnations=incarnations
+        )
+        self._saved = state.memory
+        state.config = event.config
+        state.awaited = {
+            member.identity: now_ms + self.settings.awaited_ms
+            for member in event.evicted
+            if given.get(member.identity)
+        }
+        state.leading = True
+        state.members = ()
+        state.regroups = {}
+        self._in_round = True  # until the round that made us leader has been answered
+        return [ev.SaveMemory(state.memory), ev.SavePolicy(state.policy)]
+
+    def _stand_down(self) -> None:
+        state = self.state
+        state.leading = False
+        state.members = ()
+        state.awaited = {}
+        state.regroups = {}
+        state.plan = None
+        self._in_round = False
+        self._rejoin_since_ms = self._rejoin_sent_ms = None
+        self._emitted.clear()
+
+    # --- a round ------------------------------------------------------------------------------------
+
+    def _round(self, event: ev.RoundReady, now_ms: int) -> list[ev.Instruction]:
+        state = self.state
+        state.config = event.config
+        state.generation = event.generation
+        state.leader_id = event.leader_id
+        state.protocol = event.protocol
+        state.members = event.members
+        self._in_round = True
+        self._drop_settled_regroups()
+        cause = self._rejoin_reason or "members changed"
+        self._rejoin_reason = ""
+        self._rejoin_since_ms = self._rejoin_sent_ms = None
+        for member in event.members:
+            state.awaited.pop(member.identity, None)
+        if event.highest_offset > event.config.offset:
+            return [self._answer_mismatch(event)]
+        plan, memory = decide(self._view(now_ms, cause), state.memory)
+        memory = replace(memory, generation=event.generation)
+        record_rebalance(state, plan, cause, now_ms)
+        state.plan = plan
+        self._config_planned = state.config.task_counts()
+        state.memory = memory
+        saves = [] if self._is_durable(memory) else [ev.SaveMemory(memory)]
+        answer = self._answer(event, plan)
+        self._project(plan)
+        return [*saves, answer]
+
+    def saved(self, memory: Memory) -> None:
+        """The shell says that ``memory`` is durable."""
+        self._saved = memory
+
+    def _is_durable(self, memory: Memory) -> bool:
+        # The generation alone decides nothing: a round that changed nothing is not written.
+        return replace(memory, generation=self._saved.generation) == self._saved
+
+    def _round_failed(self, event: ev.RoundFailed) -> None:
+        if event.generation == self.state.generation:
+            self._in_round = False
+            self.state.trouble = event.reason
+            if not self._is_durable(self.state.memory):
+                self.state.memory = self._saved
+            # What the members hold is unknown until they report again.
+            self._want_round("the last round failed", 0)
+
+    def _view(self, now_ms: int, cause: str) -> View:
+        state = self.state
+        suspended = frozenset(t for regroup in state.regroups.values() for t in regroup.affected)
+        weights = {}
+        if state.desired is not None:
+            weights = {name: c.weight for name, c in state.desired.connectors.items() if c.weight != 1.0}
+        return View(
+            now_ms=now_ms,
+            generation=state.generation,
+            members=state.members,
+            tasks=state.config.task_counts(),
+            policy=state.policy,
+            facts=state.facts,
+            weights=weights,
+            suspended=suspended,
+            awaited={i: until for i, until in state.awaited.items() if until > now_ms},
+            cause=cause,
+            last_completed_generation=state.completed,
+            leader_id=state.leader_id,
+        )
+
+    def _answer(self, event: ev.RoundReady, plan: Plan) -> ev.Answer:
+        state = self.state
+        protocol = Protocol(event.protocol)
+        agent = AgentShare(epoch=Epoch(state.memory.term, event.generation), lease_ms=state.policy.lease_ms)
+        empty = Assignment(
+            error=0,
+            leader=event.leader_id,
+            leader_url=self.settings.url,
+            config_offset=event.config.offset,
+            assigned=(),
+            revoked=(),
+            delay_ms=plan.delay_ms,
+            agent=agent,
+        )
+        nothing = encode_assignment(empty, protocol)
+        assignments = dict.fromkeys(event.idle_ids, nothing)
+        for member in event.members:
+            share = plan.shares[member.member_id]
+            if share.is_empty:
+                assignments[member.member_id] = nothing
+            else:
+                full = replace(empty, assigned=share.assigned, revoked=share.revoked)
+                assignments[member.member_id] = encode_assignment(full, protocol)
+        return ev.Answer(event.generation, assignments)
+
+    def _answer_mismatch(self, event: ev.RoundReady) -> ev.Answer:
+        """Members know a newer configuration than can be read here: nobody gets anything."""
+        mismatch = Assignment(
+            error=CONFIG_MISMATCH,
+            leader=event.leader_id,
+            leader_url=self.settings.url,
+            config_offset=event.highest_offset,
+            assigned=(),
+            revoked=(),
+            delay_ms=0,
+            agent=None,
+        )
+        bytes_ = encode_assignment(mismatch, Protocol(event.protocol))
+        self._want_round("the config log was behind the members'", 0)
+        everyone = [*event.idle_ids, *(m.member_id for m in event.members)]
+        return ev.Answer(event.generation, dict.fromkeys(everyone, bytes_))
+
+    def _project(self, plan: Plan) -> None:
+        """What the members will report once they have taken up the plan, if nothing else happens."""
+        state = self.state
+        epoch = Epoch(state.memory.term, state.generation)
+        projected = []
+        for member in state.members:
+            share = plan.shares[member.member_id]
+            projected.append(
+                replace(
+                    member,
+                    owned=(*member.owned, *share.assigned),
+                    stopping=member.stopping | frozenset(share.revoked),
+                    applied=epoch if member.is_agent else None,
+                )
+            )
+        state.members = tuple(projected)
+
+    # --- between rounds -----------------------------------------------------------------------------
+
+    def _consider(self, now_ms: int) -> list[ev.Instruction]:
+        """Everything that should be done now, level-triggered."""
+        state = self.state
+        if not state.leading or self._in_round:
+            return []
+        state.awaited = {i: until for i, until in state.awaited.items() if until > now_ms}
+        out: list[ev.Instruction] = []
+        key = state.config.session_key
+        if key is None or now_ms - key.created_ms > self.settings.session_key_ttl_ms:
+            out += self._once("session key", ev.MakeSessionKey(), now_ms)
+        if state.desired is not None:
+            wanted = connector_records(state.desired, state.config, self.settings.owns_config)
+            out += self._write(wanted, "desired connectors", now_ms)
+        for regroup in state.regroups.values():
+            if not regroup.in_use(state.members, state.memory, now_ms):
+                records = task_records(regroup.connector, regroup.configs)
+                out += self._write(records, f"tasks of {regroup.connector}", now_ms)
+        ended = [m.member_id for m in state.members if (m.identity, m.incarnation) in state.facts.ended]
+        if ended:
+            out += self._once(("evict", *ended), ev.Evict(tuple(ended), "its end is proven"), now_ms)
+        reason = self._reason_for_round(now_ms)
+        if reason:
+            self._want_round(reason, now_ms)
+        out += self._pending_rejoin(now_ms)
+        out.append(ev.WakeAt(self._next_wake_ms(now_ms)))
+        return out
+
+    def _reason_for_round(self, now_ms: int) -> str:
+        """Why a round held now would change something; empty when it would not."""
+        state = self.state
+        if state.generation < 0:
+            return ""
+        due = state.plan is not None and state.plan.rejoin_at_ms is not None
+        if state.policy.name is not PolicyName.DEFAULT:
+            # Kafka's rules count rounds, so a question "what if" would differ from the round itself.
+            if due and state.plan and (state.plan.rejoin_at_ms or 0) <= now_ms:
+                return "scheduled rebalance delay ended"
+            return "configuration changed" if self._config_planned != state.config.task_counts() else ""
+        what_if, _ = decide(self._view(now_ms, "what if"), state.memory)
+        whys = {why.why.value for why in (*what_if.assigned_why.values(), *what_if.revoked_why.values())}
+        if any(not share.is_empty for share in what_if.shares.values()):
+            return ", ".join(sorted(whys)) or "a share changes"
+        if state.plan is not None and what_if.rejoin_at_ms != state.plan.rejoin_at_ms:
+            state.plan = replace(state.plan, rejoin_at_ms=what_if.rejoin_at_ms, held=what_if.held)
+        return ""
+
+    def _want_round(self, reason: str, now_ms: int) -> None:
+        if self._rejoin_since_ms is None:
+            self._rejoin_since_ms = now_ms
+            self._rejoin_reason = reason
+
+    def _pending_rejoin(self, now_ms: int) -> list[ev.Instruction]:
+        if self._rejoin_since_ms is None or now_ms < self._rejoin_since_ms + self.settings.coalesce_ms:
+            return []
+        if self._rejoin_sent_ms is not None and now_ms < self._rejoin_sent_ms + REPEAT_MS:
+            return []
+        self._rejoin_sent_ms = now_ms
+        return [ev.RequestRejoin(self._rejoin_reason)]
+
+    def _next_wake_ms(self, now_ms: int) -> int:
+        key = self.state.config.session_key
+        times = [(key.created_ms if key else now_ms) + self.settings.session_key_ttl_ms]
+        times.extend(at + REPEAT_MS for at in self._emitted.values())
+        if self._rejoin_sent_ms is not None:
+            times.append(self._rejoin_sent_ms + REPEAT_MS)
+        elif self._rejoin_since_ms is not None:
+            times.append(self._rejoin_since_ms + self.settings.coalesce_ms)
+        if self.state.plan is not None and self.state.plan.rejoin_at_ms is not None:
+            times.append(self.state.plan.rejoin_at_ms)
+        times.extend(self.state.awaited.values())
+        # What is overdue and changed nothing is looked at again at leisure, not at once for ever.
+        return min(at if at > now_ms else now_ms + REPEAT_MS for at in times)
+
+    def _drop_settled_regroups(self) -> None:
+        config = self.state.config.connectors
+        for name, regroup in list(self.state.regroups.items()):
+            committed = config.get(name)
+            if committed is None or (committed.tasks == regroup.configs and not committed.inconsistent):
+                del self.state.regroups[name]
+
+    def _write(self, records: tuple[Record, ...], why: str, now_ms: int) -> list[ev.Instruction]:
+        if not records:
+            return []
+        return self._once(records, ev.WriteConfig(records, why), now_ms)
+
+    def _once(self, key: object, instruction: ev.Instruction, now_ms: int) -> list[ev.Instruction]:
+        """``instruction``, unless the same was given so recently that its effect may not show yet."""
+        self._emitted = {k: at for k, at in self._emitted.items() if now_ms - at < REPEAT_MS}
+        if key in self._emitted:
+            return []
+        self._emitted[key] = now_ms
+        return [instruction]

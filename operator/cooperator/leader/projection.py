@@ -1,0 +1,100 @@
+"""The status of a group as one JSON-like value: a projection for people, never read back to decide."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from cooperator.leader.machine import LeaderState
+from cooperator.model import INSTANCE, Epoch, Member, TaskId, TaskState, TaskStatus
+
+
+def project(state: LeaderState, statuses: Mapping[TaskId, TaskStatus]) -> dict[str, Any]:
+    """Members, connectors, tasks (with holds and their ends), the last rebalances, totals.
+
+    Times are milliseconds since the epoch. A task's state is what its owner reported last under the
+    present ownership; HELD and UNASSIGNED are the leader's own words.
+    """
+    owner_of = {task: member for member in state.members for task in member.owned}
+    return {
+        "leading": state.leading,
+        "term": state.memory.term,
+        "generation": state.generation,
+        "protocol": state.protocol,
+        "members": [_member(member) for member in sorted(state.members, key=lambda m: m.identity)],
+        "awaited": dict(sorted(state.awaited.items())),
+        "connectors": {
+            name: {
+                "state": connector.target.value,
+                "tasks": connector.task_count,
+                "regrouping": name in state.regroups,
+            }
+            for name, connector in sorted(state.config.connectors.items())
+        },
+        "tasks": list(_tasks(state, statuses, owner_of)),
+        "rebalances": [asdict(rebalance) for rebalance in state.rebalances],
+        "counters": dict(sorted(state.counters.items())),
+        "trouble": state.trouble,
+    }
+
+
+def is_settled(status: Mapping[str, Any]) -> bool:
+    """Whether nothing moves, waits or starts in a projection: every configured task is at rest."""
+    resting = {TaskState.RUNNING.value, TaskState.PAUSED.value, TaskState.FAILED.value}
+    return (
+        bool(status["leading"])
+        and not status["awaited"]
+        and not any(connector["regrouping"] for connector in status["connectors"].values())
+        and not any(member["stopping"] or member["draining"] for member in status["members"])
+        and all(task["state"] in resting for task in status["tasks"])
+    )
+
+
+def _member(member: Member) -> dict[str, Any]:
+    return {
+        "identity": member.identity,
+        "member_id": member.member_id,
+        "incarnation": member.incarnation,
+        "owned": [str(task) for task in sorted(member.owned)],
+        "stopping": [str(task) for task in sorted(member.stopping)],
+        "draining": member.draining,
+        "is_agent": member.is_agent,
+        "applied": str(member.applied) if member.applied else None,
+    }
+
+
+def _configured(state: LeaderState) -> Iterator[TaskId]:
+    for name, connector in sorted(state.config.connectors.items()):
+        yield TaskId(name, INSTANCE)
+        for number in range(connector.task_count):
+            yield TaskId(name, number)
+
+
+def _tasks(
+    state: LeaderState, statuses: Mapping[TaskId, TaskStatus], owner_of: Mapping[TaskId, Member]
+) -> Iterator[dict[str, Any]]:
+    held = state.plan.held if state.plan is not None else {}
+    for task in _configured(state):
+        owner = owner_of.get(task)
+        reported = statuses.get(task)
+        entry: dict[str, Any] = {
+            "name": str(task),
+            "connector": task.connector,
+            "task": task.task,
+            "member": owner.identity if owner else None,
+            "state": TaskState.UNASSIGNED.value,
+            "at_ms": reported.at_ms if reported else 0,
+            "progress": "",
+            "trace": "",
+        }
+        if owner is not None and reported is not None and reported.worker == owner.identity:
+            entry["state"] = reported.state.value
+            entry["epoch"] = str(reported.epoch) if isinstance(reported.epoch, Epoch) else None
+            entry["progress"] = reported.progress
+            entry["trace"] = reported.trace
+        elif owner is None and task in held:
+            wait = held[task]
+            entry["state"] = TaskState.HELD.value
+            entry["held_for"] = wait.identity
+            entry["held_until_ms"] = wait.until_ms
+            entry["held_reason"] = wait.reason.value
+        yield entry

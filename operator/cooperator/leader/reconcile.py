@@ -1,0 +1,38 @@
+"""The config log brought to what is desired: which records to write, in Kafka Connect's order."""
+
+from cooperator.leader.regroup import TaskConfigs
+from cooperator.model import ClusterConfig, Desired, TargetState, TaskId
+from cooperator.wire import (
+    CommitRecord,
+    ConnectorRecord,
+    Record,
+    TargetStateRecord,
+    TaskRecord,
+    encode_config,
+)
+
+
+def connector_records(desired: Desired, config: ClusterConfig, owns_config: bool) -> tuple[Record, ...]:
+    """The records that turn ``config`` into ``desired``; empty when nothing differs.
+
+    Other writers (stock workers write target states) are overruled. Connectors that nobody desires are
+    deleted only where the config log is ours (``owns_config``).
+    """
+    records: list[ConnectorRecord | TargetStateRecord] = []
+    for name, wanted in sorted(desired.connectors.items()):
+        present = config.connectors.get(name)
+        state = present.target if present is not None else TargetState.STARTED
+        if wanted.target is not state:
+            records.append(TargetStateRecord(name, wanted.target))
+        if present is None or present.config != wanted.config:
+            records.append(ConnectorRecord(name, wanted.config))
+    if owns_config:
+        for name in sorted(config.connectors.keys() - desired.connectors.keys()):
+            records += [ConnectorRecord(name, None), TargetStateRecord(name, None)]
+    return tuple(encode_config(record) for record in records)
+
+
+def task_records(connector: str, configs: TaskConfigs) -> tuple[Record, ...]:
+    """All task configurations of a connector, then their commit (one transaction)."""
+    tasks = [TaskRecord(TaskId(connector, number), config) for number, config in enumerate(configs)]
+    return tuple(encode_config(record) for record in (*tasks, CommitRecord(connector, len(configs))))

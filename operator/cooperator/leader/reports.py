@@ -1,0 +1,56 @@
+"""What the members of a round say of themselves, decoded; bytes that did not change are not decoded again."""
+
+import logging
+from dataclasses import dataclass
+
+from cooperator.group import JoinedMember, Round
+from cooperator.model import Member
+from cooperator.wire import DecodeError, Role, decode_metadata, member_of
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """``members``: workers in the order of the round. ``idle_ids``: members that are no workers (an absent
+    operator) or cannot be understood; they need an empty share."""
+
+    members: tuple[Member, ...]
+    idle_ids: tuple[str, ...]
+    highest_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Decoded:
+    metadata: bytes
+    member: Member | None
+    offset: int
+
+
+class ReportReader:
+    """Decodes rounds; remembers one decoded report per member id."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Decoded] = {}
+
+    def read(self, round_: Round) -> Reports:
+        """Never raises: a member whose metadata is no Connect metadata is idle, and said in the log."""
+        self._known = {joined.member_id: self._decode(joined) for joined in round_.members}
+        members = tuple(d.member for d in self._known.values() if d.member is not None)
+        idle = tuple(member_id for member_id, d in self._known.items() if d.member is None)
+        highest = max((d.offset for d in self._known.values() if d.member is not None), default=-1)
+        return Reports(members, idle, highest)
+
+    def _decode(self, joined: JoinedMember) -> _Decoded:
+        known = self._known.get(joined.member_id)
+        if known is not None and known.metadata == joined.metadata:
+            return known
+        try:
+            metadata = decode_metadata(joined.metadata)
+        except DecodeError as error:
+            log.warning("member %s gets no work: %s", joined.member_id, error)
+            return _Decoded(joined.metadata, None, -1)
+        if metadata.agent is not None and metadata.agent.role is Role.LEADER:
+            return _Decoded(joined.metadata, None, -1)
+        member = member_of(joined.member_id, joined.client_id, metadata)
+        return _Decoded(joined.metadata, member, metadata.config_offset)

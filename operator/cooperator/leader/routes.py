@@ -1,0 +1,103 @@
+"""What a leader answers over HTTP, be it the operator or a member that leads."""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from aiohttp import web
+
+from cooperator.leader.endpoint import Handler, error_answer, json_answer
+from cooperator.leader.lead import Lead, LeadLogs
+from cooperator.leader.lease import Asked, may_confirm
+from cooperator.leader.posts import PostRefused, read_task_configs
+from cooperator.model import Epoch
+
+ANSWER_S = 15.0
+FORGET_MS = 60_000
+
+
+class LeaseTimes(Protocol):
+    """The times that a confirmation depends on."""
+
+    @property
+    def session_timeout_ms(self) -> int: ...
+    @property
+    def heartbeat_interval_ms(self) -> int: ...
+
+
+class LeaderRoutes:
+    """``POST /connectors/{name}/tasks`` and ``POST /lease``.
+
+    ``current``: the lead and its logs, None while there is none. ``contact_age_ms``: since the leader's
+    own last answered request to the broker was sent.
+    """
+
+    def __init__(
+        self,
+        current: Callable[[], tuple[Lead, LeadLogs] | None],
+        contact_age_ms: Callable[[], int],
+        times: LeaseTimes,
+    ) -> None:
+        self._current = current
+        self._contact_age_ms = contact_age_ms
+        self._times = times
+        self._asked: dict[str, Asked] = {}
+
+    def all(self) -> dict[str, Handler]:
+        return {"POST /connectors/{name}/tasks": self._post_tasks, "POST /lease": self._post_lease}
+
+    async def answer_status(self, status: Callable[[], dict[str, Any]]) -> web.Response:
+        loop = asyncio.get_running_loop()
+        return json_answer(200, await loop.run_in_executor(None, status))
+
+    async def _post_tasks(self, request: web.Request) -> web.StreamResponse:
+        code, message = await self.take_tasks(
+            request.match_info["name"], await request.read(), dict(request.headers)
+        )
+        return json_answer(code, {}) if code < 300 else error_answer(code, message)
+
+    async def take_tasks(self, name: str, body: bytes, headers: dict[str, str]) -> tuple[int, str]:
+        """The HTTP code, and a message for codes from 400 on."""
+        current = self._current()
+        if current is None:
+            return 409, "this member does not lead"
+        lead, logs = current
+        key = logs.config.snapshot().session_key
+        try:
+            configs = read_task_configs(body, headers, key, lead.standing.protocol)
+        except PostRefused as refused:
+            return refused.code, str(refused)
+        code = await asyncio.wait_for(asyncio.wrap_future(lead.post_tasks(name, configs)), ANSWER_S)
+        messages = {404: f"connector {name} is unknown", 409: "this member does not lead"}
+        return code, messages.get(code, "")
+
+    async def _post_lease(self, request: web.Request) -> web.StreamResponse:
+        """``{"member_id", "term", "generation"}``: 200 when the lease may be counted from this question."""
+        try:
+            question = json.loads(await request.read())
+            member_id = str(question["member_id"])
+            epoch = Epoch(int(question["term"]), int(question["generation"]))
+        except (ValueError, KeyError, TypeError) as error:
+            return error_answer(400, f"a lease is asked for with member_id, term and generation: {error!r}")
+        current = self._current()
+        if current is None:
+            return error_answer(409, "this member does not lead")
+        now_ms = int(time.monotonic() * 1000)
+        self._asked[member_id] = Asked(epoch, now_ms)
+        self._asked = {k: a for k, a in self._asked.items() if now_ms - a.at_ms < FORGET_MS}
+        standing = current[0].standing
+        if may_confirm(
+            member_id,
+            epoch,
+            current=standing.epoch,
+            member_ids=standing.member_ids,
+            asked=self._asked,
+            leader_contact_age_ms=self._contact_age_ms(),
+            leader_session_ms=self._times.session_timeout_ms,
+            recent_ms=3 * self._times.heartbeat_interval_ms,
+            now_ms=now_ms,
+        ):
+            return json_answer(200, {"confirmed": True})
+        return error_answer(409, "it is not certain that nothing was reassigned")

@@ -1,0 +1,318 @@
+"""The operator's leader of one group: membership, logs, decisions and endpoint, put together.
+
+It joins as a static member that takes no tasks, and leads or waits; it never follows. Whatever is out of
+reach is a condition and is tried again.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from cooperator.group import DescribedMember, GroupConfig, Joined, Membership, Round
+from cooperator.leader import events as ev
+from cooperator.leader.conditions import Conditions
+from cooperator.leader.endpoint import Endpoint
+from cooperator.leader.lead import Lead, LeadLogs, LeadRefused
+from cooperator.leader.machine import LeaderMachine, LeaderSettings
+from cooperator.leader.ownership import GroupPolicy, instance_id, log_refusal, member_refusal
+from cooperator.leader.projection import is_settled, project
+from cooperator.leader.routes import LeaderRoutes
+from cooperator.logs import LeaderState, LeadWriter, LogsConfig, LogTimeout, LogUnavailable, open_logs
+from cooperator.model import Desired, Member, Policy
+from cooperator.planner.view import Facts
+from cooperator.wire import (
+    ALL_PROTOCOLS,
+    AgentReport,
+    DecodeError,
+    Metadata,
+    Owner,
+    Role,
+    decode_metadata,
+    encode_metadata,
+    member_of,
+)
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 2.0
+FIRST_READ_MS = 8_000
+"""Less than the 10 s within which a user is told that the broker does not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSettings:
+    """One group to lead. ``security``: of confluent-kafka and kafka-python clients, never shown.
+
+    The session time-out is longer than a normal restart of the operator and shorter than every member's
+    rebalance time-out: else an elected member would count the absent leader as a worker.
+    """
+
+    bootstrap_servers: str
+    group_id: str
+    owner: Owner
+    group_policy: GroupPolicy = GroupPolicy.CREATE
+    policy: Policy = field(default_factory=Policy)
+    host: str = "127.0.0.1"
+    port: int = 0
+    session_timeout_ms: int = 25_000
+    heartbeat_interval_ms: int = 3_000
+    rebalance_timeout_ms: int = 30_000
+    security: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+class LeaderService:
+    """Leads one group from ``start`` to ``stop``. All methods are thread-safe; setters return at once."""
+
+    def __init__(self, settings: ServiceSettings) -> None:
+        self.settings = settings
+        self.identity = instance_id(settings.owner)
+        self.conditions = Conditions(_now_ms)
+        self._stopping = threading.Event()
+        self._lock = threading.Lock()
+        self._desired: Desired | None = None
+        self._facts = Facts()
+        self._policy = settings.policy
+        self._contact_at = float("-inf")
+        self._evicted: tuple[Member, ...] = ()
+        self._described: dict[str, DescribedMember] = {}
+        self._projected: dict[str, Any] = {}
+        self._logs: LeadLogs | None = None
+        self._lead: Lead | None = None
+        self._membership: Membership | None = None
+        self._routes = LeaderRoutes(self._current_lead, self._leader_contact_age_ms, settings)
+        routes = {**self._routes.all(), "GET /status": self._get}
+        self._endpoint = Endpoint(settings.host, settings.port, routes)
+        self._opener = threading.Thread(target=self._open, name="leader-open", daemon=True)
+        self.conditions.put("Leading", False, "Starting")
+        self.conditions.put("KafkaReachable", None, "Connecting")
+
+    # --- for the host -------------------------------------------------------------------------------
+
+    @property
+    def url(self) -> str:
+        """Where members reach this leader; known after ``start``."""
+        return self._endpoint.url
+
+    def start(self) -> None:
+        """Serve, and lead as soon as the broker lets us. Raises OSError when the port is taken."""
+        self._endpoint.start()
+        self._opener.start()
+
+    def stop(self, leave: bool = False, timeout_s: float = 10) -> None:
+        """End. Without ``leave`` the group keeps this leader's place for its session time-out, so that the
+        next process under the same owner goes on without a round."""
+        self._stopping.set()
+        self._opener.join(timeout_s)
+        if self._membership is not None:
+            self._membership.stop(leave=leave, timeout_s=timeout_s)
+        if self._lead is not None:
+            self._lead.stop(timeout_s)
+        if self._logs is not None:
+            self._logs.close()
+        self._endpoint.stop()
+
+    def set_desired(self, desired: Desired) -> None:
+        with self._lock:
+            self._desired = desired
+        if self._lead is not None:
+            self._lead.submit(ev.DesiredChanged(desired))
+
+    def set_facts(self, facts: Facts) -> None:
+        with self._lock:
+            self._facts = facts
+        if self._lead is not None:
+            self._lead.submit(ev.FactsChanged(facts))
+
+    def set_policy(self, policy: Policy) -> None:
+        with self._lock:
+            self._policy = policy
+        if self._lead is not None:
+            self._lead.submit(ev.PolicyChanged(policy))
+
+    def status(self, timeout_s: float = 5) -> dict[str, Any]:
+        """The projection (see ``projection``) with ``group_id``, ``url``, ``settled`` and ``conditions``."""
+        lead, logs = self._lead, self._logs
+        answer: dict[str, Any] = {"group_id": self.settings.group_id, "url": self.url, "settled": False}
+        if lead is not None and logs is not None:
+            statuses = logs.status.snapshot()
+            try:
+                projected = lead.ask(lambda machine: project(machine.state, statuses)).result(timeout_s)
+            except TimeoutError:
+                # The thread waits for the broker; what was true before is better than nothing.
+                answer["stale"] = True
+                projected = self._projected
+            assert isinstance(projected, dict)
+            self._projected = projected
+            answer.update(projected)
+            answer["settled"] = bool(projected) and is_settled(projected)
+        answer["conditions"] = [asdict(condition) for condition in self.conditions.all()]
+        return answer
+
+    # --- opening ------------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                if self._try_open():
+                    return
+            except (LogUnavailable, LogTimeout) as error:
+                self.conditions.put("KafkaReachable", False, "Unreachable", str(error))
+            except Exception as error:
+                log.exception("opening group %s", self.settings.group_id)
+                self.conditions.put("Leading", False, "Failed", f"{type(error).__name__}: {error}")
+            self._stopping.wait(RETRY_S)
+
+    def _try_open(self) -> bool:
+        settings = self.settings
+        if self._logs is None:
+            config = LogsConfig(settings.bootstrap_servers, settings.group_id, security=settings.security)
+            self._logs = open_logs(config, on_trouble=self.trouble)
+        state = self._logs.leader.read_to_end(FIRST_READ_MS)
+        self.conditions.put("KafkaReachable", True, "Connected")
+        refusal = self._refusal(state, self._logs)
+        if refusal:
+            self.conditions.put("Leading", False, "GroupConflict", refusal)
+            return False
+        machine = LeaderMachine(
+            LeaderSettings(
+                url=self.url,
+                awaited_ms=settings.rebalance_timeout_ms + settings.heartbeat_interval_ms,
+                owns_config=settings.group_policy is GroupPolicy.CREATE,
+            )
+        )
+        membership = Membership(
+            GroupConfig(
+                bootstrap_servers=settings.bootstrap_servers,
+                group_id=settings.group_id,
+                client_id=self.identity,
+                role=Role.LEADER,
+                group_instance_id=self.identity,
+                session_timeout_ms=settings.session_timeout_ms,
+                heartbeat_interval_ms=settings.heartbeat_interval_ms,
+                rebalance_timeout_ms=settings.rebalance_timeout_ms,
+                security=settings.security,
+            ),
+            self,
+        )
+        lead = Lead(machine, membership, self._logs, claim=self._claim, on_refused=self.refused)
+        with self._lock:
+            machine.state.policy = self._policy
+            machine.state.facts = self._facts
+            machine.state.desired = self._desired
+            self._lead, self._membership = lead, membership
+        lead.start()
+        membership.start()
+        return True
+
+    def _refusal(self, state: LeaderState, logs: LeadLogs) -> str:
+        config = logs.config.read_to_end(FIRST_READ_MS)
+        settings = self.settings
+        return log_refusal(settings.owner, state.owner, config, settings.group_policy, settings.group_id)
+
+    def _claim(self, state: LeaderState, writer: LeadWriter) -> None:
+        """Once more with the writer before us fenced: two that start at once see each other here."""
+        assert self._logs is not None
+        refusal = self._refusal(state, self._logs)
+        if refusal:
+            raise LeadRefused(refusal)
+        if state.owner is None:
+            writer.write_leader(owner=self.settings.owner)
+
+    def _current_lead(self) -> tuple[Lead, LeadLogs] | None:
+        lead, logs = self._lead, self._logs
+        return None if lead is None or logs is None else (lead, logs)
+
+    def _leader_contact_age_ms(self) -> int:
+        return int(min((time.monotonic() - self._contact_at) * 1000, 2**31))
+
+    # --- what the membership tells ------------------------------------------------------------------
+
+    def protocols(self) -> Sequence[tuple[str, bytes]]:
+        logs = self._logs
+        offset = logs.config.snapshot().offset if logs is not None else -1
+        report = AgentReport(Role.LEADER, self.identity, self.identity)
+        metadata = Metadata(self.url, offset, None, report)
+        return [(protocol.value, encode_metadata(metadata, protocol)) for protocol in ALL_PROTOCOLS]
+
+    def plan(self, round: Round) -> "Future[Mapping[str, bytes]]":
+        assert self._lead is not None
+        evicted, self._evicted = self._evicted, ()
+        return self._lead.plan(round, evicted)
+
+    def round_void(self, generation: int) -> None:
+        assert self._lead is not None
+        self._lead.submit(ev.RoundFailed(generation, "the round ended before its assignments were delivered"))
+
+    def joined(self, joined: Joined) -> None:
+        assert self._lead is not None
+        self._lead.submit(ev.Delivered(joined.generation))
+
+    def dropped(self, reason: str) -> None:
+        log.warning("no longer a member: %s", reason)
+
+    def fenced(self) -> None:
+        self.conditions.put(
+            "Leading", False, "Fenced", "another operator leads under the same name; this one has stopped"
+        )
+        if self._lead is not None:
+            self._lead.lost("fenced")
+
+    def contact(self, sent_at: float) -> None:
+        self._contact_at = sent_at
+        self.conditions.put("KafkaReachable", True, "Connected")
+
+    def coordinator_lost(self) -> None:
+        self.conditions.put("KafkaReachable", False, "CoordinatorLost", "looking for the group's coordinator")
+
+    def trouble(self, message: str) -> None:
+        log.warning("%s", message)
+        if self._leader_contact_age_ms() > 2 * self.settings.heartbeat_interval_ms:
+            self.conditions.put("KafkaReachable", False, "Unreachable", message)
+
+    def may_take_lead(self, members: Sequence[DescribedMember]) -> bool | str:
+        for member in members:
+            known = self._described.get(member.member_id)
+            if member.metadata or known is None:
+                self._described[member.member_id] = member
+        described = [(member.client_id, member.metadata) for member in members]
+        settings = self.settings
+        refusal = member_refusal(self.identity, described, settings.group_policy, settings.group_id)
+        return refusal or True
+
+    def refused(self, reason: str) -> None:
+        self.conditions.put("Leading", False, "GroupConflict", reason)
+
+    def lead_taken(self, evicted: Sequence[str]) -> None:
+        self._evicted = tuple(
+            member
+            for member_id in evicted
+            if (described := self._described.get(member_id)) and (member := _reported(described))
+        )
+        self._described.clear()
+        self.conditions.put("Leading", True, "Leading")
+
+    def lead_lost(self) -> None:
+        self.conditions.put("Leading", False, "TakingLead", "another member leads; taking the lead back")
+        if self._lead is not None:
+            self._lead.lost("the broker has dropped this member or made another one the leader")
+
+    async def _get(self, request: Any) -> Any:
+        return await self._routes.answer_status(self.status)
+
+
+def _reported(described: DescribedMember) -> Member | None:
+    try:
+        metadata = decode_metadata(described.metadata)
+    except DecodeError:
+        return None
+    if metadata.agent is not None and metadata.agent.role is Role.LEADER:
+        return None
+    return member_of(described.member_id, described.client_id, metadata)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

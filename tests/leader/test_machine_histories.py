@@ -1,0 +1,118 @@
+"""Random histories of a group around the leader machine: the promises hold after every step, and at the end
+everything runs once, balanced, and nobody asks for anything."""
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from cooperator.leader import events as ev
+from cooperator.model import INSTANCE, Policy, TaskId
+from cooperator.planner.view import Facts
+from twins.group_twin import GroupTwin
+
+IDENTITIES = [f"lake-{number}" for number in range(4)]
+CONNECTORS = ["a", "b"]
+
+
+class Histories(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.group = GroupTwin(Policy(scheduled_rebalance_max_delay_ms=60_000))
+        self.tasks: dict[str, tuple[str, ...]] = {}
+        self.wanted: dict[str, int] = {}
+        self.absent_unproven: list[tuple[int, object]] = []
+        self.group.facts(Facts(expected=frozenset(IDENTITIES)))
+        self.group.round()
+
+    def present(self) -> list[str]:
+        return sorted({member.identity for member in self.group.members.values()})
+
+    @rule(identity=st.sampled_from(IDENTITIES))
+    def join(self, identity: str) -> None:
+        if identity not in self.present():
+            self.group.join(identity)
+            self.group.round()
+
+    @precondition(lambda self: self.group.members)
+    @rule(data=st.data(), proven=st.booleans())
+    def die(self, data: st.DataObject, proven: bool) -> None:
+        identity = data.draw(st.sampled_from(self.present()))
+        member = self.group.die(identity, proven=proven)
+        if not proven:
+            # It may run on until its lease ends, 40 s after its last contact.
+            self.absent_unproven.append((self.group.now_ms + 40_000, member))
+        self.group.round()
+
+    @rule(count=st.integers(0, 4), connector=st.sampled_from(CONNECTORS))
+    def desire(self, count: int, connector: str) -> None:
+        self.wanted[connector] = count
+        self.group.desire(**self.wanted)
+
+    @rule(connector=st.sampled_from(CONNECTORS))
+    def delete(self, connector: str) -> None:
+        self.wanted.pop(connector, None)
+        self.tasks.pop(connector, None)
+        self.group.desire(**self.wanted)
+
+    @rule(connector=st.sampled_from(CONNECTORS), units=st.lists(st.sampled_from("uvw"), max_size=4))
+    def post(self, connector: str, units: list[str]) -> None:
+        configs = tuple(f"{unit}{number}" for number, unit in enumerate(units))
+        if self.group.post(connector, *configs) in (202, 204):
+            self.tasks[connector] = configs
+
+    @rule()
+    def stops_finish_somewhere(self) -> None:
+        for member in self.group.members.values():
+            if member.stopping:
+                member.stopping.clear()
+                self.group.round()
+                return
+
+    @rule(deliver=st.booleans())
+    def incidental_round(self, deliver: bool) -> None:
+        self.group.round(deliver=deliver)
+
+    @rule(ms=st.integers(1, 50_000))
+    def time_passes(self, ms: int) -> None:
+        self.group.advance(ms)
+
+    @rule()
+    def the_leader_is_replaced(self) -> None:
+        group = self.group
+        group.machine.handle(ev.LeadLost("replaced"), group.now_ms)
+        group.take_lead()
+        group.round()
+
+    @invariant()
+    def nothing_runs_twice(self) -> None:
+        self.group.check()
+        running = set(self.group.all_running())
+        self.absent_unproven = [(end, m) for end, m in self.absent_unproven if end > self.group.now_ms]
+        for _, ghost in self.absent_unproven:
+            doubled = (ghost.running | ghost.stopping) & running
+            assert not doubled, f"{doubled} may still run at the vanished {ghost.member_id}"
+
+    def teardown(self) -> None:
+        group = self.group
+        for identity in IDENTITIES:
+            if identity not in self.present():
+                group.join(identity)
+                group.round()
+        for _ in range(6):
+            group.settle()
+            for connector in self.wanted:
+                if connector in group.fold.snapshot().connectors:
+                    group.post(connector, *self.tasks.get(connector, ()))
+            group.advance(60_000)
+        group.settle()
+        wanted = {TaskId(c, INSTANCE) for c in self.wanted}
+        wanted |= {TaskId(c, n) for c in self.wanted for n in range(len(self.tasks.get(c, ())))}
+        assert set(group.all_running()) == wanted
+        loads = [len([t for t in m.running if t.task >= 0]) for m in group.members.values()]
+        assert max(loads) - min(loads) <= 1
+        group.advance(600_000)
+        assert group.rejoins == []
+
+
+TestHistories = Histories.TestCase
+TestHistories.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)

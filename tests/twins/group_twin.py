@@ -1,0 +1,219 @@
+"""A group in memory around a real leader machine: members that take up shares, a config log that folds.
+
+It stands in for broker, logs and agents where only the leader's decisions are under test. Time moves only
+when a test says so. ``check`` asserts the promises that hold after every step.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from cooperator.leader import events as ev
+from cooperator.leader.machine import LeaderMachine, LeaderSettings
+from cooperator.model import Desired, DesiredConnector, Epoch, Member, Memory, Policy, SessionKey, TaskId
+from cooperator.planner.view import Facts
+from cooperator.wire import ConfigFold, Record, SessionKeyRecord, decode_assignment, encode_config
+
+
+@dataclass
+class TwinMember:
+    """An agent: what it runs, what it is stopping, what it took up last."""
+
+    identity: str
+    life: int
+    running: set[TaskId] = field(default_factory=set)
+    stopping: set[TaskId] = field(default_factory=set)
+    applied: Epoch | None = None
+    draining: bool = False
+    starts: list[TaskId] = field(default_factory=list)
+
+    @property
+    def member_id(self) -> str:
+        return f"{self.identity}-{self.life}"
+
+    def report(self) -> Member:
+        return Member(
+            member_id=self.member_id,
+            identity=self.identity,
+            incarnation=f"life-{self.life}",
+            owned=tuple(sorted(self.running | self.stopping)),
+            stopping=frozenset(self.stopping),
+            draining=self.draining,
+            applied=self.applied,
+        )
+
+
+class GroupTwin:
+    def __init__(self, policy: Policy | None = None, *, leading: bool = True) -> None:
+        self.now_ms = 1_000_000
+        self.machine = LeaderMachine(LeaderSettings(url="http://leader/"), policy or Policy())
+        self.members: dict[str, TwinMember] = {}
+        self.generation = 0
+        self.lives = 0
+        self.fold = ConfigFold()
+        self.offset = 0
+        self.saved = Memory()
+        self.rejoins: list[str] = []
+        self.evicted: list[str] = []
+        self.written: list[str] = []
+        self.wake_at_ms: int | None = None
+        self.answers: dict[str, bytes] | None = None
+        self.save_fails = False
+        self.dead: set[tuple[str, str]] = set()
+        if leading:
+            self.take_lead()
+
+    # --- what a test says ---
+
+    def take_lead(self, *evicted: Member) -> None:
+        self._do(ev.LeadTaken(self.saved, self.fold.snapshot(), tuple(evicted)))
+
+    def join(self, identity: str, **details: object) -> TwinMember:
+        self.lives += 1
+        member = TwinMember(identity, self.lives)
+        for name, value in details.items():
+            setattr(member, name, value)
+        self.members[member.member_id] = member
+        return member
+
+    def die(self, identity: str, *, proven: bool = True) -> TwinMember:
+        """The process of ``identity`` ends; the broker knows at once, the host only when ``proven``."""
+        member = self.of(identity)
+        del self.members[member.member_id]
+        if proven:
+            self.dead.add((identity, member.report().incarnation))
+            self.facts(replace(self.machine.state.facts, ended=frozenset(self.dead)))
+        return member
+
+    def of(self, identity: str) -> TwinMember:
+        return max(
+            (m for m in self.members.values() if m.identity == identity), key=lambda member: member.life
+        )
+
+    def desire(self, **tasks_max: int) -> None:
+        connectors = {
+            name: DesiredConnector({"connector.class": "noop", "tasks.max": str(count)})
+            for name, count in tasks_max.items()
+        }
+        self._do(ev.DesiredChanged(Desired(1, connectors)))
+
+    def post(self, connector: str, *configs: str) -> int:
+        event = ev.TasksPosted(connector, tuple({"units": units} for units in configs))
+        code, instructions = self.machine.post_tasks(event, self.now_ms)
+        self._carry_out(instructions)
+        return code
+
+    def facts(self, facts: Facts) -> None:
+        self._do(ev.FactsChanged(facts))
+
+    def round(self, *, deliver: bool = True) -> None:
+        """Everybody rejoins, the leader plans, everybody takes up the share."""
+        self.generation += 1
+        self.rejoins.clear()
+        self.answers = None
+        reports = tuple(m.report() for m in sorted(self.members.values(), key=lambda m: m.life))
+        config = self.fold.snapshot()
+        self._do(
+            ev.RoundReady(
+                self.generation, "sessioned", "leader-1", reports, ("leader-1",), self.offset or -1, config
+            )
+        )
+        if self.answers is None or not deliver:
+            self._do(ev.RoundFailed(self.generation, "not delivered"))
+            return
+        for member_id, data in self.answers.items():
+            if member_id in self.members:
+                self._take_up(self.members[member_id], data)
+        self.check()
+        self._do(ev.Delivered(self.generation))
+
+    def settle(self, rounds: int = 20) -> int:
+        """Stops finish and rounds follow until nobody wants one; how many there were."""
+        for count in range(rounds):
+            revoked = [m for m in self.members.values() if m.stopping]
+            for member in revoked:
+                member.stopping.clear()
+            if not revoked and not self.asks_for_round():
+                return count
+            self.round()
+        raise AssertionError(f"not at rest after {rounds} rounds; asked: {self.rejoins}")
+
+    def asks_for_round(self) -> bool:
+        """Whether the leader asks for a round once it has had the time to collect changes."""
+        self.advance(self.machine.settings.coalesce_ms)
+        return bool(self.rejoins)
+
+    def advance(self, ms: int) -> None:
+        """Time passes; the leader is woken when it asked to be."""
+        target = self.now_ms + ms
+        while self.wake_at_ms is not None and self.wake_at_ms <= target:
+            self.now_ms = max(self.now_ms, self.wake_at_ms)
+            self.wake_at_ms = None
+            self._do(ev.Tick())
+        self.now_ms = target
+        self._do(ev.Tick())
+
+    # --- what a test looks at ---
+
+    def runs(self, identity: str) -> set[TaskId]:
+        return set(self.of(identity).running)
+
+    def all_running(self) -> list[TaskId]:
+        return sorted(task for member in self.members.values() for task in member.running)
+
+    def check(self) -> None:
+        """Promise 1: nothing runs or stops in two places."""
+        seen: dict[TaskId, str] = {}
+        for member in self.members.values():
+            for task in member.running | member.stopping:
+                assert task not in seen, f"{task} at {seen[task]} and {member.member_id}"
+                seen[task] = member.member_id
+
+    # --- the wiring ---
+
+    def _do(self, event: ev.Event) -> None:
+        self._carry_out(self.machine.handle(event, self.now_ms))
+
+    def _carry_out(self, instructions: list[ev.Instruction]) -> None:
+        for instruction in instructions:
+            match instruction:
+                case ev.SaveMemory(memory):
+                    if self.save_fails:
+                        return
+                    self.saved = memory
+                    self.machine.saved(memory)
+                case ev.Answer(_, assignments):
+                    self.answers = dict(assignments)
+                case ev.RequestRejoin(reason):
+                    self.rejoins.append(reason)
+                case ev.WriteConfig(records, _):
+                    self._write(records)
+                    self.written.extend(record.key for record in records)
+                case ev.MakeSessionKey():
+                    key = SessionKey(b"key", "HmacSHA256", self.now_ms)
+                    self._write([encode_config(SessionKeyRecord(key))])
+                case ev.Evict(member_ids):
+                    self.evicted.extend(member_ids)
+                case ev.WakeAt(at_ms):
+                    self.wake_at_ms = at_ms
+                case _:
+                    pass
+
+    def _write(self, records: Iterable[Record]) -> None:
+        for record in records:
+            self.fold.apply(record, self.offset)
+            self.offset += 1
+        self._do(ev.ConfigChanged(self.fold.snapshot()))
+
+    def _take_up(self, member: TwinMember, data: bytes) -> None:
+        assignment = decode_assignment(data)
+        if assignment.error:
+            return
+        assert assignment.agent is not None
+        member.applied = assignment.agent.epoch
+        for task in assignment.revoked:
+            member.running.discard(task)
+            member.stopping.add(task)
+        for task in assignment.assigned:
+            assert task not in member.running, f"{member.member_id} is given {task} twice"
+            member.running.add(task)
+            member.starts.append(task)
