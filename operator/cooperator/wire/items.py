@@ -5,7 +5,7 @@ One entry a connector: its name, then its task numbers, with -1 for the instance
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import repeat
 from typing import Final, cast
 
@@ -17,7 +17,7 @@ from cooperator.wire.primitives import Reader
 _LEAST_ENTRY_BYTES: Final = 6  # an empty name, an empty task list
 
 # TaskId's own constructor is Python code; a leader makes 100,000 of them in one round.
-_task_id = cast(Callable[[tuple[str, int]], TaskId], partial(tuple.__new__, TaskId))
+_new_task_id = cast(Callable[[type[TaskId], tuple[str, int]], TaskId], tuple.__new__)
 
 
 def read_items(reader: Reader, field: str, *, nullable: bool = True) -> tuple[TaskId, ...]:
@@ -33,7 +33,7 @@ def read_items(reader: Reader, field: str, *, nullable: bool = True) -> tuple[Ta
         numbers = reader.int32_array(field)
         if numbers and min(numbers) < INSTANCE:
             raise DecodeError(f"{field}: {connector!r} has a task number {min(numbers)}")
-        items.extend(map(_task_id, zip(repeat(connector), numbers)))
+        items.extend(map(_new_task_id, repeat(TaskId), zip(repeat(connector), numbers)))
     return tuple(items)
 
 

@@ -1,0 +1,50 @@
+"""The one writer of a group's config and leader logs: whoever has the lead."""
+
+from collections.abc import Sequence
+
+from cooperator.logs.transport import Topics, Transport
+from cooperator.model import Memory, Policy
+from cooperator.wire import ConfigRecord, Owner, encode_config, encode_leader
+
+
+class LeadWriter:
+    """Writes for one tenure of the lead; a new tenure needs a new writer.
+
+    Each method blocks, for at most the transport's time-out. WriterFenced is final. After LogUnavailable
+    the same write may be tried again: it is unknown whether the first one happened, and it is settled, one
+    way or the other, before anything later is written.
+    """
+
+    def __init__(self, transport: Transport, topics: Topics, group_id: str, timeout_ms: int) -> None:
+        self._topics = topics
+        self._transactor = transport.transactor(f"{group_id}-leader", timeout_ms)
+
+    def open(self) -> None:
+        """Fence the writer before this one: once it returns, no write of a predecessor can follow.
+
+        Raises LogUnavailable (call it again), WriterFenced.
+        """
+        self._transactor.open()
+
+    def write_config(self, records: Sequence[ConfigRecord]) -> int:
+        """Write the records in one transaction. Returns the config offset after them (``ConfigLog.read_to``).
+
+        Raises EncodeError, ValueError when there are none, WriterFenced, LogUnavailable.
+        """
+        if not records:
+            raise ValueError("write_config: no records; a transaction of nothing has no offset")
+        return self._transactor.write(self._topics.config, [encode_config(record) for record in records])
+
+    def write_leader(
+        self, *, owner: Owner | None = None, policy: Policy | None = None, memory: Memory | None = None
+    ) -> None:
+        """Write what is given in one transaction; what is None stays as it is.
+
+        Raises EncodeError, WriterFenced, LogUnavailable.
+        """
+        records = [encode_leader(value) for value in (owner, policy, memory) if value is not None]
+        if records:
+            self._transactor.write(self._topics.leader, records)
+
+    def close(self) -> None:
+        self._transactor.close()

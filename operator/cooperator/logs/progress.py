@@ -1,0 +1,51 @@
+"""How far a reader has come, and waiting for it."""
+
+import threading
+import time
+from collections.abc import Mapping
+
+from cooperator.logs.errors import LogTimeout
+
+
+class Progress:
+    """Positions by partition: the offset before which everything has been taken. Thread-safe."""
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+        self._condition = threading.Condition()
+        self._positions: dict[int, int] = {}
+        self._reader: threading.Thread | None = None
+
+    def started(self, reader: threading.Thread) -> None:
+        """``reader`` moves the positions, so it must not wait for them."""
+        self._reader = reader
+
+    def reached(self, partition: int, offset: int) -> None:
+        with self._condition:
+            if offset > self._positions.get(partition, -1):
+                self._positions[partition] = offset
+                self._condition.notify_all()
+
+    def position(self, partition: int) -> int | None:
+        with self._condition:
+            return self._positions.get(partition)
+
+    def start_over(self) -> None:
+        with self._condition:
+            self._positions.clear()
+
+    def wait(self, ends: Mapping[int, int], deadline: float) -> None:
+        """Return when every partition has come to its end in ``ends``.
+
+        ``deadline``: of ``time.monotonic``. Raises LogTimeout.
+        """
+        if threading.current_thread() is self._reader:
+            raise RuntimeError(f"topic {self._topic}: a callback of its reader cannot wait for the reader")
+        with self._condition:
+            done = self._condition.wait_for(
+                lambda: all(self._positions.get(partition, 0) >= end for partition, end in ends.items()),
+                timeout=max(0.0, deadline - time.monotonic()),
+            )
+            if not done:
+                read = {partition: self._positions.get(partition, 0) for partition in ends}
+                raise LogTimeout(f"topic {self._topic}: read up to {read} in time, not up to {dict(ends)}")

@@ -1,0 +1,44 @@
+"""What is wrong with the logs now, said once to whoever shows it."""
+
+import threading
+from collections.abc import Callable
+
+from cooperator.logs.callbacks import call_all
+
+OnTrouble = Callable[[str | None], None]
+"""Called from any thread with what is wrong, when that changes; with None when nothing is any more."""
+
+
+class Troubles:
+    """Gathers the troubles of several clients into the one that is told: the oldest that goes on."""
+
+    def __init__(self, on_trouble: OnTrouble | None = None) -> None:
+        self._callbacks = [] if on_trouble is None else [on_trouble]
+        self._current: dict[str, str] = {}
+        self._told: str | None = None
+        self._lock = threading.Lock()
+
+    def report(self, source: str, message: str) -> None:
+        """``source`` has this trouble from now on."""
+        self._set(source, message)
+
+    def clear(self, source: str) -> None:
+        """``source`` has no trouble any more."""
+        self._set(source, None)
+
+    def of(self, source: str) -> str | None:
+        """The source's trouble."""
+        with self._lock:
+            return self._current.get(source)
+
+    def _set(self, source: str, message: str | None) -> None:
+        # Told under the lock: the last word must be the newest.
+        with self._lock:
+            if message is None:
+                self._current.pop(source, None)
+            else:
+                self._current[source] = message
+            first = next(iter(self._current.values()), None)
+            if first != self._told:
+                self._told = first
+                call_all(self._callbacks, first)
