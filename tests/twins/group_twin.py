@@ -11,7 +11,7 @@ from cooperator.leader import events as ev
 from cooperator.leader.machine import LeaderMachine, LeaderSettings
 from cooperator.model import Desired, DesiredConnector, Epoch, Member, Memory, Policy, SessionKey, TaskId
 from cooperator.planner.view import Facts
-from cooperator.wire import ConfigFold, Record, SessionKeyRecord, decode_assignment, encode_config
+from cooperator.wire import ConfigFold, ConfigRecord, SessionKeyRecord, decode_assignment, encode_config
 
 
 @dataclass
@@ -187,10 +187,10 @@ class GroupTwin:
                     self.rejoins.append(reason)
                 case ev.WriteConfig(records, _):
                     self._write(records)
-                    self.written.extend(record.key for record in records)
+                    self.written.extend(encode_config(record).key for record in records)
                 case ev.MakeSessionKey():
                     key = SessionKey(b"key", "HmacSHA256", self.now_ms)
-                    self._write([encode_config(SessionKeyRecord(key))])
+                    self._write([SessionKeyRecord(key)])
                 case ev.Evict(member_ids):
                     self.evicted.extend(member_ids)
                 case ev.WakeAt(at_ms):
@@ -198,9 +198,9 @@ class GroupTwin:
                 case _:
                     pass
 
-    def _write(self, records: Iterable[Record]) -> None:
+    def _write(self, records: Iterable[ConfigRecord]) -> None:
         for record in records:
-            self.fold.apply(record, self.offset)
+            self.fold.apply(encode_config(record), self.offset)
             self.offset += 1
         self._do(ev.ConfigChanged(self.fold.snapshot()))
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from cooperator.model import ClusterConfig, Desired, Member, Memory, Policy, TaskId
 from cooperator.planner.view import Facts
-from cooperator.wire import Record
+from cooperator.wire import ConfigRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class Answer:
 class WriteConfig:
     """Append to the config log, in one transaction and in this order."""
 
-    records: tuple[Record, ...]
+    records: tuple[ConfigRecord, ...]
     why: str
 
 

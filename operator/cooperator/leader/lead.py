@@ -29,7 +29,7 @@ from cooperator.logs import (
     WriterFenced,
 )
 from cooperator.model import ClusterConfig, Epoch, Member, Memory, Policy, SessionKey
-from cooperator.wire import SessionKeyRecord, encode_config
+from cooperator.wire import SessionKeyRecord
 
 log = logging.getLogger(__name__)
 
@@ -63,12 +63,13 @@ class LeadRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LeadLogs:
-    """The logs of one group. ``writer`` is opened when the lead is taken, which fences the one before."""
+    """The logs of one group. ``new_writer``: one for each tenure of the lead; opening it fences the one
+    before."""
 
     config: ConfigLog
     leader: LeaderLog
     status: StatusLog
-    writer: LeadWriter
+    new_writer: Callable[[], LeadWriter]
 
 
 class Lead:
@@ -101,8 +102,7 @@ class Lead:
         self._queue: queue.Queue[Callable[[], None] | None] = queue.Queue()
         self._wake_at_ms: int | None = None
         self._reader = ReportReader()
-        self._writing = False
-        self._evicted: tuple[Member, ...] = ()
+        self._open_writer: LeadWriter | None = None
         self._round: tuple[int, Future[Mapping[str, bytes]]] | None = None
         self._thread = threading.Thread(target=self._run, name="lead", daemon=True)
         logs.config.on_change(lambda config: self.submit(ev.ConfigChanged(config)))
@@ -212,7 +212,7 @@ class Lead:
         self._round = (round_.generation, future)
         try:
             reports = self._reader.read(round_)
-            if not self._writing or round_.generation <= self.machine.state.generation:
+            if self._open_writer is None or not self.machine.state.leading or round_.generation <= self.machine.state.generation:
                 self._take(evicted)
             config = self._logs.config.snapshot()
             if reports.highest_offset > config.offset:
@@ -249,26 +249,37 @@ class Lead:
             return self._logs.config.snapshot()
 
     def _take(self, evicted: tuple[Member, ...]) -> None:
-        self._writing = False
-        self._logs.writer.open()
+        self._close_writer()
+        writer = self._logs.new_writer()
+        self._open_writer = writer
+        writer.open()
         state = self._logs.leader.read_to_end(READ_LOGS_MS)
         if self._claim is not None:
-            self._claim(state, self._logs.writer)
+            self._claim(state, writer)
         if self._policy_of_log:
             self.machine.state.policy = state.policy or Policy()
         config = self._logs.config.read_to_end(READ_LOGS_MS)
-        self._writing = True
         self._handle(ev.LeadTaken(state.memory or Memory(), config, evicted))
 
     def _lost(self, reason: str) -> None:
-        self._writing = False
-        self._logs.writer.close()
+        self._close_writer()
         self._handle(ev.LeadLost(reason))
+
+    def _close_writer(self) -> None:
+        writer, self._open_writer = self._open_writer, None
+        if writer is not None:
+            writer.close()
+
+    @property
+    def _writer(self) -> LeadWriter:
+        if self._open_writer is None:
+            raise WriterFenced("the lead was lost before this could be written")
+        return self._open_writer
 
     def _carry_out(self, instructions: Sequence[ev.Instruction]) -> None:
         for instruction in instructions:
             if isinstance(instruction, ev.SaveMemory):
-                self._logs.writer.write_leader(memory=instruction.memory)
+                self._writer.write_leader(memory=instruction.memory)
                 self.machine.saved(instruction.memory)
             elif isinstance(instruction, ev.Answer):
                 if self._round is not None and self._round[0] == instruction.generation:
@@ -278,17 +289,17 @@ class Lead:
                 self._group.rejoin(instruction.reason)
             elif isinstance(instruction, ev.WriteConfig):
                 log.info("writing %d config records: %s", len(instruction.records), instruction.why)
-                self._logs.writer.write_config(instruction.records)
+                self._writer.write_config(instruction.records)
             elif isinstance(instruction, ev.Evict):
                 log.info("evicting %s: %s", ", ".join(instruction.member_ids), instruction.reason)
                 self._group.evict(instruction.member_ids)
             elif isinstance(instruction, ev.WakeAt):
                 self._wake_at_ms = instruction.at_ms
             elif isinstance(instruction, ev.SavePolicy):
-                self._logs.writer.write_leader(policy=instruction.policy)
+                self._writer.write_leader(policy=instruction.policy)
             elif isinstance(instruction, ev.MakeSessionKey):
                 key = SessionKey(secrets.token_bytes(SESSION_KEY_BYTES), "HmacSHA256", self._clock_ms())
-                self._logs.writer.write_config([encode_config(SessionKeyRecord(key))])
+                self._writer.write_config([SessionKeyRecord(key)])
             elif isinstance(instruction, ev.ForgetStatus):
                 for task in instruction.tasks:
                     self._logs.status.tombstone(task)

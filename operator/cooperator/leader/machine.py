@@ -22,9 +22,16 @@ from cooperator.model import ClusterConfig, Desired, Epoch, Member, Memory, Poli
 from cooperator.planner import plan as decide
 from cooperator.planner.plan import Plan
 from cooperator.planner.view import Facts, View
-from cooperator.wire import AgentShare, Assignment, Protocol, Record, encode_assignment
+from cooperator.wire import (
+    CONFIG_MISMATCH,
+    AgentShare,
+    Assignment,
+    ConfigRecord,
+    Protocol,
+    encode_assignment,
+    encode_config,
+)
 
-CONFIG_MISMATCH = 1
 REPEAT_MS = 2_000
 """A write or a request that shows no effect is repeated after this long."""
 
@@ -397,10 +404,13 @@ class LeaderMachine:
             if committed is None or (committed.tasks == regroup.configs and not committed.inconsistent):
                 del self.state.regroups[name]
 
-    def _write(self, records: tuple[Record, ...], why: str, now_ms: int) -> list[ev.Instruction]:
+    def _write(
+        self, records: tuple[ConfigRecord, ...], why: str, now_ms: int
+    ) -> list[ev.Instruction]:
         if not records:
             return []
-        return self._once(records, ev.WriteConfig(records, why), now_ms)
+        same = tuple(encode_config(record) for record in records)
+        return self._once(same, ev.WriteConfig(records, why), now_ms)
 
     def _once(self, key: object, instruction: ev.Instruction, now_ms: int) -> list[ev.Instruction]:
         """``instruction``, unless the same was given so recently that its effect may not show yet."""

@@ -4,21 +4,20 @@ from cooperator.leader.regroup import TaskConfigs
 from cooperator.model import ClusterConfig, Desired, TargetState, TaskId
 from cooperator.wire import (
     CommitRecord,
+    ConfigRecord,
     ConnectorRecord,
-    Record,
     TargetStateRecord,
     TaskRecord,
-    encode_config,
 )
 
 
-def connector_records(desired: Desired, config: ClusterConfig, owns_config: bool) -> tuple[Record, ...]:
+def connector_records(desired: Desired, config: ClusterConfig, owns_config: bool) -> tuple[ConfigRecord, ...]:
     """The records that turn ``config`` into ``desired``; empty when nothing differs.
 
     Other writers (stock workers write target states) are overruled. Connectors that nobody desires are
     deleted only where the config log is ours (``owns_config``).
     """
-    records: list[ConnectorRecord | TargetStateRecord] = []
+    records: list[ConfigRecord] = []
     for name, wanted in sorted(desired.connectors.items()):
         present = config.connectors.get(name)
         state = present.target if present is not None else TargetState.STARTED
@@ -29,10 +28,10 @@ def connector_records(desired: Desired, config: ClusterConfig, owns_config: bool
     if owns_config:
         for name in sorted(config.connectors.keys() - desired.connectors.keys()):
             records += [ConnectorRecord(name, None), TargetStateRecord(name, None)]
-    return tuple(encode_config(record) for record in records)
+    return tuple(records)
 
 
-def task_records(connector: str, configs: TaskConfigs) -> tuple[Record, ...]:
+def task_records(connector: str, configs: TaskConfigs) -> tuple[ConfigRecord, ...]:
     """All task configurations of a connector, then their commit (one transaction)."""
     tasks = [TaskRecord(TaskId(connector, number), config) for number, config in enumerate(configs)]
-    return tuple(encode_config(record) for record in (*tasks, CommitRecord(connector, len(configs))))
+    return (*tasks, CommitRecord(connector, len(configs)))
