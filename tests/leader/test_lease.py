@@ -1,0 +1,71 @@
+"""Whose lease a leader confirms, with and without a broker."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cooperator.leader.lease import Asked, may_confirm
+from cooperator.model import Epoch
+
+NOW = Epoch(3, 7)
+MEMBERS = ("m-0", "m-1", "m-2")
+
+
+def confirmed(
+    asked: dict[str, Asked],
+    *,
+    member_id: str = "m-0",
+    epoch: Epoch = NOW,
+    current: Epoch | None = NOW,
+    contact_age_ms: int = 60_000,
+) -> bool:
+    return may_confirm(
+        member_id,
+        epoch,
+        current=current,
+        member_ids=MEMBERS,
+        asked=asked,
+        leader_contact_age_ms=contact_age_ms,
+        leader_session_ms=25_000,
+        recent_ms=9_000,
+        now_ms=100_000,
+    )
+
+
+def everyone(at_ms: int = 99_000, epoch: Epoch = NOW) -> dict[str, Asked]:
+    return {member_id: Asked(epoch, at_ms) for member_id in MEMBERS}
+
+
+def test_a_leader_in_touch_with_the_broker_confirms_a_member_of_its_round() -> None:
+    assert confirmed({}, contact_age_ms=3_000)
+
+
+def test_nobody_is_confirmed_in_a_round_or_by_a_leader_that_is_none() -> None:
+    assert not confirmed(everyone(), current=None, contact_age_ms=0)
+
+
+def test_a_stranger_is_not_confirmed() -> None:
+    assert not confirmed(everyone(), member_id="m-9", contact_age_ms=0)
+
+
+def test_a_member_of_another_epoch_is_not_confirmed() -> None:
+    assert not confirmed(everyone(), epoch=Epoch(3, 6), contact_age_ms=0)
+    assert not confirmed(everyone(), epoch=Epoch(2, 7), contact_age_ms=0)
+
+
+def test_in_an_outage_all_members_together_are_confirmed() -> None:
+    assert confirmed(everyone())
+
+
+@given(
+    silent=st.sampled_from(MEMBERS),
+    how=st.sampled_from(["never asked", "asked long ago", "asks from a newer epoch"]),
+)
+def test_in_an_outage_one_member_that_may_be_elsewhere_is_enough_to_refuse(silent: str, how: str) -> None:
+    asked = everyone()
+    if how == "never asked":
+        del asked[silent]
+    elif how == "asked long ago":
+        asked[silent] = Asked(NOW, 90_999)
+    else:
+        asked[silent] = Asked(Epoch(3, 8), 99_999)
+    assert not confirmed(asked)

@@ -1,0 +1,65 @@
+"""A group that is not ours is left alone, and the refusal says what to do."""
+
+from cooperator.leader.ownership import GroupPolicy, instance_id, log_refusal, member_refusal
+from cooperator.model import ClusterConfig, ConnectorConfig
+from cooperator.wire import AgentReport, Metadata, Owner, Protocol, Role, encode_metadata
+
+OURS = Owner("blue", "data", "lake")
+THEIRS = Owner("green", "data", "lake")
+EMPTY = ClusterConfig()
+USED = ClusterConfig(3, {"jdbc": ConnectorConfig({"connector.class": "x"})})
+
+
+def metadata(role: Role | None, identity: str = "lake-0") -> bytes:
+    agent = AgentReport(role, identity, "life-1") if role else None
+    return encode_metadata(Metadata("http://a/", 3, None, agent), Protocol.SESSIONED)
+
+
+def test_a_new_group_and_our_own_are_led() -> None:
+    assert log_refusal(OURS, None, EMPTY, GroupPolicy.CREATE, "g") == ""
+    assert log_refusal(OURS, OURS, USED, GroupPolicy.CREATE, "g") == ""
+
+
+def test_a_group_of_another_owner_is_refused_whatever_the_policy() -> None:
+    for policy in GroupPolicy:
+        text = log_refusal(OURS, THEIRS, EMPTY, policy, "g")
+        assert "green" in text
+        assert "spec.groupId" in text
+
+
+def test_a_foreign_config_topic_needs_adoption() -> None:
+    assert "groupPolicy" in log_refusal(OURS, None, USED, GroupPolicy.CREATE, "g")
+    assert log_refusal(OURS, None, USED, GroupPolicy.ADOPT, "g") == ""
+
+
+def test_the_lead_is_taken_from_our_own_members() -> None:
+    members = [("lake-0", metadata(Role.WORKER)), ("lake-1", metadata(Role.WORKER, "lake-1"))]
+    assert member_refusal("me", members, GroupPolicy.CREATE, "g") == ""
+
+
+def test_the_lead_is_never_taken_from_another_cooperator() -> None:
+    members = [("x", metadata(Role.LEADER, "cooperator.green"))]
+    for policy in GroupPolicy:
+        assert "cooperator.green" in member_refusal("me", members, policy, "g")
+
+
+def test_our_own_earlier_life_is_no_stranger() -> None:
+    assert member_refusal("me", [("x", metadata(Role.LEADER, "me"))], GroupPolicy.CREATE, "g") == ""
+
+
+def test_stock_workers_need_adoption() -> None:
+    members = [("connect-1", metadata(None))]
+    assert "connect-1" in member_refusal("me", members, GroupPolicy.CREATE, "g")
+    assert member_refusal("me", members, GroupPolicy.ADOPT, "g") == ""
+
+
+def test_members_that_the_broker_does_not_describe_are_not_judged() -> None:
+    assert member_refusal("me", [("connect-1", b"")], GroupPolicy.CREATE, "g") == ""
+
+
+def test_the_instance_id_is_one_per_owner_and_legal() -> None:
+    odd = Owner("c/1", "n s", "ü" * 300)
+    assert instance_id(OURS) != instance_id(THEIRS)
+    assert instance_id(odd) == instance_id(odd)
+    assert len(instance_id(odd)) <= 249
+    assert all(c.isascii() and (c.isalnum() or c in "._-") for c in instance_id(odd))
