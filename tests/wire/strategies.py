@@ -15,6 +15,7 @@ from cooperator.model import (
     TaskId,
     TaskState,
     TaskStatus,
+    Unstopped,
 )
 from cooperator.wire import (
     AgentReport,
@@ -125,6 +126,20 @@ HOLDS = st.builds(
     incarnation=TEXT,
     reason=st.sampled_from(HoldReason),
     cause=TEXT,
+    blanket=st.booleans(),
+)
+UNSTOPPED = st.builds(Unstopped, TEXT, TEXT, TASK_SETS, st.none() | TIME_MS)
+KIP415 = st.builds(
+    Kip415Memory,
+    previous_generation=st.integers(-1, INT32_MAX),
+    previous_members=st.lists(TEXT, max_size=3).map(tuple),
+    previous_assignment=TASK_SETS,
+    previous_revocation=TASK_SETS,
+    scheduled_rebalance_ms=TIME_MS,
+    delay_ms=TIME_MS,
+    candidates=st.lists(TEXT, max_size=3).map(tuple),
+    revoked_in_previous=st.booleans(),
+    successive_revoking_rebalances=COUNT,
 )
 MEMORIES = st.builds(
     Memory,
@@ -134,17 +149,9 @@ MEMORIES = st.builds(
     incarnations=st.dictionaries(TEXT, TEXT, max_size=4),
     holds=st.dictionaries(TEXT, HOLDS, max_size=3),
     returns=st.dictionaries(TEXT, st.lists(TIME_MS, max_size=4).map(tuple), max_size=3),
-    kip415=st.none()
-    | st.builds(
-        Kip415Memory,
-        previous_generation=st.integers(-1, INT32_MAX),
-        previous_members=st.lists(TEXT, max_size=3).map(tuple),
-        previous_assignment=TASK_SETS,
-        previous_revocation=TASK_SETS,
-        scheduled_rebalance_ms=TIME_MS,
-        delay_ms=TIME_MS,
-        candidates=st.lists(TEXT, max_size=3).map(tuple),
-        revoked_in_previous=st.booleans(),
-        successive_revoking_rebalances=COUNT,
-    ),
+    former=st.dictionaries(TEXT, st.lists(TEXT, max_size=3).map(tuple), max_size=3),
+    joins=st.dictionaries(TEXT, TIME_MS, max_size=3),
+    unstopped=st.lists(UNSTOPPED, max_size=3).map(tuple),
+    moving=st.dictionaries(TEXT, TASK_SETS, max_size=3),
+    kip415=st.none() | KIP415,
 )

@@ -240,7 +240,7 @@ def test_a_compressed_bomb_is_refused_before_it_inflates() -> None:
     ids=["huge", "one-too-many", "one-too-many-in-two-runs"],
 )
 def test_runs_of_tasks_expand_to_a_bound(runs: list[int]) -> None:
-    value = json.dumps({"v": 1, "connectors": ["a"], "given": {"lake-0": runs}}).encode()
+    value = json.dumps({"v": 1, "connectors": ["a"], "value": {"given": {"lake-0": runs}}}).encode()
 
     with pytest.raises(DecodeError, match=f"more than {MAX_TASKS} tasks in one record"):
         decode_leader(Record("memory", value))

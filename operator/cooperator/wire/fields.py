@@ -24,20 +24,18 @@ class Fields:
     def __contains__(self, name: str) -> bool:
         return self._values.get(name) is not None
 
+    def value(self, name: str) -> Any:
+        """The field as it is; None when it is absent."""
+        return self._values.get(name)
+
     def integer(self, name: str, default: int | None = None) -> int:
         return self._typed(name, int, default)
 
     def text(self, name: str, default: str | None = None) -> str:
         return self._typed(name, str, default)
 
-    def boolean(self, name: str, default: bool | None = None) -> bool:
-        return self._typed(name, bool, default)
-
-    def array(self, name: str) -> list[Any]:
-        return self._typed(name, list, [])
-
     def array_of(self, name: str, kind: type[T]) -> list[T]:
-        return typed_all(self.array(name), kind, f"{self._path}.{name}")
+        return typed_all(self._typed(name, list, []), kind, f"{self._path}.{name}")
 
     def flag(self, name: str) -> bool:
         """Whether the field is ``true``; anything else, of any type, is not."""

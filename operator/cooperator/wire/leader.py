@@ -1,22 +1,23 @@
 """The records of the leader log: who owns the group, its policy, and the leader's memory.
 
-Values are JSON objects with a version ``v``. New fields keep the version, and readers ignore fields they
-do not know; a new version means that older readers must not guess. Large values are compressed: ``Z``,
-int32 length of the JSON, zlib stream.
+A value is JSON, ``{"v":1,"value":{…},"connectors":[…]}``: the fields of the value, and the table of
+connector names that its sets of tasks refer to. New fields keep the version, and readers pass over fields
+they do not know; a new version means that older readers must not guess. Large values are compressed:
+``Z``, int32 length of the JSON, zlib stream.
 """
 
 import zlib
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Final
 
-from cooperator.model import Memory, Policy, PolicyName
+from cooperator.model import Memory, Policy
 from cooperator.wire import primitives
 from cooperator.wire.errors import DecodeError, EncodeError
 from cooperator.wire.fields import Fields
-from cooperator.wire.memory import memory_fields, read_memory
+from cooperator.wire.plain import from_plain, to_plain
 from cooperator.wire.primitives import Reader
 from cooperator.wire.records import Record, Unknown, dump_json, parse_json
+from cooperator.wire.taskset import TaskSetReader, TaskSetWriter
 
 _VERSION: Final = 1
 _COMPRESSED: Final = b"Z"
@@ -37,16 +38,18 @@ class Owner:
 
 LeaderRecord = Owner | Policy | Memory
 
+_KINDS: Final[dict[str, type[LeaderRecord]]] = {"owner": Owner, "policy": Policy, "memory": Memory}
+_KEYS: Final = {kind: key for key, kind in _KINDS.items()}
+
 
 def encode_leader(value: LeaderRecord) -> Record:
     """The record of this kind of value. Equal values give equal bytes. Raises EncodeError."""
-    match value:
-        case Owner():
-            return _record("owner", asdict(value))
-        case Policy():
-            return _record("policy", asdict(value))
-        case Memory():
-            return _record("memory", memory_fields(value))
+    key = _KEYS[type(value)]
+    sets = TaskSetWriter()
+    envelope: dict[str, Any] = {"v": _VERSION, "value": to_plain(value, sets)}
+    if sets.names:
+        envelope["connectors"] = sets.names
+    return Record(key, _compress(dump_json(envelope, key), key))
 
 
 def decode_leader(record: Record) -> LeaderRecord | Unknown | None:
@@ -54,28 +57,28 @@ def decode_leader(record: Record) -> LeaderRecord | Unknown | None:
 
     Raises DecodeError for malformed values and those of a newer version.
     """
-    decode = _DECODERS.get(record.key)
-    if decode is None:
+    kind = _KINDS.get(record.key)
+    if kind is None:
         return Unknown(record.key, "no key of the leader log")
     if record.value is None:
         return None
-    value = Fields(parse_json(_decompress(record.value, record.key), record.key), record.key)
-    version = value.integer("v")
+    envelope = Fields(parse_json(_decompress(record.value, record.key), record.key), record.key)
+    version = envelope.integer("v")
     if version != _VERSION:
         raise DecodeError(
             f"{record.key}.v: version {version} cannot be read, only {_VERSION}: update this process"
         )
-    return decode(value)
+    sets = TaskSetReader(envelope.array_of("connectors", str))
+    return from_plain(envelope.value("value"), kind, sets)
 
 
-def _record(key: str, value: Mapping[str, Any]) -> Record:
-    encoded = dump_json({"v": _VERSION, **value}, key)
+def _compress(encoded: bytes, key: str) -> bytes:
     if len(encoded) > _MAX_JSON_BYTES:
         raise EncodeError(f"{key}: {len(encoded)} bytes of JSON; at most {_MAX_JSON_BYTES} can be read back")
-    if len(encoded) >= _COMPRESS_FROM_BYTES:
-        # Level 1: a leader waits for this before each SyncGroup.
-        encoded = _COMPRESSED + primitives.int32(len(encoded), key) + zlib.compress(encoded, 1)
-    return Record(key, encoded)
+    if len(encoded) < _COMPRESS_FROM_BYTES:
+        return encoded
+    # Level 1: a leader waits for this before each SyncGroup.
+    return _COMPRESSED + primitives.int32(len(encoded), key) + zlib.compress(encoded, 1)
 
 
 def _decompress(value: bytes, key: str) -> bytes:
@@ -96,31 +99,3 @@ def _decompress(value: bytes, key: str) -> bytes:
     if len(inflated) != length or not inflater.eof:
         raise DecodeError(f"{key}: the stream does not hold the {length} bytes promised")
     return inflated
-
-
-def _owner(value: Fields) -> Owner:
-    return Owner(value.text("cluster"), value.text("namespace"), value.text("name"), value.text("uid", ""))
-
-
-def _policy(value: Fields) -> Policy:
-    default = Policy()
-    known: dict[str, Any] = {}
-    for each in fields(Policy):
-        kept = getattr(default, each.name)
-        match kept:
-            case PolicyName():
-                known[each.name] = value.choice(each.name, PolicyName, kept)
-            case bool():
-                known[each.name] = value.boolean(each.name, kept)
-            case int():
-                known[each.name] = value.integer(each.name, kept)
-            case _:
-                known[each.name] = value.text(each.name, kept)
-    return Policy(**known)
-
-
-_DECODERS: Final[Mapping[str, Callable[[Fields], LeaderRecord]]] = {
-    "owner": _owner,
-    "policy": _policy,
-    "memory": read_memory,
-}

@@ -1,0 +1,104 @@
+"""The model's frozen values as JSON, by the types of their fields.
+
+Used where the format is ours alone (the leader log), so that a field that the model gains is never lost on
+the way. Fields are objects by name; None is left out, and what is missing has its default. Sets of tasks
+become runs (see ``taskset``), mappings are sorted: equal values are equal bytes.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from enum import StrEnum
+from functools import lru_cache
+from types import NoneType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from cooperator.model import TaskId
+from cooperator.wire.errors import DecodeError
+from cooperator.wire.fields import typed
+from cooperator.wire.taskset import TaskSetReader, TaskSetWriter
+
+T = TypeVar("T")
+
+
+def to_plain(value: Any, sets: TaskSetWriter) -> Any:
+    """``value``, a dataclass of the model, as what JSON can hold."""
+    match value:
+        case StrEnum():
+            return value.value
+        case None | bool() | int() | float() | str():
+            return value
+        case Mapping():
+            return {name: to_plain(value[name], sets) for name in sorted(value)}
+        case frozenset():
+            return sets.write(value)
+        case tuple():
+            return [to_plain(each, sets) for each in value]
+    members = ((each.name, getattr(value, each.name)) for each in fields(value))
+    return {name: to_plain(member, sets) for name, member in members if member is not None}
+
+
+def from_plain(plain: Any, kind: type[T], sets: TaskSetReader) -> T:
+    """The dataclass ``kind`` from what ``to_plain`` made of one; fields it does not know are passed over.
+
+    Raises DecodeError.
+    """
+    value: T = _read(plain, kind, kind.__name__, sets)
+    return value
+
+
+def _read(plain: Any, kind: Any, path: str, sets: TaskSetReader) -> Any:
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        present = next(each for each in arguments if each is not NoneType)
+        return None if plain is None else _read(plain, present, path, sets)
+    if origin is tuple:
+        return tuple(_read(each, arguments[0], path, sets) for each in typed(plain, list, path))
+    if origin is frozenset and arguments == (TaskId,):
+        return sets.read(typed(plain, list, path), path)
+    if origin is not None and issubclass(origin, Mapping):
+        members = typed(plain, dict, path).items()
+        return {name: _read(each, arguments[1], f"{path}.{name}", sets) for name, each in members}
+    if is_dataclass(kind):
+        return _read_dataclass(plain, kind, path, sets)
+    if issubclass(kind, StrEnum):
+        return _read_enum(plain, kind, path)
+    if kind is float:
+        return _read_float(plain, path)
+    return typed(plain, kind, path)
+
+
+def _read_dataclass(plain: Any, kind: Any, path: str, sets: TaskSetReader) -> Any:
+    values = typed(plain, dict, path)
+    known: dict[str, Any] = {}
+    for name, (hint, required) in _members(kind).items():
+        value = values.get(name)
+        if value is not None:
+            known[name] = _read(value, hint, f"{path}.{name}", sets)
+        elif required:
+            raise DecodeError(f"{path}.{name}: missing")
+    return kind(**known)
+
+
+@lru_cache
+def _members(kind: Any) -> dict[str, tuple[Any, bool]]:
+    """Type and necessity of each field."""
+    hints = get_type_hints(kind)
+    return {
+        each.name: (hints[each.name], each.default is MISSING and each.default_factory is MISSING)
+        for each in fields(kind)
+    }
+
+
+def _read_enum(plain: Any, kind: type[StrEnum], path: str) -> StrEnum:
+    text = typed(plain, str, path)
+    try:
+        return kind(text)
+    except ValueError:
+        raise DecodeError(f"{path}: {text!r} is none of {', '.join(kind)}") from None
+
+
+def _read_float(plain: Any, path: str) -> float:
+    if type(plain) not in (int, float) or not math.isfinite(plain):
+        raise DecodeError(f"{path}: no finite number")
+    return float(plain)
