@@ -12,7 +12,7 @@ from cooperator.model import TaskId
 from cooperator.runtime.api import RuntimeListener
 from cooperator.runtime.connectors.base import Connector, RunningUnit, UnitContext, UnitProgress
 from cooperator.runtime.life import Run, TaskFailed, describe
-from cooperator.runtime.options import OptionError, Options, Problem, parse
+from cooperator.runtime.options import OptionError, Options, Problem, parse, with_defaults
 from cooperator.runtime.progress import Troubles, instance_progress, task_progress
 from cooperator.runtime.references import Resolver
 from cooperator.runtime.units import checkpoint, fixed_values, read_layout, settle_layout, task_configs
@@ -46,8 +46,9 @@ class Work:
 
 def run_task(work: Work, run: Run) -> None:
     """A job: all units of the task run until the run is cancelled; the first that fails ends the others."""
-    resolved = work.resolver.resolve(work.config)
-    options = parse(work.connector.options, resolved.config, work.config)
+    written = with_defaults(work.connector.options, work.config)
+    resolved = work.resolver.resolve(written)
+    options = parse(work.connector.options, resolved.config, written)
     if not options.task_units:
         remedy = "leave it to the connector's instance, which writes it"
         raise OptionError([Problem("task.units", None, "is required of a task", remedy)])
@@ -152,8 +153,9 @@ def run_instance(work: Work, listener: RuntimeListener, run: Run) -> None:
     A source that does not answer is a trouble to be told, not a failure. Units found once stay: what is
     not seen for a moment (metadata of a topic during an election) must not stop its task.
     """
-    resolved = work.resolver.resolve(work.config)
-    options = parse(work.connector.options, resolved.config, work.config)
+    written = with_defaults(work.connector.options, work.config)
+    resolved = work.resolver.resolve(written)
+    options = parse(work.connector.options, resolved.config, written)
     troubles = Troubles()
     told: list[dict[str, str]] | None = None
     known: list[str] = []
@@ -166,7 +168,7 @@ def run_instance(work: Work, listener: RuntimeListener, run: Run) -> None:
             known = found + [unit for unit in known if unit not in set(found)]
             if not known:
                 wait_s = min(wait_s, _RETRY_S)
-            fixed = fixed_values(options, work.config)
+            fixed = fixed_values(options, written)
             settle_layout(work.checkpoints, work.task.connector, fixed, known)
         except OptionError:
             raise

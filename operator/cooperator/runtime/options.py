@@ -5,17 +5,22 @@ An options class is a pydantic model whose fields are named by ``option(...)``. 
 """
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from cooperator.runtime.references import contains_reference
 
 O = TypeVar("O", bound="Options")  # noqa: E741
+
+
+_URI = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/")
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +46,12 @@ class OptionError(ValueError):
         self.problems = tuple(problems)
 
 
-def refuse(problem: str, remedy: str) -> PydanticCustomError:
-    """For validators: ``raise refuse("is empty", "name a directory")``. Neither text may hold the value:
-    it may be a resolved secret, while ``Problem.value`` shows the reference."""
-    return PydanticCustomError("option", "{problem}", {"problem": problem, "remedy": remedy})
+def refuse(problem: str, remedy: str, option: str = "") -> PydanticCustomError:
+    """For validators: ``raise refuse("is empty", "name a directory")``; those of several options name the
+    one to blame. Neither text may hold the value: it may be a resolved secret, while ``Problem.value``
+    shows the reference."""
+    context = {"problem": problem, "remedy": remedy, **({"option": option} if option else {})}
+    return PydanticCustomError("option", "{problem}", context)
 
 
 def option(
@@ -75,8 +82,26 @@ def _split(value: Any) -> Any:
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
+def _full_path(value: str) -> str:
+    if not value.startswith("/") and not _URI.match(value):
+        raise refuse("is relative", "write an absolute path, or a URI such as s3a://bucket/path")
+    if any(character in value for character in "*?[]{}"):
+        raise refuse("has a wildcard", "name a directory")
+    return value.rstrip("/") or "/"
+
+
+def _topic(value: str) -> str:
+    if not _TOPIC.match(value) or value in (".", ".."):
+        raise refuse("is no topic name", "use up to 249 letters, digits, dots, underscores and dashes")
+    return value
+
+
 Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
 """A list, written with commas."""
+FullPath = Annotated[str, AfterValidator(_full_path)]
+"""A directory: absolute, or a URI; without a slash at its end."""
+TopicName = Annotated[str, AfterValidator(_topic)]
+TopicNames = Annotated[tuple[TopicName, ...], BeforeValidator(_split), Field(min_length=1)]
 
 
 class Options(BaseModel):
@@ -111,6 +136,16 @@ def option_names(options: type[Options], flag: str = "") -> dict[str, FieldInfo]
         for name, field in options.model_fields.items()
         if not flag or (isinstance(field.json_schema_extra, dict) and field.json_schema_extra.get(flag))
     }
+
+
+def with_defaults(options: type[Options], config: Mapping[str, str]) -> dict[str, str]:
+    """``config`` and the defaults that are references, which are to be resolved like what is written."""
+    defaults = {
+        name: field.default
+        for name, field in option_names(options).items()
+        if isinstance(field.default, str) and contains_reference(field.default)
+    }
+    return {**defaults, **config}
 
 
 def parse(options: type[O], config: Mapping[str, str], written: Mapping[str, str] | None = None) -> O:

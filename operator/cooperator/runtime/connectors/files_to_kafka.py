@@ -1,0 +1,171 @@
+"""``files-to-kafka``: the lines of the files below a directory become records of a topic, exactly once.
+
+Units are hash buckets of file paths, so that each file is read by one unit wherever that runs; their
+number is fixed when the connector is created. A file is read once, when it is first seen: files are to
+appear whole (written elsewhere, then moved in) and not to change. Files and directories whose names begin
+with ``.`` or ``_`` are hidden, as everywhere in Spark. Text is UTF-8; bytes that are none become U+FFFD.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+from pydantic import model_validator
+
+from cooperator.runtime.connectors.base import UnitContext
+from cooperator.runtime.connectors.exactly_once import UnitWriter
+from cooperator.runtime.connectors.kafka_log import KafkaLogs
+from cooperator.runtime.connectors.spark import SparkConnector, local_rows
+from cooperator.runtime.connectors.topics import KafkaOptions, client_config, ensure_topic
+from cooperator.runtime.options import FullPath, Options, TopicName, option, refuse
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+_MAX_BYTES = 4 << 20
+
+
+class FilesToKafkaOptions(KafkaOptions):
+    path: FullPath = option(
+        "path", expected="a directory that every member sees", fixed=True, local_path=True
+    )
+    topic: TopicName = option("topic", expected="the topic to write to", fixed=True)
+    units: int = option(
+        "units", 8, expected="a number of buckets of files, 1 to 1000", fixed=True, ge=1, le=1000
+    )
+    format: Literal["text", "wholetext"] = option(
+        "format", "text", expected="text (a record for each line) or wholetext (for each file)", fixed=True
+    )
+    glob: str = option("glob", "", expected="a pattern of file names, such as *.txt")
+    recursive: bool = option("recursive", True, expected="true or false")
+    trigger_interval_ms: int = option(
+        "trigger.interval.ms", 2_000, expected="milliseconds between two looks for files, 0 or more", ge=0
+    )
+    max_files: int | None = option(
+        "max.files.per.trigger", None, expected="the number of files that make a batch", ge=1
+    )
+    max_bytes: int | None = option(
+        "max.bytes.per.trigger",
+        None,
+        expected=f"the size of the files that make a batch, in bytes (default: {_MAX_BYTES})",
+        ge=1,
+    )
+    record_key: Literal["path", "none"] = option("record.key", "path", expected="path or none")
+    record_value: Literal["json", "line"] = option(
+        "record.value", "json", expected='json ({"path": …, "line": …}) or line (the text alone)'
+    )
+    partitions: int = option(
+        "topic.partitions",
+        4,
+        expected="the number of partitions to create the topic with, 1 or more",
+        instance_only=True,
+        ge=1,
+    )
+    replication: int = option(
+        "topic.replication.factor",
+        -1,
+        expected="the replication factor to create the topic with (-1: the broker's default)",
+        instance_only=True,
+        ge=-1,
+    )
+    max_record: int = option(
+        "message.max.bytes", 1_000_000, expected="the size of the largest record, in bytes", ge=1_000
+    )
+    transaction_timeout_ms: int = option(
+        "transaction.timeout.ms", 10_000, expected="1000 to 900000 milliseconds", ge=1_000, le=900_000
+    )
+
+    @model_validator(mode="after")
+    def _one_limit(self) -> Self:
+        if self.max_files is not None and self.max_bytes is not None:
+            raise refuse(
+                "cannot be given with max.files.per.trigger", "give one of them", "max.bytes.per.trigger"
+            )
+        return self
+
+
+class FilesToKafka(SparkConnector[FilesToKafkaOptions]):
+    options: ClassVar[type[Options]] = FilesToKafkaOptions
+
+    def units(self, options: FilesToKafkaOptions, say: Callable[[str], None]) -> Sequence[str]:
+        if options.path.startswith("/") and not Path(options.path).is_dir():
+            say(f"waiting for the directory {options.path}")
+            return []
+        ensure_topic(client_config(options), options.topic, options.partitions, options.replication)
+        say("")
+        return [f"bucket-{index}-of-{options.units}" for index in range(options.units)]
+
+    def reader(
+        self, spark: "SparkSession", options: FilesToKafkaOptions, context: UnitContext
+    ) -> "DataFrame":
+        import pyspark.sql.functions as F  # noqa: N812
+
+        root, encoded_root = _root(spark, options.path)
+        _, index, _, count = context.unit.split("-")
+        source = (
+            spark.readStream.format("text")
+            .option("wholetext", options.format == "wholetext")
+            .option("recursiveFileLookup", options.recursive)
+            .option("cooperator.bucket.root", root)
+            .option("cooperator.bucket.count", count)
+            .option("cooperator.bucket.index", index)
+            # Spark drops files that are older than the newest one by more than this.
+            .option("maxFileAge", "36500d")
+        )
+        if options.max_files is not None:
+            source = source.option("maxFilesPerTrigger", options.max_files)
+        else:
+            source = source.option("maxBytesPerTrigger", options.max_bytes or _MAX_BYTES)
+        if options.glob:
+            source = source.option("pathGlobFilter", options.glob)
+        encoded = F.parse_url(F.col("_metadata.file_path"), F.lit("PATH"))
+        below = F.substring(encoded, len(encoded_root) + 1, 1 << 20)
+        # In a URI's path a plus is a plus; url_decode is made for forms.
+        path = F.url_decode(F.replace(below, F.lit("+"), F.lit("%2B")))
+        line = F.col("value")
+        as_json = options.record_value == "json"
+        value = F.to_json(F.struct(path.alias("path"), line.alias("line"))) if as_json else line
+        key = path if options.record_key == "path" else F.lit(None).cast("string")
+        return source.load(options.path).select(
+            key.cast("binary").alias("key"), value.cast("binary").alias("value")
+        )
+
+    def writer(
+        self, stream: "DataFrame", options: FilesToKafkaOptions, context: UnitContext
+    ) -> "DataStreamWriter":
+        logs = KafkaLogs(
+            name=f"{context.group_id}-{context.task.connector}-{context.unit}",
+            topic=options.topic,
+            client=client_config(options),
+            producer={
+                "compression.type": "lz4",
+                "linger.ms": 20,
+                "message.max.bytes": options.max_record,
+                "partitioner": "murmur2_random",  # Java's: a key keeps its partition whoever writes
+                "queue.buffering.max.kbytes": 32_768,
+            },
+            transaction_timeout_ms=options.transaction_timeout_ms,
+            cancelled=context.cancelled,
+            say=context.say,
+        )
+        unit_writer = UnitWriter(logs, context.owner, context.cancelled)
+        context.closing.callback(unit_writer.close)
+        unit_writer.claim()
+        context.counts.rows_out = 0
+
+        def deliver(batch: "DataFrame", batch_id: int) -> None:
+            query = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+            written = unit_writer.write(str(query), batch_id, lambda: local_rows(batch))
+            context.counts.rows_out = (context.counts.rows_out or 0) + written
+
+        return stream.writeStream.foreachBatch(deliver)
+
+
+def _root(spark: "SparkSession", path: str) -> tuple[str, str]:
+    """The directory's path in Spark's listings, as it is and as URIs encode it; with a slash at the end."""
+    jvm: Any = spark._jvm
+    configuration: Any = spark.sparkContext._jsc.hadoopConfiguration()
+    directory = jvm.org.apache.hadoop.fs.Path(path)
+    uri = directory.getFileSystem(configuration).makeQualified(directory).toUri()
+    return f"{uri.getPath().rstrip('/')}/", f"{uri.getRawPath().rstrip('/')}/"

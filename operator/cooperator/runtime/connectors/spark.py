@@ -1,0 +1,126 @@
+"""Connectors whose units are Structured Streaming queries: one query and one checkpoint a unit."""
+
+import logging
+from abc import abstractmethod
+from collections.abc import Iterator
+from subprocess import Popen
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from cooperator.runtime.connectors.base import Cancelled, Connector, UnitContext, UnitProgress
+from cooperator.runtime.options import Options, option
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+log = logging.getLogger(__name__)
+
+_LOCAL_ROWS_PARTITIONS = 8
+
+
+class SparkOptions(Options):
+    """What every Spark connector takes. Triggers align to the clock, so intervals are best spread."""
+
+    trigger_interval_ms: int = option(
+        "trigger.interval.ms",
+        1_000,
+        expected="milliseconds between the starts of two batches, 0 (no pause) or more",
+        ge=0,
+    )
+
+
+S = TypeVar("S", bound=SparkOptions)
+
+
+class SparkConnector(Connector[S], Generic[S]):
+    """To be subclassed with ``units``, ``reader`` and ``writer``; the rest is done here.
+
+    What the two open (a producer) is closed by ``context.closing``, after the query has ended.
+    """
+
+    @abstractmethod
+    def reader(self, spark: "SparkSession", options: S, context: UnitContext) -> "DataFrame":
+        """The unit's stream: any ``spark.readStream`` format, transformed as wanted."""
+
+    @abstractmethod
+    def writer(self, stream: "DataFrame", options: S, context: UnitContext) -> "DataStreamWriter":
+        """Where it goes: any ``writeStream`` format, or ``foreachBatch``. Name, checkpoint and trigger
+        are set by the caller. A directory must be the unit's own: two checkpoints that write to one
+        directory lose rows."""
+
+    def open(self, options: S, context: UnitContext) -> "SparkQuery":
+        spark = context.session()
+        gateway: Any = spark.sparkContext._gateway
+        # A share of the cores for each query: a large batch of one does not stop the others.
+        name = f"{context.task.connector}/{context.unit}"
+        spark.sparkContext.setLocalProperty("spark.scheduler.pool", name)
+        try:
+            stream = self.reader(spark, options, context)
+            writer = self.writer(stream, options, context)
+            if context.cancelled.is_set():
+                raise Cancelled
+            query = (
+                writer.queryName(name)
+                .option("checkpointLocation", f"file://{context.checkpoint}")
+                .trigger(processingTime=f"{options.trigger_interval_ms} milliseconds")
+                .start()
+            )
+        except BaseException:
+            context.closing.close()
+            raise
+        return SparkQuery(query, context, gateway.proc)
+
+
+class SparkQuery:
+    """A unit that runs as a query. ``jvm``: the process that runs it; None when it is not our child."""
+
+    def __init__(self, query: "StreamingQuery", context: UnitContext, jvm: Popen[bytes] | None) -> None:
+        self._query = query
+        self._context = context
+        self._jvm = jvm
+        self._batch = -1
+        self._rows_in = 0
+        self._seen = ""
+
+    def poll(self) -> UnitProgress:
+        if not self._query.isActive:
+            raise self._query.exception() or RuntimeError("the query was stopped by something else")
+        last = self._query.lastProgress
+        if last is not None and last.timestamp != self._seen:
+            for progress in self._query.recentProgress:
+                # An idle query reports too, under the id of the batch to come: only rows make a batch.
+                if progress.timestamp > self._seen and progress.numInputRows > 0:
+                    self._rows_in += progress.numInputRows
+                    self._batch = progress.batchId
+            self._seen = last.timestamp
+        return UnitProgress(self._batch, self._rows_in, self._context.counts.rows_out)
+
+    def stop(self) -> None:
+        from pyspark.errors import StreamingQueryException
+
+        try:
+            self._query.stop()
+            # Not active is not ended: only this waits for the query's thread.
+            self._query.awaitTermination()
+        except StreamingQueryException:
+            log.debug("%s had failed before it was stopped", self._context.unit)
+        except Exception:
+            if self._jvm is None or self._jvm.poll() is None:
+                raise
+            log.info("%s ended with its JVM", self._context.unit)
+        self._context.closing.close()
+
+
+def local_rows(batch: "DataFrame") -> Iterator[tuple[Any, ...]]:
+    """The rows of a batch, here on the driver, in bounded memory.
+
+    Columnar and at once when the batch has few partitions (each at most
+    ``spark.sql.files.maxPartitionBytes``), which is many times faster; else partition by partition.
+    """
+    if batch.rdd.getNumPartitions() <= _LOCAL_ROWS_PARTITIONS:
+        for part in batch.toArrow().to_batches():
+            yield from zip(*(column.to_pylist() for column in part.columns), strict=True)
+    else:
+        for row in batch.toLocalIterator():
+            yield tuple(bytes(value) if isinstance(value, bytearray) else value for value in row)

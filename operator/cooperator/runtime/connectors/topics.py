@@ -1,0 +1,61 @@
+"""What connectors ask Kafka about topics, and the options by which they find it."""
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from cooperator.runtime.connectors.spark import SparkOptions
+from cooperator.runtime.options import option
+
+log = logging.getLogger(__name__)
+
+_TIMEOUT_S = 5.0
+
+
+class KafkaOptions(SparkOptions):
+    """Where Kafka is."""
+
+    bootstrap_servers: str = option(
+        "bootstrap.servers",
+        "${worker.bootstrap.servers}",
+        expected="host:port, or several with commas (default: the worker's own cluster)",
+        min_length=1,
+    )
+
+
+def client_config(options: KafkaOptions) -> dict[str, Any]:
+    """Properties of every client of confluent-kafka."""
+    return {"bootstrap.servers": options.bootstrap_servers, "client.id": "cooperator"}
+
+
+def partition_counts(client: Mapping[str, Any], topics: Iterable[str]) -> dict[str, int]:
+    """The number of partitions of each topic; 0: it does not exist (asking does not create it)."""
+    admin = AdminClient(dict(client), logger=log)  # its requests end with it
+    futures = admin.describe_topics(TopicCollection(list(topics)), request_timeout=_TIMEOUT_S)
+
+    def count(future: Any) -> int:
+        try:
+            return len(future.result().partitions)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return 0
+            raise
+
+    return {topic: count(future) for topic, future in futures.items()}
+
+
+def ensure_topic(client: Mapping[str, Any], topic: str, partitions: int, replication: int) -> None:
+    """Creates the topic unless it exists. ``replication`` -1: as the broker's default."""
+    admin = AdminClient(dict(client), logger=log)
+    new = NewTopic(topic, num_partitions=partitions, replication_factor=replication)
+    try:
+        admin.create_topics([new], request_timeout=_TIMEOUT_S)[topic].result()
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise
+    else:
+        log.info("created topic %s with %d partitions", topic, partitions)

@@ -1,0 +1,58 @@
+"""Builds ``jars/cooperator-spark.jar`` from ``java/src``; needs a JDK and an installed pyspark.
+
+Run it after a change of the sources: ``python operator/cooperator/runtime/java/build.py``. The jar is the
+same byte for byte whenever sources and compiler are. A test compares its classes with the sources.
+"""
+
+import hashlib
+import subprocess
+import sys
+import tempfile
+import zipfile
+from importlib.util import find_spec
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+JAR = HERE.parent / "jars" / "cooperator-spark.jar"
+RELEASE = "17"
+
+
+def sources() -> list[Path]:
+    return sorted((HERE / "src").rglob("*.java"))
+
+
+def digest() -> str:
+    """sha256 over names and contents of the sources; kept in the jar's manifest."""
+    total = hashlib.sha256()
+    for source in sources():
+        total.update(source.relative_to(HERE).as_posix().encode() + b"\0" + source.read_bytes() + b"\0")
+    return total.hexdigest()
+
+
+def compile_to(target: Path, javac: str = "javac") -> str:
+    """Compiles the sources into ``target``; the compiler's version."""
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise SystemExit("pyspark is not installed here; its Hadoop classes are needed to compile")
+    (hadoop,) = (Path(spec.origin).parent / "jars").glob("hadoop-client-api-*.jar")
+    options = ["--release", RELEASE, "-g:none", "-classpath", str(hadoop), "-d", str(target)]
+    subprocess.run([javac, *options, *map(str, sources())], check=True)
+    return subprocess.run([javac, "-version"], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as scratch:
+        compiler = compile_to(Path(scratch))
+        manifest = f"Manifest-Version: 1.0\r\nCompiler: {compiler}\r\nSources: {digest()[:56]}\r\n\r\n"
+        entries = {"META-INF/MANIFEST.MF": manifest.encode()}
+        for compiled in sorted(Path(scratch).rglob("*.class")):
+            entries[compiled.relative_to(scratch).as_posix()] = compiled.read_bytes()
+    JAR.parent.mkdir(exist_ok=True)
+    with zipfile.ZipFile(JAR, "w") as jar:
+        for name, content in entries.items():
+            jar.writestr(zipfile.ZipInfo(name), content)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

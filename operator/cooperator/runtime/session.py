@@ -1,0 +1,231 @@
+"""The Spark session of a process: one JVM, started when the first task needs it, replaced when it dies.
+
+The JVM is a child in the same process group and ends when our end of its standard input closes, so it
+does not outlive the member for long; who needs certainty ends the group. It writes to
+``<state_dir>/jvm.log`` (rolling) and ``jvm.out`` (what the JVM itself says), never to the terminal.
+"""
+
+import logging
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotYet
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cooperator.artifacts import find_java, java_home, resolve
+from cooperator.runtime.api import RuntimeSettings
+from cooperator.runtime.connectors.base import Cancelled
+from cooperator.runtime.references import Resolver
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+logging.getLogger("py4j").setLevel(logging.ERROR)  # each connection that closes is told at level info
+
+_WAIT_SLICE_S = 0.2
+_AT_LAUNCH = (
+    "spark.driver.",
+    "spark.jars",
+    "spark.submit.",
+    "spark.master",
+    "spark.files",
+    "spark.kubernetes.",
+)
+"""Settings that the JVM must be started with. The others are set inside, where no process list shows them."""
+
+
+def spark_conf(settings: RuntimeSettings, jars: tuple[Path, ...], user: Mapping[str, str]) -> dict[str, str]:
+    """The session's configuration: what suits many small queries, and the user's on top.
+
+    ``user``: with references resolved. Class paths are joined, not replaced.
+    """
+    cores = max(4, 2 * (os.cpu_count() or 1))
+    bounded_log = f"-Dlog4j2.configurationFile={_packaged('log4j2.xml')} -Dcooperator.log={_log(settings)}"
+    ours = {
+        # A failed read of Kafka is tried four times: a broker may be away for a while.
+        "spark.master": f"local[{cores},4]",
+        "spark.app.name": f"cooperator {settings.member}",
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": f"{settings.heap_mb}m",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.defaultJavaOptions": f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 {bounded_log}",
+        "spark.local.dir": str(settings.state_dir / "spark"),
+        "spark.scheduler.mode": "FAIR",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.warehouse.dir": str(settings.state_dir / "warehouse"),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.files.maxPartitionBytes": "16m",
+        # Small files are read together, not one to a partition.
+        "spark.sql.files.openCostInBytes": "65536",
+        "spark.sql.streaming.minBatchesToRetain": "5",
+        "spark.sql.streaming.numRecentProgressUpdates": "3",
+        "spark.sql.streaming.stopTimeout": "30s",
+        "spark.hadoop.mapreduce.input.pathFilter.class": "dev.cooperator.spark.BucketPathFilter",
+    }
+    conf = {**ours, **user}
+    if not conf["spark.master"].startswith("local"):
+        conf["spark.jars"] = ",".join([*map(str, jars), *filter(None, [user.get("spark.jars")])])
+        for name in ("spark.driver.host", "spark.driver.bindAddress"):
+            if name not in user:
+                del conf[name]
+    class_path = [*map(str, jars), *filter(None, [user.get("spark.driver.extraClassPath")])]
+    conf["spark.driver.extraClassPath"] = os.pathsep.join(class_path)
+    return conf
+
+
+def _packaged(name: str) -> Path:
+    return Path(str(files("cooperator.runtime").joinpath(name)))
+
+
+def _log(settings: RuntimeSettings) -> Path:
+    return settings.state_dir / "jvm.log"
+
+
+class SparkHost:
+    """Holds the session of this process. All methods may be called from any thread."""
+
+    def __init__(self, settings: RuntimeSettings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._starting: Future[SparkSession] | None = None
+        self._jvm: subprocess.Popen[bytes] | None = None
+
+    def session(self, cancelled: threading.Event) -> "SparkSession":
+        """The session; the first call starts it (5 to 9 s), as does the first after the JVM has died.
+        Raises ``Cancelled`` when the event is set first."""
+        starting = self.begin()
+        while not cancelled.is_set():
+            try:
+                return starting.result(_WAIT_SLICE_S)
+            except NotYet:
+                continue
+        raise Cancelled
+
+    def begin(self) -> "Future[SparkSession]":
+        """Sees to it that there is a session, or will be; returns at once."""
+        with self._lock:
+            dead = self._starting is not None and self._starting.done() and not self.alive
+            if self._starting is None or dead:
+                self._starting = Future()
+                starting = (self._starting,)
+                threading.Thread(target=self._start, args=starting, name="spark start", daemon=True).start()
+            return self._starting
+
+    @property
+    def alive(self) -> bool:
+        """A JVM runs."""
+        return self._jvm is not None and self._jvm.poll() is None
+
+    def close(self, timeout_s: float) -> None:
+        """Ends the JVM, by force when it does not end by itself in time."""
+        deadline = time.monotonic() + timeout_s
+        with self._lock:
+            starting, self._starting = self._starting, None
+        if starting is None:
+            return
+        try:
+            session = starting.result(timeout_s)
+        except Exception:
+            session = None
+        if session is not None and self.alive:
+            stopper = threading.Thread(target=session.stop, daemon=True)
+            stopper.start()
+            stopper.join(max(0.0, deadline - time.monotonic()))
+        jvm = self._jvm
+        if jvm is not None:
+            if jvm.stdin is not None:
+                jvm.stdin.close()
+            try:
+                jvm.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                jvm.kill()
+                jvm.wait()
+        _forget_context()
+
+    def _start(self, started: "Future[SparkSession]") -> None:
+        began = time.monotonic()
+        try:
+            session = self._launch()
+        except Exception as error:
+            log.error("Spark could not be started: %s", error)
+            if self._jvm is not None:
+                self._jvm.kill()
+            started.set_exception(error)
+        else:
+            log.info("Spark %s is up after %.1f s", session.version, time.monotonic() - began)
+            started.set_result(session)
+
+    def _launch(self) -> "SparkSession":
+        from pyspark import SparkConf, SparkContext, java_gateway
+        from pyspark.sql import SparkSession
+
+        untyped: Any = java_gateway
+
+        settings = self._settings
+        settings.state_dir.mkdir(parents=True, exist_ok=True)
+        resolver = Resolver(os.environ, settings.env_allowed, settings.bootstrap_servers)
+        user = resolver.resolve(settings.spark_conf).config
+        jars = (*resolve("spark-kafka", log.info), _packaged("jars/cooperator-spark.jar"))
+        conf = spark_conf(settings, jars, user)
+        _forget_context()
+        with _environment(java_home(find_java())), (settings.state_dir / "jvm.out").open("wb") as output:
+            at_launch = SparkConf(loadDefaults=False)
+            for name, value in conf.items():
+                if name.startswith(_AT_LAUNCH):
+                    at_launch.set(name, value)
+            gateway = untyped.launch_gateway(at_launch, {"stdout": output, "stderr": subprocess.STDOUT})
+        self._jvm = gateway.proc
+        inside = SparkConf(loadDefaults=False, _jvm=gateway.jvm)
+        for name, value in conf.items():
+            inside.set(name, value)
+        context = SparkContext(conf=inside, gateway=gateway)
+        # Queries start on several threads, and this is not made for that: once, before any of them.
+        untyped.ensure_callback_server_started(gateway)
+        return SparkSession(context)
+
+
+@contextmanager
+def _environment(home: Path) -> Iterator[None]:
+    """The process's environment while the JVM is launched: our Java, and the Spark of our pyspark."""
+    import pyspark
+
+    wanted = {
+        "JAVA_HOME": str(home),
+        "LC_ALL": "C.UTF-8",  # the JVM reads file names by it
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _forget_context() -> None:
+    """pyspark keeps one context per process in class attributes, and does not notice a JVM that died."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    context: Any = SparkContext
+    context._active_spark_context = None
+    context._gateway = None
+    context._jvm = None
+    session: Any = SparkSession
+    session._instantiatedSession = None
+    session._activeSession = None

@@ -1,0 +1,27 @@
+"""The runtime of a member: the engine over all installed connectors, and a Spark session."""
+
+import time
+
+from cooperator.runtime.api import RuntimeListener, RuntimeSettings
+from cooperator.runtime.connectors import find
+from cooperator.runtime.engine import Engine
+from cooperator.runtime.session import SparkHost
+
+
+class SparkRuntime(Engine):
+    """A ``Runtime`` that runs every installed connector. Spark starts with the first task that needs it,
+    or with ``warm_up``, so that the first assignment finds it up."""
+
+    def __init__(self, settings: RuntimeSettings, listener: RuntimeListener) -> None:
+        self._host = SparkHost(settings)
+        super().__init__(settings, listener, find, self._host.session)
+
+    def warm_up(self) -> None:
+        """Starts the session in the background."""
+        self._host.begin()
+
+    def close(self, timeout_s: float) -> bool:
+        deadline = time.monotonic() + timeout_s
+        over = super().close(timeout_s)
+        self._host.close(max(1.0, deadline - time.monotonic()))
+        return over
