@@ -1,0 +1,255 @@
+"""The first half of a step: what an event changes in what is known."""
+
+from dataclasses import replace
+
+from cooperator.agent.events import (
+    ConfigChanged,
+    Contact,
+    DrainRequested,
+    Dropped,
+    Event,
+    Failed,
+    LeaderConfirmed,
+    Paused,
+    PostAnswered,
+    Progressed,
+    RestartRequested,
+    ShareReceived,
+    Started,
+    Stopped,
+    StopRequested,
+    Tick,
+    UnitsChanged,
+)
+from cooperator.agent.instructions import Instruction, Pause, Resume
+from cooperator.agent.state import IllegalStep, Phase, Post, Settings, State, Task
+from cooperator.agent.statuses import say
+from cooperator.model import INSTANCE, TargetState, TaskId, TaskState
+
+_RUNS = (Phase.STARTING, Phase.RUNNING)
+
+
+class Learner:
+    """Takes one event into a state. ``out``: what to say at once; ``lines``: what to tell of it."""
+
+    def __init__(self, state: State, settings: Settings) -> None:
+        self._state = state
+        self._settings = settings
+        self.out: list[Instruction] = []
+        self.lines: list[tuple[TaskId | None, str]] = []
+
+    def learn(self, event: Event) -> None:
+        match event:
+            case ShareReceived():
+                self._share(event)
+            case Contact(sent_at_ms):
+                self._prove_lease(sent_at_ms)
+            case LeaderConfirmed():
+                self._confirmed(event)
+            case Dropped(reason):
+                self._tell(None, f"no longer a member: {reason}")
+            case ConfigChanged():
+                self._config(event)
+            case RestartRequested():
+                self._restart(event)
+            case Started(task, attempt):
+                self._started(task, attempt)
+            case Paused(task, attempt):
+                self._started(task, attempt, paused=True)
+            case Stopped(task, attempt):
+                self._stopped(task, attempt)
+            case Failed(task, attempt, trace):
+                self._failed(task, attempt, trace)
+            case Progressed():
+                self._progressed(event)
+            case UnitsChanged():
+                self._units(event)
+            case PostAnswered():
+                self._posted(event)
+            case DrainRequested():
+                self._depart(self._state.now_ms + self._settings.drain_timeout_ms)
+            case StopRequested(code):
+                self._state.exit_code = code
+                self._depart(self._state.now_ms)
+            case Tick():
+                pass
+
+    # The group
+
+    def _share(self, share: ShareReceived) -> None:
+        state = self._state
+        if share.superseded:
+            self._tell(None, f"share {share.epoch} superseded by another join")
+            return
+        state.asked_ms = None
+        if share.error or (state.applied is not None and share.epoch < state.applied):
+            why = f"error {share.error}" if share.error else f"{state.applied} is applied already"
+            self._tell(None, f"share {share.epoch} refused: {why}")
+            state.refused = True
+            state.rejoin_ms = state.now_ms + self._settings.refused_retry_ms
+            return
+        state.refused = False
+        state.answered = share.answers
+        if share.epoch == state.applied:
+            # The broker repeats the current share to one that rejoins with unchanged bytes.
+            self._tell(None, f"share {share.epoch} repeated")
+            return
+        self._tell(None, f"share {share.epoch} taken")
+        state.applied = share.epoch
+        state.member_id = share.member_id
+        state.lease_ms = share.lease_ms
+        state.expected = frozenset(share.answers.owned) | set(share.assigned) | set(share.revoked)
+        if (state.leader_url, state.leads) != (share.leader_url, share.leads):
+            state.leader_url, state.leads = share.leader_url, share.leads
+            for connector, post in state.posts.items():
+                if post.at_ms is not None:
+                    state.posts[connector] = replace(post, at_ms=state.now_ms, tries=0)
+        for task in share.revoked:
+            held = state.tasks.get(task)
+            if held is not None:
+                state.tasks[task] = replace(held, keep=False, quiet=False)
+            self._tell(task, f"revoked by {share.epoch}" + ("" if held else ", but not owned"))
+        for task in share.assigned:
+            held = state.tasks.get(task)
+            if held is None:
+                state.tasks[task] = Task(task, share.epoch, share.config_offset)
+            elif not held.keep:
+                state.tasks[task] = replace(
+                    held, keep=True, epoch=share.epoch, needs_offset=share.config_offset
+                )
+            self._tell(task, f"assigned by {share.epoch}")
+
+    def _prove_lease(self, sent_at_ms: int) -> None:
+        state = self._state
+        if sent_at_ms > state.now_ms:
+            raise IllegalStep(f"an answer to a request of {sent_at_ms} ms, and it is {state.now_ms} ms")
+        if state.lease_basis_ms is None or sent_at_ms > state.lease_basis_ms:
+            state.lease_basis_ms = sent_at_ms
+
+    def _confirmed(self, event: LeaderConfirmed) -> None:
+        # A member that leads without its broker must not take its own word: another may lead by now.
+        if event.epoch == self._state.applied and not self._state.leads:
+            self._prove_lease(event.sent_at_ms)
+        else:
+            self._tell(None, f"a confirmation for {event.epoch} does not count")
+
+    def _depart(self, by_ms: int) -> None:
+        state = self._state
+        state.draining = True
+        if state.depart_by_ms is None or by_ms < state.depart_by_ms:
+            state.depart_by_ms = by_ms
+            self._tell(None, f"departs, at {by_ms} ms at the latest")
+
+    # The config log
+
+    def _config(self, event: ConfigChanged) -> None:
+        state = self._state
+        before, state.config = state.config, event.config
+        if event.config.offset < before.offset:
+            raise IllegalStep(f"the config log was read back from {before.offset} to {event.config.offset}")
+        for connector, post in state.posts.items():
+            if post.at_ms is None and post.in_flight is None:
+                state.posts[connector] = replace(post, at_ms=state.now_ms)
+        for key, task in state.tasks.items():
+            if before.connectors.get(key.connector) is event.config.connectors.get(key.connector):
+                continue
+            if task.phase in (Phase.WAITING, Phase.STOPPING):
+                continue
+            wanted = event.config.task_config(key)
+            if wanted is None:
+                # Deleted, or fewer tasks: the leader revokes it.
+                continue
+            paused = event.config.connectors[key.connector].target is TargetState.PAUSED
+            if wanted != task.config:
+                state.tasks[key] = replace(task, restart=True)
+                self._tell(key, f"its configuration has changed at offset {event.config.offset}")
+            elif paused != task.paused and task.phase in _RUNS:
+                self.out.append(Pause(key) if paused else Resume(key))
+                state.tasks[key] = replace(task, paused=paused)
+
+    def _restart(self, event: RestartRequested) -> None:
+        for key, task in self._state.tasks.items():
+            if key.connector != event.connector or not (key.is_instance or event.include_tasks):
+                continue
+            if task.phase is Phase.FAILED or (task.phase in _RUNS and not event.only_failed):
+                self._state.tasks[key] = replace(task, restart=True)
+                self._tell(key, "a restart was requested")
+
+    # The runtime
+
+    def _started(self, key: TaskId, attempt: int, paused: bool = False) -> None:
+        task = self._alive(key, attempt)
+        self._tell(key, f"attempt {attempt} {'is paused' if paused else 'runs'}")
+        if task is not None and task.phase in _RUNS:
+            self._state.tasks[key] = replace(task, phase=Phase.RUNNING)
+            self._say(key, TaskState.PAUSED if paused else TaskState.RUNNING)
+
+    def _stopped(self, key: TaskId, attempt: int) -> None:
+        task = self._alive(key, attempt)
+        self._tell(key, f"attempt {attempt} has stopped")
+        if task is not None and task.phase is Phase.STOPPING:
+            self._state.tasks[key] = replace(task, phase=Phase.WAITING)
+        elif task is not None:
+            self._state.tasks[key] = replace(task, phase=Phase.FAILED)
+            self._say(key, TaskState.FAILED, trace="The task ended by itself; a streaming task has no end.")
+
+    def _failed(self, key: TaskId, attempt: int, trace: str) -> None:
+        task = self._alive(key, attempt)
+        self._tell(key, f"attempt {attempt} has failed")
+        if task is not None and task.phase is Phase.STOPPING:
+            self._state.tasks[key] = replace(task, phase=Phase.WAITING)
+        elif task is not None:
+            self._state.tasks[key] = replace(task, phase=Phase.FAILED)
+            self._say(key, TaskState.FAILED, trace=trace)
+
+    def _progressed(self, event: Progressed) -> None:
+        task = self._alive(event.task, event.attempt)
+        if task is None or task.phase is not Phase.RUNNING:
+            return
+        now_ms = self._state.now_ms
+        if task.progress_ms is None or now_ms >= task.progress_ms + self._settings.progress_every_ms:
+            self._state.tasks[event.task] = replace(task, progress_ms=now_ms)
+            self._say(event.task, TaskState.PAUSED if task.paused else TaskState.RUNNING, progress=event.text)
+
+    def _alive(self, key: TaskId, attempt: int) -> Task | None:
+        """The task if this attempt of it is alive; None if that is over. Raises if it never began."""
+        if not 0 < attempt <= self._state.attempts:
+            raise IllegalStep(f"attempt {attempt} of {key} was never made")
+        task = self._state.tasks.get(key)
+        if task is not None and task.attempt < attempt:
+            raise IllegalStep(f"attempt {attempt} is not one of {key}, whose last is {task.attempt}")
+        return task if task is not None and task.alive and task.attempt == attempt else None
+
+    # Task configurations on their way to the leader
+
+    def _units(self, event: UnitsChanged) -> None:
+        state = self._state
+        instance = state.tasks.get(TaskId(event.connector, INSTANCE))
+        if instance is None or instance.phase not in _RUNS:
+            return
+        before = state.posts.get(event.connector)
+        in_flight = None if before is None else before.in_flight
+        state.posts[event.connector] = Post(event.configs, at_ms=state.now_ms, in_flight=in_flight)
+        self._tell(instance.task, f"computed {len(event.configs)} task configurations")
+
+    def _posted(self, event: PostAnswered) -> None:
+        state = self._state
+        post = state.posts.get(event.connector)
+        if post is None or post.in_flight != event.number:
+            return
+        longest_ms = self._settings.post_backoff_max_ms
+        if event.error:
+            pause_ms = min(self._settings.post_backoff_ms * 2 ** min(post.tries, 30), longest_ms)
+            tries = post.tries + 1
+            self._tell(TaskId(event.connector, INSTANCE), f"the leader did not take its tasks: {event.error}")
+        else:
+            pause_ms, tries = longest_ms, 0
+        newer = post.at_ms is not None
+        at_ms = state.now_ms if newer and not event.error else state.now_ms + pause_ms
+        state.posts[event.connector] = replace(post, in_flight=None, tries=tries, at_ms=at_ms)
+
+    def _say(self, key: TaskId, state: TaskState, trace: str = "", progress: str = "") -> None:
+        self.out.extend(say(self._state, self._settings, key, state, trace, progress))
+
+    def _tell(self, task: TaskId | None, what: str) -> None:
+        self.lines.append((task, what))

@@ -1,0 +1,234 @@
+"""The second half of a step: what to do, derived from all that is known and from the time.
+
+The order matters: a lease that has ended comes before every start, and the report that an acknowledgement
+carries is read when all stops and starts of the step are in it.
+"""
+
+from dataclasses import replace
+
+from cooperator.agent.instructions import (
+    AskLeader,
+    Exit,
+    Instruction,
+    KillGroup,
+    Leave,
+    PostTaskConfigs,
+    Rejoin,
+    SetTimer,
+    StartTask,
+    StopTask,
+    Watch,
+)
+from cooperator.agent.state import Phase, Settings, State, Task
+from cooperator.agent.statuses import say
+from cooperator.model import INSTANCE, TargetState, TaskId, TaskState
+
+
+def settle(state: State, settings: Settings) -> list[Instruction]:
+    """Bring ``state`` to rest at its ``now_ms``, and say what has to be done for it."""
+    out: list[Instruction] = []
+    if not state.lease_alive or state.departing:
+        _let_everything_go(state)
+    for key in list(state.tasks):
+        out += _task(state, settings, key)
+    out += _posts(state, settings)
+    out += _acknowledgement(state, settings)
+    out += _question(state, settings)
+    out += _watch(state, settings)
+    out += _departure(state)
+    timer_ms = None if state.exiting is not None else _next_ms(state, settings)
+    if timer_ms != state.timer_ms:
+        state.timer_ms = timer_ms
+        out.append(SetTimer(timer_ms))
+    return out
+
+
+def _let_everything_go(state: State) -> None:
+    """The lease has ended, or the time for a departure in peace.
+
+    Without a lease no status is written: it could arrive after those of the next holder.
+    """
+    for key, task in state.tasks.items():
+        state.tasks[key] = replace(task, keep=False, quiet=not state.lease_alive)
+
+
+# One task
+
+
+def _task(state: State, settings: Settings, key: TaskId) -> list[Instruction]:
+    out: list[Instruction] = []
+    task = state.tasks[key]
+    if task.phase in (Phase.STARTING, Phase.RUNNING) and _must_stop(state, task):
+        out.append(StopTask(key, task.attempt))
+        task = state.tasks[key] = replace(task, phase=Phase.STOPPING, restart=False)
+        if not task.quiet:
+            out += say(state, settings, key, TaskState.RESTARTING if task.keep else TaskState.STOPPING)
+    if task.alive:
+        return out
+    if not task.keep:
+        if not task.quiet:
+            out += say(state, settings, key, TaskState.UNASSIGNED)
+        del state.tasks[key]
+    elif task.phase is Phase.WAITING or task.restart or _is_halted(state, key):
+        out += _start(state, settings, key)
+    return out
+
+
+def _must_stop(state: State, task: Task) -> bool:
+    return not task.keep or task.restart or _is_halted(state, task.task)
+
+
+def _is_halted(state: State, key: TaskId) -> bool:
+    """The instance of a STOPPED connector does not run, and stays assigned (KIP-875)."""
+    connector = state.config.connectors.get(key.connector)
+    return key.task == INSTANCE and connector is not None and connector.target is TargetState.STOPPED
+
+
+def _start(state: State, settings: Settings, key: TaskId) -> list[Instruction]:
+    task = state.tasks[key]
+    if state.config.offset < task.needs_offset:
+        return []
+    config = state.config.task_config(key)
+    if config is None:
+        text = f"waits for its configuration, which is not in the config log up to {state.config.offset}"
+        return say(state, settings, key, TaskState.UNASSIGNED, progress=text)
+    if _is_halted(state, key):
+        state.tasks[key] = replace(task, phase=Phase.WAITING, restart=False)
+        return say(state, settings, key, TaskState.STOPPED)
+    state.attempts += 1
+    paused = state.config.connectors[key.connector].target is TargetState.PAUSED
+    state.tasks[key] = replace(
+        task,
+        phase=Phase.STARTING,
+        attempt=state.attempts,
+        restart=False,
+        config=config,
+        paused=paused,
+        progress_ms=None,
+    )
+    return [StartTask(key, state.attempts, config, paused, task.epoch)]
+
+
+# The leader
+
+
+def _posts(state: State, settings: Settings) -> list[Instruction]:
+    out: list[Instruction] = []
+    for connector, post in list(state.posts.items()):
+        instance = state.tasks.get(TaskId(connector, INSTANCE))
+        if instance is None or instance.phase not in (Phase.STARTING, Phase.RUNNING):
+            # Its next attempt computes them anew.
+            del state.posts[connector]
+            continue
+        if post.in_flight is not None or post.at_ms is None or state.now_ms < post.at_ms:
+            continue
+        if state.stored(connector) == post.configs:
+            state.posts[connector] = replace(post, at_ms=None)
+        elif state.leader_url:
+            state.posted += 1
+            state.posts[connector] = replace(post, at_ms=None, in_flight=state.posted)
+            out.append(PostTaskConfigs(connector, state.posted, post.configs, state.leader_url))
+    return out
+
+
+def _acknowledgement(state: State, settings: Settings) -> list[Instruction]:
+    """A rejoin when something was let go of: at once if it is the last, else soon, together with others."""
+    if not state.acknowledgement_due or state.departing:
+        state.asked_ms = state.rejoin_ms = None
+        return []
+    now_ms = state.now_ms
+    if state.asked_ms is not None:
+        if now_ms < state.asked_ms + settings.rejoin_retry_ms:
+            return []
+        state.asked_ms, state.rejoin_ms = None, now_ms
+    if not state.refused:
+        slow = any(not task.keep for task in state.tasks.values())
+        soon_ms = now_ms + settings.coalesce_ms if slow else now_ms
+        state.rejoin_ms = soon_ms if state.rejoin_ms is None else min(state.rejoin_ms, soon_ms)
+    if state.rejoin_ms is None or now_ms < state.rejoin_ms:
+        return []
+    state.asked_ms, state.rejoin_ms = now_ms, None
+    state.nonce += 1
+    return [Rejoin(_why(state))]
+
+
+def _why(state: State) -> str:
+    if state.refused:
+        return "the last share could not be taken"
+    gone = sorted(state.unacknowledged)
+    if not gone:
+        return "departs"
+    return f"let go of {gone[0]}" + (f" and {len(gone) - 1} more" if len(gone) > 1 else "")
+
+
+def _ask_ms(state: State, settings: Settings) -> int | None:
+    """When to ask the leader: from half of the lease on.
+
+    Who has no tasks, or leads, asks as well: a leader without its broker confirms only while all members
+    of its round ask. (The answer to one's own question does not count, see ``learn.py``.)
+    """
+    if state.applied is None or state.lease_basis_ms is None or not state.leader_url:
+        return None
+    half_ms = state.lease_basis_ms + state.lease_ms // 2
+    if state.asked_leader_ms is None:
+        return half_ms
+    return max(half_ms, state.asked_leader_ms + settings.ask_every_ms)
+
+
+def _question(state: State, settings: Settings) -> list[Instruction]:
+    ask_ms = _ask_ms(state, settings)
+    if ask_ms is None or state.now_ms < ask_ms or state.applied is None:
+        return []
+    state.asked_leader_ms = state.now_ms
+    return [AskLeader(state.leader_url, state.member_id, state.applied)]
+
+
+# The end
+
+
+def _departure(state: State) -> list[Instruction]:
+    """Leave when nothing is owned any more and the leader knows it, or when the time is over."""
+    if not state.draining or state.tasks:
+        return []
+    if state.acknowledgement_due and not state.departing:
+        return []
+    state.exiting = state.exit_code
+    return [Leave(), Exit(state.exit_code)]
+
+
+def _kill_ms(state: State, settings: Settings) -> int | None:
+    """When whatever is still alive must be killed: nothing may outlive the lease by more than the margin."""
+    if not state.anything_alive or state.lease_end_ms is None:
+        return None
+    end_ms = state.lease_end_ms
+    if state.depart_by_ms is not None:
+        end_ms = min(end_ms, state.depart_by_ms)
+    return end_ms + settings.kill_after_ms
+
+
+def _watch(state: State, settings: Settings) -> list[Instruction]:
+    out: list[Instruction] = []
+    kill_ms = _kill_ms(state, settings)
+    if kill_ms is not None and state.now_ms >= kill_ms:
+        state.exiting = 1
+        alive = sorted(str(task.task) for task in state.tasks.values() if task.alive)
+        return [KillGroup(f"not stopped in time: {', '.join(alive)}")]
+    if kill_ms != state.watch_ms:
+        state.watch_ms = kill_ms
+        out.append(Watch(kill_ms))
+    return out
+
+
+def _next_ms(state: State, settings: Settings) -> int | None:
+    """The next moment at which time alone changes something."""
+    times = [
+        state.lease_end_ms if state.tasks else None,
+        state.depart_by_ms,
+        _kill_ms(state, settings),
+        _ask_ms(state, settings),
+        state.rejoin_ms,
+        None if state.asked_ms is None else state.asked_ms + settings.rejoin_retry_ms,
+    ]
+    if state.leader_url:
+        times += [post.at_ms for post in state.posts.values() if post.in_flight is None]
+    return min((at_ms for at_ms in times if at_ms is not None and at_ms > state.now_ms), default=None)

@@ -1,0 +1,58 @@
+"""What is told of a step, for whoever asks later why a task did what it did."""
+
+from dataclasses import dataclass
+
+from cooperator.agent.instructions import (
+    AskLeader,
+    Exit,
+    Instruction,
+    KillGroup,
+    Leave,
+    Pause,
+    PostTaskConfigs,
+    PutStatus,
+    Rejoin,
+    Resume,
+    SetTimer,
+    StartTask,
+    StopTask,
+    Watch,
+)
+from cooperator.model import INSTANCE, TaskId
+
+
+@dataclass(frozen=True, slots=True)
+class StoryLine:
+    """What happened to ``task`` (None: to all of them); ``cause``: the id of the event behind it."""
+
+    at_ms: int
+    cause: str
+    task: TaskId | None
+    what: str
+
+
+def told_of(instruction: Instruction) -> tuple[TaskId | None, str] | None:
+    """Whom the instruction concerns, and in words without configuration; None if not worth a line."""
+    match instruction:
+        case StartTask(task, attempt, _, paused, epoch):
+            return task, f"start attempt {attempt} under {epoch}" + (", paused" if paused else "")
+        case StopTask(task, attempt):
+            return task, f"stop attempt {attempt}"
+        case Pause(task):
+            return task, "pause"
+        case Resume(task):
+            return task, "resume"
+        case PostTaskConfigs(connector, number, configs):
+            return TaskId(connector, INSTANCE), f"post {number}: {len(configs)} task configurations"
+        case Rejoin(reason):
+            return None, f"rejoin: {reason}"
+        case AskLeader():
+            return None, "ask the leader whether the tasks are still ours"
+        case Leave():
+            return None, "leave the group"
+        case Exit(code):
+            return None, f"exit with {code}"
+        case KillGroup(reason):
+            return None, f"kill the process group: {reason}"
+        case PutStatus() | SetTimer() | Watch():
+            return None

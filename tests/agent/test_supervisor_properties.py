@@ -1,0 +1,425 @@
+"""The supervisor in a world that delays, repeats and loses: what must hold in every one of its days.
+
+The world has a runtime (any order and delay of its answers), a broker (joins, contacts, drops), and a
+leader that gives to others what the member does not report, and everything once its lease must be over.
+"""
+
+from dataclasses import dataclass, field, replace
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from cooperator.agent import events as ev
+from cooperator.agent import instructions as do
+from cooperator.agent.machine import Supervisor
+from cooperator.agent.state import IllegalStep, Phase, Report, Settings
+from cooperator.model import INSTANCE, ClusterConfig, ConnectorConfig, Epoch, TargetState, TaskId
+
+LEASE_MS = 40_000
+MARGIN_MS = 5_000
+TASKS = [TaskId(connector, task) for connector in ("a", "b") for task in (INSTANCE, 0, 1)]
+SOME = st.one_of(st.just(set(TASKS)), st.sets(st.sampled_from(TASKS), max_size=4))
+
+
+@dataclass
+class Runtime:
+    """Runs attempts, and tells of them some time later. ``runs``: what is going on, by task."""
+
+    runs: dict[TaskId, int] = field(default_factory=dict)
+    asked_to_stop: set[TaskId] = field(default_factory=set)
+    ended: dict[TaskId, int] = field(default_factory=dict)
+    telling: list[ev.Event] = field(default_factory=list)
+    told: list[ev.Event] = field(default_factory=list)
+
+    def start(self, task: TaskId, attempt: int) -> None:
+        assert task not in self.runs, f"{task} would run twice"
+        assert attempt > self.ended.get(task, 0), f"attempt {attempt} of {task} is over"
+        self.runs[task] = attempt
+
+    def stop(self, task: TaskId, attempt: int) -> None:
+        if self.runs.get(task) == attempt:
+            self.asked_to_stop.add(task)
+        else:
+            self.telling.append(ev.Stopped(task, attempt))
+
+    def end(self, task: TaskId) -> int:
+        self.asked_to_stop.discard(task)
+        self.ended[task] = self.runs.pop(task)
+        return self.ended[task]
+
+
+class MemberInAWorld(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_ms = 1_000
+        self.supervisor = Supervisor(Settings("lake-0", drain_timeout_ms=120_000))
+        self.report = self.supervisor.report
+        self.runtime = Runtime()
+        self.timer_ms: int | None = None
+        self.config = ClusterConfig()
+        self.ended = False
+        self.left = False
+        # The broker and the leader.
+        self.wants_rejoin = False
+        self.joined: Report | None = None
+        self.joins = 0
+        self.answered_joins = 0
+        self.member = False
+        self.generation = 0
+        self.shares: list[tuple[int, ev.ShareReceived]] = []
+        self.past_shares: list[ev.ShareReceived] = []
+        self.contacts: list[int] = []
+        self.accepted_ms = 0
+        self.elsewhere: set[TaskId] = set()
+        self.believed: set[TaskId] = set()
+        first = ConnectorConfig({"path": "x"}, tasks=({"unit": "u"}, {"unit": "v"}))
+        self.put_config({"a": first, "b": first})
+
+    # Between the supervisor and its world
+
+    def tell(self, event: ev.Event) -> list[do.Instruction]:
+        out = self.supervisor.handle(event, self.now_ms)
+        self.report = self.supervisor.report
+        for instruction in out:
+            self.carry_out(instruction)
+        return out
+
+    def carry_out(self, instruction: do.Instruction) -> None:
+        match instruction:
+            case do.StartTask(task, attempt, config):
+                assert config == self.config.task_config(task)
+                self.runtime.start(task, attempt)
+            case do.StopTask(task, attempt):
+                self.runtime.stop(task, attempt)
+            case do.SetTimer(at_ms):
+                assert at_ms is None or at_ms > self.now_ms
+                self.timer_ms = at_ms
+            case do.Rejoin():
+                assert self.report != self.joined, "a rejoin with unchanged bytes makes no round"
+                self.wants_rejoin = True
+            case do.Leave():
+                self.left = True
+            case do.Exit():
+                assert not self.runtime.runs
+                self.ended = True
+            case do.KillGroup():
+                self.runtime = Runtime()
+                self.ended = True
+
+    def put_config(self, connectors: dict[str, ConnectorConfig]) -> list[do.Instruction]:
+        self.config = ClusterConfig(self.config.offset + 1, connectors)
+        return self.tell(ev.ConfigChanged(self.config))
+
+    # Time
+
+    @rule(ms=st.sampled_from([1, 100, 300, 1_000, 5_000, 21_000, 50_000]))
+    def time_passes(self, ms: int) -> None:
+        until_ms = self.now_ms + ms
+        while self.timer_ms is not None and self.timer_ms <= until_ms and not self.ended:
+            self.now_ms, self.timer_ms = self.timer_ms, None
+            self.tell(ev.Tick())
+        self.now_ms = until_ms
+
+    # The runtime
+
+    @precondition(lambda self: self.runtime.runs)
+    @rule(data=st.data())
+    def something_starts_or_fails(self, data: st.DataObject) -> None:
+        task = data.draw(st.sampled_from(sorted(self.runtime.runs)))
+        attempt = self.runtime.runs[task]
+        event: ev.Event = data.draw(
+            st.sampled_from(
+                [ev.Started(task, attempt), ev.Paused(task, attempt), ev.Failed(task, attempt, "no disk")]
+            )
+        )
+        if isinstance(event, ev.Failed):
+            self.runtime.end(task)
+        self.runtime.telling.append(event)
+
+    @precondition(lambda self: self.runtime.asked_to_stop)
+    @rule(data=st.data())
+    def something_stops(self, data: st.DataObject) -> None:
+        task = data.draw(st.sampled_from(sorted(self.runtime.asked_to_stop)))
+        self.runtime.telling.append(ev.Stopped(task, self.runtime.end(task)))
+
+    @precondition(lambda self: self.runtime.telling)
+    @rule(data=st.data())
+    def the_runtime_is_heard(self, data: st.DataObject) -> None:
+        event = data.draw(st.sampled_from(self.runtime.telling))
+        self.runtime.telling.remove(event)
+        self.runtime.told.append(event)
+        self.tell(event)
+
+    @precondition(lambda self: self.runtime.told)
+    @rule(data=st.data())
+    def the_runtime_repeats_itself(self, data: st.DataObject) -> None:
+        event = data.draw(st.sampled_from(self.runtime.told))
+        if not isinstance(event, ev.Started | ev.Paused):
+            self.tell(event)
+
+    # The group
+
+    @precondition(lambda self: not self.left)
+    @rule()
+    def a_join_is_sent(self) -> None:
+        self.joined, self.joins, self.wants_rejoin = self.report, self.joins + 1, False
+        self.member = True
+        self.prove()
+
+    @precondition(lambda self: self.joined is not None and not self.left)
+    @rule(assigned=SOME, revoked=SOME, fate=st.sampled_from(["sent", "sent", "lost", "refused"]))
+    def a_round_completes(self, assigned: set[TaskId], revoked: set[TaskId], fate: str) -> None:
+        self.complete_round(assigned, revoked, fate)
+
+    def complete_round(self, assigned: set[TaskId], revoked: set[TaskId], fate: str = "sent") -> None:
+        joined = self.joined
+        assert joined is not None
+        self.joined = None
+        self.generation += 1
+        owned = set(joined.owned)
+        if joined.draining:
+            assigned, revoked = set(), owned
+        share = ev.ShareReceived(
+            Epoch(1, self.generation),
+            joined,
+            assigned=tuple(sorted(assigned - owned - self.elsewhere)),
+            revoked=tuple(sorted((revoked & owned) | (self.elsewhere & owned))),
+            config_offset=self.config.offset,
+            lease_ms=LEASE_MS,
+            leader_url="http://leader",
+            error=1 if fate == "refused" else 0,
+        )
+        self.believed = (owned | set(share.assigned)) - set(share.revoked)
+        if fate == "lost":
+            # A SyncGroup without an answer: the membership joins again by itself.
+            self.wants_rejoin = True
+        else:
+            self.shares.append((self.joins, share))
+
+    @precondition(lambda self: not self.left)
+    @rule(assigned=SOME)
+    def a_round_gives(self, assigned: set[TaskId]) -> None:
+        self.a_join_is_sent()
+        self.complete_round(assigned, set())
+        self.shares = self.shares[-1:]
+        self.a_share_arrives()
+
+    @precondition(lambda self: not self.left)
+    @rule(revoked=SOME)
+    def a_round_takes(self, revoked: set[TaskId]) -> None:
+        self.a_join_is_sent()
+        self.complete_round(set(), revoked)
+        self.shares = self.shares[-1:]
+        self.a_share_arrives()
+
+    @precondition(lambda self: not self.left)
+    @rule(assigned=SOME)
+    def a_join_overtakes_a_share(self, assigned: set[TaskId]) -> None:
+        """The share is on its way inside of the member while its next join tells of a member without it."""
+        self.a_join_is_sent()
+        self.complete_round(assigned, set())
+        self.a_join_is_sent()
+        self.what_is_not_reported_runs_elsewhere()
+
+    @precondition(lambda self: self.shares)
+    @rule()
+    def a_share_arrives(self) -> None:
+        self.prove()
+        joins, share = self.shares.pop(0)
+        share = replace(share, superseded=joins != self.joins)
+        self.answered_joins = joins
+        self.past_shares.append(share)
+        while self.contacts:
+            self.tell(ev.Contact(self.contacts.pop(0)))
+        if self.ended:
+            return
+        out = self.tell(share)
+        named = {*share.assigned, *share.revoked}
+        for instruction in out:
+            if isinstance(instruction, do.StartTask | do.StopTask | do.Pause | do.Resume):
+                assert instruction.task in named, "an untouched task is left alone"
+
+    @precondition(lambda self: self.past_shares)
+    @rule(data=st.data())
+    def an_old_share_arrives(self, data: st.DataObject) -> None:
+        share = data.draw(st.sampled_from(self.past_shares))
+        if share.epoch == self.supervisor.state.applied or share.superseded:
+            out = self.tell(share)
+        else:
+            out = self.tell(replace(share, epoch=Epoch(0, share.epoch.generation)))
+        assert not any(isinstance(one, do.StartTask | do.StopTask) for one in out)
+
+    def prove(self) -> None:
+        """A request is sent, and the broker accepts it: the leader counts from here."""
+        if self.member:
+            self.accepted_ms = self.now_ms
+            self.contacts.append(self.now_ms)
+
+    @precondition(lambda self: self.member and not self.left)
+    @rule()
+    def a_heartbeat_is_answered(self) -> None:
+        self.prove()
+
+    @precondition(lambda self: self.contacts)
+    @rule()
+    def a_contact_is_heard(self) -> None:
+        self.tell(ev.Contact(self.contacts.pop(0)))
+
+    @precondition(lambda self: self.supervisor.state.applied is not None and self.member)
+    @rule()
+    def the_leader_confirms(self) -> None:
+        applied = self.supervisor.state.applied
+        assert applied is not None
+        if applied == Epoch(1, self.generation) and not self.elsewhere & set(self.report.owned):
+            self.accepted_ms = self.now_ms
+            self.tell(ev.LeaderConfirmed(self.now_ms, applied))
+
+    @rule()
+    def the_broker_drops_the_member(self) -> None:
+        self.member = False
+        self.joined = None
+        self.tell(ev.Dropped("session lost"))
+
+    @precondition(lambda self: not self.member and self.now_ms >= self.accepted_ms + LEASE_MS + MARGIN_MS)
+    @rule()
+    def an_unproven_departure_moves(self) -> None:
+        self.elsewhere |= set(TASKS)
+
+    @precondition(lambda self: self.member and self.joined is not None)
+    @rule()
+    def what_is_not_reported_runs_elsewhere(self) -> None:
+        joined = self.joined
+        assert joined is not None
+        self.complete_round(set(), set())
+        self.elsewhere |= set(TASKS) - set(joined.owned)
+
+    @rule(tasks=SOME)
+    def others_let_go(self, tasks: set[TaskId]) -> None:
+        self.elsewhere -= tasks
+
+    # The config log
+
+    @rule(
+        connector=st.sampled_from("ab"),
+        path=st.sampled_from("xy"),
+        wanted=st.sampled_from(TargetState),
+        tasks=st.lists(st.sampled_from("uv"), max_size=2),
+    )
+    def a_connector_changes(self, connector: str, path: str, wanted: TargetState, tasks: list[str]) -> None:
+        made = ConnectorConfig({"path": path}, wanted, tuple({"unit": unit} for unit in tasks))
+        out = self.put_config({**self.config.connectors, connector: made})
+        for one in out:
+            if isinstance(one, do.StopTask | do.StartTask | do.Pause | do.Resume):
+                assert one.task.connector == connector
+
+    @rule(connector=st.sampled_from("ab"))
+    def a_connector_is_deleted(self, connector: str) -> None:
+        self.put_config({k: v for k, v in self.config.connectors.items() if k != connector})
+
+    @rule(include_tasks=st.booleans(), only_failed=st.booleans())
+    def a_restart_is_asked_for(self, include_tasks: bool, only_failed: bool) -> None:
+        self.tell(ev.RestartRequested("a", include_tasks, only_failed))
+
+    @precondition(lambda self: self.supervisor.state.posts)
+    @rule(error=st.sampled_from(["", "409"]))
+    def a_post_is_answered(self, error: str) -> None:
+        for connector, post in self.supervisor.state.posts.items():
+            if post.in_flight is not None:
+                self.tell(ev.PostAnswered(connector, post.in_flight, error))
+                break
+
+    @rule(units=st.lists(st.sampled_from("uv"), max_size=2))
+    def units_are_computed(self, units: list[str]) -> None:
+        self.tell(ev.UnitsChanged("a", tuple({"unit": unit} for unit in units)))
+
+    @precondition(lambda self: len(self.report.owned) > 2)
+    @rule(which=st.sampled_from([ev.DrainRequested(), ev.StopRequested()]))
+    def the_member_is_asked_to_go(self, which: ev.Event) -> None:
+        self.tell(which)
+
+    # What must hold
+
+    @invariant()
+    def nothing_runs_that_runs_elsewhere(self) -> None:
+        assert not self.elsewhere & set(self.runtime.runs)
+
+    @invariant()
+    def everything_that_runs_is_reported(self) -> None:
+        assert self.ended or set(self.runtime.runs) <= set(self.report.owned)
+
+    @invariant()
+    def everything_that_runs_has_a_lease_or_is_stopping(self) -> None:
+        if not self.ended and not self.supervisor.state.lease_alive:
+            assert set(self.runtime.runs) <= self.report.stopping
+
+    @invariant()
+    def the_state_is_consistent(self) -> None:
+        self.supervisor.validate()
+
+    def teardown(self) -> None:
+        """The world calms down: every revocation is acknowledged, and every assigned task runs."""
+        self.elsewhere.clear()
+        tasks = ({"unit": "u"}, {"unit": "v"})
+        if not self.ended:
+            calm = ConnectorConfig({"path": "calm"}, TargetState.STARTED, tasks)
+            self.put_config({"a": calm, "b": calm})
+        if self.answered_joins != self.joins or not self.joins:
+            # The membership sees a join through to its share, and joins again when that fails.
+            self.wants_rejoin = True
+        for _ in range(160):
+            if self.ended:
+                return
+            self.a_calm_second()
+        state = self.supervisor.state
+        assert not state.acknowledgement_due
+        assert self.believed == set(self.report.owned), "the leader knows what the member has"
+        assert not self.report.stopping
+        assert not state.draining, "a departure comes to its end"
+        assert {t.phase for t in state.tasks.values()} <= {Phase.RUNNING, Phase.FAILED}
+        assert set(self.runtime.runs) == {k for k, t in state.tasks.items() if t.phase is Phase.RUNNING}
+
+    def a_calm_second(self) -> None:
+        for task in sorted(self.runtime.asked_to_stop):
+            self.runtime.telling.append(ev.Stopped(task, self.runtime.end(task)))
+        told = self.runtime.telling
+        self.runtime.telling = []
+        for event in [*told, *(ev.Started(*run) for run in self.runtime.runs.items())]:
+            if not self.ended:
+                self.tell(event)
+        if self.ended:
+            return
+        self.shares.clear()
+        self.member = True
+        if self.wants_rejoin or self.joined is not None:
+            self.a_join_is_sent()
+            self.complete_round(set(TASKS), set(self.report.stopping))
+            self.a_share_arrives()
+        if not self.ended:
+            self.tell(ev.Contact(self.now_ms))
+            self.time_passes(1_000)
+
+
+MemberInAWorld.TestCase.settings = settings(
+    max_examples=200, stateful_step_count=50, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+TestMemberInAWorld = MemberInAWorld.TestCase
+
+
+def test_an_illegal_step_raises_and_changes_nothing() -> None:
+    supervisor = Supervisor(Settings("lake-0"))
+    supervisor.handle(ev.ConfigChanged(ClusterConfig(5)), 10)
+    before = supervisor.state
+    for event, now_ms in [
+        (ev.Stopped(TaskId("a", 0), 1), 20),
+        (ev.Started(TaskId("a", 0), 0), 20),
+        (ev.Contact(21), 20),
+        (ev.Tick(), 9),
+    ]:
+        try:
+            supervisor.handle(event, now_ms)
+        except IllegalStep:
+            pass
+        else:
+            raise AssertionError(f"{event} at {now_ms} ms should be refused")
+        assert supervisor.state is before
