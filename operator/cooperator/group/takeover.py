@@ -33,9 +33,10 @@ from typing import Final
 from cooperator.group.listener import DescribedGroup, DescribedMember, GroupState
 
 PROTOCOL_TYPE: Final = "connect"
-MAX_EVICTIONS: Final = 3
-"""LeaveGroups for one JoinGroup. Evicted members with a pending join are back within milliseconds, and are
-no danger: so do not chase them."""
+MAX_EVICTIONS: Final = 8
+"""LeaveGroups for one JoinGroup. One that named all others is enough, but it cannot be told whether a member
+that is there afterwards came before it (and may lead) or after it; a limit, so as not to chase for ever."""
+_MAX_FAILURES: Final = 3
 _LOOK_MS: Final = 250
 _FIRST_POLL_MS: Final = 5
 _LAST_POLL_MS: Final = 200
@@ -196,6 +197,7 @@ class TakeOver:
     """We are told to lead; the JoinGroup under way makes the round."""
     brake: str | None = None
     evictions: int = 0
+    failures: int = 0
     polls: int = 0
     waited_ms: int = 0
     rest: Rest | None = None
@@ -226,7 +228,7 @@ def advance(state: TakeOver, event: Event) -> tuple[TakeOver, Step]:
             return (state, Describe()) if state.joining else (state, Join())
         case Sent():
             state = replace(state, entered=True, joining=True)
-            return state, AwaitAnswer() if state.confirming else Describe()
+            return (state, AwaitAnswer()) if state.confirming else (replace(state, own=None), Describe())
         case Answered(answer, member_id):
             return _answered(replace(state, own=member_id, joining=False), answer)
         case Done(step):
@@ -311,10 +313,15 @@ def _left(state: TakeOver, step: Evict | Release | Withdraw) -> tuple[TakeOver, 
 def _failed(state: TakeOver, reason: str) -> tuple[TakeOver, Step]:
     if state.rest is not None:
         return state, state.rest
-    if state.joining:
+    if state.confirming or not state.entered:
+        return state, Rest(reason)  # Our member, if there is one, may well lead: the next attempt will see.
+    if state.own is not None:
         return _withdraw(state, Rest(reason))
-    # Our member, if there is one, may well lead: the next attempt will see.
-    return _withdraw(replace(state, own=None), Rest(reason))
+    if state.joining and state.failures < _MAX_FAILURES:
+        return replace(state, failures=state.failures + 1), Describe(_LOOK_MS)
+    # Our JoinGroup may be parked, by which name we do not know: the brake must stay on until it ends by
+    # itself, or the round would be completed with us in it.
+    return state, Rest(reason)
 
 
 def _withdraw(state: TakeOver, rest: Rest | None) -> tuple[TakeOver, Step]:
