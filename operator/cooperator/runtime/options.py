@@ -182,6 +182,8 @@ def _problem(options: type[Options], detail: dict[str, Any], shown: Mapping[str,
         return Problem(name, None, "is required", f"give {expected}")
     if detail["type"] == "option":
         return Problem(name, value, context["problem"], context["remedy"])
+    if detail["type"] in ("too_short", "string_too_short"):
+        return Problem(name, value, "is empty", f"give {expected}")
     problem = str(detail["msg"]).replace("Input should be", "should be", 1)
     return Problem(name, value, problem[:1].lower() + problem[1:], f"give {expected}")
 

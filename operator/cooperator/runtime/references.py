@@ -76,9 +76,7 @@ class Resolver:
         if name not in self.allowed:
             raise UnresolvedReference(f"{where}: {name} is not on this worker's allow-list; add it there")
         if name not in self.environment:
-            raise UnresolvedReference(
-                f"{where}: {name} is not set on this member; set it in the worker's pods"
-            )
+            raise UnresolvedReference(f"{where}: {name} is not set on this member; set it for the worker")
         return self.environment[name]
 
 

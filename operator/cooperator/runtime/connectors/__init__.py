@@ -6,7 +6,7 @@ transactional sinks and for looking at topics); imports pyspark only inside func
 
 from collections.abc import Mapping
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +16,26 @@ from cooperator.runtime.options import OptionError, Problem, check, option_names
 GROUP = "cooperator.connectors"
 
 
+@cache
+def _installed() -> Mapping[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=GROUP)}
+
+
 def known_classes() -> list[str]:
     """The connector classes that are installed here, sorted."""
-    return sorted({entry.name for entry in entry_points(group=GROUP)})
+    return sorted(_installed())
 
 
 @cache
 def find(class_name: str) -> Connector[Any]:
     """The connector of that class; OptionError naming the known ones when there is none."""
-    for entry in entry_points(group=GROUP, name=class_name):
-        connector = entry.load()()
-        if not isinstance(connector, Connector):
-            raise OptionError([_unusable(class_name, f"{entry.value} is no subclass of Connector")])
-        return connector
-    raise OptionError([_unusable(class_name, "is not a class that is installed here")])
+    entry = _installed().get(class_name)
+    if entry is None:
+        raise OptionError([_unusable(class_name, "is not a class that is installed here")])
+    connector = entry.load()()
+    if not isinstance(connector, Connector):
+        raise OptionError([_unusable(class_name, f"{entry.value} is no subclass of Connector")])
+    return connector
 
 
 def _unusable(class_name: str, problem: str) -> Problem:

@@ -1,0 +1,134 @@
+"""Configurations are checked before anything runs, and every refusal says what to do."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cooperator.runtime.connectors import anchor, known_classes, validate
+from cooperator.runtime.connectors.files_to_kafka import FilesToKafkaOptions
+from cooperator.runtime.connectors.kafka_to_files import KafkaToFilesOptions
+from cooperator.runtime.options import Options, option_names, parse
+
+FILES = {"path": "/data/in", "topic": "lines"}
+TOPICS = {"topics": "lines, words", "path": "/data/out"}
+
+
+def told(class_name: str, config: dict[str, str]) -> list[str]:
+    return [str(problem) for problem in validate(class_name, config)]
+
+
+def test_the_least_that_is_needed_is_enough() -> None:
+    assert validate("files-to-kafka", FILES) == []
+    assert validate("kafka-to-files", TOPICS) == []
+    assert validate("noop", {}) == []
+
+
+@pytest.mark.parametrize(
+    ("class_name", "config", "problem"),
+    [
+        (
+            "files-to-kafka",
+            {"path": "/in"},
+            "option 'topic': is required; give the topic to write to",
+        ),
+        (
+            "files-to-kafka",
+            {**FILES, "units": "0"},
+            "option 'units' = '0': should be greater than or equal to 1; "
+            "give a number of buckets of files, 1 to 1000",
+        ),
+        (
+            "files-to-kafka",
+            {**FILES, "units": "many"},
+            "option 'units' = 'many': should be a valid integer, unable to parse string as an integer; "
+            "give a number of buckets of files, 1 to 1000",
+        ),
+        (
+            "files-to-kafka",
+            {**FILES, "max_files_per_trigger": "3"},
+            "option 'max_files_per_trigger' = '3': is not an option of this class; "
+            "did you mean 'max.files.per.trigger'?",
+        ),
+        (
+            "files-to-kafka",
+            {**FILES, "path": "data/in"},
+            "option 'path' = 'data/in': is relative; "
+            "write an absolute path, or a URI such as s3a://bucket/path",
+        ),
+        (
+            "files-to-kafka",
+            {**FILES, "path": "/data/*.txt"},
+            "option 'path' = '/data/*.txt': has a wildcard; name a directory",
+        ),
+        (
+            "files-to-kafka",
+            {**FILES, "max.files.per.trigger": "3", "max.bytes.per.trigger": "9"},
+            "option 'max.bytes.per.trigger' = '9': cannot be given with max.files.per.trigger; "
+            "give one of them",
+        ),
+        (
+            "kafka-to-files",
+            {**TOPICS, "topics": " , "},
+            "option 'topics' = ' , ': is empty; give topics to read, with commas",
+        ),
+        (
+            "kafka-to-files",
+            {**TOPICS, "topics": "a b"},
+            "option 'topics' = 'a b': is no topic name; "
+            "use up to 249 letters, digits, dots, underscores and dashes",
+        ),
+        (
+            "kafka-to-files",
+            {**TOPICS, "format": "avro"},
+            "option 'format' = 'avro': should be 'parquet', 'json' or 'csv'; give parquet, json or csv",
+        ),
+        (
+            "kafka-to-jdbc",
+            {},
+            "option 'connector.class' = 'kafka-to-jdbc': is not a class that is installed here; "
+            "use one of: files-to-kafka, kafka-to-files, noop",
+        ),
+    ],
+)
+def test_a_refusal_names_option_value_and_remedy(
+    class_name: str, config: dict[str, str], problem: str
+) -> None:
+    assert told(class_name, config) == [problem]
+
+
+def test_all_problems_are_told_at_once() -> None:
+    problems = validate("files-to-kafka", {"path": "x", "units": "0", "colour": "red"})
+    assert {problem.option for problem in problems} == {"path", "topic", "units", "colour"}
+
+
+def test_what_a_reference_stands_for_is_not_looked_at() -> None:
+    assert validate("files-to-kafka", {**FILES, "units": "${env:UNITS}", "path": "${env:WHERE}"}) == []
+
+
+@given(st.dictionaries(st.text(max_size=12), st.text(max_size=12), max_size=4))
+def test_any_configuration_gets_an_answer_and_no_exception(config: dict[str, str]) -> None:
+    for class_name in known_classes():
+        for problem in validate(class_name, config):
+            assert problem.remedy
+            assert repr(problem.option) in str(problem)
+
+
+@pytest.mark.parametrize("options", [FilesToKafkaOptions, KafkaToFilesOptions])
+def test_every_option_says_what_is_expected(options: type[Options]) -> None:
+    for name, field in option_names(options).items():
+        assert field.description, name
+
+
+def test_the_repr_of_options_shows_no_value() -> None:
+    options = parse(FilesToKafkaOptions, {"connector.class": "x", "bootstrap.servers": "k:1", **FILES})
+    shown = "FilesToKafkaOptions(bootstrap_servers, connector_class, path, topic)"
+    assert (repr(options), str(options)) == (shown, shown)
+
+
+def test_local_paths_are_anchored_at_the_manifest_and_nothing_else_is(tmp_path: Path) -> None:
+    config = {"path": "./data", "topic": "lines"}
+    assert anchor("files-to-kafka", config, tmp_path) == {"path": f"{tmp_path}/data", "topic": "lines"}
+    for unchanged in ("/data", "s3a://bucket/data", "${env:DATA}"):
+        assert anchor("files-to-kafka", {"path": unchanged}, tmp_path) == {"path": unchanged}
