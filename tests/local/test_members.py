@@ -60,7 +60,7 @@ def test_a_member_runs_in_a_session_of_its_own_and_knows_its_incarnation(
 def test_a_killed_member_has_ended_and_the_signal_is_told(members: MemberProcesses) -> None:
     life = start(members, SLEEP)
     assert os.getsid(life.pid or 0) == life.pid
-    members.kill("lake-0")
+    members.kill("lake-0", life.incarnation)
     assert ended(members, "lake-0").exit_code == -signal.SIGKILL
 
 
@@ -79,7 +79,7 @@ def test_a_child_that_left_the_process_group_is_killed_too(members: MemberProces
     code = "import os, time; os.fork() or os.setpgid(0, 0); time.sleep(600)"
     life = start(members, [sys.executable, "-c", code])
     eventually(lambda: len({os.getpgid(p) for p in processes.marked(life.incarnation)}) == 2)
-    members.kill("lake-0")
+    members.kill("lake-0", life.incarnation)
     ended(members, "lake-0")
     assert processes.marked(life.incarnation) == ()
 
@@ -124,33 +124,60 @@ def test_a_process_number_that_somebody_else_has_now_is_left_alone(
         life = Life("lake-0", "long-gone", "r1", 1, pid=bystander.pid)
         write_json(directory / "lake-0" / "life.json", _fields(life))
 
-        members.drain("lake-0")
-        members.kill("lake-0")
+        members.terminate("lake-0", life.incarnation)
+        members.kill("lake-0", life.incarnation)
 
         assert members.observe()["lake-0"].ended
         assert bystander.poll() is None
         bystander.kill()
 
 
-def test_draining_is_remembered_and_signals_the_first_process_only(
+def test_being_told_to_end_is_remembered_and_signals_the_first_process_only(
     members: MemberProcesses, directory: Path
 ) -> None:
     life = start(members, ["sh", "-c", "trap 'echo drained; exit 3' TERM; sleep 600 & wait; wait"])
     eventually(lambda: len(processes.marked(life.incarnation)) == 2, what="the trap is set")
-    members.drain("lake-0")
+    members.terminate("lake-0", life.incarnation)
     last = ended(members, "lake-0")
-    assert (last.exit_code, last.draining_ms is not None) == (3, True)
+    assert (last.exit_code, last.terminating_ms is not None) == (3, True)
     assert (directory / "lake-0" / "member.log").read_text() == "drained\n"
 
 
-def test_only_a_member_that_has_ended_can_be_forgotten(members: MemberProcesses) -> None:
-    start(members, SLEEP)
-    members.forget("lake-0")
-    assert "lake-0" in members.observe()
-    members.kill("lake-0")
+def test_a_new_life_remembers_the_ones_before(members: MemberProcesses) -> None:
+    lives = []
+    for _ in range(3):
+        lives.append(members.create("lake-0", "r1", lambda incarnation: ["true"]))
+        ended(members, "lake-0")
+    assert lives[2].past == (lives[1].incarnation, lives[0].incarnation)
+    assert [life.restarts for life in lives] == [0, 1, 2]
+    assert members.observe()["lake-0"].past == lives[2].past
+
+
+def test_only_a_life_that_has_ended_can_be_removed(members: MemberProcesses) -> None:
+    life = start(members, SLEEP)
+    members.remove("lake-0", life.incarnation)
+    assert not members.observe()["lake-0"].removed
+    members.kill("lake-0", life.incarnation)
     ended(members, "lake-0")
-    members.forget("lake-0")
-    assert members.observe() == {}
+    members.remove("lake-0", life.incarnation)
+    assert members.observe()["lake-0"].removed
+
+
+def test_what_was_meant_for_an_earlier_life_does_not_touch_this_one(members: MemberProcesses) -> None:
+    life = start(members, SLEEP)
+    members.kill("lake-0", "an-earlier-one")
+    members.terminate("lake-0", "an-earlier-one")
+    members.mark("lake-0", "an-earlier-one", "Roll")
+    assert members.observe()["lake-0"] == life
+
+
+def test_a_mark_stays_with_the_life_until_it_is_taken_back(members: MemberProcesses, directory: Path) -> None:
+    life = start(members, SLEEP)
+    members.mark("lake-0", life.incarnation, "ScaleDown")
+    marked = MemberProcesses(directory, now_ms).observe()["lake-0"]
+    assert (marked.marked_for, marked.marked_ms > 0) == ("ScaleDown", True)
+    members.mark("lake-0", life.incarnation, "")
+    assert members.observe()["lake-0"] == life
 
 
 def _fields(life: Life) -> dict[str, object]:

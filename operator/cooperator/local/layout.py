@@ -50,14 +50,31 @@ class StateDir:
     def workers(self) -> Path:
         return self.root / "workers"
 
-    def checkpoints(self, worker: str) -> Path:
-        return self.workers / worker / "checkpoints"
+    def worker(self, namespace: str, name: str) -> "WorkerDir":
+        return WorkerDir(self.workers / f"{namespace}.{name}")
 
-    def members(self, worker: str) -> Path:
-        return self.workers / worker / "members"
 
-    def member_log(self, worker: str, member: str) -> Path:
-        return self.members(worker) / member / "member.log"
+@dataclass(frozen=True, slots=True)
+class WorkerDir:
+    """The files of one Worker."""
+
+    root: Path
+
+    @property
+    def manifest(self) -> Path:
+        return self.root / "worker.yaml"
+
+    @property
+    def leader(self) -> Path:
+        return self.root / "leader.json"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.root / "checkpoints"
+
+    @property
+    def members(self) -> Path:
+        return self.root / "members"
 
 
 def write_atomically(path: Path, text: str) -> None:

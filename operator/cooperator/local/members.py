@@ -18,6 +18,7 @@ from cooperator.local.layout import read_json, write_json
 
 LIFE = "life.json"
 LOG = "member.log"
+_REMEMBERED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +26,11 @@ class Life:
     """One life of a member. Times are milliseconds since the epoch.
 
     ``incarnation``: unique; also the mark of its processes. ``revision``: of the template it was started
-    from. ``pid``: leads its session and process group; None until it is known. ``draining_ms``: when it was
-    asked to leave. ``ended_ms``: when *nothing* of it ran any more, which is proof of its end.
-    ``exit_code``: negative for a signal; None when nobody was there to see it.
+    from. ``pid``: leads its session and process group; None until it is known. ``marked_for``: why it is to
+    leave (the pool's mark), since ``marked_ms``. ``terminating_ms``: when it was told to end. ``ended_ms``:
+    when *nothing* of it ran any more, which is proof of its end. ``exit_code``: negative for a signal; None
+    when nobody was there to see it. ``removed``: its end has been dealt with. ``past``: the incarnations
+    before this one, all ended, newest first (the last few). ``restarts``: how many there were.
     """
 
     identity: str
@@ -35,9 +38,14 @@ class Life:
     revision: str
     started_ms: int
     pid: int | None = None
-    draining_ms: int | None = None
+    marked_for: str = ""
+    marked_ms: int = 0
+    terminating_ms: int | None = None
     ended_ms: int | None = None
     exit_code: int | None = None
+    removed: bool = False
+    past: tuple[str, ...] = ()
+    restarts: int = 0
 
     @property
     def ended(self) -> bool:
@@ -75,6 +83,9 @@ class MemberProcesses:
         if earlier is not None and not earlier.ended:
             raise ValueError(f"{identity} still lives ({earlier.incarnation})")
         life = Life(identity, uuid.uuid4().hex[:12], revision, self._clock_ms())
+        if earlier is not None:
+            past = (earlier.incarnation, *earlier.past)[:_REMEMBERED]
+            life = replace(life, past=past, restarts=earlier.restarts + 1)
         self._write(life)
         child = processes.spawn(
             command(life.incarnation), life.incarnation, self._directory / identity / LOG, environment
@@ -84,27 +95,36 @@ class MemberProcesses:
         self._write(life)
         return life
 
-    def drain(self, identity: str) -> None:
-        """Ask the member to give its work away and end (SIGTERM to its first process)."""
-        life = self._living(identity)
+    def mark(self, identity: str, incarnation: str, reason: str) -> None:
+        """Keep with the life why it is to leave; an empty reason takes that back."""
+        life = self._living(identity, incarnation)
+        if life is not None and life.marked_for != reason:
+            self._write(replace(life, marked_for=reason, marked_ms=self._clock_ms() if reason else 0))
+
+    def terminate(self, identity: str, incarnation: str) -> None:
+        """Ask the life to give its work away and end (SIGTERM to its first process)."""
+        life = self._living(identity, incarnation)
         if life is None:
             return
-        if life.draining_ms is None:
-            self._write(replace(life, draining_ms=self._clock_ms()))
-        if life.pid is not None:
-            processes.signal_process(life.pid, life.incarnation, signal.SIGTERM)
+        if life.terminating_ms is None:
+            self._write(replace(life, terminating_ms=self._clock_ms()))
+        child = self._children.get(incarnation)
+        if child is not None:
+            # Also right after its start, when it does not carry its mark yet.
+            child.terminate()
+        elif life.pid is not None:
+            processes.signal_process(life.pid, incarnation, signal.SIGTERM)
 
-    def kill(self, identity: str) -> None:
-        """SIGKILL to all that belongs to the member's life; that it ended is seen by ``observe``."""
-        life = self._living(identity)
-        if life is not None:
-            processes.kill_all(life.incarnation)
+    def kill(self, identity: str, incarnation: str) -> None:
+        """SIGKILL to all that belongs to the life; that it ended is seen by ``observe``."""
+        if self._living(identity, incarnation) is not None:
+            processes.kill_all(incarnation)
 
-    def forget(self, identity: str) -> None:
-        """Drop the record of a member that has ended and will not be back; its log stays."""
+    def remove(self, identity: str, incarnation: str) -> None:
+        """The end of this life has been dealt with; what is known of it stays, and so does its log."""
         life = self._read(identity)
-        if life is not None and life.ended:
-            (self._directory / identity / LIFE).unlink(missing_ok=True)
+        if life is not None and life.incarnation == incarnation and life.ended:
+            self._write(replace(life, removed=True))
 
     def _look(self, life: Life) -> Life:
         if life.ended:
@@ -132,9 +152,9 @@ class MemberProcesses:
         self._write(life)
         return life
 
-    def _living(self, identity: str) -> Life | None:
+    def _living(self, identity: str, incarnation: str) -> Life | None:
         life = self._read(identity)
-        return None if life is None or life.ended else life
+        return None if life is None or life.ended or life.incarnation != incarnation else life
 
     def _read(self, identity: str) -> Life | None:
         return read_life(self._directory / identity)
@@ -154,6 +174,6 @@ def read_lives(directory: Path) -> tuple[Life, ...]:
 def read_life(folder: Path) -> Life | None:
     value: dict[str, Any] | None = read_json(folder / LIFE)
     try:
-        return Life(**value) if value is not None else None
-    except TypeError:
+        return Life(**{**value, "past": tuple(value["past"])}) if value is not None else None
+    except (TypeError, KeyError):
         return None

@@ -1,0 +1,223 @@
+"""What `get` prints: made of what is stored, what runs and what the leaders say. Pure; decides nothing."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cooperator.crd import (
+    Condition,
+    ConditionStatus,
+    Connector,
+    ConnectorStatus,
+    Worker,
+    WorkerStatus,
+    to_manifest,
+    worker_found,
+)
+from cooperator.crd.status import (
+    HeldTaskStatus,
+    MemberStatus,
+    RebalanceStatus,
+    TaskCounts,
+    TaskStatusEntry,
+    timestamp,
+)
+from cooperator.local.members import Life
+from cooperator.local.store import Stored
+
+Leader = Mapping[str, Any]
+"""A leader's own projection (``LeaderService.status``)."""
+
+_GOOD = ("KafkaReachable", "Leading")
+"""Conditions of a leader that should be True; told in this order, since the second depends on the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerFacts:
+    """What is seen of one Worker. ``notes``: what there is to say about a member, by its name."""
+
+    lives: Mapping[str, Life] = field(default_factory=dict)
+    leader: Leader = field(default_factory=dict)
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+
+def state_view(stored: Stored, facts: Mapping[tuple[str, str], WorkerFacts], now_ms: int) -> dict[str, Any]:
+    """Everything, JSON-like. ``facts``: by (namespace, name) of Workers, also of ones being removed."""
+    nothing = WorkerFacts()
+    workers = stored.workers
+    by_name = {(w.metadata.namespace, w.metadata.name): w for w in workers}
+    return {
+        "at_ms": now_ms,
+        "workers": [
+            to_manifest(worker, worker_status(worker, stored, facts.get(name, nothing)))
+            for name, worker in by_name.items()
+        ],
+        "connectors": [
+            to_manifest(
+                connector,
+                connector_status(
+                    connector,
+                    workers,
+                    facts.get((connector.metadata.namespace, connector.spec.worker_ref.name), nothing).leader,
+                ),
+            )
+            for connector in stored.connectors
+        ],
+        "members": [row for name, seen in sorted(facts.items()) for row in member_rows(name, seen)],
+        "tasks": [
+            {**task, "worker": name[1], "namespace": name[0]}
+            for name, seen in sorted(facts.items())
+            for task in seen.leader.get("tasks", ())
+        ],
+        "groups": [
+            {"namespace": name[0], "worker": name[1], **_without_tasks(seen.leader)}
+            for name, seen in sorted(facts.items())
+        ],
+        "problems": [str(problem) for problem in stored.problems],
+    }
+
+
+def unknown_view(stored: Stored, now_ms: int) -> dict[str, Any]:
+    """What can be said while no daemon runs: the manifests."""
+    return {
+        "at_ms": now_ms,
+        "workers": [to_manifest(worker) for worker in stored.workers],
+        "connectors": [to_manifest(connector) for connector in stored.connectors],
+        "members": [],
+        "tasks": [],
+        "groups": [],
+        "problems": [str(problem) for problem in stored.problems],
+    }
+
+
+def worker_status(worker: Worker, stored: Stored, seen: WorkerFacts) -> WorkerStatus:
+    tasks = [t for t in seen.leader.get("tasks", ()) if t["task"] >= 0]
+    members = [
+        MemberStatus(
+            identity=row["name"],
+            phase=row["phase"],
+            incarnation=row["incarnation"],
+            tasks=row["tasks"],
+            message=row["message"],
+        )
+        for row in member_rows((worker.metadata.namespace, worker.metadata.name), seen)
+    ]
+    return WorkerStatus(
+        observed_generation=worker.metadata.generation,
+        replicas=sum(not life.ended for life in seen.lives.values()),
+        ready_replicas=sum(member.phase == "Running" for member in members),
+        tasks=_counts(tasks),
+        members=tuple(members),
+        held=tuple(
+            HeldTaskStatus(
+                task=task["name"],
+                identity=task["held_for"],
+                until=timestamp(task["held_until_ms"]),
+                reason=task["held_reason"],
+            )
+            for task in seen.leader.get("tasks", ())
+            if "held_for" in task
+        ),
+        last_rebalance=_last_rebalance(seen.leader),
+        conditions=tuple(_conditions(seen.leader, worker.metadata.generation)),
+    )
+
+
+def connector_status(connector: Connector, workers: Sequence[Worker], leader: Leader) -> ConnectorStatus:
+    name = connector.metadata.name
+    tasks = [task for task in leader.get("tasks", ()) if task["connector"] == name]
+    instance = next((task for task in tasks if task["task"] < 0), None)
+    found = worker_found(connector, workers)
+    state = str(instance["state"]) if instance else "Unknown"
+    return ConnectorStatus(
+        observed_generation=connector.metadata.generation,
+        state=state if found.status is ConditionStatus.TRUE else found.reason,
+        tasks=_counts([task for task in tasks if task["task"] >= 0]),
+        task_statuses=tuple(
+            TaskStatusEntry(
+                id=task["task"],
+                state=task["state"],
+                member=task["member"] or "",
+                trace=task["trace"],
+                progress=task["progress"],
+            )
+            for task in tasks
+        ),
+        conditions=(found,),
+    )
+
+
+def member_rows(worker: tuple[str, str], seen: WorkerFacts) -> list[dict[str, Any]]:
+    """The members of a Worker: processes, be they in the group or not, and members without a process."""
+    in_group = {member["identity"]: member for member in seen.leader.get("members", ())}
+    rows = []
+    for identity in sorted(seen.lives.keys() | in_group.keys() | seen.notes.keys()):
+        life = seen.lives.get(identity)
+        member = in_group.get(identity)
+        if life is not None and member is not None and member["incarnation"] != life.incarnation:
+            member = None  # The group still has its life before this one.
+        rows.append(
+            {
+                "name": identity,
+                "namespace": worker[0],
+                "worker": worker[1],
+                "phase": _phase(life, member),
+                "incarnation": life.incarnation if life else (member or {}).get("incarnation", ""),
+                "tasks": len(member["owned"]) if member else 0,
+                "pid": life.pid if life and not life.ended else None,
+                "restarts": life.restarts if life else 0,
+                "started_ms": life.started_ms if life else None,
+                "message": seen.notes.get(identity, ""),
+            }
+        )
+    return rows
+
+
+def _phase(life: Life | None, member: Mapping[str, Any] | None) -> str:
+    if life is not None and life.ended:
+        return "Ended"
+    leaving = life is not None and (life.terminating_ms is not None or life.marked_for)
+    if leaving or (member and member["draining"]):
+        return "Draining"
+    return "Running" if member else "Pending"
+
+
+def _counts(tasks: Iterable[Mapping[str, Any]]) -> TaskCounts:
+    states = [task["state"] for task in tasks]
+    return TaskCounts(
+        desired=len(states),
+        running=states.count("RUNNING"),
+        held=states.count("HELD"),
+        failed=states.count("FAILED"),
+    )
+
+
+def _last_rebalance(leader: Leader) -> RebalanceStatus | None:
+    rebalances = leader.get("rebalances")
+    if not rebalances:
+        return None
+    last = rebalances[-1]
+    return RebalanceStatus(
+        generation=last["generation"],
+        at=timestamp(last["at_ms"]),
+        reason=last["cause"],
+        assigned=last["assigned"],
+        revoked=last["revoked"],
+    )
+
+
+def _conditions(leader: Leader, generation: int | None) -> Iterable[Condition]:
+    conditions = leader.get("conditions", ())
+    for condition in sorted(conditions, key=lambda c: (c["type"] not in _GOOD, c["type"])):
+        yield Condition(
+            type=condition["type"],
+            status=ConditionStatus(condition["status"]),
+            reason=condition["reason"],
+            message=condition["message"],
+            observed_generation=generation,
+            last_transition_time=timestamp(condition["since_ms"]),
+        )
+
+
+def _without_tasks(leader: Leader) -> dict[str, Any]:
+    return {name: value for name, value in leader.items() if name != "tasks"}

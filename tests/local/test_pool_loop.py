@@ -1,0 +1,213 @@
+"""The pool's loop with processes that are only said to run."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from cooperator.local.members import Life
+from cooperator.local.pool_loop import HALT_KILL_MS, PoolLoop
+from cooperator.planner.view import Facts
+from cooperator.pool import PoolDesired, PoolPolicy
+
+REVISION = "r1"
+
+
+@dataclass
+class World:
+    """A machine whose processes do what the test says, and a leader that notes what it is told."""
+
+    now_ms: int = 1_000_000
+    lives: dict[str, Life] = field(default_factory=dict)
+    did: list[str] = field(default_factory=list)
+    told: list[Facts] = field(default_factory=list)
+
+    def clock_ms(self) -> int:
+        return self.now_ms
+
+    def tell(self, facts: Facts) -> None:
+        self.told.append(facts)
+        self.did.append("tell")
+
+    # --- Processes ---
+
+    def observe(self) -> dict[str, Life]:
+        return dict(self.lives)
+
+    def create(self, identity: str, revision: str, command: Callable[[str], Sequence[str]]) -> Life:
+        earlier = self.lives.get(identity)
+        past = (earlier.incarnation, *earlier.past) if earlier else ()
+        life = Life(identity, f"{identity}.{len(past)}", revision, self.now_ms, pid=1, past=past)
+        self.lives[identity] = life
+        self.did.append(" ".join(["create", *command(life.incarnation)]))
+        return life
+
+    def mark(self, identity: str, incarnation: str, reason: str) -> None:
+        self.lives[identity] = replace(self.lives[identity], marked_for=reason, marked_ms=self.now_ms)
+        self.did.append(f"mark {identity} {reason}".strip())
+
+    def terminate(self, identity: str, incarnation: str) -> None:
+        self.lives[identity] = replace(self.lives[identity], terminating_ms=self.now_ms)
+        self.did.append(f"terminate {identity}")
+
+    def kill(self, identity: str, incarnation: str) -> None:
+        self.did.append(f"kill {identity}")
+
+    def remove(self, identity: str, incarnation: str) -> None:
+        self.lives[identity] = replace(self.lives[identity], removed=True)
+        self.did.append(f"remove {identity}")
+
+    # --- what happens to them ---
+
+    def end(self, identity: str) -> None:
+        self.lives[identity] = replace(self.lives[identity], ended_ms=self.now_ms)
+
+    def done(self) -> list[str]:
+        """What was done since the last question, but for what was told."""
+        did, self.did = self.did, []
+        return [step for step in did if step != "tell"]
+
+
+def pool(world: World) -> PoolLoop:
+    return PoolLoop(world, world.tell, world.clock_ms)
+
+
+def desired(replicas: int) -> PoolDesired:
+    policy = PoolPolicy(scale_down_delay_ms=0, scale_down_wait_max_ms=0)
+    return PoolDesired("lake", replicas, REVISION, policy)
+
+
+def command(identity: str, incarnation: str) -> Sequence[str]:
+    return [identity, incarnation]
+
+
+def group(world: World, **owned: int) -> dict[str, Any]:
+    """A leader's projection: living members with so many tasks each."""
+    members = [
+        {
+            "identity": life.identity,
+            "incarnation": life.incarnation,
+            "owned": [f"t-{n}" for n in range(owned.get(life.identity.replace("-", "_"), 0))],
+            "stopping": [],
+            "draining": False,
+        }
+        for life in world.lives.values()
+        if not life.ended
+    ]
+    return {"leading": True, "generation": 3, "members": members, "tasks": []}
+
+
+def started(world: World, replicas: int) -> PoolLoop:
+    loop = pool(world)
+    loop.step(desired(replicas), command, {})
+    world.done()
+    return loop
+
+
+def test_a_new_pool_is_started_and_then_left_alone() -> None:
+    world = World()
+    loop = pool(world)
+    loop.step(desired(2), command, {})
+    assert world.done() == ["create lake-0 lake-0.0", "create lake-1 lake-1.0"]
+    assert world.told[-1].expected == {"lake-0", "lake-1"}
+    loop.step(desired(2), command, group(world))
+    assert world.done() == []
+
+
+def test_what_did_not_change_is_not_told_again() -> None:
+    world = World()
+    loop = started(world, 2)
+    told = len(world.told)
+    for _ in range(3):
+        loop.step(desired(2), command, group(world))
+    assert len(world.told) <= told + 1
+
+
+def test_a_dead_member_is_proven_dead_to_the_leader_before_it_is_made_again() -> None:
+    world = World()
+    loop = started(world, 2)
+    world.end("lake-1")
+    for _ in range(3):
+        loop.step(desired(2), command, group(world))
+    steps = world.did.copy()
+    assert steps.index("tell") < steps.index("create lake-1 lake-1.1")
+    assert ("lake-1", "lake-1.0") in world.told[-1].ended
+    assert "lake-1" in (world.told[-1].expected or ())
+
+
+def test_a_new_daemon_tells_ends_of_lives_that_it_has_not_seen() -> None:
+    world = World()
+    world.lives["lake-0"] = Life("lake-0", "third", REVISION, 1, pid=1, past=("second", "first"))
+    pool(world).step(desired(1), command, {})
+    assert world.did == ["tell"]
+    assert world.told[-1].ended == {("lake-0", "second"), ("lake-0", "first")}
+
+
+def test_scaled_down_it_is_announced_moved_and_only_then_told_to_end() -> None:
+    world = World()
+    loop = started(world, 2)
+    busy = group(world, lake_0=3, lake_1=3)
+    loop.step(desired(1), command, busy)
+    assert world.done() == ["mark lake-1 ScaleDown"]
+    assert world.told[-1].leaving == {"lake-1"}
+    loop.step(desired(1), command, busy)
+    assert world.done() == []
+    loop.step(desired(1), command, group(world, lake_0=6))
+    assert world.done() == ["terminate lake-1"]
+    world.end("lake-1")
+    loop.step(desired(1), command, group(world, lake_0=6))
+    assert world.done() == ["remove lake-1"]
+    loop.step(desired(1), command, group(world, lake_0=6))
+    assert world.done() == []
+
+
+def test_brought_down_all_are_announced_as_returning_and_stopped_once() -> None:
+    world = World()
+    loop = started(world, 2)
+    assert not loop.halt()
+    assert world.did == ["tell", "terminate lake-0", "terminate lake-1"]
+    assert world.told[-1].returning == {"lake-0", "lake-1"} == world.told[-1].expected
+    world.done()
+    assert not loop.halt()
+    assert world.done() == []
+    world.end("lake-0")
+    world.end("lake-1")
+    assert loop.halt()
+
+
+def test_brought_down_who_does_not_stop_is_killed() -> None:
+    world = World()
+    loop = started(world, 1)
+    loop.halt()
+    world.done()
+    world.now_ms += HALT_KILL_MS + 1
+    assert not loop.halt()
+    assert world.done() == ["kill lake-0"]
+
+
+def test_up_again_the_same_names_come_back() -> None:
+    world = World()
+    loop = started(world, 2)
+    loop.halt()
+    for identity in ("lake-0", "lake-1"):
+        world.end(identity)
+    loop.halt()
+    world.done()
+    again = pool(world)
+    for _ in range(2):
+        again.step(desired(2), command, {})
+    assert world.done() == [
+        "remove lake-0",
+        "remove lake-1",
+        "create lake-0 lake-0.1",
+        "create lake-1 lake-1.1",
+    ]
+
+
+def test_a_leader_that_is_not_up_to_date_is_not_believed() -> None:
+    world = World()
+    loop = started(world, 2)
+    calm = group(world, lake_0=3)
+    loop.step(desired(1), command, {**calm, "stale": True})
+    assert world.done() == []
+    loop.step(desired(1), command, calm)
+    assert world.done() == ["mark lake-1 ScaleDown"]

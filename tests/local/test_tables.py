@@ -1,0 +1,194 @@
+"""Tables and what they are made of."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cooperator.crd import parse
+from cooperator.local import tables
+from cooperator.local.members import Life
+from cooperator.local.store import Stored
+from cooperator.local.view import WorkerFacts, state_view, unknown_view
+
+NOW = 1_700_000_100_000
+STORED = Stored(
+    parse(
+        """
+apiVersion: cooperator.dev/v1alpha1
+kind: Worker
+metadata: {name: lake, creationTimestamp: "2023-11-14T22:13:20Z"}
+spec: {replicas: 2}
+---
+apiVersion: cooperator.dev/v1alpha1
+kind: Connector
+metadata: {name: sources, creationTimestamp: "2023-11-14T22:13:20Z"}
+spec: {workerRef: {name: lake}, class: files-to-kafka, tasksMax: 2}
+---
+apiVersion: cooperator.dev/v1alpha1
+kind: Connector
+metadata: {name: strays, creationTimestamp: "2023-11-14T22:13:20Z"}
+spec: {workerRef: {name: laek}, class: noop}
+""",
+        "test.yaml",
+    )
+)
+
+
+def task(name: str, number: int, state: str, member: str | None, **more: Any) -> dict[str, Any]:
+    return {
+        "name": name if number < 0 else f"{name}-{number}",
+        "connector": name,
+        "task": number,
+        "state": state,
+        "member": member,
+        "at_ms": NOW - 10_000,
+        "progress": "",
+        "trace": "",
+        **more,
+    }
+
+
+def member(identity: str, incarnation: str, *owned: str) -> dict[str, Any]:
+    return {
+        "identity": identity,
+        "incarnation": incarnation,
+        "owned": list(owned),
+        "stopping": [],
+        "draining": False,
+    }
+
+
+LEADER: dict[str, Any] = {
+    "leading": True,
+    "members": [member("lake-0", "inc0", "sources", "sources-0"), member("lake-1", "earlier", "sources-1")],
+    "tasks": [
+        task("sources", -1, "RUNNING", "lake-0", progress='{"units": 8, "tasks": 2}'),
+        task(
+            "sources", 0, "RUNNING", "lake-0", epoch="2.7", progress='{"rows_in": 12345, "rows_per_s": 7.6}'
+        ),
+        task(
+            "sources", 1, "HELD", None, held_for="lake-1", held_until_ms=NOW + 41_000, held_reason="Departed"
+        ),
+    ],
+    "rebalances": [
+        {"generation": 7, "at_ms": NOW, "cause": "members changed", "assigned": 0, "revoked": 0, "moved": 0}
+    ],
+    "conditions": [
+        {"type": "Leading", "status": "True", "reason": "Leading", "message": "", "since_ms": NOW},
+        {"type": "KafkaReachable", "status": "True", "reason": "Connected", "message": "", "since_ms": NOW},
+    ],
+}
+SEEN = WorkerFacts(
+    lives={
+        "lake-0": Life("lake-0", "inc0", "r", NOW - 90_000, pid=11),
+        "lake-1": Life("lake-1", "inc1", "r", NOW - 3_000, pid=12, restarts=1),
+    },
+    leader=LEADER,
+    notes={"lake-1": "crashed"},
+)
+
+
+@pytest.fixture
+def view() -> dict[str, Any]:
+    return state_view(STORED, {("default", "lake"): SEEN}, NOW)
+
+
+def lines(text: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.split("   ") if cell.strip()] for line in text.split("\n")]
+
+
+def test_workers(view: dict[str, Any]) -> None:
+    assert lines(tables.workers_table(view["workers"], NOW)) == [
+        ["NAME", "MEMBERS", "TASKS", "HELD", "STATE", "AGE", "MESSAGE"],
+        ["lake", "1/2", "1/2", "1", "Ready", "100s"],
+    ]
+
+
+def test_connectors_and_one_whose_worker_is_missing(view: dict[str, Any]) -> None:
+    header, sources, strays = lines(tables.connectors_table(view["connectors"], NOW))
+    assert header[:5] == ["NAME", "WORKER", "CLASS", "TASKS", "STATE"]
+    assert sources == ["sources", "lake", "files-to-kafka", "1/2", "RUNNING", "100s"]
+    assert strays[4] == "WorkerNotFound"
+    assert "did you mean 'lake'?" in strays[6]
+
+
+def test_tasks_with_a_hold(view: dict[str, Any]) -> None:
+    assert lines(tables.tasks_table(view["tasks"], NOW)) == [
+        ["NAME", "STATE", "MEMBER", "HELD-FOR", "HELD-UNTIL", "EPOCH", "AGE", "PROGRESS"],
+        ["sources", "RUNNING", "lake-0", "<none>", "<none>", "<none>", "10s", "8 units in 2 tasks"],
+        ["sources-0", "RUNNING", "lake-0", "<none>", "<none>", "2.7", "10s", "12,345 rows, 8/s"],
+        ["sources-1", "HELD", "<none>", "lake-1", "in 41s", "<none>", "10s"],
+    ]
+
+
+def test_a_member_whose_former_life_the_group_still_has_is_pending(view: dict[str, Any]) -> None:
+    assert lines(tables.members_table(view["members"], NOW)) == [
+        ["NAME", "WORKER", "PHASE", "TASKS", "RESTARTS", "PID", "AGE", "MESSAGE"],
+        ["lake-0", "lake", "Running", "2", "0", "11", "90s"],
+        ["lake-1", "lake", "Pending", "0", "1", "12", "3s", "crashed"],
+    ]
+
+
+def test_a_worker_says_what_is_not_as_it_should_be() -> None:
+    unreachable = {
+        "type": "KafkaReachable",
+        "status": "False",
+        "reason": "Unreachable",
+        "message": "127.0.0.1:1 does not answer",
+        "since_ms": NOW,
+    }
+    leader = {**LEADER, "conditions": [{**LEADER["conditions"][0], "status": "False"}, unreachable]}
+    view = state_view(STORED, {("default", "lake"): WorkerFacts(leader=leader)}, NOW)
+    [worker] = view["workers"]
+    assert tables.worker_state(worker) == "Unreachable"
+    assert "127.0.0.1:1 does not answer" in tables.workers_table([worker], NOW)
+    assert {c["type"]: c["status"] for c in worker["status"]["conditions"]} == {
+        "KafkaReachable": "False",
+        "Leading": "False",
+    }
+
+
+def test_without_a_daemon_states_are_unknown(tmp_path: Path) -> None:
+    view = unknown_view(STORED, NOW)
+    assert lines(tables.workers_table(view["workers"], NOW))[1][:5] == ["lake", "0/2", "?", "0", "Unknown"]
+    assert lines(tables.connectors_table(view["connectors"], NOW))[1][3:5] == ["?", "Unknown"]
+
+
+def test_a_namespace_is_shown_when_there_is_more_than_one() -> None:
+    other = parse(
+        "{apiVersion: cooperator.dev/v1alpha1, kind: Worker, metadata: {name: pond, namespace: data}}", "t"
+    )
+    view = unknown_view(Stored((*STORED.workers, *other)), NOW)
+    assert lines(tables.workers_table(view["workers"], NOW))[1:] == [
+        ["default", "lake", "0/2", "?", "0", "Unknown", "100s"],
+        ["data", "pond", "0/1", "?", "0", "Unknown", "<none>"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0s"), (119, "119s"), (120, "2m"), (185, "3m5s"), (600, "10m"), (10_800, "3h"), (200_000, "2d")],
+)
+def test_age_is_written_as_kubectl_does(seconds: int, text: str) -> None:
+    assert tables.age(NOW - seconds * 1000, NOW) == text
+
+
+@given(st.lists(st.tuples(st.text(max_size=9), st.text(max_size=9)), max_size=5))
+def test_columns_stand_below_their_headers_whatever_is_in_them(rows: list[tuple[str, str]]) -> None:
+    text = tables.table(
+        [{"a": a, "b": b} for a, b in rows], {"FIRST": lambda r: r["a"], "2": lambda r: r["b"]}
+    )
+    header, *body = text.split("\n")
+    assert len(body) == len(rows)
+    column = header.index("2")
+    for line, (a, b) in zip(body, rows, strict=True):
+        assert line[:column].strip() == (" ".join(a.split()) or "<none>")
+        assert line[column:] == " ".join(b.split())
+
+
+@given(st.text())
+def test_progress_of_any_text_is_no_error(text: str) -> None:
+    assert isinstance(tables.progress(text), str)
