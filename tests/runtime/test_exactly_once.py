@@ -1,0 +1,190 @@
+"""Batches reach a transactional log once, whoever tries to write them, and however often."""
+
+from collections import Counter
+from functools import partial
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cooperator.runtime.connectors.base import Cancelled
+from cooperator.runtime.connectors.exactly_once import BatchTooSlow, Marker, Replaced, Row, UnitWriter
+from twins.unit_log import Fate, Impatient, TwinLogs
+
+QUERY = "query-1"
+
+
+def rows(batch: int, query: str = QUERY) -> list[Row]:
+    return [(b"%d" % number, f"{query}/{batch}/{number}".encode()) for number in range(3)]
+
+
+def writer(logs: TwinLogs, owner: str) -> UnitWriter:
+    return UnitWriter(logs, owner, Impatient())
+
+
+def put(unit: UnitWriter, batch: int, query: str = QUERY) -> int:
+    return unit.write(query, batch, lambda: rows(batch, query))
+
+
+def test_a_new_writer_goes_on_where_the_one_before_ended() -> None:
+    logs = TwinLogs()
+    first = writer(logs, "a")
+    assert first.claim() == Marker("a")
+    assert [put(first, 0), put(first, 1)] == [3, 3]
+    second = writer(logs, "b")
+    assert second.claim() == Marker("b", QUERY, 1)
+    assert [put(second, 1), put(second, 2)] == [0, 3]
+    assert logs.rows == rows(0) + rows(1) + rows(2)
+
+
+def test_a_new_checkpoint_counts_from_zero_and_nothing_is_skipped() -> None:
+    logs = TwinLogs()
+    first = writer(logs, "a")
+    first.claim()
+    put(first, 0)
+    second = writer(logs, "b")
+    second.claim()
+    assert put(second, 0, "query-2") == 3
+    assert logs.rows == rows(0) + rows(0, "query-2")
+
+
+def test_a_writer_that_was_replaced_commits_nothing_more_and_does_not_disturb() -> None:
+    logs = TwinLogs()
+    frozen, successor = writer(logs, "frozen"), writer(logs, "successor")
+    frozen.claim()
+    put(frozen, 0)
+    successor.claim()
+    epoch = logs.epoch
+    with pytest.raises(Replaced, match="successor writes this unit now"):
+        put(frozen, 1)
+    assert logs.epoch == epoch, "the successor was fenced by the one it replaced"
+    assert put(successor, 1) == 3
+
+
+def test_a_writer_that_is_replaced_in_the_middle_of_a_batch_leaves_it_to_its_successor() -> None:
+    logs = TwinLogs()
+    first, second = writer(logs, "a"), writer(logs, "b")
+    first.claim()
+
+    def take_over() -> None:
+        second.claim()
+        put(second, 0)
+
+    logs.before_commit = take_over
+    with pytest.raises(Replaced):
+        put(first, 0)
+    assert logs.rows == rows(0)
+
+
+def test_a_writer_that_is_replaced_while_it_claims_gives_up() -> None:
+    logs = TwinLogs()
+    first, second = writer(logs, "a"), writer(logs, "b")
+    logs.before_commit = partial(second.claim)
+    with pytest.raises(Replaced, match="b claimed the unit while a did"):
+        first.claim()
+    assert put(second, 0) == 3
+
+
+@pytest.mark.parametrize("fate", [Fate.TIMED_OUT, Fate.UNANSWERED, Fate.ABORTED])
+def test_a_transaction_that_is_lost_is_tried_again_unless_it_counted(fate: Fate) -> None:
+    logs = TwinLogs()
+    unit = writer(logs, "a")
+    unit.claim()
+    logs.fates = [fate]
+    put(unit, 0)
+    put(unit, 1)
+    assert logs.rows == rows(0) + rows(1)
+
+
+def test_each_transaction_that_runs_out_of_time_is_given_twice_as_much() -> None:
+    logs = TwinLogs()
+    unit = writer(logs, "a")
+    unit.claim()
+    logs.fates = [Fate.TIMED_OUT] * 3
+    put(unit, 0)
+    assert logs.slowdowns == [0, 1, 2, 3]
+
+
+def test_a_batch_that_never_fits_fails_with_a_reason() -> None:
+    logs = TwinLogs()
+    unit = writer(logs, "a")
+    unit.claim()
+    logs.fates = [Fate.TIMED_OUT] * 20
+    with pytest.raises(BatchTooSlow, match="batch 0 did not fit"):
+        put(unit, 0)
+
+
+def test_a_wait_ends_when_the_unit_is_cancelled() -> None:
+    cancelled = Impatient()
+    logs = TwinLogs()
+    unit = UnitWriter(logs, "a", cancelled)
+    unit.claim()
+    logs.fates = [Fate.ABORTED] * 1000
+    logs.before_commit = cancelled.set
+    with pytest.raises(Cancelled):
+        put(unit, 0)
+    assert logs.rows == []
+
+
+def test_what_cannot_be_helped_is_raised_and_nothing_is_written() -> None:
+    logs = TwinLogs()
+    unit = writer(logs, "a")
+    unit.claim()
+
+    def broken() -> list[Row]:
+        raise OSError("disk")
+
+    with pytest.raises(OSError, match="disk"):
+        unit.write(QUERY, 0, broken)
+    assert logs.rows == []
+
+
+@given(owner=st.text(), query=st.text(), batch=st.integers(-1, 1 << 62))
+def test_markers_survive_the_wire(owner: str, query: str, batch: int) -> None:
+    marker = Marker(owner, query, batch)
+    assert Marker.decode(marker.encode()) == marker
+
+
+STEP = st.tuples(st.integers(0, 3), st.booleans())
+FATES = st.lists(st.sampled_from(list(Fate)), max_size=30)
+
+
+@given(steps=st.lists(STEP, max_size=40), fates=FATES, meanwhile=st.lists(st.integers(0, 3), max_size=5))
+def test_whoever_writes_when_and_whatever_breaks_every_batch_is_there_once(
+    steps: list[tuple[int, bool]], fates: list[Fate], meanwhile: list[int]
+) -> None:
+    """Up to four writers share one checkpoint (``done``: batches that Spark has recorded), each starts when
+    it first acts, some are started anew, and others start in the middle of a transaction."""
+    logs = TwinLogs(fates=fates)
+    writers: dict[int, UnitWriter] = {}
+    lives = Counter[int]()
+    recorded = 0
+
+    def start(number: int) -> None:
+        lives[number] += 1
+        writers[number] = writer(logs, f"{number}/{lives[number]}")
+        try:
+            writers[number].claim()
+        except Replaced:
+            del writers[number]
+
+    for number, again in steps:
+        if again or number not in writers:
+            start(number)
+        if number not in writers:
+            continue
+        if meanwhile:
+            other = meanwhile.pop()
+            logs.before_commit = partial(start, other) if other != number else None
+        try:
+            put(writers[number], recorded)
+        except Replaced:
+            writers.pop(number, None)
+        except BatchTooSlow:
+            continue
+        else:
+            recorded += 1
+    counted = Counter(value for _, value in logs.rows)
+    assert all(times == 1 for times in counted.values()), counted
+    for batch in range(recorded):
+        assert all(counted[value or b""] == 1 for _, value in rows(batch))
