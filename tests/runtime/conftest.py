@@ -4,9 +4,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings as hypothesis
 
 from cooperator.runtime import InlineRuntime, RuntimeSettings
 from runtime.heard import Heard
+
+# How long an example takes says nothing on a machine that is shared.
+hypothesis.register_profile("shared machine", deadline=None)
+hypothesis.load_profile("shared machine")
 
 
 @pytest.fixture

@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cooperator.runtime.connectors.base import Cancelled
-from cooperator.runtime.connectors.exactly_once import BatchTooSlow, Marker, Replaced, Row, UnitWriter
+from cooperator.runtime.connectors.exactly_once import (
+    BatchTooSlow,
+    LogLost,
+    Marker,
+    Replaced,
+    Row,
+    TransactionAborted,
+    UnitWriter,
+)
 from twins.unit_log import Fate, Impatient, TwinLogs
 
 QUERY = "query-1"
@@ -165,7 +173,7 @@ def test_whoever_writes_when_and_whatever_breaks_every_batch_is_there_once(
         writers[number] = writer(logs, f"{number}/{lives[number]}")
         try:
             writers[number].claim()
-        except Replaced:
+        except (Replaced, LogLost, TransactionAborted):
             del writers[number]
 
     for number, again in steps:
