@@ -1,0 +1,53 @@
+"""The outcome of a decision: actions for the host, facts for the leader, reports for people."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cooperator.model import TaskId
+from cooperator.pool.actions import Action
+from cooperator.pool.memory import PoolMemory
+
+
+@dataclass(frozen=True, slots=True)
+class PoolFacts:
+    """What the planner should know of the pool; the fields of ``planner.view.Facts``, and the quarantine.
+
+    ``poisoned``: tasks that may run nowhere until they are pardoned, since their start ends its member.
+    """
+
+    expected: frozenset[str] = frozenset()
+    leaving: frozenset[str] = frozenset()
+    gone: frozenset[str] = frozenset()
+    ended: frozenset[tuple[str, str]] = frozenset()
+    cordoned: frozenset[str] = frozenset()
+    returning: frozenset[str] = frozenset()
+    poisoned: frozenset[TaskId] = frozenset()
+
+
+class ReportReason(StrEnum):
+    CRASH_LOOP = "CrashLoop"
+    NOT_READY = "NotReady"
+    ROLL_STALLED = "RollStalled"
+    SCALE_DOWN_WAITS = "ScaleDownWaits"
+    STUCK_ON_NODE = "StuckOnNode"
+    POISON_TASK = "PoisonTask"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Something people should know: for conditions and events. ``subject``: an identity or a task."""
+
+    reason: ReportReason
+    subject: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """``next_ms``: decide again at this time (ms since the epoch) even if nothing changes; None: no need."""
+
+    actions: tuple[Action, ...]
+    facts: PoolFacts
+    memory: PoolMemory
+    reports: tuple[Report, ...] = ()
+    next_ms: int | None = None

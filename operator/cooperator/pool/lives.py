@@ -1,0 +1,178 @@
+"""Deaths and their proofs: what has become of each identity's lives.
+
+    seen                                                          meaning
+    ended; or a newer life of the same object                     dead
+    out-of-service taint, node not ready                          dead, and will not come back
+    Node object deleted                                           unproven; dead where the cloud is trusted
+    object gone, or another object in its place, never seen ended unproven: its lease has to run out
+    node unreachable, still a member                              alive
+    node unreachable, no member any more                          unproven; stuck after a while
+
+A death names a life, never an identity: what is observed late about an old life does not touch a newer one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from cooperator.pool.actions import Delete, Kill
+from cooperator.pool.desired import PoolDesired, PoolPolicy
+from cooperator.pool.memory import Crashes, LifeSeen, PoolMemory
+from cooperator.pool.observed import GroupSeen, MemberSeen, Node, Phase, Pod, PoolObserved
+
+_REMEMBERED: Final = 8
+"""Ends per identity that are remembered: more than a leader can be behind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """What is known of a pod now.
+
+    ``ended``: the end of this life is proven. ``lost``: with its node, which is out of service for good.
+    ``member``: this very life's member in the group, if any. ``stuck``: cut off for too long.
+    """
+
+    pod: Pod
+    ordinal: int
+    ended: bool
+    lost: bool
+    reachable: bool
+    member: MemberSeen | None
+    stuck: bool
+
+    @property
+    def terminating(self) -> bool:
+        return not self.ended and self.pod.phase is Phase.TERMINATING
+
+    @property
+    def staying(self) -> bool:
+        """It lives, and nobody told it to end."""
+        return not self.ended and self.pod.phase is not Phase.TERMINATING
+
+    @property
+    def available(self) -> bool:
+        """It works: a member that is not about to leave."""
+        return self.staying and self.pod.mark is None and self.member is not None
+
+    @property
+    def unborn(self) -> bool:
+        """It never did anything: its process has not run."""
+        return not self.ended and self.pod.phase is Phase.PENDING and self.member is None
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """``crashed``: lives that ended, or vanished, without being told to, since the last decision."""
+
+    lives: Mapping[str, Life]
+    memory: PoolMemory
+    crashed: Mapping[str, str]
+
+
+def survey(desired: PoolDesired, observed: PoolObserved, memory: PoolMemory, now_ms: int) -> Survey:
+    """Read what is seen in the light of what is remembered."""
+    pods = {pod.identity: pod for pod in observed.pods if desired.ordinal(pod.identity) is not None}
+    ended = dict(memory.ended)
+    crashes = dict(memory.crashes)
+    crashed: dict[str, str] = {}
+
+    def end(identity: str, life: LifeSeen, *, proven: bool) -> None:
+        if life.incarnation in ended.get(identity, ()):
+            return
+        if proven:
+            ended[identity] = (*ended.get(identity, ()), life.incarnation)[-_REMEMBERED:]
+        if not life.stopping:
+            crashed[identity] = life.incarnation
+            crashes[identity] = _count(crashes.get(identity), life, desired.policy, now_ms)
+
+    seen: dict[str, LifeSeen] = {}
+    for identity in sorted(memory.lives.keys() | pods.keys()):
+        pod, last = pods.get(identity), memory.lives.get(identity)
+        if last is not None and (pod is None or pod.incarnation != last.incarnation):
+            end(identity, last, proven=pod is not None and pod.uid == last.uid)
+        if pod is None:
+            continue
+        seen[identity] = _seen(pod, last, memory)
+        dead_node = desired.policy.trust_node_deletion and _node_deleted(pod, observed.nodes)
+        if pod.phase is Phase.ENDED or dead_node or _out_of_service(pod, observed.nodes):
+            end(identity, seen[identity], proven=True)
+
+    cut_off = _cut_off(pods, observed, memory, now_ms)
+    lives = {
+        identity: Life(
+            pod=pod,
+            ordinal=desired.ordinal(identity) or 0,
+            ended=pod.incarnation in ended.get(identity, ()),
+            lost=_out_of_service(pod, observed.nodes),
+            reachable=_reachable(pod, observed.nodes),
+            member=_member(pod, observed.group),
+            stuck=identity in cut_off and now_ms - cut_off[identity] >= desired.policy.stand_in_after_ms,
+        )
+        for identity, pod in pods.items()
+    }
+    for identity, life in lives.items():
+        if life.available and now_ms - life.pod.started_ms >= desired.policy.healthy_after_ms:
+            crashes.pop(identity, None)
+    return Survey(lives, replace(memory, lives=seen, ended=ended, crashes=crashes, cut_off=cut_off), crashed)
+
+
+def backoff_ms(crashes: Crashes | None, policy: PoolPolicy) -> int:
+    """How long after the last crash a pod is created again. The first crash is forgiven."""
+    if crashes is None or crashes.count < 2:
+        return 0
+    doublings = min(crashes.count - 2, 32)
+    return min(policy.backoff_initial_ms << doublings, policy.backoff_max_ms)
+
+
+def _count(earlier: Crashes | None, life: LifeSeen, policy: PoolPolicy, now_ms: int) -> Crashes:
+    healthy = now_ms - life.started_ms >= policy.healthy_after_ms
+    return Crashes(1 if earlier is None or healthy else earlier.count + 1, now_ms)
+
+
+def _seen(pod: Pod, last: LifeSeen | None, memory: PoolMemory) -> LifeSeen:
+    asked = memory.asked.get(pod.identity)
+    told = (
+        asked is not None
+        and isinstance(asked.action, Delete | Kill)
+        and asked.action.incarnation == pod.incarnation
+    )
+    stopping = pod.phase is Phase.TERMINATING or told
+    if last is not None and last.incarnation == pod.incarnation:
+        stopping = stopping or last.stopping
+    return LifeSeen(pod.uid, pod.incarnation, pod.started_ms, stopping)
+
+
+def _cut_off(
+    pods: Mapping[str, Pod], observed: PoolObserved, memory: PoolMemory, now_ms: int
+) -> dict[str, int]:
+    """Identities with an unreachable node that are no members: a member lives, whatever its node says."""
+    cut_off: dict[str, int] = {}
+    for identity, pod in pods.items():
+        if pod.phase is Phase.ENDED or _reachable(pod, observed.nodes):
+            continue
+        since_ms = memory.cut_off.get(identity)
+        if observed.group is not None:
+            since_ms = None if _member(pod, observed.group) else since_ms or now_ms
+        if since_ms is not None:
+            cut_off[identity] = since_ms
+    return cut_off
+
+
+def _member(pod: Pod, group: GroupSeen | None) -> MemberSeen | None:
+    member = group.members.get(pod.identity) if group is not None else None
+    return member if member is not None and member.incarnation == pod.incarnation else None
+
+
+def _reachable(pod: Pod, nodes: Mapping[str, Node] | None) -> bool:
+    if nodes is None or not pod.node:
+        return True
+    return pod.node in nodes and nodes[pod.node].ready
+
+
+def _out_of_service(pod: Pod, nodes: Mapping[str, Node] | None) -> bool:
+    node = nodes.get(pod.node) if nodes is not None else None
+    return node is not None and node.out_of_service and not node.ready
+
+
+def _node_deleted(pod: Pod, nodes: Mapping[str, Node] | None) -> bool:
+    return nodes is not None and pod.node != "" and pod.node not in nodes

@@ -1,0 +1,196 @@
+"""A world of pods, nodes and a group, as simple as it can be and still lie, lag and lose things.
+
+It knows the truth that the pool under test can only infer: which processes really run.
+"""
+
+from dataclasses import dataclass, field, replace
+
+from cooperator.pool import (
+    Action,
+    Create,
+    Decision,
+    Delete,
+    Drain,
+    GroupSeen,
+    Kill,
+    Mark,
+    MemberSeen,
+    Node,
+    Phase,
+    Pod,
+    PoolDesired,
+    PoolMemory,
+    PoolObserved,
+    Remove,
+    UnDrain,
+    decide,
+)
+
+HOLD_MS = 300_000
+LEASE_MS = 45_000
+NODES = ("north", "south", "west")
+
+
+@dataclass
+class World:
+    """Objects (``pods``), processes (``running``: identity and incarnation, by node), the group's members."""
+
+    desired: PoolDesired
+    now_ms: int = 1_000_000
+    pods: dict[str, Pod] = field(default_factory=dict)
+    running: dict[tuple[str, str], str] = field(default_factory=dict)
+    nodes: dict[str, Node] = field(default_factory=lambda: dict.fromkeys(NODES, Node()))
+    members: dict[str, MemberSeen] = field(default_factory=dict)
+    held: dict[str, int] = field(default_factory=dict)
+    leading: bool = True
+    memory: PoolMemory = field(default_factory=PoolMemory)
+    decision: Decision | None = None
+    todo: list[Action] = field(default_factory=list)
+    births: int = 0
+    log: list[Action] = field(default_factory=list)
+
+    def observed(self) -> PoolObserved:
+        group = GroupSeen(dict(self.members), frozenset(self.held), self.moving()) if self.leading else None
+        return PoolObserved(tuple(self.pods.values()), group, dict(self.nodes))
+
+    def moving(self) -> bool:
+        return any(self.members[i].busy for i in self._leaving()) and bool(self._receivers())
+
+    # The host.
+
+    def decide(self) -> Decision:
+        self.decision = decide(self.desired, self.observed(), self.memory, self.now_ms)
+        self.memory = self.decision.memory
+        self.todo += self.decision.actions
+        self.log += self.decision.actions
+        return self.decision
+
+    def act(self) -> None:
+        """Carry out everything that was asked for. What does not fit any more fails, as it does for real."""
+        for action in self.todo:
+            self._carry_out(action)
+        self.todo = []
+
+    def _carry_out(self, action: Action) -> None:
+        pod = self.pods.get(action.identity)
+        if isinstance(action, Create):
+            if pod is None:
+                self._create(action)
+            return
+        if pod is None or pod.incarnation != action.incarnation:
+            return
+        match action:
+            case Drain(reason=reason):
+                self._put(pod, mark=Mark(reason, self.now_ms))
+            case UnDrain():
+                self._put(pod, mark=None)
+            case Delete() if pod.phase is not Phase.ENDED:
+                self._put(pod, phase=Phase.TERMINATING, terminating_since_ms=self.now_ms)
+            case Kill():
+                self._end(pod)
+            case Remove() if pod.phase is Phase.ENDED:
+                del self.pods[pod.identity]
+
+    def _create(self, action: Create) -> None:
+        self.births += 1
+        life = f"life-{self.births}"
+        ready = [name for name, node in self.nodes.items() if node.ready and not node.cordoned] or list(NODES)
+        node = ready[self.births % len(ready)]
+        pod = Pod(action.identity, life, life, Phase.PENDING, action.revision, self.now_ms, node=node)
+        self.pods[action.identity] = pod
+
+    # Pods and their processes.
+
+    def run(self, identity: str) -> None:
+        pod = self.pods[identity]
+        if self.nodes[pod.node].out_of_service:
+            return
+        self.running[identity, pod.incarnation] = pod.node
+        self._put(pod, phase=Phase.RUNNING)
+
+    def join(self, identity: str) -> None:
+        """The process joins the group and gets its share: what was held for it, or what others let go."""
+        pod = self.pods[identity]
+        self.held.pop(identity, None)
+        self.members[identity] = MemberSeen(pod.incarnation, busy=True)
+
+    def crash(self, identity: str) -> None:
+        pod = self.pods[identity]
+        self.running.pop((identity, pod.incarnation), None)
+        self._put(pod, phase=Phase.ENDED)
+
+    def _end(self, pod: Pod) -> None:
+        self.running.pop((pod.identity, pod.incarnation), None)
+        self._put(pod, phase=Phase.ENDED)
+
+    def finish(self, identity: str) -> None:
+        """A process that was told to end leaves the group and does so."""
+        pod = self.pods[identity]
+        member = self.members.get(identity)
+        if member is not None and member.incarnation == pod.incarnation:
+            self._leave(identity)
+        self._end(pod)
+
+    def force_delete(self, identity: str) -> None:
+        """The object goes; the process may live on."""
+        del self.pods[identity]
+
+    # The group.
+
+    def obey_facts(self) -> None:
+        """What the leader does of its own accord with what it was told."""
+        if not self.leading or self.decision is None:
+            return
+        facts = self.decision.facts
+        for identity, member in list(self.members.items()):
+            if (identity, member.incarnation) in facts.ended:
+                self._leave(identity)
+        for identity in list(self.held):
+            since_ms = self.held[identity]
+            proven = identity in facts.gone and self.now_ms - since_ms >= LEASE_MS
+            if proven or self.now_ms - since_ms >= HOLD_MS:
+                del self.held[identity]
+        if self._receivers():
+            for identity in self._leaving():
+                self.members[identity] = replace(self.members[identity], busy=False)
+
+    def drop(self, identity: str) -> None:
+        """The broker has not heard of the member for too long."""
+        self._leave(identity)
+
+    def _leave(self, identity: str) -> None:
+        member = self.members.pop(identity)
+        if member.busy:
+            self.held.setdefault(identity, self.now_ms)
+
+    def _leaving(self) -> list[str]:
+        if self.decision is None:
+            return []
+        facts = self.decision.facts
+        return sorted(self.members.keys() & (facts.leaving | facts.gone))
+
+    def _receivers(self) -> list[str]:
+        return sorted(self.members.keys() - set(self._leaving()))
+
+    def _put(self, pod: Pod, **changes: object) -> None:
+        self.pods[pod.identity] = replace(pod, **changes)  # type: ignore[arg-type]
+
+    # Time.
+
+    def progress(self) -> None:
+        """Everything that is due by itself happens: no faults."""
+        self.obey_facts()
+        for identity, pod in list(self.pods.items()):
+            reachable = pod.node in self.nodes and self.nodes[pod.node].ready
+            if pod.phase is Phase.PENDING and reachable:
+                self.run(identity)
+            elif pod.phase is Phase.RUNNING and reachable and identity not in self.members:
+                self.join(identity)
+            elif pod.phase is Phase.TERMINATING and reachable:
+                self.finish(identity)
+        for key in [key for key, node in self.running.items() if node not in self.nodes]:
+            del self.running[key]
+        alive = {(pod.identity, pod.incarnation) for pod in self.pods.values()}
+        for identity, member in list(self.members.items()):
+            if (identity, member.incarnation) not in alive:
+                self.drop(identity)
