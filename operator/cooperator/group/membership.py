@@ -92,6 +92,7 @@ class Membership:
         self._told = Told(listener)
         self._thread = threading.Thread(target=self._run, name=f"group {config.group_id}", daemon=True)
         self._stopping = threading.Event()
+        self._running = threading.Event()
         self._session: _Session | None = None
         self._coordinator: Coordinator | None = None
         self._leave = False
@@ -139,13 +140,16 @@ class Membership:
 
     def describe(self, timeout_s: float = 10) -> DescribedGroup:
         """The group as its coordinator sees it. Raises GroupUnavailable."""
-        session = self._session
-        if session is None or not self.alive:
-            raise GroupUnavailable(f"group {self._config.group_id!r}: the membership does not run")
         if threading.current_thread() is self._thread:
             raise RuntimeError("describe waits for the thread that calls it")
         told: Future[DescribedGroup] = Future()
         try:
+            if not self.alive:
+                raise RuntimeError("the membership does not run")
+            self._running.wait(timeout_s)
+            session = self._session
+            if session is None:
+                raise TimeoutError
             asked = session.loop.call_soon_with_future(session.admin.describe)
             asked.add_callback(told.set_result)
             asked.add_errback(told.set_exception)
@@ -181,6 +185,7 @@ class Membership:
         while not self._stopping.is_set():
             session = _Session(self._config, self._told)
             self._session = session
+            self._running.set()
             try:
                 session.loop.run(session.run, self._coordinator, self._stopping)
                 if self._stopping.is_set():

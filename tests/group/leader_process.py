@@ -1,0 +1,24 @@
+"""A leader in a process of its own, to be killed: says what it is told, a line of JSON each."""
+
+import json
+import sys
+import time
+from typing import Any
+
+from cooperator.wire import Role
+
+sys.path.insert(0, str(__import__("pathlib").Path(__file__).parents[1]))
+from group.party import Party
+
+
+class SayingParty(Party):
+    def _hear(self, kind: str, what: Any) -> None:
+        sys.stdout.write(json.dumps([kind, repr(what)]) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    bootstrap_servers, group_id, instance_id = sys.argv[1:]
+    SayingParty(bootstrap_servers, group_id, "operator", Role.LEADER, instance_id).membership.start()
+    while True:
+        time.sleep(60)

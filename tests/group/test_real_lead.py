@@ -1,0 +1,254 @@
+"""Who leads, with a real broker: from an empty group, from a member, after a restart, among rivals."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from cooperator.group import DescribedMember, GroupState
+from cooperator.local import EmbeddedBroker
+from cooperator.wire import Role
+from group.conftest import Invite
+from group.party import Party
+from support import eventually
+
+pytestmark = pytest.mark.real
+
+SCRIPT = Path(__file__).with_name("leader_process.py")
+
+
+def all_in(*parties: Party) -> bool:
+    """All are in one completed round, and know it."""
+    generations = {party.generations[-1] if party.generations else -1 for party in parties}
+    described = parties[0].membership.describe()
+    return (
+        described.state is GroupState.STABLE
+        and {member.member_id for member in described.members} == {party.member_id for party in parties}
+        and generations == {parties[0].generation}
+        and generations != {-1}
+    )
+
+
+def seen_by(worker: Party, instance_id: str) -> list[int]:
+    """Generations that ``worker`` led with that static member in them."""
+    return [
+        round_.generation
+        for round_ in worker.rounds
+        if any(member.group_instance_id == instance_id for member in round_.members)
+    ]
+
+
+def test_a_leader_and_two_workers_from_an_empty_group(invite: Invite, operator: Party) -> None:
+    operator.membership.start()
+    eventually(lambda: operator.generations, what="the operator leads an empty group")
+    workers = [invite("a"), invite("b")]
+    for worker in workers:
+        worker.membership.start()
+    eventually(lambda: all_in(operator, *workers))
+    assert operator.all("lead_taken") == [()]
+    last = operator.rounds[-1]
+    assert {member.client_id for member in last.members} == {"", "a", "b"}
+    assert {member.metadata for member in last.members} == {b"operator", b"a", b"b"}
+    assert last.leader_id == operator.member_id
+    assert last.protocol == "sessioned"
+    for party in (operator, *workers):
+        assert party.all("joined")[-1].assignment == str(last.generation).encode()
+        assert not party.all("dropped")
+    assert not any(worker.rounds for worker in workers)
+
+
+def test_the_lead_is_taken_from_a_member_without_a_round_as_its_follower(
+    invite: Invite, operator: Party
+) -> None:
+    workers = [invite("a"), invite("b")]
+    for worker in workers:
+        worker.membership.start()
+    eventually(lambda: all_in(*workers))
+    before = {worker.member_id for worker in workers}
+    led_by_a_worker = max(round_.generation for worker in workers for round_ in worker.rounds)
+    operator.membership.start()
+    eventually(lambda: all_in(operator, *workers), timeout_s=10)
+    (asked,) = operator.all("asked")[:1]
+    assert {member.metadata for member in asked} == {b"a", b"b"}, "described while the group was stable"
+    assert {member.client_id for member in asked} == {"a", "b"}
+    (evicted,) = operator.all("lead_taken")
+    assert set(evicted) >= before
+    assert operator.generations[0] == led_by_a_worker + 1, "no round in between"
+    for worker in workers:
+        assert seen_by(worker, operator.instance_id or "") == []
+        assert max([r.generation for r in worker.rounds], default=0) <= led_by_a_worker
+        assert worker.membership.alive
+
+
+def test_not_even_a_member_that_rejoins_at_once_gets_a_round_with_the_operator_as_its_follower(
+    invite: Invite,
+) -> None:
+    # Heartbeats every 20 ms: without the brake, one in a few of these rounds would be the worker's.
+    worker = invite("hasty", heartbeat_interval_ms=20)
+    worker.membership.start()
+    eventually(lambda: worker.generations)
+    for number in range(8):
+        operator = invite(f"operator-{number}", role=Role.LEADER, instance_id=f"operator-{number}")
+        operator.membership.start()
+        eventually(lambda op=operator: all_in(op, worker))
+        assert seen_by(worker, f"operator-{number}") == []
+        assert operator.all("lead_lost") == []
+        operator.membership.stop(leave=True)
+        eventually(lambda: all_in(worker))
+
+
+def test_a_leader_that_stays_away_for_longer_than_its_session_is_replaced_and_takes_the_lead_back(
+    invite: Invite,
+) -> None:
+    instance_id = "operator-that-returns"
+    first = invite("operator", role=Role.LEADER, instance_id=instance_id)
+    workers = [invite("a"), invite("b")]
+    first.membership.start()
+    for worker in workers:
+        worker.membership.start()
+    eventually(lambda: all_in(first, *workers))
+    first.membership.stop(leave=False)
+    eventually(lambda: any(w.rounds for w in workers) and all_in(*workers), what="a worker leads")
+    again = invite("operator", role=Role.LEADER, instance_id=instance_id)
+    again.membership.start()
+    eventually(lambda: all_in(again, *workers))
+    assert len(again.all("lead_taken")) == 1
+    assert all(seen_by(worker, instance_id) == [] for worker in workers)
+    assert all(worker.membership.alive for worker in workers)
+
+
+@contextmanager
+def leader_process(
+    broker: EmbeddedBroker, group_id: str, instance_id: str
+) -> Iterator["subprocess.Popen[str]"]:
+    process = subprocess.Popen(
+        [sys.executable, str(SCRIPT), broker.bootstrap_servers, group_id, instance_id],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def heard(process: "subprocess.Popen[str]", kind: str) -> object:
+    """The next thing of this kind that the leader in ``process`` was told."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        what = json.loads(line)
+        if what[0] == kind:
+            return what[1]
+    raise AssertionError(f"the leader's process ended before {kind!r}")
+
+
+def test_a_leader_killed_and_back_within_its_session_leads_as_if_nothing_had_been(
+    broker: EmbeddedBroker, unique: str, invite: Invite
+) -> None:
+    workers = [invite("a"), invite("b")]
+    with leader_process(broker, unique, "operator") as process:
+        heard(process, "lead_taken")
+        for worker in workers:
+            worker.membership.start()
+        eventually(
+            lambda: all(w.generations for w in workers) and workers[0].generation == workers[1].generation
+        )
+        before = [worker.member_id for worker in workers]
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert workers[0].membership.describe().state is GroupState.STABLE, "nobody has noticed"
+    again = invite("operator", role=Role.LEADER, instance_id="operator")
+    again.membership.start()
+    eventually(lambda: all_in(again, *workers))
+    assert again.all("lead_taken") == [()], "nobody was evicted"
+    assert [worker.member_id for worker in workers] == before
+    assert not any(worker.all("dropped") or worker.rounds for worker in workers)
+    assert len(again.rounds[0].members) == 3, "a real round"
+
+
+def test_of_two_leaders_started_at_once_exactly_one_leads_and_the_other_is_fenced(invite: Invite) -> None:
+    worker = invite("a")
+    worker.membership.start()
+    eventually(lambda: worker.generations)
+    rivals = [invite(f"rival-{n}", role=Role.LEADER, instance_id="operator") for n in range(2)]
+    for rival in rivals:
+        rival.membership.start()
+    eventually(lambda: sum(bool(rival.all("fenced")) for rival in rivals) == 1)
+    (fenced,) = [rival for rival in rivals if rival.all("fenced")]
+    (leader,) = [rival for rival in rivals if rival is not fenced]
+    eventually(lambda: all_in(leader, worker))
+    assert not fenced.membership.alive
+    assert leader.rounds[-1].leader_id == leader.member_id
+    assert seen_by(worker, "operator") == []
+    # The last thing that it is told: it stays away for good.
+    assert fenced.told[-1][0] == "fenced"
+
+
+def test_a_leader_that_is_fenced_while_it_leads_stops_and_does_not_come_back(invite: Invite) -> None:
+    old = invite("old", role=Role.LEADER, instance_id="operator")
+    old.membership.start()
+    eventually(lambda: old.generations)
+    new = invite("new", role=Role.LEADER, instance_id="operator")
+    new.membership.start()
+    eventually(lambda: old.all("fenced") and all_in(new))
+    assert not old.membership.alive
+    assert old.told[-1][0] == "fenced"
+
+
+def test_a_refused_lead_leaves_the_group_as_it_was_and_is_asked_for_again(
+    invite: Invite, operator: Party
+) -> None:
+    worker = invite("theirs")
+    worker.membership.start()
+    eventually(lambda: all_in(worker))
+    led = len(worker.rounds)
+
+    def not_theirs(members: object) -> str:
+        return "the group belongs to another cooperator"
+
+    operator.verdict = not_theirs
+    operator.membership.start()
+    eventually(lambda: len(operator.all("refused")) == 3, what="asks again and again")
+    assert set(operator.all("refused")) == {"the group belongs to another cooperator"}
+    described = worker.membership.describe()
+    assert [member.member_id for member in described.members] == [worker.member_id]
+    assert described.state is GroupState.STABLE
+    assert len(worker.rounds) == led, "not touched"
+    assert not operator.rounds
+
+    def by_now_ours(members: object) -> bool:
+        return True
+
+    operator.verdict = by_now_ours
+    eventually(lambda: all_in(operator, worker), timeout_s=20)
+
+
+def test_a_refusal_after_our_join_leaves_no_ghost(
+    invite: Invite, operator: Party, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = invite("theirs")
+    worker.membership.start()
+    eventually(lambda: all_in(worker))
+    late = invite("late")
+
+    def refuses_late_comers(members: list[DescribedMember]) -> bool | str:
+        if any(member.client_id == "late" for member in members):
+            return "no late comers"
+        # Between the question and our JoinGroup: time enough for one more member.
+        late.membership.start()
+        eventually(lambda: late.all("joined") or len(worker.membership.describe().members) > 1)
+        return True
+
+    operator.verdict = refuses_late_comers
+    operator.membership.start()
+    eventually(lambda: operator.all("refused"))
+    operator.membership.stop(leave=False)
+    eventually(lambda: all_in(worker, late))
+    assert not operator.rounds
+    assert seen_by(worker, operator.instance_id or "") == seen_by(late, operator.instance_id or "") == []
