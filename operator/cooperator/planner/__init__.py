@@ -1,21 +1,31 @@
 """The decision who runs what: ``plan(view, memory) -> (Plan, Memory)``, pure and deterministic.
 
-What may live here: the view (all inputs of a decision), the plan, the target and the next safe step
-as separate parts, holds, and the assignors, one strategy a file. Time is an argument, timers are values
-in the plan. No I/O, no clock, no randomness. May import ``model`` only.
+What may live here: the view (all inputs of a decision), the plan, the policies (``default``, ``kip415``,
+``eager``), the target and the next safe step as separate parts, holds, and the assignors, one strategy a
+file. Time is an argument, timers are values in the plan. No I/O, no clock, no randomness.
+May import ``model`` only.
 """
 
-from cooperator.model import Memory
-from cooperator.planner import default
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from cooperator.model import Memory, PolicyName
+from cooperator.planner import default, eager, kip415
 from cooperator.planner.plan import HeldTask, Plan, Reason, Why
 from cooperator.planner.view import Facts, View
 
 __all__ = ["Facts", "HeldTask", "Plan", "Reason", "View", "Why", "plan"]
 
+_POLICIES: Final[Mapping[PolicyName, Callable[[View, Memory], tuple[Plan, Memory]]]] = {
+    PolicyName.DEFAULT: default.plan,
+    PolicyName.KIP415: kip415.plan,
+    PolicyName.EAGER: eager.plan,
+}
+
 
 def plan(view: View, memory: Memory) -> tuple[Plan, Memory]:
-    """Decide one round of ``view.policy``: same view and memory, same plan.
+    """Decide one round by ``view.policy``: same view and memory, same plan.
 
     The memory that is returned must be kept before any share of the plan is sent.
     """
-    return default.plan(view, memory)
+    return _POLICIES[view.policy.name](view, memory)

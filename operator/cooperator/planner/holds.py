@@ -123,6 +123,10 @@ class _Settling:
 
     def _absent(self, identity: str, lost: frozenset[TaskId], hold: Hold | None) -> None:
         """The identity is no member: hold what it had, until the wait is over."""
+        unstarted = lost & self.view.unstarted
+        if unstarted:
+            self.settled.free.update(dict.fromkeys(unstarted, Reason(Why.UNDELIVERED, self.view.cause)))
+            lost -= unstarted
         awaited_until_ms = self.view.awaited.get(identity, 0)
         if hold is None:
             blanket = identity in self.view.awaited and identity not in self.memory.given

@@ -1,0 +1,59 @@
+"""Orders of Java's collections: Kafka's tie-breaks and bytes depend on them (protocol notes, section 11)."""
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+from cooperator.model.ids import TaskId
+
+
+def hash_map_order(keys: Sequence[str]) -> list[str]:
+    """``keys`` (distinct) as a ``java.util.HashMap`` iterates over them that they were put into one by one.
+
+    The table has 16 buckets and doubles when more than three quarters of them are in use. (A bucket of more
+    than eight keys is a tree in Java and may put another one first.)
+    """
+    buckets = 16
+    while len(keys) > buckets * 3 // 4:
+        buckets *= 2
+    return _by_bucket(keys, buckets)
+
+
+def hash_set_order(keys: Iterable[str]) -> list[str]:
+    """The distinct ``keys`` as ``new HashSet<>(keys)`` iterates over them: the table is sized in advance."""
+    distinct = list(dict.fromkeys(keys))
+    if len(distinct) < 2:
+        return distinct
+    wanted = max(int(len(distinct) / 0.75) + 1, 16)
+    return _by_bucket(distinct, 1 << (wanted - 1).bit_length())
+
+
+def sort_strings(strings: Iterable[str]) -> list[str]:
+    """Sorted as Java sorts them: by UTF-16 code unit, not by code point."""
+    return sorted(strings, key=_code_units)
+
+
+def sort_tasks(tasks: Iterable[TaskId]) -> list[TaskId]:
+    """Sorted by connector name as Java sorts it, then by task number."""
+    return sorted(tasks, key=lambda task: (_code_units(task.connector), task.task))
+
+
+def spread_hash(key: str) -> int:
+    """``String.hashCode()`` with its upper half folded in, of which HashMap takes the lower bits."""
+    value = 0
+    for unit in memoryview(key.encode("utf-16-le", "surrogatepass")).cast("H"):
+        value = (31 * value + unit) & 0xFFFFFFFF
+    return value ^ (value >> 16)
+
+
+def _by_bucket(keys: Iterable[str], buckets: int) -> list[str]:
+    return sorted(keys, key=lambda key: _spread_hash(key) & (buckets - 1))
+
+
+@lru_cache(maxsize=4096)
+def _spread_hash(key: str) -> int:
+    return spread_hash(key)
+
+
+@lru_cache(maxsize=4096)
+def _code_units(string: str) -> bytes:
+    return string.encode("utf-16-be", "surrogatepass")

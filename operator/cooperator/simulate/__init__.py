@@ -1,0 +1,11 @@
+"""The planner in a simulated group: scenarios in, rounds and metrics out.
+
+What may live here: the reading of scenarios, a group of workers without processes or broker, the leaders
+that plan for it (Kafka's, elected among the workers, and the operator), what is measured, and the tables
+made of it. Time is simulated; the only I/O is reading scenarios and writing results.
+May import ``planner`` and ``model`` only.
+"""
+
+from cooperator.simulate.run import run
+
+__all__ = ["run"]

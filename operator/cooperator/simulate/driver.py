@@ -1,0 +1,156 @@
+"""One scenario from its start to rest: events and timers make rounds, rounds change what runs."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from cooperator.model import Policy, PolicyName, TaskId
+from cooperator.simulate.group import Group
+from cooperator.simulate.knowledge import Knowledge
+from cooperator.simulate.leaders import Leader, Outcome, leader_for
+from cooperator.simulate.scenario import Event, Scenario
+from cooperator.simulate.workers import Process
+
+MOST_ROUNDS = 60
+"""A scenario that needs more is not quiescent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """A member as it joined a round."""
+
+    process: Process
+    member_id: str
+    offset: int
+    items: tuple[TaskId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One round as it went; the counts are those after it, in order of the members."""
+
+    number: int
+    time_ms: int
+    trigger: tuple[str, ...]
+    events: tuple[Event, ...]
+    generation: int
+    config_offset: int
+    config: dict[str, int]
+    members: tuple[Reported, ...]
+    outcome: Outcome
+    undelivered: tuple[str, ...]
+    running_tasks: tuple[int, ...]
+    running_instances: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A scenario that was run under a policy. ``quiescent``: it came to rest."""
+
+    scenario: Scenario
+    policy: PolicyName
+    rounds: tuple[Round, ...]
+    group: Group
+    quiescent: bool
+
+
+def drive(scenario: Scenario, policy: PolicyName, told: bool = True) -> Run:
+    """Run ``scenario`` until nothing is left to happen.
+
+    ``told``: the operator (policy Default) knows what it has ordered (see ``knowledge``).
+    """
+    group = Group(scenario, Policy().lease_ms if policy is PolicyName.DEFAULT else None)
+    leader = leader_for(policy, Knowledge(scenario) if told else None)
+    rounds: list[Round] = []
+    unseen: list[Event] = []
+    for time_ms, events in _times(group):
+        group.advance(time_ms)
+        trigger = ["start"] if group.generation == 0 and time_ms == 0 and group.members() else []
+        loud = [group.apply(event) for event in events]
+        unseen.extend(events)
+        if any(loud):
+            trigger.append("event")
+        trigger.extend(group.take_timers())
+        leader.prepare(group)
+        if not trigger or not group.members():
+            continue
+        if len(rounds) == MOST_ROUNDS:
+            return _finish(Run(scenario, policy, tuple(rounds), group, quiescent=False))
+        rounds.append(_round(group, leader, len(rounds) + 1, tuple(trigger), tuple(unseen)))
+        unseen.clear()
+    return _finish(Run(scenario, policy, tuple(rounds), group, quiescent=True))
+
+
+def _times(group: Group) -> Iterator[tuple[int, Sequence[Event]]]:
+    """Each time at which something is due, with its events. The start is one."""
+    events = list(group.scenario.events)
+    done, time_ms = 0, 0
+    while True:
+        last = done
+        while done < len(events) and events[done].time_ms <= time_ms:
+            done += 1
+        yield time_ms, events[last:done]
+        due = [] if done == len(events) else [events[done].time_ms]
+        timer_ms = group.next_timer_ms()
+        if timer_ms is not None:
+            due.append(timer_ms)
+        if not due:
+            return
+        time_ms = max(time_ms, min(due))
+
+
+def _round(
+    group: Group, leader: Leader, number: int, trigger: tuple[str, ...], events: tuple[Event, ...]
+) -> Round:
+    group.generation += 1
+    members = group.members()
+    reported = tuple(Reported(m, m.member_id, group.offset_of(m), m.report()) for m in members)
+    outcome = leader.decide(group, cause=f"round-{number}")
+    undelivered = group.undelivered()
+    for member in members:
+        _deliver(group, member, outcome, undelivered)
+    return Round(
+        number=number,
+        time_ms=group.now_ms,
+        trigger=trigger,
+        events=events,
+        generation=group.generation,
+        config_offset=group.config_offset,
+        config=dict(group.config),
+        members=reported,
+        outcome=outcome,
+        undelivered=tuple(sorted(undelivered)),
+        running_tasks=tuple(sum(not item.is_instance for item in m.running) for m in members),
+        running_instances=tuple(sum(item.is_instance for item in m.running) for m in members),
+    )
+
+
+def _deliver(group: Group, member: Process, outcome: Outcome, undelivered: dict[str, bool]) -> None:
+    """Bring a member its share, if it gets it, and have it act on it."""
+    share = outcome.share(member.member_id)
+    group.meter.revokes(share.revoked)
+    if outcome.error:
+        member.frozen = None
+        group.want_rejoin()
+    if member.member_id in undelivered:
+        group.unstarted.update(share.assigned)
+        if undelivered[member.member_id]:
+            group.dies_unnoticed(member)
+        else:
+            group.want_rejoin()
+        return
+    stopping = [item for item in share.revoked if item in member.running]
+    starting = [item for item in share.assigned if item not in member.running]
+    group.meter.stops(stopping, group.now_ms)
+    member.take(share.assigned, share.revoked)
+    group.meter.starts(member, starting, group.now_ms)
+    group.unstarted.difference_update(starting)
+    member.last_completed_generation = group.generation
+    delay_ms = outcome.plan.delay_ms
+    member.scheduled_ms = group.now_ms + delay_ms if delay_ms else None
+    if share.revoked:
+        group.want_rejoin()
+
+
+def _finish(run: Run) -> Run:
+    run.group.meter.finish(run.group.now_ms)
+    return run

@@ -1,0 +1,216 @@
+"""A simulated group: membership, config log and time, by the rules that the vectors were made with.
+
+Starting, stopping and a round take no time. A worker that had to stop something, or did not get its
+assignment, rejoins after ``rejoin_ms`` (one timer for the group); a delay makes everybody rejoin at its end.
+All that is due at one time makes one round; there is none while the group is empty.
+
+Members of our own keep to their lease: a process that the broker has dropped stops everything ``lease_ms``
+later. Stock workers have none, and run on.
+"""
+
+from collections.abc import Mapping
+
+from cooperator.model import INSTANCE, TaskId
+from cooperator.simulate.meter import Meter
+from cooperator.simulate.scenario import QUIET, Event, Scenario
+from cooperator.simulate.workers import Process, member_id, pod_name
+
+FIRST_OFFSET = 2
+"""The config offset that the vectors start with, however many connectors there are."""
+
+
+class Group:
+    """Who is there, what is configured, and which timers run."""
+
+    def __init__(self, scenario: Scenario, lease_ms: int | None = None) -> None:
+        self.scenario, self.lease_ms = scenario, lease_ms
+        self.now_ms = 0
+        self.config: Mapping[str, int] = dict(scenario.config0)
+        self.config_offset = FIRST_OFFSET
+        self.generation = 0
+        self.leader_id = ""
+        self.meter = Meter()
+        self.meter.configure(self.items(), 0)
+        self.processes: dict[int, Process] = {}
+        self.ended: set[tuple[str, str]] = set()
+        self.unstarted: set[TaskId] = set()
+        self.cordoned: set[str] = set()
+        self.expected: frozenset[str] | None = None
+        self.rejoin_at_ms: int | None = None
+        self.leader_timer_ms: int | None = None
+        self._fail_next: dict[int, bool] = {}
+        self._memberships: dict[int, int] = {}
+        self._lives: dict[int, int] = {}
+        self._joins = 0
+        for pod in scenario.workers0:
+            self._join(self._new_process(pod))
+
+    # What can be seen of it
+
+    def items(self) -> frozenset[TaskId]:
+        return frozenset(
+            TaskId(c, task) for c, count in self.config.items() for task in range(INSTANCE, count)
+        )
+
+    def members(self) -> list[Process]:
+        """Everybody in the group, in the order in which Kafka's leader iterates over them."""
+        return sorted((p for p in self.processes.values() if p.in_group), key=lambda p: p.member_id)
+
+    def leader(self) -> Process:
+        """The member that the broker would have lead: it stays, else the one that joined first."""
+        members = self.members()
+        for member in members:
+            if member.member_id == self.leader_id:
+                return member
+        leader = min(members, key=lambda member: member.joined)
+        self.leader_id = leader.member_id
+        return leader
+
+    def offset_of(self, process: Process) -> int:
+        return self.config_offset if process.frozen is None else process.frozen[0]
+
+    def config_of(self, process: Process) -> Mapping[str, int]:
+        return self.config if process.frozen is None else process.frozen[1]
+
+    # Time
+
+    def advance(self, to_ms: int) -> None:
+        """Time passes; leases run out on the way."""
+        for process in self.processes.values():
+            expires_ms = process.lease_expires_ms
+            if not process.in_group and expires_ms is not None and expires_ms <= to_ms:
+                self.meter.stops(process.running, expires_ms)
+                process.running, process.lease_expires_ms = {}, None
+        self.now_ms = to_ms
+
+    def next_timer_ms(self) -> int | None:
+        """When the next timer is due."""
+        timers = [m.scheduled_ms for m in self.members() if m.scheduled_ms is not None and not m.dead]
+        timers += [at_ms for at_ms in (self.rejoin_at_ms, self.leader_timer_ms) if at_ms is not None]
+        return min(timers, default=None)
+
+    def take_timers(self) -> list[str]:
+        """What is due now, once."""
+        due = []
+        if self.rejoin_at_ms is not None and self.rejoin_at_ms <= self.now_ms:
+            self.rejoin_at_ms = None
+            due.append("rejoin")
+        scheduled = False
+        if self.leader_timer_ms is not None and self.leader_timer_ms <= self.now_ms:
+            self.leader_timer_ms = None
+            scheduled = True
+        for member in self.members():
+            if member.scheduled_ms is not None and member.scheduled_ms <= self.now_ms:
+                member.scheduled_ms = None
+                scheduled = True
+        return [*due, "scheduled"] if scheduled else due
+
+    def want_rejoin(self) -> None:
+        """Somebody rejoins soon; requests merge."""
+        at_ms = self.now_ms + self.scenario.rejoin_ms
+        self.rejoin_at_ms = at_ms if self.rejoin_at_ms is None else min(self.rejoin_at_ms, at_ms)
+
+    def undelivered(self) -> dict[str, bool]:
+        """Member ids that the next assignment will not reach, and whether they die of it."""
+        failing: dict[str, bool] = {}
+        for member in self.members():
+            if member.dead or member.pod in self._fail_next:
+                failing[member.member_id] = member.dead or self._fail_next[member.pod]
+        self._fail_next.clear()
+        return failing
+
+    # Events
+
+    def apply(self, event: Event) -> bool:
+        """Let ``event`` happen; whether it makes a round."""
+        handler = getattr(self, f"_on_{event.type}")
+        handler(event)
+        return event.type not in QUIET
+
+    def _on_join(self, event: Event) -> None:
+        self._join(self._new_process(event.pod))
+
+    def _on_join_with(self, event: Event) -> None:
+        process = self._new_process(event.pod)
+        process.running = dict.fromkeys(event.items)
+        for item in event.items:
+            self.meter.appears(item, self.now_ms)
+        self._join(process)
+
+    def _on_leave(self, event: Event) -> None:
+        self.end(self.processes.get(event.pod))
+
+    def _on_kick(self, event: Event) -> None:
+        process = self.processes.get(event.pod)
+        if process is not None and process.in_group:
+            process.in_group, process.scheduled_ms = False, None
+            process.lease_expires_ms = None if self.lease_ms is None else self.now_ms + self.lease_ms
+
+    def _on_rejoin_running(self, event: Event) -> None:
+        process = self.processes.get(event.pod)
+        if process is not None and not process.in_group:
+            self._join(process)
+
+    def _on_freeze(self, event: Event) -> None:
+        process = self.processes.get(event.pod)
+        if process is not None and process.frozen is None:
+            process.frozen = (self.config_offset, self.config)
+
+    def _on_fail_next(self, event: Event) -> None:
+        self._fail_next.update(dict.fromkeys(event.pods, event.dead))
+
+    def _on_set(self, event: Event) -> None:
+        self._configure({**self.config, event.connector: event.count})
+
+    def _on_delete(self, event: Event) -> None:
+        self._configure({name: count for name, count in self.config.items() if name != event.connector})
+
+    def _on_rebalance(self, event: Event) -> None:
+        """Only the round."""
+
+    def _on_drain(self, event: Event) -> None:
+        process = self.processes.get(event.pod)
+        if process is not None:
+            process.draining = True
+
+    def _on_cordon(self, event: Event) -> None:
+        self.cordoned.add(pod_name(event.pod))
+
+    def _on_uncordon(self, event: Event) -> None:
+        self.cordoned.discard(pod_name(event.pod))
+
+    def _on_expect(self, event: Event) -> None:
+        self.expected = frozenset(map(pod_name, event.pods))
+
+    def end(self, process: Process | None) -> None:
+        """The process is gone, in the group or not."""
+        if process is None:
+            return
+        if not process.dead:
+            self.meter.dies(process, self.now_ms)
+        del self.processes[process.pod]
+        self.ended.add((process.name, process.incarnation))
+
+    def dies_unnoticed(self, process: Process) -> None:
+        """The process is gone, and the broker has not noticed yet."""
+        if not process.dead:
+            self.meter.dies(process, self.now_ms)
+            process.dead = True
+
+    def _new_process(self, pod: int) -> Process:
+        self.end(self.processes.get(pod))
+        self._lives[pod] = self._lives.get(pod, 0) + 1
+        process = Process(pod, f"{pod_name(pod)}#{self._lives[pod]}")
+        self.processes[pod] = process
+        return process
+
+    def _join(self, process: Process) -> None:
+        self._memberships[process.pod] = self._memberships.get(process.pod, 0) + 1
+        process.member_id = member_id(process.pod, self._memberships[process.pod])
+        self._joins += 1
+        process.joined, process.in_group = self._joins, True
+
+    def _configure(self, config: Mapping[str, int]) -> None:
+        self.config = config
+        self.config_offset += 1
+        self.meter.configure(self.items(), self.now_ms)

@@ -1,0 +1,40 @@
+"""What an operator knows about the pods of a scenario, since it is the one that orders them.
+
+A scenario says that a pod leaves, not why. The operator would know: it makes the pods. So it is told, at
+each time, what has been ordered by then:
+
+* a pod that leaves and never joins again is scaled down: it will not come back;
+* a pod that leaves and joins again is restarted: it will come back, when is not known;
+* a pod that joins within the bound of the wait for joins is ordered, and expected.
+
+What nobody orders (a process that the broker drops, an assignment that gets lost) nobody is told.
+"""
+
+from cooperator.simulate.scenario import Scenario
+from cooperator.simulate.workers import pod_name
+
+_ARRIVALS = frozenset({"join", "join_with", "rejoin_running"})
+
+
+class Knowledge:
+    """The orders behind a scenario."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._arrivals: dict[int, list[int]] = {pod: [0] for pod in scenario.workers0}
+        for event in scenario.events:
+            if event.type in _ARRIVALS:
+                self._arrivals.setdefault(event.pod, []).append(event.time_ms)
+
+    def gone(self, now_ms: int, present: frozenset[str]) -> frozenset[str]:
+        """Pods that were there and will not be again."""
+        left = (pod for pod, times in self._arrivals.items() if times[-1] <= now_ms)
+        return frozenset(map(pod_name, left)) - present
+
+    def expected(self, now_ms: int, present: frozenset[str], bound_ms: int) -> frozenset[str]:
+        """Pods that are there, or have been ordered."""
+        soon = (
+            pod
+            for pod, times in self._arrivals.items()
+            if any(now_ms < time_ms <= now_ms + bound_ms for time_ms in times)
+        )
+        return present.union(map(pod_name, soon))

@@ -1,0 +1,164 @@
+"""Who plans in a simulated group: Kafka's elected leaders, or the operator.
+
+A leader turns one round into an outcome; the group's rules (who gets it, when the next round is) are the
+driver's. Kafka's leaders are workers: each remembers only the rounds it led, and is behind when it does not
+read the config topic. The operator is no worker, and its memory outlives any leader.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from cooperator.model import Member, Memory, Policy, PolicyName, Share
+from cooperator.planner import Facts, Plan, View, plan
+from cooperator.simulate.group import Group
+from cooperator.simulate.knowledge import Knowledge
+from cooperator.simulate.workers import Process
+
+CONFIG_MISMATCH = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a round decided. ``state``: fresh, carried or stale, with the memories around the round."""
+
+    leader: str
+    leader_last_completed: int
+    config_offset: int
+    plan: Plan
+    error: int = 0
+    state: str = ""
+    before: Memory = field(default_factory=Memory)
+    after: Memory = field(default_factory=Memory)
+
+    def share(self, member_id: str) -> Share:
+        return self.plan.shares[member_id]
+
+
+class Leader(Protocol):
+    def prepare(self, group: Group) -> None:
+        """Before a round: what members do of their own accord when they join."""
+
+    def decide(self, group: Group, cause: str) -> Outcome:
+        """Plan the round that the members of ``group`` have joined."""
+
+
+def leader_for(policy: PolicyName, knowledge: Knowledge | None) -> Leader:
+    """The leader that goes with a policy; only the operator has ``knowledge``."""
+    match policy:
+        case PolicyName.KIP415:
+            return ElectedLeader(policy)
+        case PolicyName.EAGER:
+            return StopTheWorldLeader(policy)
+        case PolicyName.DEFAULT:
+            return Operator(policy, knowledge)
+
+
+class ElectedLeader:
+    """Kafka's leader: the worker that the broker has lead, with what that process remembers."""
+
+    def __init__(self, policy: PolicyName) -> None:
+        self.policy = policy
+        self._last: Process | None = None
+
+    def prepare(self, group: Group) -> None:
+        for process in [p for p in group.processes.values() if p.draining]:
+            group.end(process)
+
+    def decide(self, group: Group, cause: str) -> Outcome:
+        leader, members = group.leader(), group.members()
+        before = leader.memory or Memory()
+        state = "fresh" if leader.memory is None else "carried" if leader is self._last else "stale"
+        offset = max(group.offset_of(member) for member in members)
+        last_completed = leader.last_completed_generation
+        if group.offset_of(leader) < offset:
+            nothing = Plan({member.member_id: Share() for member in members})
+            leader.memory, self._last = before, leader
+            return Outcome(
+                leader.member_id, last_completed, offset, nothing, CONFIG_MISMATCH, state, before, before
+            )
+        view = View(
+            now_ms=group.now_ms,
+            generation=group.generation,
+            members=tuple(_member(member) for member in members),
+            tasks=group.config_of(leader),
+            policy=_policy(group, self.policy),
+            cause=cause,
+            last_completed_generation=last_completed,
+            leader_id=leader.member_id,
+        )
+        decided, after = plan(view, before)
+        leader.memory, self._last = after, leader
+        return Outcome(leader.member_id, last_completed, offset, decided, 0, state, before, after)
+
+
+class StopTheWorldLeader(ElectedLeader):
+    """The eager protocol: every worker stops everything before it joins."""
+
+    def prepare(self, group: Group) -> None:
+        super().prepare(group)
+        for process in group.members():
+            group.meter.stops_before_joining(process, group.now_ms)
+            process.running = {}
+
+
+class Operator:
+    """Our leader: knows each pod's end at once, and that a pod that comes back is the same.
+
+    With ``knowledge`` it also knows what it has ordered: who will be back and who is about to join.
+    """
+
+    def __init__(self, policy: PolicyName, knowledge: Knowledge | None) -> None:
+        self.policy, self.knowledge = policy, knowledge
+        self.memory = Memory()
+
+    def prepare(self, group: Group) -> None:
+        for process in [p for p in group.processes.values() if p.draining and not p.running]:
+            group.end(process)
+
+    def decide(self, group: Group, cause: str) -> Outcome:
+        members = group.members()
+        policy = _policy(group, self.policy)
+        view = View(
+            now_ms=group.now_ms,
+            generation=group.generation,
+            members=tuple(_member(member) for member in members),
+            tasks=group.config,
+            policy=policy,
+            facts=self._facts(group, policy.join_wait_ms),
+            unstarted=frozenset(group.unstarted),
+            cause=cause,
+        )
+        before = self.memory
+        decided, self.memory = plan(view, before)
+        group.leader_timer_ms = decided.rejoin_at_ms
+        return Outcome(
+            "operator", group.generation - 1, group.config_offset, decided, 0, "carried", before, self.memory
+        )
+
+    def _facts(self, group: Group, bound_ms: int) -> Facts:
+        facts = Facts(
+            expected=group.expected, ended=frozenset(group.ended), cordoned=frozenset(group.cordoned)
+        )
+        if self.knowledge is None:
+            return facts
+        present = frozenset(process.name for process in group.processes.values())
+        expected = self.knowledge.expected(group.now_ms, present, bound_ms)
+        return replace(
+            facts,
+            expected=expected if group.expected is None else group.expected,
+            gone=self.knowledge.gone(group.now_ms, present),
+        )
+
+
+def _member(process: Process) -> Member:
+    return Member(
+        member_id=process.member_id,
+        identity=process.name,
+        incarnation=process.incarnation,
+        owned=process.report(),
+        draining=process.draining,
+    )
+
+
+def _policy(group: Group, name: PolicyName) -> Policy:
+    return Policy(name=name, scheduled_rebalance_max_delay_ms=group.scenario.max_delay_ms)
