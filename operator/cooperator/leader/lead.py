@@ -19,17 +19,14 @@ from cooperator.leader import events as ev
 from cooperator.leader.machine import LeaderMachine
 from cooperator.leader.reports import ReportReader
 from cooperator.logs import (
-    ConfigLog,
-    LeaderLog,
     LeaderState,
     LeadWriter,
-    LogTimeout,
+    Logs,
     LogUnavailable,
-    StatusLog,
     WriterFenced,
 )
 from cooperator.model import ClusterConfig, Epoch, Member, Memory, Policy, SessionKey
-from cooperator.wire import SessionKeyRecord
+from cooperator.wire import SessionKeyRecord, encode_config
 
 log = logging.getLogger(__name__)
 
@@ -61,17 +58,6 @@ class LeadRefused(Exception):
     """This group must not be led from here; the text says whose it is and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class LeadLogs:
-    """The logs of one group. ``new_writer``: one for each tenure of the lead; opening it fences the one
-    before."""
-
-    config: ConfigLog
-    leader: LeaderLog
-    status: StatusLog
-    new_writer: Callable[[], LeadWriter]
-
-
 class Lead:
     """Runs a ``LeaderMachine``. All public methods are thread-safe and return at once.
 
@@ -84,7 +70,7 @@ class Lead:
         self,
         machine: LeaderMachine,
         group: GroupHandle,
-        logs: LeadLogs,
+        logs: Logs,
         *,
         claim: Callable[[LeaderState, LeadWriter], None] | None = None,
         policy_of_log: bool = False,
@@ -102,7 +88,7 @@ class Lead:
         self._queue: queue.Queue[Callable[[], None] | None] = queue.Queue()
         self._wake_at_ms: int | None = None
         self._reader = ReportReader()
-        self._open_writer: LeadWriter | None = None
+        self._tenure = False
         self._round: tuple[int, Future[Mapping[str, bytes]]] | None = None
         self._thread = threading.Thread(target=self._run, name="lead", daemon=True)
         logs.config.on_change(lambda config: self.submit(ev.ConfigChanged(config)))
@@ -188,7 +174,7 @@ class Lead:
             # Somebody else leads. A new lead can only come from the broker, with a new round.
             log.warning("fenced while leading: %s", error)
             self._lost(f"fenced: {error}")
-        except (LogUnavailable, LogTimeout) as error:
+        except LogUnavailable as error:
             log.warning("a log is out of reach, trying again: %s", error)
             self.machine.state.trouble = str(error)
             self._wake_at_ms = self._clock_ms() + RETRY_MS
@@ -212,7 +198,7 @@ class Lead:
         self._round = (round_.generation, future)
         try:
             reports = self._reader.read(round_)
-            if self._open_writer is None or not self.machine.state.leading or round_.generation <= self.machine.state.generation:
+            if not self.machine.state.leading or round_.generation <= self.machine.state.generation:
                 self._take(evicted)
             config = self._logs.config.snapshot()
             if reports.highest_offset > config.offset:
@@ -244,37 +230,31 @@ class Lead:
     def _catch_up(self, offset: int) -> ClusterConfig:
         try:
             return self._logs.config.read_to_end(CATCH_UP_MS)
-        except (LogTimeout, LogUnavailable):
+        except LogUnavailable:
             log.warning("the config log could not be read past offset %d in time", offset)
             return self._logs.config.snapshot()
 
     def _take(self, evicted: tuple[Member, ...]) -> None:
-        self._close_writer()
-        writer = self._logs.new_writer()
-        self._open_writer = writer
-        writer.open()
+        self._tenure = True
+        self._logs.writer.open()
         state = self._logs.leader.read_to_end(READ_LOGS_MS)
         if self._claim is not None:
-            self._claim(state, writer)
+            self._claim(state, self._logs.writer)
         if self._policy_of_log:
             self.machine.state.policy = state.policy or Policy()
         config = self._logs.config.read_to_end(READ_LOGS_MS)
         self._handle(ev.LeadTaken(state.memory or Memory(), config, evicted))
 
     def _lost(self, reason: str) -> None:
-        self._close_writer()
+        self._tenure = False
+        self._logs.writer.close()
         self._handle(ev.LeadLost(reason))
-
-    def _close_writer(self) -> None:
-        writer, self._open_writer = self._open_writer, None
-        if writer is not None:
-            writer.close()
 
     @property
     def _writer(self) -> LeadWriter:
-        if self._open_writer is None:
+        if not self._tenure:
             raise WriterFenced("the lead was lost before this could be written")
-        return self._open_writer
+        return self._logs.writer
 
     def _carry_out(self, instructions: Sequence[ev.Instruction]) -> None:
         for instruction in instructions:
@@ -289,7 +269,7 @@ class Lead:
                 self._group.rejoin(instruction.reason)
             elif isinstance(instruction, ev.WriteConfig):
                 log.info("writing %d config records: %s", len(instruction.records), instruction.why)
-                self._writer.write_config(instruction.records)
+                self._writer.write_config([encode_config(record) for record in instruction.records])
             elif isinstance(instruction, ev.Evict):
                 log.info("evicting %s: %s", ", ".join(instruction.member_ids), instruction.reason)
                 self._group.evict(instruction.member_ids)
@@ -299,7 +279,7 @@ class Lead:
                 self._writer.write_leader(policy=instruction.policy)
             elif isinstance(instruction, ev.MakeSessionKey):
                 key = SessionKey(secrets.token_bytes(SESSION_KEY_BYTES), "HmacSHA256", self._clock_ms())
-                self._writer.write_config([SessionKeyRecord(key)])
+                self._writer.write_config([encode_config(SessionKeyRecord(key))])
             elif isinstance(instruction, ev.ForgetStatus):
                 for task in instruction.tasks:
                     self._logs.status.tombstone(task)

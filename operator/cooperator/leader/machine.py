@@ -404,9 +404,7 @@ class LeaderMachine:
             if committed is None or (committed.tasks == regroup.configs and not committed.inconsistent):
                 del self.state.regroups[name]
 
-    def _write(
-        self, records: tuple[ConfigRecord, ...], why: str, now_ms: int
-    ) -> list[ev.Instruction]:
+    def _write(self, records: tuple[ConfigRecord, ...], why: str, now_ms: int) -> list[ev.Instruction]:
         if not records:
             return []
         same = tuple(encode_config(record) for record in records)

@@ -11,9 +11,10 @@ from concurrent.futures import Future
 from cooperator.group import Joined, Round
 from cooperator.leader import events as ev
 from cooperator.leader.endpoint import Handler
-from cooperator.leader.lead import GroupHandle, Lead, LeadLogs
+from cooperator.leader.lead import GroupHandle, Lead
 from cooperator.leader.machine import LeaderMachine, LeaderSettings
 from cooperator.leader.routes import LeaderRoutes, LeaseTimes
+from cooperator.logs import Logs
 
 
 class MemberLead:
@@ -27,7 +28,7 @@ class MemberLead:
         self,
         url: str,
         group: GroupHandle,
-        logs: LeadLogs,
+        logs: Logs,
         times: LeaseTimes,
         contact_age_ms: Callable[[], int],
     ) -> None:

@@ -9,9 +9,10 @@ from typing import Any, Protocol
 from aiohttp import web
 
 from cooperator.leader.endpoint import Handler, error_answer, json_answer
-from cooperator.leader.lead import Lead, LeadLogs
+from cooperator.leader.lead import Lead
 from cooperator.leader.lease import Asked, may_confirm
 from cooperator.leader.posts import PostRefused, read_task_configs
+from cooperator.logs import Logs
 from cooperator.model import Epoch
 
 ANSWER_S = 15.0
@@ -36,7 +37,7 @@ class LeaderRoutes:
 
     def __init__(
         self,
-        current: Callable[[], tuple[Lead, LeadLogs] | None],
+        current: Callable[[], tuple[Lead, Logs] | None],
         contact_age_ms: Callable[[], int],
         times: LeaseTimes,
     ) -> None:

@@ -16,12 +16,21 @@ from cooperator.group import DescribedMember, GroupConfig, Joined, Membership, R
 from cooperator.leader import events as ev
 from cooperator.leader.conditions import Conditions
 from cooperator.leader.endpoint import Endpoint
-from cooperator.leader.lead import Lead, LeadLogs, LeadRefused
+from cooperator.leader.lead import Lead, LeadRefused
 from cooperator.leader.machine import LeaderMachine, LeaderSettings
 from cooperator.leader.ownership import GroupPolicy, instance_id, log_refusal, member_refusal
 from cooperator.leader.projection import is_settled, project
 from cooperator.leader.routes import LeaderRoutes
-from cooperator.logs import LeaderState, LeadWriter, LogsConfig, LogTimeout, LogUnavailable, open_logs
+from cooperator.logs import (
+    LeaderState,
+    LeadWriter,
+    Logs,
+    LogsConfig,
+    LogUnavailable,
+    TopicMisconfigured,
+    ensure_topics,
+    open_logs,
+)
 from cooperator.model import Desired, Member, Policy
 from cooperator.planner.view import Facts
 from cooperator.wire import (
@@ -45,7 +54,8 @@ FIRST_READ_MS = 8_000
 
 @dataclass(frozen=True, slots=True)
 class ServiceSettings:
-    """One group to lead. ``security``: of confluent-kafka and kafka-python clients, never shown.
+    """One group to lead. ``group_security`` and ``log_security``: settings of kafka-python and of
+    confluent-kafka, never shown.
 
     The session time-out is longer than a normal restart of the operator and shorter than every member's
     rebalance time-out: else an elected member would count the absent leader as a worker.
@@ -61,7 +71,8 @@ class ServiceSettings:
     session_timeout_ms: int = 25_000
     heartbeat_interval_ms: int = 3_000
     rebalance_timeout_ms: int = 30_000
-    security: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    group_security: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    log_security: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 class LeaderService:
@@ -69,6 +80,9 @@ class LeaderService:
 
     def __init__(self, settings: ServiceSettings) -> None:
         self.settings = settings
+        self._logs_config = LogsConfig(
+            settings.bootstrap_servers, settings.group_id, security=settings.log_security
+        )
         self.identity = instance_id(settings.owner)
         self.conditions = Conditions(_now_ms)
         self._stopping = threading.Event()
@@ -80,7 +94,7 @@ class LeaderService:
         self._evicted: tuple[Member, ...] = ()
         self._described: dict[str, DescribedMember] = {}
         self._projected: dict[str, Any] = {}
-        self._logs: LeadLogs | None = None
+        self._logs: Logs | None = None
         self._lead: Lead | None = None
         self._membership: Membership | None = None
         self._routes = LeaderRoutes(self._current_lead, self._leader_contact_age_ms, settings)
@@ -159,8 +173,10 @@ class LeaderService:
             try:
                 if self._try_open():
                     return
-            except (LogUnavailable, LogTimeout) as error:
+            except LogUnavailable as error:
                 self.conditions.put("KafkaReachable", False, "Unreachable", str(error))
+            except TopicMisconfigured as error:
+                self.conditions.put("Leading", False, "TopicMisconfigured", str(error))
             except Exception as error:
                 log.exception("opening group %s", self.settings.group_id)
                 self.conditions.put("Leading", False, "Failed", f"{type(error).__name__}: {error}")
@@ -169,8 +185,8 @@ class LeaderService:
     def _try_open(self) -> bool:
         settings = self.settings
         if self._logs is None:
-            config = LogsConfig(settings.bootstrap_servers, settings.group_id, security=settings.security)
-            self._logs = open_logs(config, on_trouble=self.trouble)
+            ensure_topics(self._logs_config, timeout_ms=FIRST_READ_MS)
+            self._logs = open_logs(self._logs_config, on_trouble=self.trouble)
         state = self._logs.leader.read_to_end(FIRST_READ_MS)
         self.conditions.put("KafkaReachable", True, "Connected")
         refusal = self._refusal(state, self._logs)
@@ -194,7 +210,7 @@ class LeaderService:
                 session_timeout_ms=settings.session_timeout_ms,
                 heartbeat_interval_ms=settings.heartbeat_interval_ms,
                 rebalance_timeout_ms=settings.rebalance_timeout_ms,
-                security=settings.security,
+                security=settings.group_security,
             ),
             self,
         )
@@ -208,7 +224,7 @@ class LeaderService:
         membership.start()
         return True
 
-    def _refusal(self, state: LeaderState, logs: LeadLogs) -> str:
+    def _refusal(self, state: LeaderState, logs: Logs) -> str:
         config = logs.config.read_to_end(FIRST_READ_MS)
         settings = self.settings
         return log_refusal(settings.owner, state.owner, config, settings.group_policy, settings.group_id)
@@ -222,7 +238,7 @@ class LeaderService:
         if state.owner is None:
             writer.write_leader(owner=self.settings.owner)
 
-    def _current_lead(self) -> tuple[Lead, LeadLogs] | None:
+    def _current_lead(self) -> tuple[Lead, Logs] | None:
         lead, logs = self._lead, self._logs
         return None if lead is None or logs is None else (lead, logs)
 
