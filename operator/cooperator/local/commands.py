@@ -1,0 +1,69 @@
+"""``cooperator local …``: up, down and the daemon; ``resource_commands`` has what works on resources."""
+
+from typing import Annotated
+
+import typer
+
+from cooperator.local.cluster import bring_down, bring_up, delete_state, read_cluster
+from cooperator.local.console import Console
+from cooperator.local.daemon import host_pid
+from cooperator.local.options import DEFAULT_STATE, StateOption, errors_said, state_dir
+
+app = typer.Typer(
+    no_args_is_help=True, help="Run workers and connectors on this machine, without Kubernetes."
+)
+
+
+@app.command()
+def up(
+    state: StateOption = DEFAULT_STATE,
+    bootstrap_servers: Annotated[
+        str | None,
+        typer.Option(help="An existing Kafka, host:port[,host:port…]; without it a broker is started here."),
+    ] = None,
+) -> None:
+    """Start the Kafka broker and the host daemon, and what was running before `down`."""
+    console = Console()
+    with errors_said(console):
+        if not bring_up(state_dir(state), bootstrap_servers, console):
+            console.error(
+                f"Kafka at {bootstrap_servers} does not answer; the host daemon runs and goes on trying. "
+                "Start that broker, or repeat `up` with the right --bootstrap-servers"
+            )
+            raise typer.Exit(1)
+
+
+@app.command()
+def down(
+    state: StateOption = DEFAULT_STATE,
+    delete: Annotated[bool, typer.Option("--delete", help="Remove the state, too; asks first.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Stop members, leaders, daemon and broker. The state survives, and `up` goes on from it."""
+    console = Console()
+    directory = state_dir(state)
+    with errors_said(console):
+        if read_cluster(directory) is None:
+            console.say(f"nothing to do: there is no state directory {state}")
+            return
+        if delete and not yes:
+            typer.confirm(
+                f"Remove {directory.root} with manifests, topics, checkpoints and logs?", abort=True
+            )
+        bring_down(directory, console)
+        if delete:
+            delete_state(directory)
+            console.say(f"removed {directory.root}")
+
+
+@app.command(hidden=True)
+def host(state: StateOption = DEFAULT_STATE) -> None:
+    """The daemon itself, in the foreground; `up` starts it."""
+    from cooperator.local.host import AlreadyRunning, run_host
+
+    directory = state_dir(state)
+    try:
+        run_host(directory)
+    except AlreadyRunning as error:
+        Console().error(f"{error} (process {host_pid(directory)})")
+        raise typer.Exit(1) from None

@@ -1,0 +1,131 @@
+"""The host daemon as others see it: whether it runs, how to start it, end it and ask it.
+
+Whoever holds the lock on ``host.lock`` is the daemon of a state directory; its process id is in that file.
+The lock goes with the process, however that ends.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import signal
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+from cooperator.local import processes
+from cooperator.local.layout import StateDir, read_json
+
+_POLL_S = 0.05
+_ANSWER_S = 8.0
+_LOCK_S = 0.5
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+"""The daemon is on this machine: no proxy is asked."""
+
+
+class HostAway(Exception):
+    """No daemon answers for this state directory."""
+
+
+class HostFailed(Exception):
+    """The daemon ended at its start; the text is the end of its log."""
+
+
+@contextlib.contextmanager
+def host_lock(state: StateDir) -> Iterator[bool]:
+    """Be the daemon of ``state`` for the length of the block; False when there is one already."""
+    state.root.mkdir(parents=True, exist_ok=True)
+    with state.host_lock.open("a+") as file:
+        # Whoever asks for the daemon's process id holds the lock for an instant.
+        deadline = time.monotonic() + _LOCK_S
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    yield False
+                    return
+                time.sleep(_POLL_S)
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        yield True
+
+
+def host_pid(state: StateDir) -> int | None:
+    """The process id of the running daemon; None when there is none."""
+    try:
+        with state.host_lock.open("r") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                text = file.read().strip()
+                return int(text) if text else None
+    except FileNotFoundError:
+        pass
+    return None
+
+
+def start_host(state: StateDir, timeout_s: float = 30) -> None:
+    """Start the daemon, detached; return when it answers. Raises HostFailed with what it said."""
+    said = state.host_log.stat().st_size if state.host_log.exists() else 0
+    command = [sys.executable, "-m", "cooperator.cli", "local", "host", "--state-dir", str(state.root)]
+    child = processes.spawn(command, f"host-{os.getpid()}", state.host_log)
+    deadline = time.monotonic() + timeout_s
+    while True:
+        with contextlib.suppress(HostAway):
+            ask_host(state)
+            return
+        if child.poll() is not None and host_pid(state) is None:
+            raise HostFailed(_end_of(state, said) or f"it ended with code {child.returncode}")
+        if time.monotonic() > deadline:
+            raise HostFailed(f"it did not answer within {timeout_s:.0f} s: {_end_of(state, said)}")
+        time.sleep(_POLL_S)
+
+
+def end_host(pid: int, state: StateDir, timeout_s: float = 20) -> None:
+    """SIGTERM, then SIGKILL to the daemon; members run on. Returns when it is gone."""
+    for number, patience_s in ((signal.SIGTERM, timeout_s), (signal.SIGKILL, 5.0)):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+        if await_host_end(pid, state, patience_s):
+            return
+
+
+def await_host_end(pid: int, state: StateDir, timeout_s: float) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while host_pid(state) == pid:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_S)
+    return True
+
+
+def ask_host(state: StateDir) -> dict[str, Any]:
+    """What the daemon knows (see ``view``), with its ``pid``. Raises HostAway."""
+    address = read_json(state.host)
+    if address is None or host_pid(state) is None:
+        raise HostAway
+    try:
+        with _DIRECT.open(f"http://127.0.0.1:{address['port']}/state", timeout=_ANSWER_S) as answer:
+            value = json.load(answer)
+    except (urllib.error.URLError, OSError, ValueError) as error:
+        raise HostAway from error
+    if not isinstance(value, dict):
+        raise HostAway
+    return value
+
+
+def _end_of(state: StateDir, offset: int) -> str:
+    """The last lines that the daemon wrote after ``offset``."""
+    try:
+        with state.host_log.open("rb") as file:
+            file.seek(offset)
+            lines = file.read().decode(errors="replace").strip().splitlines()
+    except OSError:
+        return ""
+    return "\n".join(lines[-8:])

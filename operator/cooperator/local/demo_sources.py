@@ -1,0 +1,87 @@
+"""The main job's input: text that is on every machine that can run it, the installed packages themselves."""
+
+import hashlib
+import sysconfig
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+SUFFIXES: Final = frozenset(
+    (".py", ".pyi", ".txt", ".md", ".rst", ".json", ".toml", ".h", ".c", ".cpp", ".pxd", ".pyx", ".cfg", ".R")
+)
+"""Kinds of text that packages bring; what has no suffix is metadata (METADATA, RECORD, LICENSE)."""
+
+_LARGEST_BYTES: Final = 60_000
+"""One huge generated file would be most of the input, and all of it one task's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What was copied to ``root``: numbers of files, lines (see ``read_lines``) and bytes."""
+
+    root: Path
+    files: int
+    lines: int
+    bytes: int
+
+
+def collect(target: Path, lines: int, files: int, progress: Callable[[int], None] | None = None) -> Selection:
+    """Copy real text files below ``target`` until there are at least ``lines`` lines in ``files`` files.
+
+    Which files is decided by a hash of their names: a cross-section of all packages, the same each time.
+    """
+    chosen = total = size = 0
+    for path, name in sorted(_candidates(), key=_shuffled):
+        if chosen >= files and total >= lines:
+            break
+        text = _text(path)
+        if text is None:
+            continue
+        copy = target / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(text)
+        chosen += 1
+        total += len(read_lines(copy))
+        size += len(text)
+        if progress is not None:
+            progress(chosen)
+    return Selection(target, chosen, total, size)
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a text file; ``\\n``, ``\\r\\n`` and ``\\r`` end a line, as in Spark's text source."""
+    with path.open(encoding="utf-8-sig", newline=None) as file:
+        return [line.removesuffix("\n") for line in file]
+
+
+def _candidates() -> Iterator[tuple[Path, str]]:
+    """Files of the environment's packages and of the standard library, with the names they get."""
+    for part in ("purelib", "stdlib"):
+        root = Path(sysconfig.get_path(part))
+        for path in root.rglob("*"):
+            inside = path.relative_to(root)
+            # What begins with a dot or an underscore is hidden, as everywhere in Spark.
+            if any(name.startswith((".", "_")) for name in inside.parts):
+                continue
+            if part == "stdlib" and inside.parts[0] in ("site-packages", "dist-packages"):
+                continue
+            if path.suffix in SUFFIXES or (not path.suffix and inside.parent.suffix == ".dist-info"):
+                yield path, f"{part}/{inside.as_posix()}"
+
+
+def _shuffled(candidate: tuple[Path, str]) -> bytes:
+    return hashlib.sha256(candidate[1].encode(errors="replace")).digest()
+
+
+def _text(path: Path) -> bytes | None:
+    """The content of a file of some lines of UTF-8 text; None for anything else."""
+    try:
+        if not path.is_file() or not 0 < path.stat().st_size <= _LARGEST_BYTES:
+            return None
+        data = path.read_bytes()
+        data.decode()
+        str(path).encode()
+    except (OSError, UnicodeError):
+        return None
+    return None if b"\0" in data else data

@@ -1,0 +1,206 @@
+"""The parts of the main job: its input, its judgement of what came out and of what happened to the tasks."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cooperator.crd import parse
+from cooperator.local.demo_check import LakeCounter, compare, content_of_lake, content_of_sources
+from cooperator.local.demo_job import LAKE_TASKS, SOURCE_TASKS, manifests
+from cooperator.local.demo_sources import collect, read_lines
+from cooperator.local.demo_watch import History, Kill, judge
+from cooperator.local.store import ManifestStore
+from cooperator.model import Epoch, TaskId, TaskState, TaskStatus
+
+Row = tuple[str, str]
+
+
+# --- input ---
+
+
+def test_the_input_is_real_text_and_the_same_each_time(tmp_path: Path) -> None:
+    first = collect(tmp_path / "a", lines=2_000, files=20)
+    second = collect(tmp_path / "b", lines=2_000, files=20)
+    names = sorted(p.relative_to(first.root) for p in first.root.rglob("*") if p.is_file())
+    assert (first.files, first.lines, first.bytes) == (second.files, second.lines, second.bytes)
+    assert first.files == len(names) >= 20
+    assert first.lines == content_of_sources(first.root).count >= 2_000
+    assert not [name for name in names if any(part.startswith((".", "_")) for part in name.parts)]
+
+
+@pytest.mark.parametrize(
+    ("data", "lines"),
+    [
+        (b"a\nb\n", ["a", "b"]),
+        (b"a\nb", ["a", "b"]),
+        (b"a\r\nb\rc\n", ["a", "b", "c"]),
+        (b"\n\na\x0cb\xe2\x80\xa8c\n", ["", "", "a\x0cb\u2028c"]),
+        (b"\xef\xbb\xbfa\n", ["a"]),
+    ],
+)
+def test_lines_end_where_spark_ends_them(tmp_path: Path, data: bytes, lines: list[str]) -> None:
+    (tmp_path / "file").write_bytes(data)
+    assert read_lines(tmp_path / "file") == lines
+
+
+def test_the_job_is_made_of_manifests_that_apply(tmp_path: Path) -> None:
+    resources = parse(manifests(tmp_path / "sources", tmp_path / "lake", 60_000), "job.yaml")
+    ManifestStore(tmp_path / "manifests", lambda: 0).apply(resources, "job.yaml")
+    assert SOURCE_TASKS + LAKE_TASKS >= 12
+
+
+# --- what came out ---
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Path:
+    root = tmp_path / "sources"
+    (root / "pkg").mkdir(parents=True)
+    (root / "pkg" / "a.py").write_text("import os\n\nprint('ä')\n")
+    (root / "b.txt").write_text("same\nsame\n")
+    return root
+
+
+ROWS: list[Row] = [
+    ("pkg/a.py", "import os"),
+    ("pkg/a.py", ""),
+    ("pkg/a.py", "print('ä')"),
+    ("b.txt", "same"),
+    ("b.txt", "same"),
+]
+
+
+def write_lake(root: Path, *batches: list[Row]) -> Path:
+    """One unit, as Spark's file sink leaves it, with one file that a crash left over."""
+    unit = root / "lines-0"
+    (unit / "_spark_metadata").mkdir(parents=True)
+    for number, rows in enumerate(batches):
+        file = unit / f"part-{number}.parquet"
+        _parquet(file, rows)
+        entry = json.dumps({"path": file.as_uri(), "size": file.stat().st_size})
+        (unit / "_spark_metadata" / str(number)).write_text(f"v1\n{entry}")
+    _parquet(unit / "part-left-over.parquet", ROWS)
+    return root
+
+
+def _parquet(file: Path, rows: list[Row]) -> None:
+    columns = {
+        "path": [p for p, _ in rows],
+        "line": [li for _, li in rows],
+        "length": [len(li) for _, li in rows],
+    }
+    pq.write_table(pa.table(columns), file)
+
+
+def test_every_row_once_is_right_in_any_order(sources: Path, tmp_path: Path) -> None:
+    lake = write_lake(tmp_path / "lake", ROWS[3:], list(reversed(ROWS[:3])))
+    came_out, lengths = content_of_lake(lake)
+    verdict = compare(content_of_sources(sources), came_out, lengths)
+    assert verdict.exact
+    assert came_out.digest == content_of_sources(sources).digest
+    assert LakeCounter(lake).count() == 5
+
+
+@pytest.mark.parametrize(
+    ("rows", "missing", "doubled"),
+    [
+        (ROWS[:-1], 1, 0),
+        ([*ROWS, ROWS[0]], 0, 1),
+        ([*ROWS[:-1], ("b.txt", "sane")], 1, 1),
+        ([*ROWS[:-1], ("pkg/a.py", "same")], 1, 1),
+        ([], 5, 0),
+    ],
+)
+def test_one_wrong_row_is_found(
+    sources: Path, tmp_path: Path, rows: list[Row], missing: int, doubled: int
+) -> None:
+    verdict = compare(content_of_sources(sources), *content_of_lake(write_lake(tmp_path / "lake", rows)))
+    assert (verdict.missing, verdict.doubled, verdict.exact) == (missing, doubled, False)
+
+
+def test_a_wrong_computed_column_is_found(sources: Path, tmp_path: Path) -> None:
+    came_out, lengths = content_of_lake(write_lake(tmp_path / "lake", ROWS))
+    assert not compare(content_of_sources(sources), came_out, lengths + 1).exact
+
+
+# --- what happened to the tasks ---
+
+A, B, C = (TaskId("lake", number) for number in range(3))
+RUNNING, STOPPING, UNASSIGNED = TaskState.RUNNING, TaskState.STOPPING, TaskState.UNASSIGNED
+
+
+class Records:
+    """The status log as a conversation; a second passes with each record."""
+
+    def __init__(self) -> None:
+        self.history = History()
+        self.now_ms = 0
+
+    def says(self, worker: str, task: TaskId, state: TaskState, generation: int, progress: str = "") -> None:
+        self.now_ms += 1_000
+        epoch = Epoch(1, generation)
+        self.history.take(TaskStatus(task, state, worker, epoch, self.now_ms, progress=progress))
+
+    def kill(self, member: str, *tasks: TaskId) -> Kill:
+        self.now_ms += 1_000
+        return Kill(member, self.now_ms, frozenset(tasks))
+
+
+@pytest.fixture
+def records() -> Records:
+    records = Records()
+    records.says("m0", A, RUNNING, 2)
+    records.says("m1", B, RUNNING, 2)
+    records.says("m1", C, RUNNING, 2)
+    return records
+
+
+def test_the_killed_member_s_tasks_start_once_more_and_that_is_no_fault(records: Records) -> None:
+    kill = records.kill("m1", B, C)
+    records.says("m0", A, RUNNING, 2, "goes on")
+    records.says("m1", B, RUNNING, 5)
+    records.says("m1", C, RUNNING, 5)
+    findings = judge(records.history, kill)
+    assert (findings.needless, findings.moved, findings.unstarted) == (0, 0, 0)
+    assert findings.idle_ms == (2_000, 3_000)
+    assert findings.unassigned_task_seconds == 5.0
+
+
+def test_another_member_s_task_that_stops_and_starts_is_a_fault(records: Records) -> None:
+    kill = records.kill("m1", B, C)
+    records.says("m0", A, STOPPING, 2)
+    records.says("m0", A, UNASSIGNED, 2)
+    for task in (A, B, C):
+        records.says("m0" if task is A else "m1", task, RUNNING, 5)
+    assert judge(records.history, kill).needless == 1
+
+
+def test_a_restart_within_one_share_is_seen(records: Records) -> None:
+    records.says("m0", A, STOPPING, 2)
+    records.says("m0", A, RUNNING, 2)
+    assert judge(records.history, None).needless == 1
+
+
+def test_a_task_that_moves_is_counted_and_was_not_needed(records: Records) -> None:
+    records.says("m0", A, UNASSIGNED, 2)
+    records.says("m1", A, RUNNING, 3)
+    findings = judge(records.history, None)
+    assert (findings.moved, findings.needless) == (1, 1)
+
+
+def test_a_task_that_never_starts_again_is_said(records: Records) -> None:
+    kill = records.kill("m1", B, C)
+    records.says("m1", B, RUNNING, 5)
+    findings = judge(records.history, kill)
+    assert (findings.unstarted, findings.idle_ms) == (1, (1_000,))
+
+
+def test_a_task_of_the_killed_member_may_restart_once_only(records: Records) -> None:
+    kill = records.kill("m1", B, C)
+    for generation in (5, 6):
+        records.says("m1", B, RUNNING, generation)
+    records.says("m1", C, RUNNING, 5)
+    assert judge(records.history, kill).needless == 1

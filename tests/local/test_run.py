@@ -1,0 +1,140 @@
+"""``run.py``, the first command: what it makes, skips, asks for and installs."""
+
+import ast
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+RUN = Path(__file__).parents[2] / "run.py"
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The module, at home in an empty clone; no command of it reaches the system."""
+    spec = importlib.util.spec_from_file_location("run", RUN)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "run", module)
+    spec.loader.exec_module(module)
+    (tmp_path / "pyproject.toml").write_text("[project]\n")
+    monkeypatch.setattr(module, "ROOT", tmp_path)
+    monkeypatch.setattr(module, "VENV", tmp_path / ".venv")
+    monkeypatch.setattr(module, "STAMP", tmp_path / ".venv" / "stamp.json")
+    (tmp_path / ".venv").mkdir()
+    return module
+
+
+class System:
+    """Programs that are there, and what those that are run answer (by the words in their command)."""
+
+    def __init__(self, run: ModuleType, monkeypatch: pytest.MonkeyPatch, *programs: str) -> None:
+        self.commands: list[list[str]] = []
+        self.failing: tuple[str, ...] = ()
+        monkeypatch.setattr(run.shutil, "which", lambda name: f"/bin/{name}" if name in programs else None)
+        monkeypatch.setattr(run.subprocess, "run", self._run)
+
+    def _run(self, command: list[Any], **_: object) -> "subprocess.CompletedProcess[str]":
+        words = [str(word) for word in command]
+        self.commands.append(words)
+        code = int(any(word in self.failing for word in words))
+        return subprocess.CompletedProcess(words, code, "", "")
+
+
+def as_root(run: ModuleType, monkeypatch: pytest.MonkeyPatch, root: bool) -> None:
+    monkeypatch.setattr(run.os, "geteuid", lambda: 0 if root else 1000)
+
+
+def test_pip_runs_once_and_again_when_something_changed(
+    run: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    system = System(run, monkeypatch)
+    run.install_project({"spark"})
+    run.install_project({"spark"})
+    assert [command[-1] for command in system.commands] == [f"{tmp_path}[spark]"]
+    run.install_project({"spark", "test"})
+    run.install_project({"spark"})
+    assert [command[-1] for command in system.commands[1:]] == [f"{tmp_path}[spark,test]"]
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'x'\n")
+    run.install_project({"spark"})
+    assert [command[-1] for command in system.commands[2:]] == [f"{tmp_path}[spark,test]"]
+
+
+def test_an_installation_that_failed_is_not_taken_for_done(
+    run: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system = System(run, monkeypatch)
+    system.failing = ("pip",)
+    for _ in range(2):
+        with pytest.raises(run.Failure, match="pip failed"):
+            run.install_project({"spark"})
+    assert len(system.commands) == 2
+
+
+def test_the_next_java_is_tried_when_the_system_does_not_have_the_first(
+    run: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system = System(run, monkeypatch, "apt-get", "sudo")
+    system.failing = ("openjdk-17-jre-headless",)
+    as_root(run, monkeypatch, False)
+    run.install_packages("Java is missing", run.package_manager().java, yes=True)
+    assert [command[:2] for command in system.commands] == [["sudo", "apt-get"]] * 3
+    assert [command[-1] for command in system.commands[1:]] == [
+        "openjdk-17-jre-headless",
+        "openjdk-21-jre-headless",
+    ]
+
+
+def test_nothing_is_installed_without_a_yes(run: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    system = System(run, monkeypatch, "dnf")
+    as_root(run, monkeypatch, True)
+    monkeypatch.setattr(run.sys.stdin, "isatty", lambda: False)
+    with pytest.raises(run.Failure, match=r"--yes.*dnf install -y java"):
+        run.install_packages("Java is missing", run.package_manager().java, yes=False)
+    assert system.commands == []
+
+
+def test_without_root_and_sudo_the_command_for_root_is_said(
+    run: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    System(run, monkeypatch, "apk")
+    as_root(run, monkeypatch, False)
+    with pytest.raises(run.Failure, match=r"As root: apk add openjdk17"):
+        run.install_packages("Java is missing", run.package_manager().java, yes=True)
+
+
+def test_homebrew_is_never_run_as_root(run: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    system = System(run, monkeypatch, "brew", "sudo")
+    as_root(run, monkeypatch, False)
+    run.install_packages("Java is missing", run.package_manager().java, yes=True)
+    assert system.commands == [["brew", "install", "openjdk@17"]]
+
+
+def test_every_check_runs_and_one_failure_is_enough(
+    run: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    system = System(run, monkeypatch)
+    assert run.run_tests([]) == 0
+    system.failing = ("--check",)
+    assert run.run_tests(["-k", "wire"]) == 1
+    assert len(system.commands) == 10
+    assert system.commands[-1][-2:] == ["-k", "wire"]
+    assert "FAILED" in capsys.readouterr().out
+
+
+def test_a_python_that_is_too_old_can_read_the_file_far_enough_to_say_so() -> None:
+    tree = ast.parse(RUN.read_text(), feature_version=(3, 8))
+    annotations = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    assert annotations[0].module == "__future__"
+
+
+def test_it_says_so(run: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    System(run, monkeypatch, "python3.12")
+    monkeypatch.setattr(run, "OLDEST_PYTHON", (9, 9))
+    with pytest.raises(run.Failure, match=r"run it with /bin/python3\.12"):
+        run.check_python()
