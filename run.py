@@ -93,7 +93,7 @@ def check_python() -> None:
             "this system has no process groups; use Linux, macOS or the Windows Subsystem for Linux"
         )
     if sys.version_info < OLDEST_PYTHON:
-        newer = [name for minor in range(11, 20) if (name := shutil.which(f"python3.{minor}"))]
+        newer = list(filter(None, (shutil.which(f"python3.{minor}") for minor in range(11, 20))))
         remedy = f"run it with {newer[-1]}" if newer else "install a newer one"
         raise Failure(f"Python 3.11 or later is needed, this is {sys.version.split()[0]}: {remedy}")
 

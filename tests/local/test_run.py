@@ -128,7 +128,7 @@ def test_every_check_runs_and_one_failure_is_enough(
 
 
 def test_a_python_that_is_too_old_can_read_the_file_far_enough_to_say_so() -> None:
-    tree = ast.parse(RUN.read_text(), feature_version=(3, 8))
+    tree = ast.parse(RUN.read_text(), feature_version=(3, 7))
     annotations = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     assert annotations[0].module == "__future__"
 
