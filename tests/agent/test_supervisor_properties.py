@@ -4,11 +4,12 @@ The world has a runtime (any order and delay of its answers), a broker (joins, c
 leader that gives to others what the member does not report, and everything once its lease must be over.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from cooperator.agent import events as ev
 from cooperator.agent import instructions as do
@@ -27,15 +28,17 @@ class Runtime:
     """Runs attempts, and tells of them some time later. ``runs``: what is going on, by task."""
 
     runs: dict[TaskId, int] = field(default_factory=dict)
+    configs: dict[TaskId, Mapping[str, str]] = field(default_factory=dict)
     asked_to_stop: set[TaskId] = field(default_factory=set)
     ended: dict[TaskId, int] = field(default_factory=dict)
     telling: list[ev.Event] = field(default_factory=list)
     told: list[ev.Event] = field(default_factory=list)
 
-    def start(self, task: TaskId, attempt: int) -> None:
+    def start(self, task: TaskId, attempt: int, config: Mapping[str, str]) -> None:
         assert task not in self.runs, f"{task} would run twice"
         assert attempt > self.ended.get(task, 0), f"attempt {attempt} of {task} is over"
         self.runs[task] = attempt
+        self.configs[task] = config
 
     def stop(self, task: TaskId, attempt: int) -> None:
         if self.runs.get(task) == attempt:
@@ -57,7 +60,10 @@ class MemberInAWorld(RuleBasedStateMachine):
         self.report = self.supervisor.report
         self.runtime = Runtime()
         self.timer_ms: int | None = None
-        self.config = ClusterConfig()
+        self.log = ClusterConfig()
+        self.config = self.log
+        self.lease_end_ms = 0
+        self.depart_by_ms: int | None = None
         self.ended = False
         self.left = False
         # The broker and the leader.
@@ -73,8 +79,14 @@ class MemberInAWorld(RuleBasedStateMachine):
         self.accepted_ms = 0
         self.elsewhere: set[TaskId] = set()
         self.believed: set[TaskId] = set()
+        self.needs: dict[TaskId, int] = {}
         first = ConnectorConfig({"path": "x"}, tasks=({"unit": "u"}, {"unit": "v"}))
         self.put_config({"a": first, "b": first})
+        self.the_config_log_is_read()
+
+    @initialize(assigned=SOME)
+    def a_working_member(self, assigned: set[TaskId]) -> None:
+        self.a_round_gives(assigned)
 
     # Between the supervisor and its world
 
@@ -89,7 +101,8 @@ class MemberInAWorld(RuleBasedStateMachine):
         match instruction:
             case do.StartTask(task, attempt, config):
                 assert config == self.config.task_config(task)
-                self.runtime.start(task, attempt)
+                assert self.config.offset >= self.needs[task]
+                self.runtime.start(task, attempt, config)
             case do.StopTask(task, attempt):
                 self.runtime.stop(task, attempt)
             case do.SetTimer(at_ms):
@@ -100,6 +113,8 @@ class MemberInAWorld(RuleBasedStateMachine):
                 self.wants_rejoin = True
             case do.Leave():
                 self.left = True
+                in_peace = self.depart_by_ms is None or self.now_ms < self.depart_by_ms
+                assert not (in_peace and self.believed), "leaves before the leader knows what it let go of"
             case do.Exit():
                 assert not self.runtime.runs
                 self.ended = True
@@ -107,9 +122,11 @@ class MemberInAWorld(RuleBasedStateMachine):
                 self.runtime = Runtime()
                 self.ended = True
 
-    def put_config(self, connectors: dict[str, ConnectorConfig]) -> list[do.Instruction]:
-        self.config = ClusterConfig(self.config.offset + 1, connectors)
-        return self.tell(ev.ConfigChanged(self.config))
+    def put_config(self, connectors: dict[str, ConnectorConfig]) -> None:
+        self.log = ClusterConfig(self.log.offset + 1, connectors)
+
+    def hear(self, sent_at_ms: int) -> None:
+        self.lease_end_ms = max(self.lease_end_ms, sent_at_ms + LEASE_MS)
 
     # Time
 
@@ -185,7 +202,7 @@ class MemberInAWorld(RuleBasedStateMachine):
             joined,
             assigned=tuple(sorted(assigned - owned - self.elsewhere)),
             revoked=tuple(sorted((revoked & owned) | (self.elsewhere & owned))),
-            config_offset=self.config.offset,
+            config_offset=self.log.offset,
             lease_ms=LEASE_MS,
             leader_url="http://leader",
             error=1 if fate == "refused" else 0,
@@ -231,9 +248,12 @@ class MemberInAWorld(RuleBasedStateMachine):
         self.answered_joins = joins
         self.past_shares.append(share)
         while self.contacts:
-            self.tell(ev.Contact(self.contacts.pop(0)))
-        if self.ended:
-            return
+            self.a_contact_is_heard()
+        if not share.superseded:
+            self.needs.update(
+                dict.fromkeys(set(share.assigned) - set(self.report.owned), share.config_offset)
+            )
+            self.needs.update(dict.fromkeys(set(share.assigned) & self.report.stopping, share.config_offset))
         out = self.tell(share)
         named = {*share.assigned, *share.revoked}
         for instruction in out:
@@ -264,7 +284,9 @@ class MemberInAWorld(RuleBasedStateMachine):
     @precondition(lambda self: self.contacts)
     @rule()
     def a_contact_is_heard(self) -> None:
-        self.tell(ev.Contact(self.contacts.pop(0)))
+        sent_at_ms = self.contacts.pop(0)
+        self.hear(sent_at_ms)
+        self.tell(ev.Contact(sent_at_ms))
 
     @precondition(lambda self: self.supervisor.state.applied is not None and self.member)
     @rule()
@@ -273,7 +295,17 @@ class MemberInAWorld(RuleBasedStateMachine):
         assert applied is not None
         if applied == Epoch(1, self.generation) and not self.elsewhere & set(self.report.owned):
             self.accepted_ms = self.now_ms
+            self.hear(self.now_ms)
             self.tell(ev.LeaderConfirmed(self.now_ms, applied))
+
+    @rule()
+    def a_leader_of_the_past_confirms(self) -> None:
+        self.tell(ev.LeaderConfirmed(self.now_ms, Epoch(0, 1)))
+
+    @precondition(lambda self: self.wants_rejoin)
+    @rule()
+    def a_request_for_a_rejoin_comes_to_nothing(self) -> None:
+        self.wants_rejoin = False
 
     @rule()
     def the_broker_drops_the_member(self) -> None:
@@ -308,14 +340,20 @@ class MemberInAWorld(RuleBasedStateMachine):
     )
     def a_connector_changes(self, connector: str, path: str, wanted: TargetState, tasks: list[str]) -> None:
         made = ConnectorConfig({"path": path}, wanted, tuple({"unit": unit} for unit in tasks))
-        out = self.put_config({**self.config.connectors, connector: made})
-        for one in out:
-            if isinstance(one, do.StopTask | do.StartTask | do.Pause | do.Resume):
-                assert one.task.connector == connector
+        self.put_config({**self.log.connectors, connector: made})
+
+    @precondition(lambda self: self.log is not self.config)
+    @rule()
+    def the_config_log_is_read(self) -> None:
+        before, self.config = self.config, self.log
+        for one in self.tell(ev.ConfigChanged(self.config)):
+            if isinstance(one, do.StopTask | do.Pause | do.Resume):
+                name = one.task.connector
+                assert before.connectors.get(name) != self.config.connectors.get(name)
 
     @rule(connector=st.sampled_from("ab"))
     def a_connector_is_deleted(self, connector: str) -> None:
-        self.put_config({k: v for k, v in self.config.connectors.items() if k != connector})
+        self.put_config({k: v for k, v in self.log.connectors.items() if k != connector})
 
     @rule(include_tasks=st.booleans(), only_failed=st.booleans())
     def a_restart_is_asked_for(self, include_tasks: bool, only_failed: bool) -> None:
@@ -336,6 +374,8 @@ class MemberInAWorld(RuleBasedStateMachine):
     @precondition(lambda self: len(self.report.owned) > 2)
     @rule(which=st.sampled_from([ev.DrainRequested(), ev.StopRequested()]))
     def the_member_is_asked_to_go(self, which: ev.Event) -> None:
+        by_ms = self.now_ms + (120_000 if isinstance(which, ev.DrainRequested) else 0)
+        self.depart_by_ms = min(by_ms, self.depart_by_ms or by_ms)
         self.tell(which)
 
     # What must hold
@@ -350,7 +390,7 @@ class MemberInAWorld(RuleBasedStateMachine):
 
     @invariant()
     def everything_that_runs_has_a_lease_or_is_stopping(self) -> None:
-        if not self.ended and not self.supervisor.state.lease_alive:
+        if not self.ended and self.now_ms >= min(self.lease_end_ms, self.depart_by_ms or self.lease_end_ms):
             assert set(self.runtime.runs) <= self.report.stopping
 
     @invariant()
@@ -364,6 +404,7 @@ class MemberInAWorld(RuleBasedStateMachine):
         if not self.ended:
             calm = ConnectorConfig({"path": "calm"}, TargetState.STARTED, tasks)
             self.put_config({"a": calm, "b": calm})
+            self.the_config_log_is_read()
         if self.answered_joins != self.joins or not self.joins:
             # The membership sees a join through to its share, and joins again when that fails.
             self.wants_rejoin = True
@@ -378,6 +419,8 @@ class MemberInAWorld(RuleBasedStateMachine):
         assert not state.draining, "a departure comes to its end"
         assert {t.phase for t in state.tasks.values()} <= {Phase.RUNNING, Phase.FAILED}
         assert set(self.runtime.runs) == {k for k, t in state.tasks.items() if t.phase is Phase.RUNNING}
+        for task in self.runtime.runs:
+            assert self.runtime.configs[task] == self.config.task_config(task)
 
     def a_calm_second(self) -> None:
         for task in sorted(self.runtime.asked_to_stop):
@@ -396,12 +439,13 @@ class MemberInAWorld(RuleBasedStateMachine):
             self.complete_round(set(TASKS), set(self.report.stopping))
             self.a_share_arrives()
         if not self.ended:
+            self.hear(self.now_ms)
             self.tell(ev.Contact(self.now_ms))
             self.time_passes(1_000)
 
 
 MemberInAWorld.TestCase.settings = settings(
-    max_examples=200, stateful_step_count=50, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=150, stateful_step_count=50, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 TestMemberInAWorld = MemberInAWorld.TestCase
 

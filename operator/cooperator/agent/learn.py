@@ -148,7 +148,8 @@ class Learner:
         if event.config.offset < before.offset:
             raise IllegalStep(f"the config log was read back from {before.offset} to {event.config.offset}")
         for connector, post in state.posts.items():
-            if post.at_ms is None and post.in_flight is None:
+            changed = before.connectors.get(connector) is not event.config.connectors.get(connector)
+            if changed and post.in_flight is None and post.tries == 0:
                 state.posts[connector] = replace(post, at_ms=state.now_ms)
         for key, task in state.tasks.items():
             if before.connectors.get(key.connector) is event.config.connectors.get(key.connector):

@@ -1,0 +1,107 @@
+"""A member to talk to: events are told one by one, and what it wants done is what the test reads."""
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+import pytest
+
+from cooperator.agent import events as ev
+from cooperator.agent import instructions as do
+from cooperator.agent.machine import Supervisor
+from cooperator.agent.state import Report, Settings
+from cooperator.model import ClusterConfig, ConnectorConfig, Epoch, TargetState, TaskId, TaskState
+
+T = TypeVar("T")
+LEASE_MS = 40_000
+
+
+class Talk:
+    """A supervisor with a clock. Quiet instructions (timers, the watchdog) are left out of the answers."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.supervisor = Supervisor(settings)
+        self.now_ms = 100_000
+        self.generation = 0
+        self.config = ClusterConfig()
+        self.said: list[do.Instruction] = []
+
+    @property
+    def report(self) -> Report:
+        return self.supervisor.report
+
+    def tell(self, event: ev.Event) -> list[do.Instruction]:
+        self.said = self.supervisor.handle(event, self.now_ms)
+        self.supervisor.validate()
+        return [one for one in self.said if not isinstance(one, do.SetTimer | do.Watch | do.PutStatus)]
+
+    def statuses(self) -> list[tuple[str, TaskState]]:
+        """Of the last answer."""
+        return [(str(one.status.task), one.status.state) for one in self.all(do.PutStatus)]
+
+    def all(self, kind: type[T]) -> list[T]:
+        return [one for one in self.said if isinstance(one, kind)]
+
+    def time_passes(self, ms: int) -> list[do.Instruction]:
+        """All that is wanted meanwhile; a tick comes when a timer is due."""
+        until_ms = self.now_ms + ms
+        heard: list[do.Instruction] = []
+        while (at_ms := self.supervisor.state.timer_ms) is not None and at_ms <= until_ms:
+            self.now_ms = at_ms
+            heard += self.tell(ev.Tick())
+        self.now_ms = until_ms
+        return heard
+
+    def configure(
+        self,
+        path: str = "/in",
+        target: TargetState = TargetState.STARTED,
+        tasks: Sequence[Mapping[str, str]] = ({"unit": "0"}, {"unit": "1"}, {"unit": "2"}),
+    ) -> list[do.Instruction]:
+        """The config log now says this of connector a."""
+        connector = ConnectorConfig({"path": path}, target, tuple(tasks))
+        self.config = ClusterConfig(self.config.offset + 1, {"a": connector})
+        return self.tell(ev.ConfigChanged(self.config))
+
+    def share(
+        self,
+        assigned: Sequence[TaskId] = (),
+        revoked: Sequence[TaskId] = (),
+        *,
+        answers: Report | None = None,
+        config_offset: int | None = None,
+        epoch: Epoch | None = None,
+        **more: object,
+    ) -> list[do.Instruction]:
+        """A round completes: the broker answers, and then the share comes."""
+        self.generation += 1
+        self.tell(ev.Contact(self.now_ms))
+        share = ev.ShareReceived(
+            epoch=epoch or Epoch(1, self.generation),
+            answers=answers or self.report,
+            assigned=tuple(assigned),
+            revoked=tuple(revoked),
+            config_offset=self.config.offset if config_offset is None else config_offset,
+            lease_ms=LEASE_MS,
+            leader_url="http://leader/",
+            member_id="member-1",
+            **more,  # type: ignore[arg-type]
+        )
+        return self.tell(share)
+
+    def run(self, *tasks: TaskId) -> None:
+        """The tasks are assigned, and run."""
+        for start in [one for one in self.share(tasks) if isinstance(one, do.StartTask)]:
+            self.tell(ev.Started(start.task, start.attempt))
+
+    def attempt(self, task: TaskId) -> int:
+        return self.supervisor.state.tasks[task].attempt
+
+    def stopped(self, task: TaskId) -> list[do.Instruction]:
+        return self.tell(ev.Stopped(task, self.attempt(task)))
+
+
+@pytest.fixture
+def member() -> Talk:
+    talk = Talk(Settings("lake-0", drain_timeout_ms=300_000))
+    talk.configure()
+    return talk

@@ -1,0 +1,455 @@
+"""Conversations with the supervisor: what it is told, and what it wants done."""
+
+import pytest
+
+from cooperator.agent import events as ev
+from cooperator.agent import instructions as do
+from cooperator.agent.state import IllegalStep, Phase
+from cooperator.model import INSTANCE, ClusterConfig, Epoch, TargetState, TaskId, TaskState
+
+A, A0, A1, A2 = (TaskId("a", task) for task in (INSTANCE, 0, 1, 2))
+URL = "http://leader/"
+
+
+class TestShares:
+    def test_what_is_assigned_starts_with_its_configuration(self, member):
+        said = member.share([A0])
+        assert said == [do.StartTask(A0, 1, {"unit": "0"}, paused=False, epoch=Epoch(1, 1))]
+        assert member.report.owned == (A0,)
+        member.tell(ev.Started(A0, 1))
+        assert member.statuses() == [("a-0", TaskState.RUNNING)]
+
+    def test_the_rest_of_a_share_is_left_alone(self, member):
+        member.run(A0, A1)
+        assert member.share([A2]) == [do.StartTask(A2, 3, {"unit": "2"}, paused=False, epoch=Epoch(1, 2))]
+        assert member.report.owned == (A0, A1, A2)
+
+    def test_a_revoked_task_is_owned_until_it_has_stopped_and_then_acknowledged(self, member):
+        member.run(A0, A1)
+        assert member.share(revoked=[A0]) == [do.StopTask(A0, 1)]
+        assert (member.report.owned, member.report.stopping) == ((A0, A1), {A0})
+        before = member.report.nonce
+        assert member.stopped(A0) == [do.Rejoin("let go of a-0")]
+        assert member.statuses() == [("a-0", TaskState.UNASSIGNED)]
+        assert (member.report.owned, member.report.stopping) == ((A1,), frozenset())
+        assert member.report.nonce != before, "other bytes, or the broker makes no round"
+        assert member.share() == []
+
+    def test_stops_are_acknowledged_together(self, member):
+        member.run(A0, A1, A2)
+        member.share(revoked=[A0, A1, A2])
+        assert member.stopped(A0) == []
+        assert member.stopped(A1) == []
+        assert member.stopped(A2) == [do.Rejoin("let go of a-0 and 2 more")]
+
+    def test_a_slow_stop_does_not_delay_what_has_stopped(self, member):
+        member.run(A0, A1)
+        member.share(revoked=[A0, A1])
+        assert member.stopped(A0) == []
+        assert member.time_passes(250) == [do.Rejoin("let go of a-0")]
+        assert member.report.owned == (A1,)
+        member.share()
+        assert member.time_passes(5_000) == []
+        assert member.stopped(A1) == [do.Rejoin("let go of a-1")]
+
+    def test_a_share_that_answers_an_older_report_makes_another_acknowledgement(self, member):
+        member.run(A0, A1)
+        member.share(revoked=[A0, A1])
+        member.stopped(A0)
+        member.time_passes(250)
+        answered = member.report
+        assert member.stopped(A1) == [], "a join is on its way"
+        assert member.share(answers=answered) == [do.Rejoin("let go of a-1")]
+
+    def test_a_rejoin_that_nobody_answers_is_asked_for_again(self, member):
+        member.run(A0)
+        member.share(revoked=[A0])
+        member.stopped(A0)
+        member.tell(ev.Contact(member.now_ms))
+        assert do.Rejoin("let go of a-0") in member.time_passes(30_000)
+
+    def test_a_revocation_of_what_is_not_there_is_acknowledged(self, member):
+        assert member.share(revoked=[A0]) == [do.Rejoin("let go of a-0")]
+
+    def test_what_is_assigned_again_while_it_stops_starts_after_that(self, member):
+        member.run(A0)
+        member.share(revoked=[A0])
+        assert member.share([A0]) == []
+        assert member.report.stopping == frozenset()
+        [start] = member.stopped(A0)
+        assert start == do.StartTask(A0, 2, {"unit": "0"}, paused=False, epoch=Epoch(1, 3))
+
+    def test_a_share_from_the_past_is_refused_and_another_round_asked_for(self, member):
+        member.run(A0)
+        assert member.share(revoked=[A0], epoch=Epoch(0, 99)) == []
+        assert member.time_passes(2_000) == [do.Rejoin("the last share could not be taken")]
+        assert member.report.owned == (A0,)
+
+    def test_a_round_without_a_plan_changes_nothing(self, member):
+        member.run(A0)
+        assert member.share(revoked=[A0], error=1) == []
+        assert member.time_passes(2_000) == [do.Rejoin("the last share could not be taken")]
+        assert member.share(revoked=[A0]) == [do.StopTask(A0, 1)]
+
+    def test_a_repeated_share_is_not_taken_twice(self, member):
+        member.run(A0)
+        member.time_passes(40_000)
+        member.stopped(A0)
+        assert member.share([A0], epoch=Epoch(1, 1)) == [do.Rejoin("let go of a-0")]
+        assert member.report.owned == ()
+
+    def test_a_share_that_a_join_has_overtaken_is_not_taken(self, member):
+        assert member.share([A0], superseded=True) == []
+        assert member.report.owned == ()
+
+    def test_a_share_may_come_from_a_new_leader(self, member):
+        member.run(A0)
+        assert member.share([A1], epoch=Epoch(2, 0)) != []
+        assert member.report.applied == Epoch(2, 0)
+
+
+class TestConfiguration:
+    def test_a_task_waits_until_the_config_log_is_read(self, member):
+        assert member.share([A0], config_offset=1) == []
+        assert member.report.owned == (A0,), "owned all the same"
+        [start] = member.configure(tasks=[{"unit": "new"}])
+        assert start.config == {"unit": "new"}
+
+    def test_a_task_without_configuration_waits_and_says_so(self, member):
+        assert member.share([TaskId("a", 7)]) == []
+        assert member.statuses() == [("a-7", TaskState.UNASSIGNED)]
+        assert "config log up to 0" in member.all(do.PutStatus)[0].status.progress
+        member.tell(ev.Tick())
+        assert member.statuses() == [], "once"
+
+    def test_a_changed_instance_restarts_alone(self, member):
+        member.run(A, A0)
+        assert member.configure(path="/elsewhere") == [do.StopTask(A, 1)]
+        assert member.statuses() == [("a", TaskState.RESTARTING)]
+        assert member.report.stopping == frozenset(), "it is not let go of"
+        assert member.stopped(A) == [
+            do.StartTask(A, 3, {"path": "/elsewhere"}, paused=False, epoch=Epoch(1, 1))
+        ]
+
+    def test_a_changed_task_restarts_alone(self, member):
+        member.run(A, A0, A1)
+        tasks = [{"unit": "0"}, {"unit": "one"}, {"unit": "2"}]
+        assert member.configure(tasks=tasks) == [do.StopTask(A1, 3)]
+
+    def test_a_change_while_it_stops_counts_for_the_next_start(self, member):
+        member.run(A0)
+        member.configure(tasks=[{"unit": "x"}])
+        member.configure(tasks=[{"unit": "y"}])
+        [start] = member.stopped(A0)
+        assert start.config == {"unit": "y"}
+
+    def test_deleted_tasks_are_for_the_leader_to_revoke(self, member):
+        member.run(A0, A1)
+        assert member.configure(tasks=[{"unit": "0"}]) == []
+        assert member.tell(ev.ConfigChanged(ClusterConfig(2))) == []
+
+    def test_pause_and_resume_make_no_round(self, member):
+        member.run(A, A0)
+        assert member.configure(target=TargetState.PAUSED) == [do.Pause(A), do.Pause(A0)]
+        member.tell(ev.Paused(A0, 2))
+        assert member.statuses() == [("a-0", TaskState.PAUSED)]
+        assert member.configure() == [do.Resume(A), do.Resume(A0)]
+        member.tell(ev.Started(A0, 2))
+        assert member.statuses() == [("a-0", TaskState.RUNNING)]
+
+    def test_what_is_paused_starts_paused(self, member):
+        member.configure(target=TargetState.PAUSED)
+        [start] = member.share([A0])
+        assert start.paused
+
+    def test_a_stopped_connector_keeps_its_instance_and_does_not_run_it(self, member):
+        member.run(A)
+        assert member.configure(target=TargetState.STOPPED) == [do.StopTask(A, 1)]
+        assert member.stopped(A) == []
+        assert member.statuses() == [("a", TaskState.STOPPED)]
+        assert member.report.owned == (A,)
+        [start] = member.configure()
+        assert start.task == A
+
+    def test_a_config_log_cannot_be_read_backwards(self, member):
+        with pytest.raises(IllegalStep, match="read back from 0 to -1"):
+            member.tell(ev.ConfigChanged(ClusterConfig()))
+
+
+class TestFailures:
+    def test_a_failed_task_stays_owned_and_is_not_restarted(self, member):
+        member.run(A0)
+        assert member.tell(ev.Failed(A0, 1, "no disk")) == []
+        [put] = member.all(do.PutStatus)
+        assert (put.status.state, put.status.trace, put.status.worker) == (
+            TaskState.FAILED,
+            "no disk",
+            "lake-0",
+        )
+        assert member.report.owned == (A0,)
+        assert member.share(revoked=[A0]) == [do.Rejoin("let go of a-0")]
+
+    def test_a_task_that_ends_by_itself_has_failed(self, member):
+        member.run(A0)
+        member.stopped(A0)
+        assert member.statuses() == [("a-0", TaskState.FAILED)]
+
+    def test_a_failure_while_it_stops_is_the_end_of_it(self, member):
+        member.run(A0)
+        member.share(revoked=[A0])
+        assert member.tell(ev.Failed(A0, 1, "too late")) == [do.Rejoin("let go of a-0")]
+
+    def test_a_restart_of_what_failed(self, member):
+        member.run(A, A0, A1)
+        member.tell(ev.Failed(A0, 2, "no disk"))
+        [start] = member.tell(ev.RestartRequested("a", include_tasks=True, only_failed=True))
+        assert (start.task, start.attempt) == (A0, 4)
+
+    def test_a_restart_of_everything(self, member):
+        member.run(A, A0)
+        assert member.tell(ev.RestartRequested("a", include_tasks=False, only_failed=False)) == [
+            do.StopTask(A, 1)
+        ]
+        member.stopped(A)
+        assert member.tell(ev.RestartRequested("b", include_tasks=True, only_failed=False)) == []
+        assert len(member.tell(ev.RestartRequested("a", include_tasks=True, only_failed=False))) == 2
+
+    def test_a_new_configuration_is_another_try(self, member):
+        member.run(A0)
+        member.tell(ev.Failed(A0, 1, "no such file"))
+        [start] = member.configure(tasks=[{"unit": "there"}])
+        assert start.config == {"unit": "there"}
+
+    def test_late_news_of_an_attempt_that_is_over_changes_nothing(self, member):
+        member.run(A0)
+        member.tell(ev.RestartRequested("a", include_tasks=True, only_failed=False))
+        member.stopped(A0)
+        for late in (ev.Started(A0, 1), ev.Failed(A0, 1, "late"), ev.Stopped(A0, 1)):
+            assert member.tell(late) == []
+        assert member.supervisor.state.tasks[A0].phase is Phase.STARTING
+
+    def test_progress_is_reported_now_and_then(self, member):
+        member.run(A0)
+        member.tell(ev.Progressed(A0, 1, "10 rows"))
+        assert member.all(do.PutStatus)[0].status.progress == "10 rows"
+        member.tell(ev.Progressed(A0, 1, "11 rows"))
+        assert member.all(do.PutStatus) == []
+        member.time_passes(10_000)
+        member.tell(ev.Progressed(A0, 1, "99 rows"))
+        assert member.all(do.PutStatus)[0].status.progress == "99 rows"
+
+
+class TestLease:
+    def test_it_is_counted_from_the_send_time(self, member):
+        member.run(A0)
+        member.time_passes(10_000)
+        member.tell(ev.Contact(member.now_ms - 9_000))
+        member.time_passes(30_999)
+        assert member.report.stopping == frozenset()
+        member.time_passes(1)
+        assert member.report.stopping == {A0}
+
+    def test_when_it_ends_everything_stops_without_a_word(self, member):
+        member.run(A0, A1)
+        member.tell(ev.Failed(A1, 2, "no disk"))
+        member.share([TaskId("a", 9)])
+        assert do.StopTask(A0, 1) in member.time_passes(40_000)
+        assert member.statuses() == []
+        assert member.report.owned == (A0,), "only what still stops"
+        member.stopped(A0)
+        assert member.statuses() == []
+        assert member.report.owned == ()
+
+    def test_what_was_let_go_of_comes_back_with_the_next_share(self, member):
+        member.run(A0)
+        member.time_passes(40_000)
+        said = member.stopped(A0)
+        assert said == [do.Rejoin("let go of a-0")]
+        [start] = member.share([A0])
+        assert start.attempt == 2
+
+    def test_a_share_without_contact_starts_nothing(self, member):
+        member.tell(ev.ShareReceived(Epoch(1, 1), member.report, assigned=(A0,)))
+        assert member.report.owned == ()
+
+    def test_the_leader_is_asked_from_half_of_it_on(self, member):
+        member.run(A0)
+        asked = do.AskLeader(URL, "member-1", Epoch(1, 1))
+        assert member.time_passes(19_999) == []
+        assert member.time_passes(1) == [asked]
+        assert member.time_passes(4_000) == [asked, asked]
+
+    def test_its_word_keeps_the_tasks_running(self, member):
+        member.run(A0)
+        for _ in range(10):
+            member.time_passes(20_000)
+            member.tell(ev.LeaderConfirmed(member.now_ms, Epoch(1, 1)))
+        assert member.report.stopping == frozenset()
+
+    def test_the_word_for_another_share_does_not(self, member):
+        member.run(A0)
+        member.time_passes(30_000)
+        member.tell(ev.LeaderConfirmed(member.now_ms, Epoch(1, 0)))
+        member.time_passes(10_000)
+        assert member.report.stopping == {A0}
+
+    def test_a_member_that_leads_does_not_take_its_own_word(self, member):
+        member.share([A0], leads=True)
+        member.time_passes(30_000)
+        member.tell(ev.LeaderConfirmed(member.now_ms, Epoch(1, 1)))
+        member.time_passes(10_000)
+        assert member.report.stopping == {A0}
+
+    def test_one_without_tasks_asks_as_well_for_the_others_sake(self, member):
+        member.share()
+        assert do.AskLeader(URL, "member-1", Epoch(1, 1)) in member.time_passes(20_000)
+
+    def test_being_dropped_stops_nothing(self, member):
+        member.run(A0)
+        assert member.tell(ev.Dropped("session lost")) == []
+        assert member.share(answers=member.report) == []
+
+    def test_what_hangs_is_killed_with_its_process_group(self, member):
+        member.run(A0)
+        watch_ms = member.supervisor.state.watch_ms
+        assert watch_ms == member.now_ms + 44_000, "the watchdog knows it in advance"
+        member.time_passes(40_000)
+        said = member.time_passes(4_000)
+        assert said[-1] == do.KillGroup("not stopped in time: a-0")
+        assert member.now_ms == watch_ms
+        assert member.tell(ev.Tick()) == []
+
+    def test_the_watchdog_sleeps_when_nothing_runs(self, member):
+        member.run(A0)
+        member.share(revoked=[A0])
+        member.stopped(A0)
+        assert do.Watch(None) in member.said
+
+
+class TestDeparture:
+    def test_a_drain_lets_everything_be_moved_first(self, member):
+        member.run(A0, A1)
+        assert member.tell(ev.DrainRequested()) == [do.Rejoin("departs")]
+        assert member.report.draining
+        assert member.report.stopping == frozenset(), "it runs on until it is revoked"
+        assert member.share(revoked=[A0, A1]) == [do.StopTask(A0, 1), do.StopTask(A1, 2)]
+        member.stopped(A0)
+        assert member.stopped(A1) == [do.Rejoin("let go of a-0 and 1 more")]
+        assert member.share() == [do.Leave(), do.Exit(0)]
+
+    def test_without_tasks_the_leader_is_told_all_the_same(self, member):
+        member.share()
+        in_flight = member.report
+        assert member.tell(ev.DrainRequested()) == [do.Rejoin("departs")]
+        [start, rejoin] = member.share([A0], answers=in_flight)
+        assert (start.task, rejoin) == (A0, do.Rejoin("departs"))
+        member.share(revoked=[A0])
+        member.stopped(A0)
+        assert member.share() == [do.Leave(), do.Exit(0)]
+
+    def test_one_that_has_never_joined_goes_at_once(self, member):
+        assert member.tell(ev.DrainRequested()) == [do.Leave(), do.Exit(0)]
+
+    def test_a_leader_that_never_revokes_is_not_waited_for_for_ever(self, member):
+        member.run(A0)
+        member.tell(ev.DrainRequested())
+        for _ in range(29):
+            member.time_passes(10_000)
+            assert member.share() == []
+        assert do.StopTask(A0, 1) in member.time_passes(10_000)
+        assert member.stopped(A0) == [do.Leave(), do.Exit(0)]
+
+    def test_a_stop_waits_for_no_leader(self, member):
+        member.run(A0)
+        assert member.tell(ev.StopRequested()) == [do.StopTask(A0, 1)]
+        assert member.stopped(A0) == [do.Leave(), do.Exit(0)]
+
+    def test_a_stop_overrules_a_drain(self, member):
+        member.run(A0)
+        member.tell(ev.DrainRequested())
+        assert member.tell(ev.StopRequested(code=3)) == [do.StopTask(A0, 1)]
+        assert member.stopped(A0) == [do.Leave(), do.Exit(3)]
+
+    def test_what_does_not_stop_is_killed(self, member):
+        member.run(A0)
+        member.tell(ev.StopRequested())
+        assert member.time_passes(4_000) == [do.KillGroup("not stopped in time: a-0")]
+
+
+class TestTaskConfigurations:
+    CONFIGS = ({"unit": "0"}, {"unit": "1"}, {"unit": "2"})
+    NEW = ({"unit": "all"},)
+
+    def test_what_is_stored_already_is_not_posted(self, member):
+        member.run(A)
+        assert member.tell(ev.UnitsChanged("a", self.CONFIGS)) == []
+
+    def test_what_is_new_is_posted_until_the_leader_takes_it(self, member):
+        member.run(A)
+        assert member.tell(ev.UnitsChanged("a", self.NEW)) == [do.PostTaskConfigs("a", 1, self.NEW, URL)]
+        pauses = []
+        for number in range(1, 11):
+            member.tell(ev.PostAnswered("a", number, "503"))
+            before_ms = member.now_ms
+            while not member.all(do.PostTaskConfigs):
+                member.tell(ev.Contact(member.now_ms))
+                member.now_ms = member.supervisor.state.timer_ms
+                member.tell(ev.Tick())
+            pauses.append(member.now_ms - before_ms)
+        assert pauses == [250, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]
+
+    def test_it_is_posted_again_when_it_does_not_come_out_of_the_log(self, member):
+        member.run(A)
+        member.tell(ev.UnitsChanged("a", self.NEW))
+        member.tell(ev.PostAnswered("a", 1))
+        for _ in range(6):
+            assert not member.all(do.PostTaskConfigs)
+            member.time_passes(9_999)
+            member.tell(ev.Contact(member.now_ms))
+        assert do.PostTaskConfigs("a", 2, self.NEW, URL) in member.time_passes(10)
+
+    def test_it_is_posted_again_when_somebody_else_writes_others(self, member):
+        member.run(A)
+        member.tell(ev.UnitsChanged("a", self.NEW))
+        member.tell(ev.PostAnswered("a", 1))
+        assert member.configure(tasks=self.NEW) == []
+        member.time_passes(10_000)
+        assert member.configure(tasks=self.CONFIGS) == [do.PostTaskConfigs("a", 2, self.NEW, URL)]
+
+    def test_one_post_at_a_time_and_the_newest_last(self, member):
+        member.run(A)
+        member.tell(ev.UnitsChanged("a", self.NEW))
+        newer = ({"unit": "half"}, {"unit": "other half"})
+        assert member.tell(ev.UnitsChanged("a", newer)) == []
+        assert member.tell(ev.PostAnswered("a", 1)) == [do.PostTaskConfigs("a", 2, newer, URL)]
+
+    def test_nobody_posts_for_an_instance_that_is_elsewhere(self, member):
+        member.run(A0)
+        assert member.tell(ev.UnitsChanged("a", self.NEW)) == []
+        member.run(A)
+        member.tell(ev.UnitsChanged("a", self.NEW))
+        member.share(revoked=[A])
+        assert member.tell(ev.PostAnswered("a", 1, "409")) == []
+        assert member.supervisor.state.posts == {}
+
+    def test_a_new_leader_is_tried_at_once(self, member):
+        member.run(A)
+        member.tell(ev.UnitsChanged("a", self.NEW))
+        member.tell(ev.PostAnswered("a", 1, "409"))
+        member.share(leads=True)
+        assert member.all(do.PostTaskConfigs) == [do.PostTaskConfigs("a", 2, self.NEW, URL)]
+
+
+def test_a_story_tells_why(member):
+    member.run(A0, A1)
+    member.share(revoked=[A0])
+    member.stopped(A0)
+    told = [(line.cause, line.what) for line in member.supervisor.story(A0)]
+    assert told[-5:] == [
+        ("ShareReceived#7", "share 1.2 taken"),
+        ("ShareReceived#7", "revoked by 1.2"),
+        ("ShareReceived#7", "stop attempt 1"),
+        ("Stopped#8", "attempt 1 has stopped"),
+        ("Stopped#8", "rejoin: let go of a-0"),
+    ]
+    assert not [line for line in member.supervisor.story(A0) if line.task == A1]
