@@ -5,9 +5,12 @@ transports, Kafka (confluent-kafka, which is used here and nowhere else but in `
 twin in memory, held to the same tests. No decisions: what is written is decided elsewhere. May import
 ``wire`` and ``model``.
 
-    logs = Logs(KafkaTransport("localhost:9092"), group_id="lake")
-    logs.ensure_topics()
-    config = logs.config_log()
+    config = LogsConfig("localhost:9092", group_id="lake")
+    ensure_topics(config)
+    logs = open_logs(config, on_trouble=print)
+    logs.config.on_change(print)
+
+    twin = Logs(MemoryTransport(MemoryBroker()), config)
 """
 
 from cooperator.logs.config_log import ConfigLog
@@ -15,19 +18,22 @@ from cooperator.logs.errors import (
     LogTimeout,
     LogUnavailable,
     LogUnreadable,
+    RecordTooLarge,
     TopicMisconfigured,
     WriterFenced,
 )
+from cooperator.logs.kafka import KafkaTransport, ensure_topics, open_logs
 from cooperator.logs.lead_writer import LeadWriter
 from cooperator.logs.leader_log import LeaderLog, LeaderState
-from cooperator.logs.logs import Logs
+from cooperator.logs.logs import Logs, LogsConfig, ensure_topics_of
 from cooperator.logs.memory import MemoryBroker, MemoryTransport
 from cooperator.logs.status_log import StatusLog
-from cooperator.logs.transport import Security, Topics, Transport
+from cooperator.logs.transport import Topics, Transport
 from cooperator.logs.trouble import OnTrouble
 
 __all__ = [
     "ConfigLog",
+    "KafkaTransport",
     "LeadWriter",
     "LeaderLog",
     "LeaderState",
@@ -35,13 +41,17 @@ __all__ = [
     "LogUnavailable",
     "LogUnreadable",
     "Logs",
+    "LogsConfig",
     "MemoryBroker",
     "MemoryTransport",
     "OnTrouble",
-    "Security",
+    "RecordTooLarge",
     "StatusLog",
     "TopicMisconfigured",
     "Topics",
     "Transport",
     "WriterFenced",
+    "ensure_topics",
+    "ensure_topics_of",
+    "open_logs",
 ]

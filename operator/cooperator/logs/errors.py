@@ -20,5 +20,9 @@ class TopicMisconfigured(Exception):
     """The topic exists and cannot serve as this log. The message names the setting and the remedy."""
 
 
+class RecordTooLarge(Exception):
+    """A record exceeds what the topic takes (``max.message.bytes``); trying again does not help."""
+
+
 class WriterFenced(Exception):
     """Another writer has taken over, or this one cannot be sure that none has. It never writes again."""

@@ -4,15 +4,16 @@ from collections.abc import Sequence
 
 from cooperator.logs.transport import Topics, Transport
 from cooperator.model import Memory, Policy
-from cooperator.wire import ConfigRecord, Owner, encode_config, encode_leader
+from cooperator.wire import Owner, Record, encode_leader
 
 
 class LeadWriter:
-    """Writes for one tenure of the lead; a new tenure needs a new writer.
+    """Writes for one tenure of the lead, from ``open`` on.
 
-    Each method blocks, for at most the transport's time-out. WriterFenced is final. After LogUnavailable
-    the same write may be tried again: it is unknown whether the first one happened, and it is settled, one
-    way or the other, before anything later is written.
+    Each method blocks, for at most the transport's time-out. WriterFenced is final for the tenure: ``open``
+    again only when the broker has given the lead anew. After LogUnavailable the same write may be tried
+    again: it is unknown whether the first one happened, and it is settled, one way or the other, before
+    anything later is written.
     """
 
     def __init__(self, transport: Transport, topics: Topics, group_id: str, timeout_ms: int) -> None:
@@ -20,31 +21,32 @@ class LeadWriter:
         self._transactor = transport.transactor(f"{group_id}-leader", timeout_ms)
 
     def open(self) -> None:
-        """Fence the writer before this one: once it returns, no write of a predecessor can follow.
+        """Begin a tenure: once this returns, no write of anybody before, oneself included, can follow.
 
-        Raises LogUnavailable (call it again), WriterFenced.
+        Raises LogUnavailable: call it again.
         """
         self._transactor.open()
 
-    def write_config(self, records: Sequence[ConfigRecord]) -> int:
+    def write_config(self, records: Sequence[Record]) -> int:
         """Write the records in one transaction. Returns the config offset after them (``ConfigLog.read_to``).
 
-        Raises EncodeError, ValueError when there are none, WriterFenced, LogUnavailable.
+        Raises ValueError when there are none, WriterFenced, RecordTooLarge, LogUnavailable.
         """
         if not records:
             raise ValueError("write_config: no records; a transaction of nothing has no offset")
-        return self._transactor.write(self._topics.config, [encode_config(record) for record in records])
+        return self._transactor.write(self._topics.config, records)
 
     def write_leader(
         self, *, owner: Owner | None = None, policy: Policy | None = None, memory: Memory | None = None
     ) -> None:
         """Write what is given in one transaction; what is None stays as it is.
 
-        Raises EncodeError, WriterFenced, LogUnavailable.
+        Raises EncodeError, WriterFenced, RecordTooLarge, LogUnavailable.
         """
         records = [encode_leader(value) for value in (owner, policy, memory) if value is not None]
         if records:
             self._transactor.write(self._topics.leader, records)
 
     def close(self) -> None:
+        """End the tenure; closing again does nothing."""
         self._transactor.close()

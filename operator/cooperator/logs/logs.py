@@ -1,4 +1,8 @@
-"""A group's logs, made over one transport."""
+"""A group's logs, opened together over one transport."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from cooperator.logs.config_log import ConfigLog
 from cooperator.logs.lead_writer import LeadWriter
@@ -7,37 +11,54 @@ from cooperator.logs.status_log import StatusLog
 from cooperator.logs.transport import Topics, Transport
 
 
+@dataclass(frozen=True, slots=True)
+class LogsConfig:
+    """Where a group's logs are.
+
+    ``security``: client settings in librdkafka's names (``security.protocol``, ``sasl.…``, ``ssl.…``); handed
+    on, never shown. ``topics``: of an adopted Connect cluster, whose names are its own; None for ours.
+    ``write_timeout_ms``: of each call of the lead's writer.
+    """
+
+    bootstrap_servers: str
+    group_id: str
+    security: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    topics: Topics | None = None
+    write_timeout_ms: int = 10_000
+
+    @property
+    def topic_names(self) -> Topics:
+        return self.topics or Topics.of(self.group_id)
+
+
 class Logs:
-    """Opens the logs of one group; each is closed by whoever opened it, before ``close``."""
+    """The logs of one group. Opening does not wait for the broker: reads and writes do.
 
-    def __init__(self, transport: Transport, group_id: str, topics: Topics | None = None) -> None:
-        self._transport = transport
-        self._group_id = group_id
-        self.topics = topics or Topics.of(group_id)
+    ``config`` and ``leader`` are followed from now on, ``status`` from its first reading on. ``writer``
+    writes once it is opened by whoever has the lead.
+    """
 
-    def ensure_topics(self, replication_factor: int = -1, timeout_ms: int = 30_000) -> None:
-        """Create the three compacted topics where they are missing, and check those that are there.
-
-        ``replication_factor``: -1 for the broker's default. Raises TopicMisconfigured, LogUnavailable.
-        """
-        transport, topics = self._transport, self.topics
-        transport.ensure_topic(topics.config, 1, replication_factor, timeout_ms)
-        # Connect itself makes status topics of five partitions.
-        transport.ensure_topic(topics.status, None, replication_factor, timeout_ms)
-        transport.ensure_topic(topics.leader, 1, replication_factor, timeout_ms)
-
-    def config_log(self) -> ConfigLog:
-        return ConfigLog(self._transport, self.topics.config)
-
-    def status_log(self) -> StatusLog:
-        return StatusLog(self._transport, self.topics.status)
-
-    def leader_log(self) -> LeaderLog:
-        return LeaderLog(self._transport, self.topics.leader)
-
-    def lead_writer(self, timeout_ms: int = 10_000) -> LeadWriter:
-        """A writer that is not open yet. ``timeout_ms``: of each of its calls."""
-        return LeadWriter(self._transport, self.topics, self._group_id, timeout_ms)
+    def __init__(self, transport: Transport, config: LogsConfig) -> None:
+        topics = config.topic_names
+        self.config = ConfigLog(transport, topics.config)
+        self.status = StatusLog(transport, topics.status)
+        self.leader = LeaderLog(transport, topics.leader)
+        self.writer = LeadWriter(transport, topics, config.group_id, config.write_timeout_ms)
 
     def close(self) -> None:
-        self._transport.close()
+        """Write the statuses that wait, as far as a few seconds allow, and stop everything."""
+        self.writer.close()
+        self.status.close()
+        self.config.close()
+        self.leader.close()
+
+
+def ensure_topics_of(transport: Transport, topics: Topics, replication_factor: int, timeout_ms: int) -> None:
+    """Create the group's compacted topics where they are missing, and check those that are there.
+
+    Raises TopicMisconfigured, LogUnavailable.
+    """
+    transport.ensure_topic(topics.config, 1, replication_factor, timeout_ms)
+    # Connect itself makes status topics of five partitions.
+    transport.ensure_topic(topics.status, None, replication_factor, timeout_ms)
+    transport.ensure_topic(topics.leader, 1, replication_factor, timeout_ms)

@@ -122,9 +122,6 @@ class MemoryTransport:
     def transactor(self, transactional_id: str, timeout_ms: int) -> "MemoryTransactor":
         return MemoryTransactor(self._broker, transactional_id)
 
-    def close(self) -> None:
-        """Nothing is shared."""
-
 
 class MemoryTail:
     """A Tail of one topic of a MemoryBroker."""
@@ -168,6 +165,7 @@ class MemoryTail:
             self._follower.caught_up()
             self._position = end
             self._progress.reached(0, end)
+            self._progress.caught_up()
         self._troubles.clear(self._topic)
 
     def _next(self) -> tuple[Batch, int] | str | None:
@@ -233,12 +231,11 @@ class MemoryTransactor:
         self._writer: int | None = None
 
     def open(self) -> None:
-        if self._writer is None:
-            self._writer = self._broker.init_writer(self._id)
+        self._writer = self._broker.init_writer(self._id)
 
     def write(self, topic: str, records: Sequence[Record]) -> int:
         if self._writer is None:
-            raise LogUnavailable(f"writer {self._id}: open it first")
+            raise WriterFenced(f"writer {self._id} is not open: open it when the lead is taken")
         return self._broker.commit(self._id, self._writer, topic, records)
 
     def close(self) -> None:

@@ -14,6 +14,7 @@ class Progress:
         self._topic = topic
         self._condition = threading.Condition()
         self._positions: dict[int, int] = {}
+        self._caught_up = False
         self._reader: threading.Thread | None = None
 
     def started(self, reader: threading.Thread) -> None:
@@ -26,6 +27,12 @@ class Progress:
                 self._positions[partition] = offset
                 self._condition.notify_all()
 
+    def caught_up(self) -> None:
+        """What was there at the beginning has been taken: before that nobody has come anywhere."""
+        with self._condition:
+            self._caught_up = True
+            self._condition.notify_all()
+
     def position(self, partition: int) -> int | None:
         with self._condition:
             return self._positions.get(partition)
@@ -33,6 +40,7 @@ class Progress:
     def start_over(self) -> None:
         with self._condition:
             self._positions.clear()
+            self._caught_up = False
 
     def wait(self, ends: Mapping[int, int], deadline: float) -> None:
         """Return when every partition has come to its end in ``ends``.
@@ -42,10 +50,12 @@ class Progress:
         if threading.current_thread() is self._reader:
             raise RuntimeError(f"topic {self._topic}: a callback of its reader cannot wait for the reader")
         with self._condition:
-            done = self._condition.wait_for(
-                lambda: all(self._positions.get(partition, 0) >= end for partition, end in ends.items()),
-                timeout=max(0.0, deadline - time.monotonic()),
-            )
-            if not done:
+            timeout_s = max(0.0, deadline - time.monotonic())
+            if not self._condition.wait_for(lambda: self._is_past(ends), timeout_s):
                 read = {partition: self._positions.get(partition, 0) for partition in ends}
                 raise LogTimeout(f"topic {self._topic}: read up to {read} in time, not up to {dict(ends)}")
+
+    def _is_past(self, ends: Mapping[int, int]) -> bool:
+        return self._caught_up and all(
+            self._positions.get(partition, 0) >= end for partition, end in ends.items()
+        )

@@ -1,6 +1,6 @@
 """What a log needs of its transport. Two exist: Kafka, and one in memory, held to the same tests."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -56,13 +56,13 @@ class Transactor(Protocol):
     """Writes whole transactions, as the only writer of its transactional id."""
 
     def open(self) -> None:
-        """Fence whoever had the id before. Raises LogUnavailable: call again to go on."""
+        """Fence whoever had the id before, and write from now on. Raises LogUnavailable."""
 
     def write(self, topic: str, records: Sequence[Record]) -> int:
         """One transaction; returns the offset after its last record. Raises WriterFenced, LogUnavailable."""
 
     def close(self) -> None:
-        """Stop; a transaction in progress is given up."""
+        """Give up a transaction in progress, and write no more until opened again."""
 
 
 class Transport(Protocol):
@@ -83,9 +83,6 @@ class Transport(Protocol):
 
     def transactor(self, transactional_id: str, timeout_ms: int) -> Transactor: ...
 
-    def close(self) -> None:
-        """Give back what the parts share; close them first."""
-
 
 @dataclass(frozen=True, slots=True)
 class Topics:
@@ -98,7 +95,3 @@ class Topics:
     @classmethod
     def of(cls, group_id: str) -> "Topics":
         return cls(f"{group_id}-configs", f"{group_id}-status", f"{group_id}-leader")
-
-
-Security = Mapping[str, object]
-"""Client settings in librdkafka's names (``security.protocol``, ``sasl.…``): handed on, never shown."""

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from cooperator.logs.callbacks import call_all
 
-OnTrouble = Callable[[str | None], None]
-"""Called from any thread with what is wrong, when that changes; with None when nothing is any more."""
+OnTrouble = Callable[[str], None]
+"""Called from any thread with what is wrong, when that changes; with "" when nothing is any more."""
 
 
 class Troubles:
@@ -15,7 +15,7 @@ class Troubles:
     def __init__(self, on_trouble: OnTrouble | None = None) -> None:
         self._callbacks = [] if on_trouble is None else [on_trouble]
         self._current: dict[str, str] = {}
-        self._told: str | None = None
+        self._told = ""
         self._lock = threading.Lock()
 
     def report(self, source: str, message: str) -> None:
@@ -38,7 +38,7 @@ class Troubles:
                 self._current.pop(source, None)
             else:
                 self._current[source] = message
-            first = next(iter(self._current.values()), None)
+            first = next(iter(self._current.values()), "")
             if first != self._told:
                 self._told = first
                 call_all(self._callbacks, first)

@@ -1,0 +1,109 @@
+"""The compacted topics of the logs: created when missing, refused when unfit (as Connect does).
+
+Topics are looked up in ways that never make a broker create one of its own accord, with settings of its own.
+"""
+
+import logging
+import time
+from typing import Final
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+
+from cooperator.logs.errors import LogUnavailable, TopicMisconfigured
+from cooperator.logs.kafka_clients import error_text
+
+logger = logging.getLogger(__name__)
+
+_SETTINGS: Final = {
+    "cleanup.policy": "compact",
+    # A reader starts at the beginning: the part that is never compacted, the newest segment, stays small.
+    "segment.bytes": str(16 * 2**20),
+    "min.cleanable.dirty.ratio": "0.1",
+}
+_APPEARS_S: Final = 0.1
+_FORBIDDEN: Final = frozenset(
+    {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
+)
+
+
+def ensure_topic(
+    admin: AdminClient, topic: str, partitions: int | None, replication_factor: int, timeout_ms: int
+) -> None:
+    """As ``Transport.ensure_topic``."""
+    deadline = time.monotonic() + timeout_ms / 1000
+    try:
+        found = count_partitions(admin, topic, remaining_s(deadline))
+        if found is None:
+            _create(admin, topic, partitions or 1, replication_factor, deadline)
+            found = _await(admin, topic, deadline)
+        _check_policy(admin, topic, deadline)
+    except KafkaException as error:
+        raise LogUnavailable(f"topic {topic}: {error_text(error)}") from error
+    if partitions is not None and found != partitions:
+        raise TopicMisconfigured(
+            f"topic {topic} has {found} partitions; this log must have exactly {partitions}, to keep its "
+            "order: delete the topic or name another one"
+        )
+
+
+def count_partitions(admin: AdminClient, topic: str, timeout_s: float) -> int | None:
+    """None when there is no such topic. Raises KafkaException."""
+    try:
+        described = admin.describe_topics(TopicCollection([topic]), request_timeout=timeout_s)
+        return len(described[topic].result().partitions)
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return None
+        raise
+
+
+def remaining_s(deadline: float) -> float:
+    """Seconds until ``deadline`` (of ``time.monotonic``), as clients take them: never 0 or less."""
+    return max(0.01, deadline - time.monotonic())
+
+
+def _create(
+    admin: AdminClient, topic: str, partitions: int, replication_factor: int, deadline: float
+) -> None:
+    wanted = NewTopic(topic, partitions, replication_factor, config=_SETTINGS)
+    try:
+        admin.create_topics([wanted], request_timeout=remaining_s(deadline))[topic].result()
+        logger.info("created topic %s", topic)
+    except KafkaException as error:
+        code = error.args[0].code()
+        if code == KafkaError.INVALID_REPLICATION_FACTOR:
+            raise TopicMisconfigured(
+                f"topic {topic} cannot be created with replication factor {replication_factor}: "
+                f"{error_text(error)}; choose at most the number of brokers"
+            ) from error
+        if code != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise
+
+
+def _await(admin: AdminClient, topic: str, deadline: float) -> int:
+    """A broker may learn of a new topic later than the one that created it."""
+    while time.monotonic() < deadline:
+        found = count_partitions(admin, topic, remaining_s(deadline))
+        if found is not None:
+            return found
+        time.sleep(_APPEARS_S)
+    raise LogUnavailable(f"topic {topic} was created, but the broker does not know it in time")
+
+
+def _check_policy(admin: AdminClient, topic: str, deadline: float) -> None:
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    try:
+        described = admin.describe_configs([resource], request_timeout=remaining_s(deadline))
+        policy = described[resource].result()["cleanup.policy"].value
+    except KafkaException as error:
+        if error.args[0].code() not in _FORBIDDEN:
+            raise
+        logger.warning("topic %s: its cleanup.policy cannot be checked: %s", topic, error_text(error))
+        return
+    if policy != "compact":
+        raise TopicMisconfigured(
+            f"topic {topic} has cleanup.policy={policy}, which would lose records; this log needs "
+            f"cleanup.policy=compact: kafka-configs --alter --entity-type topics --entity-name {topic} "
+            "--add-config cleanup.policy=compact"
+        )
