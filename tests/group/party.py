@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from cooperator.group import DescribedMember, GroupConfig, Joined, Membership, Round
+from cooperator.group import DescribedMember, GroupConfig, GroupState, Joined, Membership, Round
 from cooperator.wire import Role
 
 Plan = Callable[[Round], "Future[Mapping[str, bytes]] | Mapping[str, bytes]"]
@@ -129,3 +129,15 @@ class Party:
 
     def _hear(self, kind: str, what: Any) -> None:
         self.told.append((kind, what))
+
+
+def all_in(*parties: Party) -> bool:
+    """All, and nobody else, are in one completed round, and know it."""
+    generations = {party.generations[-1] if party.generations else -1 for party in parties}
+    described = parties[0].membership.describe()
+    return (
+        described.state is GroupState.STABLE
+        and {member.member_id for member in described.members} == {party.member_id for party in parties}
+        and generations == {parties[0].generation}
+        and generations != {-1}
+    )

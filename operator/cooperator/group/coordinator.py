@@ -205,6 +205,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
             raise errors.CoordinatorNotAvailableError()
         self.state = MemberState.REBALANCING
         self._served = self._asked
+        self.request_rejoin()  # Until this attempt has succeeded, whoever asked for it.
         anonymous = self.member_id == UNKNOWN_MEMBER_ID
         request = JoinGroupRequest(
             group_id=self.group_id,

@@ -1,0 +1,138 @@
+"""Brokers that are away, frozen, or were never there."""
+
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+
+from cooperator.group import GroupState
+from cooperator.group.membership import GroupUnavailable
+from cooperator.local import EmbeddedBroker
+from group.conftest import Invite
+from group.party import Party, all_in
+from support import eventually
+
+pytestmark = pytest.mark.real
+
+
+def has_been(began: float, seconds: float) -> bool:
+    return time.monotonic() - began > seconds
+
+
+def test_a_broker_that_is_away_for_longer_than_every_session_stops_and_drops_nobody(
+    broker: EmbeddedBroker, invite: Invite, operator: Party
+) -> None:
+    operator.membership.start()
+    eventually(lambda: operator.generations)
+    parties = [operator, invite("a"), invite("b")]
+    for party in parties[1:]:
+        party.membership.start()
+    eventually(lambda: all_in(*parties))
+    before = [(party.member_id, party.generation, party.role) for party in parties]
+    rounds = len(operator.rounds)
+
+    broker.kill()
+    began = time.monotonic()
+    eventually(lambda: all(party.all("trouble") for party in parties), timeout_s=10, what="it is said")
+    assert all(party.all("coordinator_lost") for party in parties)
+    with pytest.raises(GroupUnavailable, match=broker.bootstrap_servers):
+        operator.membership.describe(timeout_s=1)
+    eventually(lambda: has_been(began, 22), timeout_s=30, what="three session time-outs and a fresh start")
+    last = [len(party.contacts) for party in parties]
+    broker.start()
+
+    eventually(
+        lambda: all(len(p.contacts) > n + 2 for p, n in zip(parties, last, strict=True)),
+        what="all are in contact again",
+    )
+    eventually(lambda: all_in(*parties))
+    assert [party.member_id for party in parties] == [member_id for member_id, _, _ in before]
+    assert not any(party.all("dropped") or party.all("lead_lost") for party in parties)
+    assert len(operator.all("lead_taken")) == 1
+    assert not any(party.rounds for party in parties[1:])
+    assert len(operator.rounds) <= rounds + 2, "no storm"
+
+
+def test_a_broker_that_freezes_is_noticed_and_forgiven(
+    broker: EmbeddedBroker, invite: Invite, operator: Party
+) -> None:
+    operator.membership.start()
+    eventually(lambda: operator.generations)
+    worker = invite("a")
+    worker.membership.start()
+    eventually(lambda: all_in(operator, worker))
+    pid = broker.pid
+    assert pid is not None
+    os.killpg(pid, signal.SIGSTOP)
+    try:
+        eventually(lambda: operator.all("trouble") and worker.all("trouble"), timeout_s=10)
+    finally:
+        os.killpg(pid, signal.SIGCONT)
+    eventually(lambda: all_in(operator, worker))
+    assert operator.membership.alive
+    assert worker.membership.alive
+
+
+@contextmanager
+def door(port: int, broker: EmbeddedBroker) -> Iterator[None]:
+    """Lets connections through to the broker, which then tells its own address."""
+    host, _, to_port = broker.bootstrap_servers.rpartition(":")
+    listener = socket.create_server(("127.0.0.1", port))
+    sockets = [listener]
+
+    def pump(source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                target.sendall(data)
+        target.close()
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                inside, _ = listener.accept()
+                outside = socket.create_connection((host, int(to_port)))
+                sockets.extend((inside, outside))
+                for pair in ((inside, outside), (outside, inside)):
+                    threading.Thread(target=pump, args=pair, daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    try:
+        yield
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        for each in sockets:
+            each.close()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+def test_a_broker_that_cannot_be_reached_is_said_within_ten_seconds_and_tried_until_it_can(
+    broker: EmbeddedBroker, invite: Invite
+) -> None:
+    port = free_port()
+    worker = invite("a", bootstrap_servers=f"127.0.0.1:{port}")
+    worker.membership.start()
+    eventually(lambda: any(f"127.0.0.1:{port}" in m for m in worker.all("trouble")), timeout_s=10)
+    assert worker.membership.alive
+    with pytest.raises(GroupUnavailable):
+        worker.membership.describe(timeout_s=1)
+    with door(port, broker):
+        eventually(lambda: worker.generations)
+        assert worker.membership.describe().state is GroupState.STABLE
+
+
+def test_a_member_that_waits_for_a_broker_stops_at_once(invite: Invite) -> None:
+    worker = invite("a", bootstrap_servers=f"127.0.0.1:{free_port()}")
+    worker.membership.start()
+    began = time.monotonic()
+    worker.membership.stop(leave=True, timeout_s=5)
+    assert not worker.membership.alive
+    assert not has_been(began, 4)

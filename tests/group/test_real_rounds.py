@@ -1,0 +1,293 @@
+"""What happens to rounds, with a real broker: plans that take long, members that hang, storms, evictions."""
+
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+
+from cooperator.group import GroupState, Round
+from cooperator.local import EmbeddedBroker
+from cooperator.wire import Role
+from group.conftest import Invite
+from group.party import Party, all_in, everybody_goes_on
+from group.raw import SilentMember
+from support import eventually
+
+pytestmark = pytest.mark.real
+
+
+def start(leader: Party, *workers: Party) -> None:
+    """The leader comes first, so that it has to evict nobody."""
+    leader.membership.start()
+    eventually(lambda: leader.generations)
+    for worker in workers:
+        worker.membership.start()
+    eventually(lambda: all_in(leader, *workers))
+
+
+def test_a_plan_that_takes_longer_than_the_session_is_waited_for_with_heartbeats(
+    invite: Invite, operator: Party
+) -> None:
+    slow: list[Future[Mapping[str, bytes]]] = []
+
+    def think(round_: Round) -> Future[Mapping[str, bytes]]:
+        slow.append(Future())
+        return slow[-1]
+
+    operator.make_plan = think
+    operator.membership.start()
+    eventually(lambda: slow)
+    began = time.monotonic()
+    eventually(lambda: time.monotonic() - began > 1.2 * operator.session_timeout_ms / 1000)
+    assert len(operator.rounds) == 1
+    late = [sent_at for sent_at in operator.contacts if sent_at > began]
+    assert len(late) > 10, "heartbeats went on"
+    slow[0].set_result(everybody_goes_on(operator.rounds[0]))
+    eventually(lambda: operator.generations == [operator.rounds[0].generation])
+    assert not operator.all("void")
+    assert any("its own plan" in message for message in operator.all("trouble"))
+
+
+def test_a_round_that_ends_while_it_is_planned_is_told_and_its_plan_is_not_delivered(
+    invite: Invite, operator: Party
+) -> None:
+    worker = invite("a")
+    start(operator, worker)
+    held: list[tuple[Round, Future[Mapping[str, bytes]]]] = []
+
+    def hold(round_: Round) -> Future[Mapping[str, bytes]]:
+        held.append((round_, Future()))
+        return held[-1][1]
+
+    operator.make_plan = hold
+    operator.membership.rejoin("holds a round")
+    eventually(lambda: held)
+    void = held[0][0].generation
+    operator.make_plan = everybody_goes_on
+    newcomer = invite("b")
+    newcomer.membership.start()
+    eventually(lambda: operator.all("void") == [void])
+    held[0][1].set_result({member.member_id: b"too late" for member in held[0][0].members})
+    eventually(lambda: all_in(operator, worker, newcomer))
+    assert void not in operator.generations + worker.generations
+    assert not [
+        j for p in (operator, worker, newcomer) for j in p.all("joined") if j.assignment == b"too late"
+    ]
+
+
+def test_a_plan_that_fails_is_said_and_made_again(invite: Invite, operator: Party) -> None:
+    def fail(round_: Round) -> Mapping[str, bytes]:
+        if len(operator.rounds) < 3:
+            raise RuntimeError("the log cannot be written")
+        return everybody_goes_on(round_)
+
+    operator.make_plan = fail
+    operator.membership.start()
+    eventually(lambda: operator.generations)
+    assert any("the log cannot be written" in message for message in operator.all("trouble"))
+    assert len(operator.all("void")) <= 2
+
+
+def test_a_plan_that_does_not_fit_into_a_record_is_said_and_the_members_stay(
+    invite: Invite, operator: Party
+) -> None:
+    worker = invite("a")
+    start(operator, worker)
+
+    def too_much(round_: Round) -> Mapping[str, bytes]:
+        return {member.member_id: b"x" * 1_500_000 for member in round_.members}
+
+    operator.make_plan = too_much
+    operator.membership.rejoin("grows")
+    eventually(lambda: any("message.max.bytes" in message for message in operator.all("trouble")))
+    operator.make_plan = everybody_goes_on
+    eventually(lambda: all_in(operator, worker))
+    assert "3,000,000 bytes" in next(m for m in operator.all("trouble") if "message.max.bytes" in m)
+    assert operator.all("void")
+    assert not operator.all("dropped") + worker.all("dropped")
+
+
+def test_a_member_that_hangs_holds_a_round_up_for_its_rebalance_time_out_and_no_longer(
+    broker: EmbeddedBroker, unique: str, invite: Invite
+) -> None:
+    operator = invite("operator", role=Role.LEADER, rebalance_timeout_ms=4_000)
+    worker = invite("a", rebalance_timeout_ms=4_000)
+    start(operator, worker)
+    silent = SilentMember(broker.bootstrap_servers, unique, 60_000, 4_000)
+    silent.join()
+    silent.close()
+    operator.membership.rejoin("has a round held up")
+    began = time.monotonic()
+    eventually(lambda: all_in(operator, worker))
+    took_s = time.monotonic() - began
+    assert 3 < took_s < 7
+    assert not operator.all("dropped") + worker.all("dropped")
+
+
+def test_the_lead_is_taken_at_once_from_a_group_with_a_member_that_hangs(
+    broker: EmbeddedBroker, unique: str, operator: Party
+) -> None:
+    silent = SilentMember(broker.bootstrap_servers, unique, 60_000, 60_000)
+    silent.join()
+    silent.close()
+    operator.membership.start()
+    eventually(lambda: operator.generations, timeout_s=10)
+    assert operator.all("lead_taken") == [(silent.member_id,)]
+
+
+def test_an_evicted_member_is_told_and_comes_back_as_a_new_one(invite: Invite, operator: Party) -> None:
+    workers = [invite("a"), invite("b")]
+    start(operator, *workers)
+    evicted, stays = workers
+    old_id, other_id = evicted.member_id, stays.member_id
+    operator.membership.evict([old_id, "nobody"])
+    eventually(lambda: evicted.all("dropped") and all_in(operator, *workers))
+    assert evicted.member_id != old_id
+    assert stays.member_id == other_id
+    assert not stays.all("dropped")
+    assert evicted.membership.alive
+
+
+def test_a_member_is_evicted_from_a_round_that_waits_for_it(
+    broker: EmbeddedBroker, unique: str, invite: Invite, operator: Party
+) -> None:
+    worker = invite("a")
+    start(operator, worker)
+    silent = SilentMember(broker.bootstrap_servers, unique, 60_000, 60_000)
+    silent.join()
+    silent.close()
+    operator.membership.rejoin("has a round held up")
+    eventually(lambda: operator.membership.describe().state is GroupState.PREPARING)
+    operator.membership.evict([silent.member_id])
+    eventually(lambda: all_in(operator, worker), timeout_s=10)
+
+
+def test_an_eviction_waits_for_the_end_of_a_round_that_is_being_planned(
+    invite: Invite, operator: Party
+) -> None:
+    worker = invite("a")
+    start(operator, worker)
+    held: list[Future[Mapping[str, bytes]]] = []
+
+    def hold(round_: Round) -> Future[Mapping[str, bytes]]:
+        held.append(Future())
+        return held[-1]
+
+    operator.make_plan = hold
+    operator.membership.rejoin("holds a round")
+    eventually(lambda: held)
+    operator.membership.evict([worker.member_id])
+    operator.make_plan = everybody_goes_on
+    beats = len(operator.contacts)
+    eventually(lambda: len(operator.contacts) > beats + 3)
+    assert not worker.all("dropped")
+    planned = operator.rounds[-1]
+    held[0].set_result(everybody_goes_on(planned))
+    eventually(lambda: worker.all("dropped") and all_in(operator, worker))
+    # Its SyncGroup was answered, which it would not have been, had it been removed while it waited.
+    assert planned.generation in worker.generations
+
+
+def test_who_does_not_lead_evicts_nobody(invite: Invite, operator: Party) -> None:
+    worker = invite("a")
+    start(operator, worker)
+    worker.membership.evict([operator.member_id])
+    worker.membership.rejoin("has a reason to talk to the broker")
+    beats = len(operator.contacts)
+    eventually(lambda: len(operator.contacts) > beats + 3)
+    assert not operator.all("dropped")
+    assert all_in(operator, worker)
+
+
+def test_a_follower_makes_a_round_by_changed_metadata_only(invite: Invite, operator: Party) -> None:
+    worker = invite("a")
+    start(operator, worker)
+    rounds = len(operator.rounds)
+    joined = len(worker.generations)
+    worker.membership.rejoin("nothing has changed")
+    eventually(lambda: len(worker.generations) == joined + 1, what="answered with the round as it is")
+    assert len(operator.rounds) == rounds
+    worker.metadata = b"a, changed"
+    worker.membership.rejoin("has stopped something")
+    eventually(lambda: len(operator.rounds) == rounds + 1 and all_in(operator, worker))
+    assert b"a, changed" in {member.metadata for member in operator.rounds[-1].members}
+
+
+def test_a_leader_makes_a_round_by_every_rejoin(invite: Invite, operator: Party) -> None:
+    worker = invite("a")
+    start(operator, worker)
+    for _ in range(3):
+        rounds = len(operator.rounds)
+        operator.membership.rejoin("the time is up")
+        eventually(lambda expected=rounds + 1: len(operator.rounds) == expected and all_in(operator, worker))
+
+
+def test_a_storm_of_requests_for_rounds_ends_in_calm_and_the_last_metadata_is_known(
+    invite: Invite, operator: Party
+) -> None:
+    workers = [invite(name) for name in "abc"]
+    start(operator, *workers)
+    parties = [operator, *workers]
+
+    def storm(number: int) -> None:
+        for turn in range(50):
+            party = parties[(number + turn) % len(parties)]
+            party.metadata = f"{party.name} {number} {turn}".encode()
+            party.membership.rejoin("storm")
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(storm, range(4)))
+    eventually(
+        lambda: (
+            all_in(*parties)
+            and {m.metadata for m in operator.rounds[-1].members} == {p.metadata for p in parties}
+        ),
+        what="the last round knows what everybody said last",
+    )
+    assert not any(party.all("dropped") for party in parties)
+    rounds, beats = len(operator.rounds), len(operator.contacts)
+    eventually(lambda: len(operator.contacts) > beats + 5)
+    assert len(operator.rounds) == rounds, "calm"
+
+
+def test_a_request_made_while_a_round_is_under_way_is_not_lost(invite: Invite, operator: Party) -> None:
+    asked = threading.Event()
+
+    def ask_for_another(round_: Round) -> Mapping[str, bytes]:
+        if not asked.is_set():
+            asked.set()
+            operator.membership.rejoin("has thought of something while planning")
+        return everybody_goes_on(round_)
+
+    operator.make_plan = ask_for_another
+    operator.membership.start()
+    eventually(lambda: len(operator.rounds) == 2 and len(operator.generations) == 2)
+
+
+def test_leaving_is_told_to_the_broker_also_while_a_round_waits_for_others(
+    broker: EmbeddedBroker, unique: str, invite: Invite, operator: Party
+) -> None:
+    worker = invite("a")
+    start(operator, worker)
+    silent = SilentMember(broker.bootstrap_servers, unique, 60_000, 60_000)
+    silent.join()
+    silent.close()
+    operator.membership.rejoin("has a round held up")
+    eventually(lambda: operator.membership.describe().state is GroupState.PREPARING)
+    gone = worker.member_id
+    began = time.monotonic()
+    worker.membership.stop(leave=True)
+    assert time.monotonic() - began < 5
+    assert gone not in {member.member_id for member in operator.membership.describe().members}
+
+
+def test_contact_is_the_time_of_sending_and_never_runs_ahead(invite: Invite, operator: Party) -> None:
+    worker = invite("a")
+    start(operator, worker)
+    for party in (operator, worker):
+        beats = len(party.contacts)
+        eventually(lambda p=party, n=beats: len(p.contacts) > n + 3)
+        assert party.contacts == sorted(party.contacts)
+        assert all(sent <= heard for sent, heard in zip(party.contacts, party.heard_at, strict=False))
