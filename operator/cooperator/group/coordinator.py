@@ -24,7 +24,7 @@ from kafka.structs import MemberState
 from cooperator.group import failures
 from cooperator.group.admin import GroupAdmin
 from cooperator.group.config import GroupConfig
-from cooperator.group.lead import JoinAnswer, LeadTaker
+from cooperator.group.lead import JoinAnswer, LeadTaker, read_answer
 from cooperator.group.library import (
     Connections,
     errors,
@@ -33,7 +33,7 @@ from cooperator.group.library import (
     request_timeout_ms,
     sleep_ms,
 )
-from cooperator.group.listener import Joined, JoinedMember, Round
+from cooperator.group.listener import Joined, Round
 from cooperator.group.planning import await_plan
 from cooperator.group.takeover import PROTOCOL_TYPE, Answer
 from cooperator.group.told import Told
@@ -44,8 +44,6 @@ _SAY_AFTER_S: Final = 5.0
 _GIVE_UP_AFTER_S: Final = 20.0
 _JOIN_VERSION: Final = 9
 _SYNC_VERSION: Final = 5
-_UUID_LENGTH: Final = 37
-"""Of the hyphen and the UUID that the broker appends to a client id to make a member id."""
 
 
 class _AlwaysPolled(Heartbeat):  # type: ignore[misc]
@@ -91,6 +89,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
         self._reason = "joins"
         self._following_as: str | None = None
         self._attempts = 0
+        self._trying_since = now_s()
         self._ending = False
         self._handled: BaseException | None = None
         self._waiting: tuple[float, str] = (now_s(), "")
@@ -115,8 +114,9 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
 
     def ask_rejoin(self, reason: str) -> None:
         """Any thread."""
-        self._reason = reason
-        self._asked += 1
+        with self._lock:
+            self._reason = reason
+            self._asked += 1
         self._turn.notify()
 
     def end(self) -> list[tuple[str, str | None]]:
@@ -158,6 +158,8 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
         return bool(super().need_rejoin()) or self._asked > self._served
 
     async def _do_join_and_sync_async(self) -> bytes:
+        if self._attempts == 0:
+            self._trying_since = now_s()
         try:
             answer = await self._joined()
             if answer.answer is Answer.LEADS:
@@ -225,7 +227,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
         )
         self._process_join_group_response(response, sent_at)
         self._told.contact(sent_at)
-        return _join_answer(response, anonymous and self.group_instance_id is not None)
+        return read_answer(response, takes_a_place=anonymous and self.group_instance_id is not None)
 
     def abandon_join(self) -> None:
         if self.coordinator_id is not None:
@@ -348,7 +350,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
         self._attempts += 1
         if isinstance(error, failures.LeadNotTaken) and error.refused:
             self._told.refused(error.reason)
-        elif failures.is_worth_saying(error, self._attempts):
+        elif failures.is_worth_saying(error, now_s() - self._trying_since):
             self._told.trouble(failures.explain(error, self._group))
         await sleep_ms(self._loop, failures.delay_ms(error, self._attempts, random.random()))
 
@@ -366,26 +368,3 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
                 f"group {self.group_id!r}: has been waiting for {what} for more than {_SAY_AFTER_S:.0f} s "
                 f"(brokers: {self._group.bootstrap_servers})"
             )
-
-
-def _join_answer(response: Any, takes_a_place: bool) -> JoinAnswer:
-    """``takes_a_place``: a static member that did not know its id, and may have replaced an earlier life."""
-    leads = response.leader == response.member_id
-    if leads:
-        answer = Answer.REPLACED if response.skip_assignment else Answer.LEADS
-    elif takes_a_place and response.API_VERSION < _JOIN_VERSION:
-        answer = Answer.UNTOLD
-    else:
-        answer = Answer.FOLLOWS
-    members = tuple(
-        JoinedMember(
-            member.member_id,
-            member.group_instance_id,
-            bytes(member.metadata),
-            client_id="" if member.group_instance_id else member.member_id[:-_UUID_LENGTH],
-        )
-        for member in response.members
-    )
-    return JoinAnswer(
-        answer, response.generation_id, response.protocol_name or "", response.member_id, members
-    )

@@ -9,8 +9,9 @@ from kafka.net.selector import NetworkSelector
 from kafka.net.wakeup_notifier import WakeupNotifier
 
 from cooperator.group.admin import GroupAdmin
+from cooperator.group.config import GroupConfig
 from cooperator.group.coordinator import Coordinator
-from cooperator.group.failures import delay_ms
+from cooperator.group.failures import delay_ms, explain
 from cooperator.group.library import errors, sleep_ms
 from cooperator.group.told import Told
 
@@ -22,15 +23,25 @@ class Evictor:
     """A queue of member ids, and the coroutine that empties it."""
 
     def __init__(
-        self, loop: NetworkSelector, admin: GroupAdmin, coordinator: Coordinator, told: Told
+        self,
+        loop: NetworkSelector,
+        config: GroupConfig,
+        told: Told,
+        admin: GroupAdmin,
+        coordinator: Coordinator,
     ) -> None:
         self._loop = loop
         self._admin = admin
         self._coordinator = coordinator
         self._told = told
+        self._group = config
         self._wake = WakeupNotifier(loop)
         self._lock = threading.Lock()
         self._due: set[str] = set()
+
+    def resume(self, earlier: "Evictor") -> None:
+        """Take over what ``earlier`` has not done."""
+        self.ask(earlier._due)
 
     def ask(self, member_ids: Iterable[str]) -> None:
         """Any thread."""
@@ -55,7 +66,7 @@ class Evictor:
                     attempts = 0
                 except errors.KafkaError as error:
                     attempts += 1
-                    self._told.trouble(f"cannot evict {', '.join(batch)}: {error}")
+                    self._told.trouble(f"cannot evict {', '.join(batch)} yet: {explain(error, self._group)}")
                     await sleep_ms(self._loop, delay_ms(error, attempts, random.random()))
 
     def _batch(self) -> list[str]:

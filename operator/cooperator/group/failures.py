@@ -51,16 +51,19 @@ _PASSES_BY_ITSELF: Final = (
     errors.CoordinatorLoadInProgressError,
     errors.CoordinatorNotAvailableError,
     errors.NotCoordinatorError,
+    LeadNotTaken,
 )
-_PATIENT_ATTEMPTS: Final = 4
-"""Some two seconds of ``delay_ms``: a coordinator that has just moved or started is no news."""
+_PATIENCE_S: Final = 2.0
 
 
-def is_worth_saying(error: BaseException, attempts: int) -> bool:
-    """Whether a human should hear of the failure number ``attempts`` in a row."""
+def is_worth_saying(error: BaseException, tried_for_s: float) -> bool:
+    """Whether a human should hear of a failure, after attempts that have failed for ``tried_for_s``.
+
+    A coordinator that has just moved or started is no news.
+    """
     if is_everyday(error):
         return False
-    return not isinstance(error, _PASSES_BY_ITSELF) or attempts > _PATIENT_ATTEMPTS
+    return not isinstance(error, _PASSES_BY_ITSELF) or tried_for_s > _PATIENCE_S
 
 
 def delay_ms(error: BaseException, attempts: int, spread: float) -> float:
@@ -80,13 +83,17 @@ def delay_ms(error: BaseException, attempts: int, spread: float) -> float:
 
 def explain(error: BaseException, config: GroupConfig) -> str:
     """One sentence for a human: what is wrong with which group, and what to do about it."""
-    group = f"group {config.group_id!r}"
+    return f"group {config.group_id!r}: {reason(error, config)}"
+
+
+def reason(error: BaseException, config: GroupConfig) -> str:
+    """The same without the group's name."""
     for kind, text in _REMEDIES.items():
         if isinstance(error, kind):
-            return f"{group}: {text.format(config=config)} ({type(error).__name__})"
+            return f"{text.format(config=config)} ({type(error).__name__})"
     if isinstance(error, LeadNotTaken | PlanFailed | AssignmentRefused):
-        return f"{group}: {error.args[0]}"
-    return f"{group}: {error or type(error).__name__}"
+        return str(error.args[0])
+    return str(error) or type(error).__name__
 
 
 _REMEDIES: Final[dict[type[BaseException], str]] = {

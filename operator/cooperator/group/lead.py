@@ -1,14 +1,14 @@
 """Carries out what ``takeover`` decides: our JoinGroup on one connection, all else on the other."""
 
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from kafka.net.selector import NetworkSelector
 
 from cooperator.group import takeover as to
 from cooperator.group.admin import GroupAdmin
 from cooperator.group.config import GroupConfig
-from cooperator.group.failures import LeadNotTaken
+from cooperator.group.failures import LeadNotTaken, explain, reason
 from cooperator.group.library import Task, errors, sleep_ms
 from cooperator.group.listener import JoinedMember
 from cooperator.group.told import ListenerFailed, Told
@@ -17,6 +17,9 @@ _EVICTED: Final = "the operator of this group takes the lead"
 _WITHDRAWN: Final = "withdraws without having led"
 _RELEASED: Final = "the round may complete"
 _LAST_WORDS_MS: Final = 1_000
+_TELLS_WHO_LEADS: Final = 9
+_UUID_LENGTH: Final = 37
+"""Of the hyphen and the UUID that the broker appends to a client id to make a member id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,29 @@ class JoinAnswer:
     protocol: str
     member_id: str
     members: tuple[JoinedMember, ...]
+
+
+def read_answer(response: Any, takes_a_place: bool) -> JoinAnswer:
+    """``response``: to JoinGroup, without an error. ``takes_a_place``: a static member that did not know its
+    id, and may have replaced an earlier life, of which the broker tells the lead from version 9 on only."""
+    if response.leader == response.member_id:
+        answer = to.Answer.REPLACED if response.skip_assignment else to.Answer.LEADS
+    elif takes_a_place and response.API_VERSION < _TELLS_WHO_LEADS:
+        answer = to.Answer.UNTOLD
+    else:
+        answer = to.Answer.FOLLOWS
+    members = tuple(
+        JoinedMember(
+            member.member_id,
+            member.group_instance_id,
+            bytes(member.metadata),
+            client_id="" if member.group_instance_id else member.member_id[:-_UUID_LENGTH],
+        )
+        for member in response.members
+    )
+    return JoinAnswer(
+        answer, response.generation_id, response.protocol_name or "", response.member_id, members
+    )
 
 
 class Joiner(Protocol):
@@ -54,6 +80,7 @@ class LeadTaker:
     ) -> None:
         assert config.group_instance_id is not None, "the leader is a static member"
         self._instance_id = config.group_instance_id
+        self._config = config
         self._patience_ms = config.rebalance_timeout_ms
         self._loop = loop
         self._told = told
@@ -140,7 +167,8 @@ class LeadTaker:
                 case _:
                     raise AssertionError(f"nothing to carry out: {step}")
         except (errors.KafkaError, ListenerFailed) as error:
-            return to.Failed(str(error), joining=self._join is not None and not self._join.done)
+            parked = self._join is not None and not self._join.done
+            return to.Failed(reason(error, self._config), joining=parked)
 
     async def _pause(self, duration_ms: float) -> None:
         if self._join is not None:
@@ -155,7 +183,7 @@ class LeadTaker:
         except errors.FencedInstanceIdError:
             raise
         except (errors.KafkaError, ListenerFailed) as error:
-            return None, to.Failed(str(error), joining=False)
+            return None, to.Failed(reason(error, self._config), joining=False)
         return answer, to.Answered(answer.answer, answer.member_id)
 
     async def _end_join(self) -> None:
@@ -176,4 +204,6 @@ class LeadTaker:
         try:
             await self._admin.remove([(brake, None)], _RELEASED)
         except errors.KafkaError as error:
-            self._told.trouble(f"the next round may wait for one session time-out: {error}")
+            self._told.trouble(
+                f"the next round may take one session time-out: {explain(error, self._config)}"
+            )

@@ -45,8 +45,11 @@ class _Session:
         """Any thread: let ``run`` come to its end."""
         resolve(self.loop, self._ended)
 
-    async def run(self, earlier: Coordinator | None, stopping: threading.Event) -> None:
-        """Until the end is asked for, or the member is fenced. Raises when a fresh start is better."""
+    async def run(self, earlier: "_Session | None", stopping: threading.Event) -> None:
+        """Until the end is asked for, or the member is fenced. Raises when a fresh start is better.
+
+        ``earlier``: the session before, whose member this goes on with.
+        """
         life = Task(self.loop, lambda: self._live(earlier), then=self.end)
         if not stopping.is_set():
             await wait_for(self.loop, self._ended, None)
@@ -69,14 +72,15 @@ class _Session:
         self._connections.close()
         self.loop.close()
 
-    async def _live(self, earlier: Coordinator | None) -> None:
+    async def _live(self, earlier: "_Session | None") -> None:
         await self._connections.bootstrap()
         coordinator = Coordinator(self.loop, self._config, self._told, self._connections, self.admin)
-        if earlier is not None:
-            coordinator.resume(earlier)
-        self.evictor = Evictor(self.loop, self.admin, coordinator, self._told)
-        self.coordinator = coordinator
-        Task(self.loop, self.evictor.run)
+        evictor = Evictor(self.loop, self._config, self._told, self.admin, coordinator)
+        if earlier is not None and earlier.coordinator is not None and earlier.evictor is not None:
+            coordinator.resume(earlier.coordinator)
+            evictor.resume(earlier.evictor)
+        self.coordinator, self.evictor = coordinator, evictor
+        Task(self.loop, evictor.run)
         await coordinator.stay()
 
 
@@ -94,7 +98,8 @@ class Membership:
         self._stopping = threading.Event()
         self._running = threading.Event()
         self._session: _Session | None = None
-        self._coordinator: Coordinator | None = None
+        self._last: _Session | None = None
+        """The last one that got as far as to have a member."""
         self._leave = False
         self._farewell_ms = 0.0
 
@@ -178,29 +183,37 @@ class Membership:
             self._thread.join(timeout_s)
 
     def _current(self) -> Coordinator | None:
-        session = self._session
-        return (session.coordinator if session is not None else None) or self._coordinator
+        for session in (self._session, self._last):
+            if session is not None and session.coordinator is not None:
+                return session.coordinator
+        return None
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            session = _Session(self._config, self._told)
-            self._session = session
-            self._running.set()
             try:
-                session.loop.run(session.run, self._coordinator, self._stopping)
-                if self._stopping.is_set():
-                    session.loop.run(session.say_farewell, self._leave, self._farewell_ms)
+                self._one_session()
             except Exception as error:
                 self._say(error)
-            finally:
-                self._coordinator = session.coordinator or self._coordinator
-                session.close()
-            if self._coordinator is not None and self._coordinator.fenced:
+            current = self._current()
+            if current is not None and current.fenced:
                 self._stopping.set()
                 self._told.fenced()
             self._stopping.wait(_FRESH_START_S)
 
+    def _one_session(self) -> None:
+        session = _Session(self._config, self._told)
+        self._session = session
+        self._running.set()
+        try:
+            session.loop.run(session.run, self._last, self._stopping)
+            if self._stopping.is_set():
+                session.loop.run(session.say_farewell, self._leave, self._farewell_ms)
+        finally:
+            if session.coordinator is not None:
+                self._last = session
+            session.close()
+
     def _say(self, error: Exception) -> None:
         if not isinstance(error, errors.KafkaError | CoordinatorGone):
-            log.exception("group %s: starts afresh", self._config.group_id)
+            log.error("group %s: starts afresh", self._config.group_id, exc_info=error)
         self._told.trouble(explain(error, self._config))

@@ -1,0 +1,65 @@
+"""How long to wait after a failure, and what to say of it."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka import errors
+
+from cooperator.group import GroupConfig
+from cooperator.group.failures import LeadNotTaken, delay_ms, explain, is_everyday, is_worth_saying
+from cooperator.wire import Role
+
+CONFIG = GroupConfig("localhost:9092", "lake", "lake-0", Role.WORKER)
+EVERYDAY = [
+    errors.MemberIdRequiredError(),
+    errors.RebalanceInProgressError(),
+    errors.UnknownMemberIdError(),
+    errors.IllegalGenerationError(),
+]
+OTHERS = [
+    errors.KafkaConnectionError("refused"),
+    errors.CoordinatorNotAvailableError(),
+    errors.GroupAuthorizationFailedError("lake"),
+    LeadNotTaken("another leads"),
+    LeadNotTaken("theirs", refused=True),
+    ValueError("of any kind"),
+]
+SPREADS = st.floats(0, 1, exclude_max=True)
+
+
+@given(st.sampled_from(EVERYDAY), SPREADS)
+def test_what_belongs_to_the_protocol_is_answered_at_once_and_not_talked_about(
+    error: Exception, spread: float
+) -> None:
+    assert [delay_ms(error, attempt, spread) for attempt in (1, 2, 3)] == [0, 0, 0]
+    assert is_everyday(error)
+    assert not is_worth_saying(error, 3600)
+
+
+@given(st.sampled_from(EVERYDAY + OTHERS), st.integers(4, 10_000), SPREADS)
+def test_nothing_is_repeated_without_a_pause_for_ever_nor_given_up(
+    error: Exception, attempts: int, spread: float
+) -> None:
+    assert 50 < delay_ms(error, attempts, spread) <= 10_000
+
+
+@given(st.sampled_from(OTHERS), st.integers(1, 50), SPREADS)
+def test_pauses_grow_and_a_broker_that_is_back_is_seen_within_a_second(
+    error: Exception, attempts: int, spread: float
+) -> None:
+    assert delay_ms(error, attempts, spread) <= delay_ms(error, attempts + 1, spread)
+    if isinstance(error, errors.KafkaConnectionError | errors.CoordinatorNotAvailableError):
+        assert delay_ms(error, attempts, spread) <= 1_000
+
+
+def test_a_coordinator_on_the_move_is_no_news_until_it_lasts() -> None:
+    assert not is_worth_saying(errors.NotCoordinatorError(), 0.5)
+    assert is_worth_saying(errors.NotCoordinatorError(), 5)
+    assert is_worth_saying(errors.GroupAuthorizationFailedError("lake"), 0)
+
+
+def test_what_is_said_names_the_group_and_the_remedy() -> None:
+    assert "group 'lake'" in explain(errors.GroupMaxSizeReachedError("lake"), CONFIG)
+    assert "group.max.size" in explain(errors.GroupMaxSizeReachedError("lake"), CONFIG)
+    assert "10000 ms" in explain(errors.InvalidSessionTimeoutError(), CONFIG)
+    assert explain(LeadNotTaken("another leads"), CONFIG) == "group 'lake': another leads"
+    assert explain(ValueError(), CONFIG) == "group 'lake': ValueError"
