@@ -1,5 +1,6 @@
 """Reads the journal that ``noop`` units write where they run: who ran what, when, and never twice at once."""
 
+import itertools
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +21,7 @@ class Run:
 
 @dataclass
 class Journal:
-    """``ended``: incarnations that a test killed, with the time (ms since the epoch) at which they were dead."""
+    """``ended``: incarnations that a test killed, with the time (ms) at which they were dead."""
 
     path: Path
     ended: dict[str, int] = field(default_factory=dict)
@@ -69,7 +70,7 @@ class Journal:
             by_unit.setdefault(run.unit, []).append(run)
         for unit, runs in by_unit.items():
             runs.sort(key=lambda run: run.start_ms)
-            for one, other in zip(runs, runs[1:], strict=False):
+            for one, other in itertools.pairwise(runs):
                 end = self._end(one)
                 if end is None or end > other.start_ms:
                     found.append(

@@ -1,0 +1,113 @@
+"""The three figures of the article on incremental cooperative rebalancing, on a real broker.
+
+As described there under ``Kip415``, and better by default; measured where the tasks run."""
+
+from collections.abc import Callable
+
+import pytest
+
+from cooperator.leader.service import LeaderService
+from stage import Stage
+from support import eventually
+
+pytestmark = pytest.mark.real
+
+HOLD_MS = 8_000
+CONNECTORS = {
+    "a": {"connector.class": "noop", "tasks.max": "2", "units": "2"},
+    "b": {"connector.class": "noop", "tasks.max": "1", "units": "1"},
+}
+ALL = ("a-0", "a-1", "b-0")
+WORKERS = ("w-1", "w-2", "w-3")
+
+
+def policy(name: str) -> dict[str, object]:
+    return {
+        "name": name,
+        "scheduled_rebalance_max_delay_ms": HOLD_MS,
+        "lease_ms": 35_000,
+        "join_wait_ms": 1_000,
+    }
+
+
+def settled(leader: LeaderService, members: int) -> Callable[[], bool]:
+    def now() -> bool:
+        status = leader.status()
+        return bool(status["settled"]) and len(status["members"]) == members
+
+    return now
+
+
+def start(stage: Stage, name: str, members: int) -> LeaderService:
+    leader = stage.leader(CONNECTORS, WORKERS[:members], policy=policy(name))
+    for worker in WORKERS[:members]:
+        stage.member(worker)
+    stage.runs(*ALL)
+    eventually(settled(leader, members), 60, "the group is at rest")
+    return leader
+
+
+@pytest.mark.parametrize("name", ["Kip415", "Default"])
+def test_figure_1_a_new_worker_gets_one_task_and_the_others_run_on(stage: Stage, name: str) -> None:
+    leader = start(stage, name, 2)
+    before, starts = stage.journal.running(), stage.journal.starts()
+    stage.member("w-3")
+    stage.facts(leader, WORKERS)
+    eventually(lambda: len(stage.journal.running_at("w-3")) == 1, 30)
+    after = stage.runs(*ALL)
+    moved = [task for task in ALL if before[task] != after[task]]
+    assert len(moved) == 1
+    assert stage.journal.starts() == starts + 1
+    assert sorted(after.values()) == ["w-1", "w-2", "w-3"]
+
+
+@pytest.mark.parametrize("name", ["Kip415", "Default"])
+def test_figure_2_a_worker_bounces_and_has_its_tasks_again(stage: Stage, name: str) -> None:
+    leader = start(stage, name, 3)
+    before = stage.journal.running()
+    member = next(m for m in stage.members if m.identity == "w-2")
+    lost = stage.journal.running_at("w-2")
+    member.kill()
+    killed_ms = stage.journal.ended[member.incarnation]
+    stage.facts(leader, WORKERS)
+    eventually(lambda: len(leader.status()["members"]) == 2, 20, "the dead member is out of the group")
+    assert not lost & set(stage.journal.running())
+    stage.member("w-2")
+    assert stage.runs(*ALL, timeout_s=HOLD_MS / 1000 + 20) == before
+    assert stage.journal.starts(*(set(ALL) - lost)) == len(ALL) - len(lost)
+    back_ms = min(run.start_ms for run in stage.journal.runs() if run.task in lost and run.end_ms is None)
+    returned_early = back_ms - killed_ms < HOLD_MS
+    assert returned_early == (name == "Default")
+
+
+@pytest.mark.parametrize("name", ["Kip415", "Default"])
+def test_figure_3_a_worker_leaves_for_good_and_its_tasks_move_when_the_delay_is_over(
+    stage: Stage, name: str
+) -> None:
+    leader = start(stage, name, 3)
+    before = stage.journal.running()
+    member = next(m for m in stage.members if m.identity == "w-2")
+    lost = stage.journal.running_at("w-2")
+    member.kill()
+    killed_ms = stage.journal.ended[member.incarnation]
+    stage.facts(leader, WORKERS)
+    after = stage.runs(*ALL, timeout_s=HOLD_MS / 1000 + 20)
+    assert {task for task in ALL if after[task] != before[task]} == lost
+    assert set(after.values()) == {"w-1", "w-3"}
+    moved_ms = min(r.start_ms for r in stage.journal.runs() if r.task in lost and r.member != "w-2")
+    assert moved_ms - killed_ms >= HOLD_MS - 1_000
+    assert stage.journal.starts() == len(ALL) + len(lost)
+
+
+def test_better_than_figure_3_an_announced_departure_moves_first(stage: Stage) -> None:
+    leader = start(stage, "Default", 3)
+    member = next(m for m in stage.members if m.identity == "w-2")
+    moving = stage.journal.running_at("w-2")
+    member.terminate()
+    stage.facts(leader, ("w-1", "w-3"), leaving=frozenset({"w-2"}))
+    assert member.child.wait(30) == 0
+    stage.runs(*ALL, timeout_s=15)
+    runs = [run for run in stage.journal.runs() if run.task in moving]
+    gap_ms = max(r.start_ms for r in runs) - max(r.end_ms for r in runs if r.end_ms is not None)
+    assert gap_ms < HOLD_MS / 2
+    assert stage.journal.starts() == len(ALL) + len(moving)

@@ -1,0 +1,158 @@
+"""Who leads, and that no task notices: the operator killed, away, back, doubled, refused; the broker away."""
+
+import signal
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from cooperator.local.broker import EmbeddedBroker
+from stage import LeaderProcess, Stage
+from support import eventually
+
+pytestmark = pytest.mark.real
+
+CONNECTORS = {"a": {"connector.class": "noop", "tasks.max": "6", "units": "6"}}
+ALL = tuple(f"a-{number}" for number in range(6))
+WORKERS = ("w-0", "w-1", "w-2")
+SHORT: Mapping[str, Any] = {
+    "session_timeout_ms": 6_000,
+    "policy": {"scheduled_rebalance_max_delay_ms": 60_000, "lease_ms": 35_000},
+}
+
+
+def condition(status: Mapping[str, Any], type_: str) -> Mapping[str, Any]:
+    found = (c for c in status.get("conditions", ()) if c["type"] == type_)
+    return next(found, {"status": "Unknown", "reason": "", "message": ""})
+
+
+def leads(process: LeaderProcess) -> bool:
+    status = process.status()
+    return condition(status, "Leading")["status"] == "True" and len(status.get("members", ())) == 3
+
+
+def running(stage: Stage, **said: Any) -> LeaderProcess:
+    leader = stage.leader_process(CONNECTORS, WORKERS, **{**SHORT, **said})
+    for worker in WORKERS:
+        stage.member(worker)
+    stage.runs(*ALL)
+    eventually(lambda: leader.status().get("settled"), 60, "the group is at rest")
+    return leader
+
+
+def test_the_operator_is_killed_and_back_in_time_and_no_task_notices(stage: Stage) -> None:
+    leader = running(stage)
+    before, term = stage.journal.running(), leader.status()["term"]
+    leader.kill()
+    again = stage.leader_process(CONNECTORS, WORKERS, **SHORT)
+    eventually(lambda: leads(again), 60)
+    assert again.status()["term"] == term + 1
+    assert stage.journal.running() == before
+    assert stage.journal.starts() == len(ALL)
+
+
+def test_while_the_operator_is_away_a_member_leads_with_its_memory_and_gives_the_lead_back(
+    stage: Stage,
+) -> None:
+    leader = running(stage)
+    before = stage.journal.running()
+    leader.kill()
+    eventually(lambda: _led_by_a_member(stage), 60, "a member leads")
+    assert stage.journal.running() == before
+
+    victim = next(member for member in stage.members if member.identity == "w-1")
+    lost = stage.journal.running_at("w-1")
+    victim.kill()
+    stage.member("w-1")
+    # Nobody has proof of the end of w-1's first life, so its lease has to run out first.
+    assert stage.runs(*ALL, timeout_s=90) == before
+    assert stage.journal.starts(*(set(ALL) - lost)) == len(ALL) - len(lost)
+
+    starts = stage.journal.starts()
+    back = stage.leader_process(CONNECTORS, WORKERS, **SHORT)
+    eventually(lambda: leads(back) and back.status()["settled"], 60)
+    assert stage.journal.running() == before
+    assert stage.journal.starts() == starts
+
+
+def _led_by_a_member(stage: Stage) -> bool:
+    return any(
+        "leads generation" in (stage.directory / f"{worker}.log").read_text(errors="replace")
+        for worker in WORKERS
+    )
+
+
+def test_two_operators_of_one_name_never_lead_at_once(stage: Stage) -> None:
+    first = running(stage)
+    second = stage.leader_process(CONNECTORS, WORKERS, **SHORT)
+    eventually(lambda: leads(second), 60)
+    eventually(lambda: condition(first.status(), "Leading")["reason"] == "Fenced", 30)
+    assert stage.journal.starts() == len(ALL)
+
+
+def test_another_cooperator_with_the_same_group_id_is_refused_and_touches_nothing(stage: Stage) -> None:
+    ours = running(stage)
+    theirs = stage.leader_process({}, (), cluster="elsewhere", **SHORT)
+    eventually(lambda: condition(theirs.status(), "Leading")["reason"] == "GroupConflict", 30)
+    assert "spec.groupId" in condition(theirs.status(), "Leading")["message"]
+    assert leads(ours)
+    assert stage.journal.starts() == len(ALL)
+
+
+def test_members_killed_again_and_again_get_their_own_tasks_back(stage: Stage) -> None:
+    leader = stage.leader(CONNECTORS, WORKERS, **SHORT)
+    for worker in WORKERS:
+        stage.member(worker)
+    before = stage.runs(*ALL)
+    eventually(lambda: leader.status()["settled"], 60)
+    for count in range(1, 4):
+        victim = next(m for m in reversed(stage.members) if m.identity == "w-2")
+        lost = stage.journal.running_at("w-2")
+        victim.kill()
+        stage.facts(leader, WORKERS)
+        stage.member("w-2")
+        assert stage.runs(*ALL) == before
+        assert stage.journal.starts(*(set(ALL) - lost)) == len(ALL) - len(lost)
+        assert stage.journal.starts(*lost) == len(lost) * (1 + count)
+
+
+def test_a_frozen_member_has_stopped_before_its_tasks_start_elsewhere(stage: Stage) -> None:
+    said = {**SHORT, "policy": {"scheduled_rebalance_max_delay_ms": 0, "lease_ms": 12_000}}
+    times = {"rebalance_timeout_ms": 8_000}
+    leader = stage.leader(CONNECTORS, WORKERS, **said, **times)
+    for worker in WORKERS:
+        stage.member(worker, rebalance_timeout_ms="8000")
+    stage.runs(*ALL)
+    eventually(lambda: leader.status()["settled"], 60)
+    frozen = next(m for m in stage.members if m.identity == "w-2")
+    moving = stage.journal.running_at("w-2")
+    frozen.signal(signal.SIGSTOP)
+    eventually(
+        lambda: all(
+            any(run.task == task and run.member != "w-2" for run in stage.journal.runs()) for task in moving
+        ),
+        60,
+        "its tasks run elsewhere",
+    )
+    moved_ms = {
+        t: min(r.start_ms for r in stage.journal.runs() if r.task == t and r.member != "w-2") for t in moving
+    }
+    lives = [r for r in stage.journal.runs() if r.member == "w-2" and r.task in moving]
+    assert all(run.last_ms < moved_ms[run.task] for run in lives)
+    frozen.kill()
+    # Frozen, it ran nothing since its last word; that is its end for the journal.
+    stage.journal.ended[frozen.incarnation] = max(run.last_ms for run in lives)
+
+
+def test_an_outage_of_the_broker_for_a_minute_stops_no_task(stage: Stage, broker: EmbeddedBroker) -> None:
+    leader = running(stage)
+    before = stage.journal.running()
+    broker.stop()
+    down_at = time.monotonic()
+    eventually(lambda: time.monotonic() - down_at >= 60, 70, "the outage has lasted a minute")
+    assert stage.journal.running() == before
+    broker.start()
+    eventually(lambda: leads(leader) and leader.status()["settled"], 90, "the group is back")
+    assert stage.journal.running() == before
+    assert stage.journal.starts() == len(ALL)

@@ -1,0 +1,179 @@
+"""A group on a real broker: leaders in this process or in their own, members as process groups."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cooperator.leader.service import LeaderService
+from cooperator.local import processes
+from cooperator.planner.view import Facts
+from journal import Journal
+from leader_process import desired_of, settings_of
+from support import eventually
+
+HERE = Path(__file__).parent
+
+
+@dataclass
+class MemberProcess:
+    """One life of a member, with everything it started."""
+
+    identity: str
+    incarnation: str
+    child: subprocess.Popen[bytes]
+    stage: "Stage"
+
+    def kill(self) -> None:
+        """-9 to all of it; returns when nothing of it is left."""
+        processes.kill_all(self.incarnation)
+        self.child.wait(30)
+        eventually(lambda: not processes.marked(self.incarnation), 30)
+        self.stage.journal.ended[self.incarnation] = _now_ms()
+        self.stage.ended.add((self.identity, self.incarnation))
+
+    def signal(self, number: signal.Signals) -> None:
+        os.killpg(self.child.pid, number)
+
+    def terminate(self) -> None:
+        os.kill(self.child.pid, signal.SIGTERM)
+
+
+@dataclass
+class LeaderProcess:
+    child: subprocess.Popen[bytes]
+    status_file: Path
+
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.status_file.read_text()) if self.status_file.exists() else {}
+        return found
+
+    def kill(self) -> None:
+        self.child.kill()
+        self.child.wait(30)
+        self.status_file.unlink(missing_ok=True)
+
+
+@dataclass
+class Stage:
+    """One group. ``journal`` tells what ran where, by the members' own word."""
+
+    bootstrap_servers: str
+    directory: Path
+    group_id: str
+    journal: Journal = field(init=False)
+    ended: set[tuple[str, str]] = field(default_factory=set)
+    members: list[MemberProcess] = field(default_factory=list)
+    leaders: list[LeaderService] = field(default_factory=list)
+    leader_processes: list[LeaderProcess] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.journal = Journal(self.directory / "journal.jsonl")
+
+    # --- leaders ---
+
+    def leader(
+        self, connectors: Mapping[str, Mapping[str, str]], expected: Sequence[str] = (), **said: Any
+    ) -> LeaderService:
+        """A leader in this process, so that a test can tell it facts."""
+        service = LeaderService(settings_of(self._said(connectors, expected, said)))
+        service.start()
+        service.set_facts(Facts(expected=frozenset(expected) or None))
+        service.set_desired(desired_of({name: dict(config) for name, config in connectors.items()}))
+        self.leaders.append(service)
+        return service
+
+    def leader_process(
+        self, connectors: Mapping[str, Mapping[str, str]], expected: Sequence[str] = (), **said: Any
+    ) -> LeaderProcess:
+        """A leader that can be killed."""
+        status_file = self.directory / f"leader-{uuid.uuid4().hex[:6]}.json"
+        settings = {**self._said(connectors, expected, said), "status_file": str(status_file)}
+        with (self.directory / "leader.log").open("ab") as log:
+            child = subprocess.Popen(
+                [sys.executable, str(HERE / "leader_process.py"), json.dumps(settings)],
+                stdout=log,
+                stderr=log,
+            )
+        process = LeaderProcess(child, status_file)
+        self.leader_processes.append(process)
+        return process
+
+    def _said(
+        self,
+        connectors: Mapping[str, Mapping[str, str]],
+        expected: Sequence[str],
+        said: dict[str, Any],
+    ) -> dict[str, Any]:
+        return {
+            "bootstrap_servers": self.bootstrap_servers,
+            "group_id": self.group_id,
+            "connectors": {name: dict(config) for name, config in connectors.items()},
+            "expected": list(expected),
+            **said,
+        }
+
+    def facts(self, service: LeaderService, expected: Sequence[str], **more: Any) -> None:
+        """Tell ``service`` what a host would: who is expected, and whose end is proven."""
+        service.set_facts(Facts(expected=frozenset(expected), ended=frozenset(self.ended), **more))
+
+    # --- members ---
+
+    def member(self, identity: str, **options: str) -> MemberProcess:
+        incarnation = uuid.uuid4().hex[:12]
+        command = [sys.executable, "-m", "cooperator", *self._arguments(identity, incarnation, options)]
+        child = processes.spawn(command, incarnation, self.directory / f"{identity}.log")
+        member = MemberProcess(identity, incarnation, child, self)
+        self.members.append(member)
+        return member
+
+    def _arguments(self, identity: str, incarnation: str, options: dict[str, str]) -> list[str]:
+        said = {
+            "group-id": self.group_id,
+            "bootstrap-servers": self.bootstrap_servers,
+            "identity": identity,
+            "incarnation": incarnation,
+            "state-dir": str(self.directory / identity),
+            "checkpoints": str(self.directory / "checkpoints"),
+            "journal": str(self.journal.path),
+            "runtime": "inline",
+            "heartbeat-interval-ms": "1000",
+            "session-timeout-ms": "6000",
+            **{name.replace("_", "-"): value for name, value in options.items()},
+        }
+        return ["worker", *(word for name, value in said.items() for word in (f"--{name}", value))]
+
+    # --- looking ---
+
+    def runs(self, *tasks: str, timeout_s: float = 60) -> dict[str, str]:
+        """Wait until exactly these tasks run, by the members' own word; task to member."""
+        wanted = set(tasks)
+
+        def seen() -> dict[str, str]:
+            running = self.journal.running()
+            assert set(running) == wanted, running
+            return running
+
+        return eventually(seen, timeout_s, f"{sorted(wanted)} run")
+
+    def close(self) -> None:
+        for service in self.leaders:
+            service.stop()
+        for process in self.leader_processes:
+            if process.child.poll() is None:
+                process.kill()
+        for member in self.members:
+            if member.child.poll() is None or processes.marked(member.incarnation):
+                member.kill()
+        assert self.journal.doubled() == []
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
