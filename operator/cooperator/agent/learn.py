@@ -146,7 +146,9 @@ class Learner:
         state = self._state
         before, state.config = state.config, event.config
         if event.config.offset < before.offset:
-            raise IllegalStep(f"the config log was read back from {before.offset} to {event.config.offset}")
+            self._tell(None, f"the config log was made anew: {before.offset} -> {event.config.offset}")
+            for key, task in state.tasks.items():
+                state.tasks[key] = replace(task, needs_offset=-1)
         for connector, post in state.posts.items():
             changed = before.connectors.get(connector) is not event.config.connectors.get(connector)
             if changed and post.in_flight is None and post.tries == 0:

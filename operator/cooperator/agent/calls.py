@@ -1,0 +1,122 @@
+"""The calls that a member makes to its leader's endpoint, on a thread of its own."""
+
+import asyncio
+import json
+import logging
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any
+from urllib.parse import quote
+
+import aiohttp
+
+from cooperator.agent import events as ev
+from cooperator.agent import instructions as do
+from cooperator.model import SessionKey
+from cooperator.wire import sign
+
+log = logging.getLogger(__name__)
+
+_POST_S = 20.0
+_ASK_S = 3.0
+_SHOWN = 300
+
+
+class LeaderCalls:
+    """Every call returns at once and is answered by an event. Nothing is repeated here."""
+
+    def __init__(
+        self,
+        tell: Callable[[ev.Event], None],
+        session_key: Callable[[], SessionKey | None],
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._tell = tell
+        self._session_key = session_key
+        self._now_ms = now_ms
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="leader-calls", daemon=True)
+        self._client: aiohttp.ClientSession | None = None
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        if self._thread.is_alive():
+            asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(timeout=5)
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(timeout=5)
+
+    def post(self, order: do.PostTaskConfigs) -> None:
+        """Signed with the session key, if there is one yet (protocol notes, 9). Answered by PostAnswered."""
+        self._submit(self._post(order))
+
+    def ask(self, order: do.AskLeader) -> None:
+        """Answered by LeaderConfirmed, or not at all."""
+        self._submit(self._ask(order))
+
+    async def _post(self, order: do.PostTaskConfigs) -> None:
+        body = json.dumps([dict(config) for config in order.configs], separators=(",", ":")).encode()
+        headers = {"Content-Type": "application/json"}
+        key = self._session_key()
+        if key is not None:
+            headers |= sign(key, body)
+        url = f"{order.leader_url.rstrip('/')}/connectors/{quote(order.connector, safe='')}/tasks"
+        error = ""
+        try:
+            status, text = await self._send(url, body, headers, _POST_S)
+            if status >= 300:
+                error = f"{status} {text[:_SHOWN]}"
+        except (aiohttp.ClientError, TimeoutError, ValueError) as failure:
+            error = f"{url}: {failure or type(failure).__name__}"
+        if error:
+            log.warning("the tasks of %s were not taken, trying again: %s", order.connector, error)
+        self._tell(ev.PostAnswered(order.connector, order.number, error))
+
+    async def _ask(self, order: do.AskLeader) -> None:
+        question = {
+            "member_id": order.member_id,
+            "term": order.epoch.term,
+            "generation": order.epoch.generation,
+        }
+        sent_at_ms = self._now_ms()
+        try:
+            status, text = await self._send(
+                f"{order.leader_url.rstrip('/')}/lease",
+                json.dumps(question).encode(),
+                {"Content-Type": "application/json"},
+                _ASK_S,
+            )
+        except (aiohttp.ClientError, TimeoutError, ValueError) as failure:
+            log.info("the leader cannot be asked: %s", failure or type(failure).__name__)
+            return
+        if status == 200:
+            self._tell(ev.LeaderConfirmed(sent_at_ms, order.epoch))
+        else:
+            log.info("the leader does not confirm the lease: %d %s", status, text[:_SHOWN])
+
+    async def _send(self, url: str, body: bytes, headers: dict[str, str], total_s: float) -> tuple[int, str]:
+        assert self._client is not None
+        timeout = aiohttp.ClientTimeout(total=total_s)
+        async with self._client.post(url, data=body, headers=headers, timeout=timeout) as answer:
+            return answer.status, await answer.text(errors="replace")
+
+    def _submit(self, call: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(call, self._loop)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_until_complete(self._open())
+        self._loop.run_forever()
+        self._loop.close()
+
+    async def _open(self) -> None:
+        self._client = aiohttp.ClientSession()
+
+    async def _close(self) -> None:
+        calls = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        if self._client is not None:
+            await self._client.close()

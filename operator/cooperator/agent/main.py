@@ -1,0 +1,247 @@
+"""The member's process: one thread that feeds the supervisor and carries its instructions out."""
+
+import logging
+import queue
+import signal
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from types import FrameType
+from typing import Protocol
+
+from cooperator.agent import events as ev
+from cooperator.agent import instructions as do
+from cooperator.agent.calls import LeaderCalls
+from cooperator.agent.desk import Desk
+from cooperator.agent.lead import MakeLead, member_lead
+from cooperator.agent.listeners import EventOf, GroupEars, RuntimeEars
+from cooperator.agent.machine import Supervisor
+from cooperator.agent.options import RuntimeKind, WorkerOptions
+from cooperator.agent.pages import Pages
+from cooperator.agent.state import IllegalStep, Report
+from cooperator.agent.watchdog import ProcessWatchdog, Watchdog, own_process_group
+from cooperator.group import GroupConfig, Listener, Membership
+from cooperator.leader.endpoint import Endpoint
+from cooperator.logs import Logs, LogsConfig, open_logs
+from cooperator.runtime import InlineRuntime, Runtime, RuntimeListener, TaskSpec
+from cooperator.wire import RestartRecord
+
+log = logging.getLogger(__name__)
+
+_LEAVE_S = 5.0
+_CLOSE_S = 10.0
+
+
+def now_ms() -> int:
+    """The clock of leases and timers."""
+    return int(time.monotonic() * 1000)
+
+
+def make_runtime(options: WorkerOptions, listener: RuntimeListener) -> Runtime:
+    settings = options.runtime_settings()
+    if options.runtime is RuntimeKind.INLINE:
+        return InlineRuntime(settings, listener)
+    from cooperator.runtime.spark import SparkRuntime
+
+    runtime = SparkRuntime(settings, listener)
+    runtime.warm_up()
+    return runtime
+
+
+class Group(Protocol):
+    """What a member asks of its membership; see ``group.Membership``."""
+
+    def start(self) -> None: ...
+    def rejoin(self, reason: str) -> None: ...
+    def evict(self, member_ids: Sequence[str]) -> None: ...
+    def stop(self, leave: bool, timeout_s: float) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """How a member makes the parts that reach out of the process. ``lead`` None: it cannot lead."""
+
+    group: Callable[[GroupConfig, Listener], Group] = Membership
+    logs: Callable[[LogsConfig], Logs] = open_logs
+    runtime: Callable[[WorkerOptions, RuntimeListener], Runtime] = make_runtime
+    lead: MakeLead | None = member_lead
+
+
+class Agent:
+    """One member: ``open`` once, then ``run``. All other methods may be called from any thread."""
+
+    def __init__(self, options: WorkerOptions, watchdog: Watchdog, parts: Parts | None = None) -> None:
+        self.options = options
+        self._watchdog = watchdog
+        self._parts = parts or Parts()
+        self._queue: queue.SimpleQueue[EventOf] = queue.SimpleQueue()
+        self._timer_ms: int | None = None
+        self._code: int | None = None
+        self._desk = Desk(Supervisor(options.settings()))
+        self._ears = GroupEars(options, self._desk, self._queue.put)
+        pages = Pages(options, self._desk, lambda: self._ears.lead)
+        self._endpoint = Endpoint(options.host, options.port, pages.routes())
+        self._calls = LeaderCalls(self.tell, lambda: self._logs.config.snapshot().session_key, now_ms)
+        self._group: Group
+        self._logs: Logs
+        self._runtime: Runtime
+
+    @property
+    def url(self) -> str:
+        """Where others reach this member; known once it runs."""
+        return self._ears.url
+
+    @property
+    def report(self) -> Report:
+        return self._desk.report()
+
+    def tell(self, event: ev.Event) -> None:
+        self._queue.put(lambda desk: event)
+
+    def drain(self) -> None:
+        """Depart in peace; asked a second time, at once."""
+        self._queue.put(lambda desk: ev.StopRequested() if desk.is_draining else ev.DrainRequested())
+
+    def stop(self) -> None:
+        """Stop everything cleanly and leave, without waiting for the leader."""
+        self.tell(ev.StopRequested())
+
+    def open(self) -> None:
+        """Listen, and have all parts; nothing is joined yet. Raises OSError when the port is taken."""
+        self._endpoint.start()
+        host = self.options.advertised_host or self._endpoint.host
+        self._ears.url = f"http://{host}:{self._endpoint.port}/"
+        self._logs = self._parts.logs(self.options.logs_config())
+        self._runtime = self._parts.runtime(self.options, RuntimeEars(self._queue.put))
+        self._group = self._parts.group(self.options.group_config(), self._ears)
+        if self._parts.lead is not None:
+            self._ears.lead = self._parts.lead(
+                self.url, self._group, self._logs, self.options, self._ears.contact_age_ms
+            )
+
+    def run(self) -> int:
+        """Be a member until the end; returns the exit code."""
+        self._calls.start()
+        # The snapshot is read when the event is taken, so that no thread brings back an old one.
+        self._logs.config.on_change(lambda config: self._queue.put(self._config_event))
+        self._logs.config.on_restart(self._restart)
+        self._queue.put(self._config_event)
+        self._group.start()
+        log.info("member %s of group %s at %s", self.options.identity, self.options.group_id, self.url)
+        while self._code is None:
+            self._step()
+        return self._end(self._code)
+
+    def _config_event(self, desk: Desk) -> ev.Event:
+        return ev.ConfigChanged(self._logs.config.snapshot())
+
+    def _restart(self, record: RestartRecord) -> None:
+        self.tell(ev.RestartRequested(record.connector, record.include_tasks, record.only_failed))
+
+    # The ladder
+
+    def _step(self) -> None:
+        try:
+            event_of = self._queue.get(timeout=self._patience_s())
+        except queue.Empty:
+            self._timer_ms = None
+            event_of = _tick
+        try:
+            instructions = self._desk.take(event_of, now_ms)
+        except IllegalStep:
+            # It has changed nothing; whoever told it is in error.
+            log.exception("an event that cannot be")
+            return
+        for instruction in instructions:
+            self._carry_out(instruction)
+
+    def _patience_s(self) -> float | None:
+        return None if self._timer_ms is None else max(0.0, (self._timer_ms - now_ms()) / 1000)
+
+    def _carry_out(self, instruction: do.Instruction) -> None:
+        match instruction:
+            case do.StartTask():
+                self._start_task(instruction)
+            case do.StopTask(task, attempt):
+                log.info("stopping %s (attempt %d)", task, attempt)
+                self._runtime.stop(task, attempt)
+            case do.Pause(task):
+                self._runtime.pause(task)
+            case do.Resume(task):
+                self._runtime.resume(task)
+            case do.PutStatus(status):
+                self._logs.status.put(replace(status, at_ms=time.time_ns() // 1_000_000))
+            case do.Rejoin(reason):
+                log.info("rejoining: %s", reason)
+                self._group.rejoin(reason)
+            case do.PostTaskConfigs():
+                self._calls.post(instruction)
+            case do.AskLeader():
+                self._calls.ask(instruction)
+            case do.SetTimer(at_ms):
+                self._timer_ms = at_ms
+            case do.Watch(kill_at_ms):
+                self._watchdog.watch(kill_at_ms)
+            case do.Leave():
+                log.info("leaving group %s", self.options.group_id)
+                self._group.stop(leave=True, timeout_s=_LEAVE_S)
+            case do.Exit(code):
+                self._code = code
+            case do.KillGroup(reason):
+                log.critical("killing the process group: %s", reason)
+                self._code = 1
+                self._watchdog.kill()
+
+    def _start_task(self, order: do.StartTask) -> None:
+        log.info("starting %s (attempt %d) under %s", order.task, order.attempt, order.epoch)
+        try:
+            self._runtime.start(TaskSpec(order.task, order.config, order.paused, order.epoch), order.attempt)
+        except Exception:
+            log.exception("the runtime did not take %s", order.task)
+            self.tell(ev.Failed(order.task, order.attempt, traceback.format_exc()))
+
+    def _end(self, code: int) -> int:
+        """Close in the order of dependence. What cannot be closed is ended with the process group."""
+        self._group.stop(leave=False, timeout_s=_LEAVE_S)
+        if self._ears.lead is not None:
+            self._ears.lead.stop(_CLOSE_S)
+        if not self._runtime.close(_CLOSE_S):
+            log.critical("the runtime cannot be closed: killing the process group")
+            self._watchdog.kill()
+        self._calls.close()
+        self._endpoint.stop()
+        self._logs.close()
+        self._watchdog.close()
+        return code
+
+
+def _tick(desk: Desk) -> ev.Event:
+    return ev.Tick()
+
+
+def run_worker(options: WorkerOptions) -> int:
+    """Be a member until SIGTERM has drained it (SIGINT, or a second SIGTERM: at once). Returns the exit code.
+
+    To be called by the main thread of a process of its own: this makes it lead its process group, which is
+    killed as a whole when something in it outlives the lease, or when this process dies. Raises OSError when
+    the port is taken.
+    """
+    watchdog = ProcessWatchdog(own_process_group())
+    agent = Agent(options, watchdog)
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        # A queue without locks of its own: safe in a handler.
+        if number == signal.SIGTERM:
+            agent.drain()
+        else:
+            agent.stop()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, on_signal)
+    try:
+        agent.open()
+    except BaseException:
+        watchdog.close()
+        raise
+    return agent.run()

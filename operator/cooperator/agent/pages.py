@@ -1,0 +1,69 @@
+"""What a member's endpoint serves: itself, what it owns, why; and the leader's routes while it leads."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+
+from aiohttp import web
+
+import cooperator
+from cooperator.agent.desk import Desk
+from cooperator.agent.lead import Lead
+from cooperator.agent.options import WorkerOptions
+from cooperator.leader.endpoint import Handler, error_answer, json_answer
+from cooperator.model import INSTANCE, TaskId
+
+_LEADERS = ("POST /connectors/{name}/tasks", "POST /lease")
+
+
+class Pages:
+    """``lead``: the part that leads, None while there is none."""
+
+    def __init__(self, options: WorkerOptions, desk: Desk, lead: Callable[[], Lead | None]) -> None:
+        self._options = options
+        self._desk = desk
+        self._lead = lead
+
+    def routes(self) -> dict[str, Handler]:
+        return {
+            "GET /": self._root,
+            "GET /tasks": self._tasks,
+            "GET /tasks/{connector}/{task}/story": self._story,
+            **{route: self._leaders(route) for route in _LEADERS},
+        }
+
+    async def _root(self, request: web.Request) -> web.StreamResponse:
+        report = self._desk.report()
+        return json_answer(
+            200,
+            {
+                "version": cooperator.__version__,
+                "group": self._options.group_id,
+                "identity": self._options.identity,
+                "incarnation": self._options.incarnation,
+                "applied": None if report.applied is None else str(report.applied),
+                "draining": report.draining,
+                "owned": len(report.owned),
+                "config_offset": report.config_offset,
+            },
+        )
+
+    async def _tasks(self, request: web.Request) -> web.StreamResponse:
+        return json_answer(200, self._desk.tasks())
+
+    async def _story(self, request: web.Request) -> web.StreamResponse:
+        number = request.match_info["task"]
+        if number != "instance" and not number.isdecimal():
+            return error_answer(400, f"task {number[:40]!r}: give its number, or 'instance'")
+        task = TaskId(request.match_info["connector"], INSTANCE if number == "instance" else int(number))
+        lines = [asdict(line) | {"task": str(line.task or "")} for line in self._desk.story(task)]
+        return json_answer(200, lines)
+
+    def _leaders(self, route: str) -> Handler:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            lead = self._lead()
+            routes: Mapping[str, Handler] = {} if lead is None else lead.routes()
+            if route not in routes:
+                return error_answer(409, "this member does not lead")
+            return await routes[route](request)
+
+        return handle
