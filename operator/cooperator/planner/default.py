@@ -93,5 +93,6 @@ def _targets(
             reserved={i: len(tasks & kind) for i, tasks in settled.reserved.items()},
             of_other_kind=found[0].loads if found else {},
         )
-        found.append(target.compute(loads, pool & kind, balance))
+        sizes = view.tasks if kind is items.tasks else {}
+        found.append(target.compute(loads, pool & kind, sizes, balance))
     return found[0], found[1]

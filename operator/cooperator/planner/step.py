@@ -7,7 +7,7 @@
 assigned ∩ revoked = ∅ for the whole round, since assigned ∩ occupied = ∅ and revoked ⊆ occupied.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from cooperator.model import Memory, Share, TaskId, Unstopped
@@ -27,7 +27,7 @@ class Decision:
     settled: Settled
     free: Mapping[TaskId, Reason]
     placed: Mapping[TaskId, str]
-    released: Sequence[Mapping[str, Sequence[TaskId]]]
+    released: Sequence[Mapping[str, Collection[TaskId]]]
     joins: Mapping[str, int]
 
 

@@ -34,8 +34,8 @@ class View:
     ``members``: workers only; a leader that is no worker is not among them.
     ``tasks``: connector name to its number of tasks; the instance is always implied.
     ``suspended``: tasks that may run nowhere now (their configuration is about to change).
-    ``unstarted``: tasks that were given to a member and, as the status log has it, never started there: should
-    that member depart, nobody waits for it with them.
+    ``unstarted``: tasks that were given to a member and, as the status log has it, never started there:
+    should that member depart, they do not wait for it.
     ``awaited``: identities that the leader itself evicted when it took the lead and that are not back,
     with the time (ms) until which nothing of theirs moves. ``cause``: id of the event behind the round.
     ``last_completed_generation``: the last round whose assignment the leader knows to be delivered.

@@ -1,0 +1,132 @@
+"""Who gets which item of the pool: members below their quota, each connector to those with the least of it.
+
+level, extras = the water level: the pool fills the least loaded members up to ``level``, and ``extras``
+                of those that have reached it take one more
+room(m)       = level + 1 − L(m): whoever has the most room is served first (as Havel and Hakimi do it),
+                which leaves the most different members to the connectors that come later
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from cooperator.model import TaskId
+
+
+def water_level(loads: Iterable[int], pool: int) -> tuple[int, int]:
+    """How high ``pool`` units fill the lowest of ``loads``, and how many units are left above that."""
+    filled, count = 0, 0
+    for load in sorted(loads):
+        if load * count - filled > pool:
+            break
+        filled += load
+        count += 1
+    return divmod(filled + pool, count)
+
+
+class Dealer:
+    """Deals one pool.
+
+    ``loads``: per identity, before the pool is dealt. ``running``: per connector of the pool, how many of its
+    items each member runs. ``of_other_kind``: decides who takes one more than the level.
+    ``uneven``: connectors that dealing alone could not spread evenly.
+    """
+
+    def __init__(
+        self,
+        loads: Mapping[str, int],
+        running: Mapping[str, Mapping[str, int]],
+        of_other_kind: Mapping[str, int],
+    ) -> None:
+        self._loads, self._running, self._of_other_kind = loads, running, of_other_kind
+        self._rooms: list[list[str]] = []
+        self._extras = 0
+        self._tie_broken = False
+        self.uneven: list[str] = []
+
+    def deal(self, groups: Mapping[str, Sequence[TaskId]]) -> dict[TaskId, str]:
+        """Place the pool, given by connector."""
+        self._measure(sum(map(len, groups.values())))
+        placed: dict[TaskId, str] = {}
+        # Connectors with items in place fit fewer members, large ones need the most members: they come first.
+        for connector in sorted(groups, key=lambda c: (c not in self._running, -len(groups[c]), c)):
+            items = groups[connector]
+            placed.update(zip(items, self._choose(connector, len(items)), strict=True))
+        return placed
+
+    def _measure(self, pool: int) -> None:
+        level, self._extras = water_level(self._loads.values(), pool)
+        self._rooms = [[] for _ in range(level + 2 - min(self._loads.values()))]
+        for identity in sorted(self._loads, key=self._precedence):
+            room = level + 1 - self._loads[identity]
+            if room > 0:
+                self._rooms[room].append(identity)
+
+    def _precedence(self, identity: str) -> tuple[int, str]:
+        return self._of_other_kind.get(identity, 0), identity
+
+    def _choose(self, connector: str, wanted: int) -> list[str]:
+        """``wanted`` members for one connector; one twice only if there is no other."""
+        here = self._running.get(connector)
+        if here is None:
+            chosen = self._pass(wanted, {}, 0)
+            if len(chosen) == wanted:
+                return chosen
+            here = dict.fromkeys(chosen, 1)
+        else:
+            chosen, here = [], dict(here)
+        allowed = 0
+        while len(chosen) < wanted:
+            found = self._pass(wanted - len(chosen), here, allowed)
+            for identity in found:
+                here[identity] = here.get(identity, 0) + 1
+            chosen += found
+            allowed += 1
+        least = min(here.values()) if len(here) == len(self._loads) else 0
+        if max(here.values()) > least + 1:
+            self.uneven.append(connector)
+        return chosen
+
+    def _pass(self, wanted: int, here: Mapping[str, int], allowed: int) -> list[str]:
+        """Up to ``wanted`` different members with room that run at most ``allowed`` of the connector."""
+        chosen: list[str] = []
+        served: list[tuple[int, list[str]]] = []
+        for room in range(len(self._rooms) - 1, 0, -1):
+            bucket = self._rooms[room]
+            if not bucket:
+                continue
+            most = wanted - len(chosen)
+            if room == 1:
+                most = min(most, self._extras)
+                self._break_ties(bucket)
+            found = self._from(bucket, most, here, allowed)
+            if room == 1:
+                self._extras -= len(found)
+            chosen += found
+            served.append((room - 1, found))
+            if len(chosen) == wanted:
+                break
+        for room, found in served:
+            self._rooms[room] += found
+        while len(self._rooms) > 2 and not self._rooms[-1]:
+            self._rooms.pop()
+        return chosen
+
+    def _from(self, bucket: list[str], most: int, here: Mapping[str, int], allowed: int) -> list[str]:
+        """Take up to ``most`` from the front of ``bucket``."""
+        if not here:
+            first = bucket[:most]
+            del bucket[:most]
+            return first
+        found: list[str] = []
+        passed: list[str] = []
+        for identity in bucket:
+            if len(found) == most:
+                break
+            (found if here.get(identity, 0) <= allowed else passed).append(identity)
+        bucket[: len(found) + len(passed)] = passed
+        return found
+
+    def _break_ties(self, bucket: list[str]) -> None:
+        """Once everybody is at the level: who takes one more is decided by the other kind."""
+        if not self._tie_broken and len(self._rooms) == 2:
+            bucket.sort(key=self._precedence)
+            self._tie_broken = True

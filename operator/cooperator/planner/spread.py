@@ -1,0 +1,175 @@
+"""Exchanges that spread connectors further, without a move more and without touching the balance.
+
+    cost = Σ n(c, m)²; moving one task of c from m to m' changes it by 2·(n(c, m') − n(c, m) + 1)
+
+A unit is a task on its way to a member; its home is the member that lets go of it, if it runs. What is
+exchanged, as long as that lowers the cost:
+
+    swap    two units exchange their destinations
+    stay    a unit stays at home, and another task of that home goes in its place
+    shift   a unit goes to a member at the level instead of one above it
+
+When none of these lowers the cost, the plan is a local optimum; tests measure how far it is from the best.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+
+from cooperator.model import TaskId
+
+
+class Spread:
+    """The exchanges among the tasks of one plan.
+
+    ``kept`` and ``owed``: per identity, what it runs and what it gets back. ``placed`` (unit to destination),
+    ``homes`` (unit to home) and ``loads`` (per identity, all placed) are changed in place. ``level``: members
+    have this load, or one more. ``sizes``: connector name to its number of tasks.
+    """
+
+    def __init__(
+        self,
+        kept: Mapping[str, frozenset[TaskId]],
+        owed: Mapping[str, Collection[TaskId]],
+        sizes: Mapping[str, int],
+        placed: dict[TaskId, str],
+        homes: dict[TaskId, str],
+        loads: dict[str, int],
+        level: int,
+    ) -> None:
+        self._kept, self._sizes = kept, sizes
+        self._placed, self._homes, self._loads, self._level = placed, homes, loads, level
+        self._owner = {item: i for source in (kept, owed) for i, items in source.items() for item in items}
+        self._at: dict[str, dict[TaskId, None]] = {}
+        for unit, identity in placed.items():
+            self._at.setdefault(identity, {})[unit] = None
+        self._away: dict[str, dict[TaskId, None]] = {}
+        for unit, identity in homes.items():
+            self._away.setdefault(identity, {})[unit] = None
+        self._counts: dict[str, dict[str, int]] = {}
+        self._returns: dict[str, int] = {}
+        self._sorted: dict[str, list[TaskId]] = {}
+
+    def improve(self, connectors: Iterable[str]) -> None:
+        """Exchange until nothing is gained; ``connectors``: those that are not spread evenly."""
+        waiting = dict.fromkeys(connectors)
+        while waiting:
+            connector = next(iter(waiting))
+            if not self._improve(connector, waiting):
+                del waiting[connector]
+
+    def _improve(self, connector: str, waiting: dict[str, None]) -> bool:
+        """Make one exchange that moves a task of ``connector`` to where there are fewer of it."""
+        counts = self._count(connector)
+        most = max(counts.values(), default=0)
+        if most < 2:
+            return False
+        for unit in [unit for unit in self._tasks(connector) if unit in self._placed]:
+            source = self._placed[unit]
+            here = counts[source]
+            for target in self._loads if here > 1 else ():
+                gain = here - 1 - counts.get(target, 0)
+                if gain > 0 and self._send(unit, source, target, gain, waiting):
+                    return True
+        return any(
+            here > 1 and self._replace(connector, home, here, waiting)
+            for home, here in list(counts.items())
+            if home in self._away and here - 1 + self._best_return(home) > 0
+        )
+
+    def _send(self, unit: TaskId, source: str, target: str, gain: int, waiting: dict[str, None]) -> bool:
+        """Bring ``unit`` from ``source`` to ``target``, where there are fewer of its connector."""
+        if self._homes.get(unit) == target:
+            running = unit in self._kept[target]
+            for other in self._staying(target, running):
+                if self._gain(other, target, source) + gain > 0:
+                    self._return(unit, other, waiting)
+                    return True
+            return False
+        if self._loads[source] > self._level >= self._loads[target]:
+            self._loads[source] -= 1
+            self._loads[target] += 1
+            self._move(unit, target, waiting)
+            return True
+        for other in self._at.get(target, ()):
+            if self._homes.get(other) != source and self._gain(other, target, source) + gain > 0:
+                self._move(unit, target, waiting)
+                self._move(other, source, waiting)
+                return True
+        return False
+
+    def _replace(self, connector: str, home: str, here: int, waiting: dict[str, None]) -> bool:
+        """Have a task of ``connector`` leave ``home`` in place of another that leaves it."""
+        counts = self._count(connector)
+        staying = {
+            item in self._kept[home]: item for item in self._tasks(connector) if self._stays(item, home)
+        }
+        for unit in self._away[home]:
+            target = self._placed[unit]
+            other = staying.get(unit in self._kept[home])
+            gain = here - 1 - counts.get(target, 0)
+            if other is not None and gain > 0 and self._gain(unit, target, home) + gain > 0:
+                self._return(unit, other, waiting)
+                return True
+        return False
+
+    def _best_return(self, home: str) -> int:
+        """The most that is gained (the least that is lost) when a unit of ``home`` stays there."""
+        best = self._returns.get(home)
+        if best is None:
+            gains = (self._gain(unit, self._placed[unit], home) for unit in self._away[home])
+            best = self._returns[home] = max(gains, default=0)
+        return best
+
+    def _return(self, unit: TaskId, other: TaskId, waiting: dict[str, None]) -> None:
+        """``unit`` stays at home, and ``other`` goes from there in its place."""
+        home, target = self._homes.pop(unit), self._placed.pop(unit)
+        del self._at[target][unit], self._away[home][unit]
+        self._recount(unit.connector, target, home, waiting)
+        self._homes[other] = home
+        self._away[home][other] = None
+        self._placed[other] = target
+        self._at[target][other] = None
+        self._recount(other.connector, home, target, waiting)
+
+    def _move(self, unit: TaskId, target: str, waiting: dict[str, None]) -> None:
+        source = self._placed[unit]
+        self._placed[unit] = target
+        del self._at[source][unit]
+        self._at.setdefault(target, {})[unit] = None
+        self._recount(unit.connector, source, target, waiting)
+
+    def _recount(self, connector: str, source: str, target: str, waiting: dict[str, None]) -> None:
+        counts = self._count(connector)
+        counts[source] -= 1
+        counts[target] = counts.get(target, 0) + 1
+        waiting[connector] = None
+        self._returns.clear()
+
+    def _gain(self, item: TaskId, source: str, target: str) -> int:
+        """By how much the cost falls, in units of 2, when ``item`` goes from ``source`` to ``target``."""
+        counts = self._count(item.connector)
+        return counts[source] - 1 - counts.get(target, 0)
+
+    def _stays(self, item: TaskId, identity: str) -> bool:
+        return item not in self._homes and self._owner.get(item) == identity
+
+    def _staying(self, identity: str, running: bool) -> Iterable[TaskId]:
+        """What ``identity`` keeps, or gets back if not ``running``."""
+        if identity not in self._sorted:
+            self._sorted[identity] = sorted(item for item, owner in self._owner.items() if owner == identity)
+        kept = self._kept[identity]
+        return (t for t in self._sorted[identity] if t not in self._homes and (t in kept) is running)
+
+    def _tasks(self, connector: str) -> list[TaskId]:
+        return [TaskId(connector, number) for number in range(self._sizes.get(connector, 0))]
+
+    def _count(self, connector: str) -> dict[str, int]:
+        """How many tasks of ``connector`` each member runs once everything is placed."""
+        counts = self._counts.get(connector)
+        if counts is None:
+            counts = {}
+            for item in self._tasks(connector):
+                identity = self._placed.get(item) or self._owner.get(item)
+                if identity is not None:
+                    counts[identity] = counts.get(identity, 0) + 1
+            self._counts[connector] = counts
+        return counts

@@ -1,0 +1,42 @@
+"""What the best plan costs, found by a library's min-cost flow; the planner's own code has no part in it."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+import networkx as nx
+
+from cooperator.model import TaskId
+
+MOVE_COST = 10**6
+
+
+def best_plan(kept: Mapping[str, Iterable[TaskId]], free: Iterable[TaskId]) -> tuple[int, int]:
+    """The fewest moves for a balance within 1, and the least Σ n(connector, member)² with that many moves.
+
+    Flow: from each (connector, member) as it is, and from the free tasks of a connector, through
+    (connector, member) as it will be, through the member, to the sink. An arc that leaves a member costs a
+    move; the n-th task of a connector on a member costs 2n − 1; a member holds ``min`` tasks or one more.
+    """
+    members = sorted(kept)
+    own = Counter((task.connector, member) for member in members for task in kept[member])
+    spare = Counter(task.connector for task in free)
+    total = own.total() + spare.total()
+    smallest, extras = divmod(total, len(members))
+    graph = nx.MultiDiGraph()
+    graph.add_node("sink", demand=total)
+    for connector in sorted({connector for connector, _ in own} | set(spare)):
+        size = spare[connector] + sum(own[connector, member] for member in members)
+        graph.add_node(("pool", connector), demand=-spare[connector])
+        for member in members:
+            cell = ("cell", connector, member)
+            graph.add_node(cell, demand=-own[connector, member])
+            graph.add_edge(cell, ("pool", connector), weight=MOVE_COST, capacity=own[connector, member])
+            graph.add_edge(("pool", connector), cell, weight=0, capacity=size)
+            for number in range(1, size + 1):
+                graph.add_edge(cell, ("member", member), weight=2 * number - 1, capacity=1)
+    for member in members:
+        graph.add_edge(("member", member), "sink", weight=0, capacity=smallest)
+        graph.add_edge(("member", member), "extra", weight=0, capacity=1)
+    graph.add_edge("extra", "sink", weight=0, capacity=extras)
+    cost, _ = nx.network_simplex(graph)
+    return divmod(cost, MOVE_COST)
