@@ -12,10 +12,13 @@ from cooperator.pool import (
     Delete,
     Drain,
     Kill,
+    MarkReason,
     Node,
     Phase,
+    Pod,
     PoolDesired,
     PoolMemory,
+    PoolObserved,
     PoolPolicy,
     Remove,
     RollStrategy,
@@ -27,17 +30,31 @@ from pool.world import NODES, World
 MAX_REPLICAS = 4
 
 
+def works(pod: Pod, seen: PoolObserved) -> bool:
+    """Whether this very life is a member, and was not told to end."""
+    member = seen.group.members.get(pod.identity) if seen.group is not None else None
+    running = pod.phase in (Phase.PENDING, Phase.RUNNING)
+    return running and member is not None and member.incarnation == pod.incarnation
+
+
 class Pools(RuleBasedStateMachine):
     world: World
+    earlier: PoolObserved
+    surplus_since_ms: int | None = None
+    expected: frozenset[str] = frozenset()
 
     @initialize(
         strategy=st.sampled_from(RollStrategy),
         kill_after_ms=st.none() | st.just(90_000),
-        replicas=st.integers(0, 4),
+        replicas=st.integers(0, MAX_REPLICAS),
+        self_restarting=st.booleans(),
     )
-    def begin(self, strategy: RollStrategy, kill_after_ms: int | None, replicas: int) -> None:
+    def begin(
+        self, strategy: RollStrategy, kill_after_ms: int | None, replicas: int, self_restarting: bool
+    ) -> None:
         policy = PoolPolicy(strategy=strategy, kill_after_ms=kill_after_ms)
-        self.world = World(PoolDesired("lake", replicas, "r1", policy))
+        self.world = World(PoolDesired("lake", replicas, "r1", policy), self_restarting=self_restarting)
+        self.earlier = self.world.observed()
 
     # Wishes.
 
@@ -55,11 +72,23 @@ class Pools(RuleBasedStateMachine):
     def decide(self, act: bool) -> None:
         seen = self.world.observed()
         decision = self.world.decide()
-        self.check(decision)
+        self.check(decision, seen)
         # With nothing new to see there is nothing more to ask for.
         assert decide(self.world.desired, seen, decision.memory, self.world.now_ms).actions == ()
         if act:
             self.world.act()
+
+    @rule()
+    def look_away(self) -> None:
+        self.earlier = self.world.observed()
+
+    @rule()
+    def decide_by_a_late_picture(self) -> None:
+        world = self.world
+        world.decision = decide(world.desired, self.earlier, world.memory, world.now_ms)
+        world.memory = world.decision.memory
+        world.todo += world.decision.actions
+        self.check(world.decision, self.earlier)
 
     @rule()
     def act(self) -> None:
@@ -72,6 +101,7 @@ class Pools(RuleBasedStateMachine):
     @rule()
     def restart_without_memory(self) -> None:
         self.world.memory, self.world.todo = PoolMemory(), []
+        self.expected = frozenset()
 
     @rule(leading=st.booleans())
     def lead(self, leading: bool) -> None:
@@ -99,9 +129,13 @@ class Pools(RuleBasedStateMachine):
     def process_finishes(self, data: st.DataObject) -> None:
         self.with_pod(data, self.world.finish, Phase.TERMINATING)
 
-    @rule()
-    def all_goes_well(self) -> None:
-        self.settle(1)
+    @rule(rounds=st.sampled_from([1, 3, 30]))
+    def all_goes_well(self, rounds: int) -> None:
+        self.settle(rounds)
+
+    @rule(data=st.data())
+    def container_restarts(self, data: st.DataObject) -> None:
+        self.with_pod(data, self.world.restart, Phase.RUNNING, Phase.ENDED)
 
     # Faults.
 
@@ -141,14 +175,16 @@ class Pools(RuleBasedStateMachine):
         if self.world.decision is not None:
             assert not self.world.running.keys() & self.world.decision.facts.ended
 
-    def check(self, decision: Decision) -> None:
-        world, facts = self.world, decision.facts
+    def check(self, decision: Decision, seen: PoolObserved) -> None:
+        """Nothing is asked for that what is seen does not call for."""
+        desired, facts, now_ms = self.world.desired, decision.facts, self.world.now_ms
+        pods = {pod.identity: pod for pod in seen.pods}
         assert not facts.leaving & facts.returning
-        assert decision.next_ms is None or decision.next_ms > world.now_ms
+        assert decision.next_ms is None or decision.next_ms > now_ms
         assert len({action.identity for action in decision.actions}) == len(decision.actions)
-        assert len(facts.expected) <= max(world.desired.replicas, len(world.pods))
+        assert len(facts.expected) <= max(desired.replicas, len(pods))
         for action in decision.actions:
-            pod = world.pods.get(action.identity)
+            pod = pods.get(action.identity)
             if isinstance(action, Create):
                 assert pod is None
                 assert action.identity in facts.expected
@@ -160,67 +196,77 @@ class Pools(RuleBasedStateMachine):
                     assert pod.phase is Phase.ENDED
                 case Kill():
                     assert pod.phase is Phase.TERMINATING
+                    assert now_ms - (pod.terminating_since_ms or 0) >= (desired.policy.kill_after_ms or 0)
+                case Drain(reason=MarkReason.SCALE_DOWN):
+                    assert pod.mark is None
+                    assert action.identity not in facts.expected
+                    self.check_scale_down(pod, seen)
                 case Drain():
                     assert pod.mark is None
                 case UnDrain():
                     assert pod.mark is not None
                     assert action.identity in facts.expected
                 case Delete():
-                    assert self.may_be_told_to_end(action, decision)
+                    assert self.may_be_told_to_end(pod, decision, seen)
+        self.check_roll(decision, seen)
+        surplus = len(facts.expected) > desired.replicas
+        self.surplus_since_ms = (self.surplus_since_ms or now_ms) if surplus else None
+        self.expected = facts.expected
 
-    def may_be_told_to_end(self, delete: Delete, decision: Decision) -> bool:
+    def may_be_told_to_end(self, pod: Pod, decision: Decision, seen: PoolObserved) -> bool:
         """Nobody who has work is told to end before it was drained, but for the stated exceptions."""
-        world = self.world
-        member = world.members.get(delete.identity)
-        pod = world.pods[delete.identity]
-        works = member is not None and member.incarnation == delete.incarnation and member.busy
-        drained_long_enough = (
-            pod.mark is not None and world.now_ms - pod.mark.since_ms >= world.desired.policy.drain_timeout_ms
-        )
+        desired, facts = self.world.desired, decision.facts
+        drain_ms = self.world.now_ms - pod.mark.since_ms if pod.mark is not None else -1
         return (
-            not works
-            or world.desired.replicas == 0
-            or drained_long_enough
-            or delete.identity in decision.facts.returning
-            or (delete.identity, delete.incarnation) in decision.facts.ended
+            not (works(pod, seen) and seen.group is not None and seen.group.members[pod.identity].busy)
+            or desired.replicas == 0
+            or drain_ms >= desired.policy.drain_timeout_ms
+            or pod.identity in facts.returning
+            or (pod.identity, pod.incarnation) in facts.ended
         )
+
+    def check_scale_down(self, pod: Pod, seen: PoolObserved) -> None:
+        """Whoever works is let go in quiet times only, and not in haste."""
+        policy = self.world.desired.policy
+        waited_ms = self.world.now_ms - (self.surplus_since_ms or self.world.now_ms)
+        if works(pod, seen) and pod.identity in self.expected:
+            assert seen.group is not None
+            assert waited_ms >= policy.scale_down_delay_ms
+            assert seen.group.calm or waited_ms >= policy.scale_down_wait_max_ms
+
+    def check_roll(self, decision: Decision, seen: PoolObserved) -> None:
+        """Whoever works is taken out of service for a roll only while all others work, and in quiet times."""
+        taken = {
+            action.identity
+            for action in decision.actions
+            if (isinstance(action, Delete) and action.identity in decision.facts.returning)
+            or (isinstance(action, Drain) and action.reason is MarkReason.ROLL)
+        }
+        working = {
+            pod.identity
+            for pod in seen.pods
+            if works(pod, seen)
+            and pod.mark is None
+            and (pod.identity, pod.incarnation) not in decision.facts.ended
+        }
+        if taken & working:
+            assert seen.group is not None
+            assert seen.group.calm
+            assert (
+                len(decision.facts.expected - (working - taken)) <= self.world.desired.policy.max_unavailable
+            )
 
     # Once the faults stop, all comes to be as wished.
 
-    def settle(self, rounds: int) -> int:
-        for count in range(rounds):
-            if self.at_rest():
-                return count
-            decision = self.world.decide()
-            self.check(decision)
+    def settle(self, rounds: int) -> None:
+        for _ in range(rounds):
+            if self.world.at_rest():
+                return
+            seen = self.world.observed()
+            self.check(self.world.decide(), seen)
             self.world.act()
             self.world.progress()
-            later = self.world.now_ms + 1000
-            if not decision.actions and decision.next_ms is not None:
-                later = max(later, min(decision.next_ms, self.world.now_ms + 60_000))
-            self.world.now_ms = later
-        return rounds
-
-    def at_rest(self) -> bool:
-        world = self.world
-        working = [
-            pod
-            for pod in world.pods.values()
-            if pod.phase is Phase.RUNNING
-            and pod.mark is None
-            and pod.identity in world.members
-            and world.members[pod.identity].incarnation == pod.incarnation
-            and pod.revision == world.desired.revision
-        ]
-        # What is on a dead node stays there: nobody force-deletes it.
-        cut_off = {pod.identity for pod in world.pods.values() if not world.nodes[pod.node].ready}
-        return (
-            len([pod for pod in working if pod.identity not in cut_off]) == world.desired.replicas
-            and len(world.pods.keys() - cut_off) == world.desired.replicas
-            and not world.held
-            and not world.moving()
-            and not world.decide().actions
-        )
+            self.world.wait()
 
     def teardown(self) -> None:
         if not hasattr(self, "world"):
@@ -233,8 +279,8 @@ class Pools(RuleBasedStateMachine):
                     pod = self.world.pods.get(identity)
                     if pod is not None and pod.node == name and pod.incarnation == member.incarnation:
                         self.world.drop(identity)
-        rounds = self.settle(200)
-        assert self.at_rest(), rounds
+        self.settle(200)
+        assert self.world.at_rest()
 
 
 Pools.TestCase.settings = settings(

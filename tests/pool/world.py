@@ -43,6 +43,7 @@ class World:
     members: dict[str, MemberSeen] = field(default_factory=dict)
     held: dict[str, int] = field(default_factory=dict)
     leading: bool = True
+    self_restarting: bool = False
     memory: PoolMemory = field(default_factory=PoolMemory)
     decision: Decision | None = None
     todo: list[Action] = field(default_factory=list)
@@ -84,7 +85,9 @@ class World:
                 self._put(pod, mark=Mark(reason, self.now_ms))
             case UnDrain():
                 self._put(pod, mark=None)
-            case Delete() if pod.phase is not Phase.ENDED:
+            case Delete() if pod.phase is Phase.ENDED:
+                self._put(pod, self_restarting=False)
+            case Delete():
                 self._put(pod, phase=Phase.TERMINATING, terminating_since_ms=self.now_ms)
             case Kill():
                 self._end(pod)
@@ -96,8 +99,16 @@ class World:
         life = f"life-{self.births}"
         ready = [name for name, node in self.nodes.items() if node.ready and not node.cordoned] or list(NODES)
         node = ready[self.births % len(ready)]
-        pod = Pod(action.identity, life, life, Phase.PENDING, action.revision, self.now_ms, node=node)
-        self.pods[action.identity] = pod
+        self.pods[action.identity] = Pod(
+            action.identity,
+            uid=life,
+            incarnation=life,
+            phase=Phase.PENDING,
+            revision=action.revision,
+            started_ms=self.now_ms,
+            node=node,
+            self_restarting=self.self_restarting,
+        )
 
     # Pods and their processes.
 
@@ -121,7 +132,20 @@ class World:
 
     def _end(self, pod: Pod) -> None:
         self.running.pop((pod.identity, pod.incarnation), None)
-        self._put(pod, phase=Phase.ENDED)
+        self._put(pod, phase=Phase.ENDED, self_restarting=False)
+
+    def restart(self, identity: str) -> None:
+        """The container runs again inside its pod."""
+        pod = self.pods[identity]
+        if not pod.self_restarting or self.nodes[pod.node].out_of_service:
+            return
+        self.births += 1
+        # Kubernetes tells the second of a start: nothing starts twice in one.
+        self.now_ms += 1000
+        self.running.pop((identity, pod.incarnation), None)
+        life = f"life-{self.births}"
+        self.running[identity, life] = pod.node
+        self._put(pod, incarnation=life, phase=Phase.RUNNING, started_ms=self.now_ms)
 
     def finish(self, identity: str) -> None:
         """A process that was told to end leaves the group and does so."""
@@ -188,9 +212,53 @@ class World:
                 self.join(identity)
             elif pod.phase is Phase.TERMINATING and reachable:
                 self.finish(identity)
+            elif pod.phase is Phase.ENDED and reachable:
+                self.restart(identity)
         for key in [key for key, node in self.running.items() if node not in self.nodes]:
             del self.running[key]
         alive = {(pod.identity, pod.incarnation) for pod in self.pods.values()}
         for identity, member in list(self.members.items()):
             if (identity, member.incarnation) not in alive:
                 self.drop(identity)
+
+    def wait(self) -> None:
+        """Let time pass until the pool wants to decide again, but not too much of it."""
+        later_ms = self.now_ms + 1000
+        decision = self.decision
+        if decision is not None and not decision.actions and decision.next_ms is not None:
+            later_ms = max(later_ms, min(decision.next_ms, self.now_ms + 60_000))
+        self.now_ms = later_ms
+
+    def settle(self, rounds: int = 100) -> list[Action]:
+        """Let everything happen until the pool is at rest; the actions on the way. Fails when it is not."""
+        before = len(self.log)
+        for _ in range(rounds):
+            if self.at_rest():
+                return self.log[before:]
+            self.step()
+            self.wait()
+        raise AssertionError(f"not at rest after {rounds} rounds: {self.log[before:]}")
+
+    def step(self) -> tuple[Action, ...]:
+        """One decision, carried out; then what is due by itself. The actions."""
+        decision = self.decide()
+        self.act()
+        self.progress()
+        return decision.actions
+
+    def at_rest(self) -> bool:
+        """As many pods as wished, all of them working with the newest template, and nothing to do."""
+        # What is on a dead node stays there: nobody force-deletes it.
+        pods = [pod for pod in self.pods.values() if self.nodes[pod.node].ready]
+        return (
+            len(pods) == self.desired.replicas
+            and all(self.works(pod) and pod.revision == self.desired.revision for pod in pods)
+            and not self.held
+            and not self.moving()
+            and not decide(self.desired, self.observed(), self.memory, self.now_ms).actions
+        )
+
+    def works(self, pod: Pod) -> bool:
+        member = self.members.get(pod.identity)
+        joined = member is not None and member.incarnation == pod.incarnation
+        return joined and pod.phase is Phase.RUNNING and pod.mark is None

@@ -89,12 +89,17 @@ def survey(desired: PoolDesired, observed: PoolObserved, memory: PoolMemory, now
     for identity in sorted(memory.lives.keys() | pods.keys()):
         pod, last = pods.get(identity), memory.lives.get(identity)
         if last is not None and (pod is None or pod.incarnation != last.incarnation):
-            end(identity, last, proven=pod is not None and pod.uid == last.uid)
+            # A later life of the same object proves the end of the earlier one; a late picture of an earlier
+            # life proves nothing.
+            later = pod is not None and pod.uid == last.uid and pod.started_ms > last.started_ms
+            end(identity, last, proven=later)
         if pod is None:
             continue
         seen[identity] = _seen(pod, last, memory)
-        dead_node = desired.policy.trust_node_deletion and _node_deleted(pod, observed.nodes)
-        if pod.phase is Phase.ENDED or dead_node or _out_of_service(pod, observed.nodes):
+        node_deleted = desired.policy.trust_node_deletion and _node_deleted(pod, observed.nodes)
+        dead_node = node_deleted or _out_of_service(pod, observed.nodes)
+        # What has not run yet cannot have ended: its node may be back before it does.
+        if pod.phase is Phase.ENDED or (dead_node and pod.phase is not Phase.PENDING):
             end(identity, seen[identity], proven=True)
 
     cut_off = _cut_off(pods, observed, memory, now_ms)
@@ -148,7 +153,8 @@ def _cut_off(
     """Identities with an unreachable node that are no members: a member lives, whatever its node says."""
     cut_off: dict[str, int] = {}
     for identity, pod in pods.items():
-        if pod.phase is Phase.ENDED or _reachable(pod, observed.nodes):
+        over = pod.phase is Phase.ENDED and not pod.self_restarting
+        if over or _reachable(pod, observed.nodes):
             continue
         since_ms = memory.cut_off.get(identity)
         if observed.group is not None:

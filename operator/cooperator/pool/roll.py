@@ -40,12 +40,17 @@ def roll(
     """The next safe step of a roll; the same with nothing to roll."""
     current = {identity: lives[identity] for identity in slots if identity in lives}
     outdated = {i: life for i, life in current.items() if life.pod.revision != desired.revision}
-    begun = {i for i, life in outdated.items() if life.terminating or _marked(life) or _told(life, memory)}
+    since_ms = now_ms - desired.policy.retry_ms
+    begun = {
+        i
+        for i, life in outdated.items()
+        if life.terminating or _marked(life) or _told(life, memory, since_ms)
+    }
     begun |= {i for i in slots & memory.rolling if _awaits_successor(current.get(i), desired.revision)}
     idle = {i for i, life in outdated.items() if i not in begun and _idle(life, group)}
     late = _late(current, desired, now_ms)
     picked: set[str] = set()
-    if group is not None and group.calm and not late:
+    if group is not None and group.calm and not late and not _about_to_move(slots, lives):
         unavailable = sum(1 for i in slots if i not in current or not current[i].available)
         budget = desired.policy.max_unavailable - unavailable
         working = [i for i, life in outdated.items() if life.available]
@@ -78,14 +83,24 @@ def roll(
     )
 
 
+def _about_to_move(slots: frozenset[str], lives: Mapping[str, Life]) -> bool:
+    """Whether somebody who has tasks is leaving, by a decision so new that the group does not show it."""
+    return any(
+        life.member is not None and life.member.busy and not (identity in slots and life.available)
+        for identity, life in lives.items()
+        if not life.ended
+    )
+
+
 def _awaits_successor(life: Life | None, revision: str) -> bool:
     return life is None or life.ended or (life.pod.revision == revision and not life.available)
 
 
-def _told(life: Life, memory: PoolMemory) -> bool:
-    """The order to end is on its way."""
+def _told(life: Life, memory: PoolMemory, since_ms: int) -> bool:
+    """The order to end is on its way. One that got lost is no excuse to end the pod at a bad time."""
     asked = memory.asked.get(life.pod.identity)
-    return asked is not None and asked.action == Delete(life.pod.identity, life.pod.incarnation)
+    order = Delete(life.pod.identity, life.pod.incarnation)
+    return asked is not None and asked.action == order and asked.at_ms > since_ms
 
 
 def _marked(life: Life) -> bool:
