@@ -1,6 +1,7 @@
 """A group's logs, opened together over one transport."""
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,10 +48,12 @@ class Logs:
 
     def close(self) -> None:
         """Write the statuses that wait, as far as a few seconds allow, and stop everything."""
-        self.writer.close()
-        self.status.close()
-        self.config.close()
-        self.leader.close()
+        parts = (self.writer, self.status, self.config, self.leader)
+        # At once, since each may have to wait for an answer of a broker that is away.
+        with ThreadPoolExecutor(len(parts), "closing logs") as pool:
+            closing = [pool.submit(part.close) for part in parts]
+        for each in closing:
+            each.result()
 
 
 def ensure_topics_of(transport: Transport, topics: Topics, replication_factor: int, timeout_ms: int) -> None:

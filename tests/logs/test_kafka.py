@@ -1,0 +1,245 @@
+"""What only a real broker can tell: its topics, its transactions, its ways of being away."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+
+from cooperator.local.broker import EmbeddedBroker
+from cooperator.local.settings import free_port
+from cooperator.logs import (
+    Logs,
+    LogsConfig,
+    LogUnavailable,
+    RecordTooLarge,
+    TopicMisconfigured,
+    ensure_topics,
+    kafka_outlet,
+    open_logs,
+)
+from cooperator.model import Memory, TaskId, TaskState, TaskStatus
+from cooperator.wire import ConnectorRecord, Record, encode_config
+from support import eventually
+
+pytestmark = pytest.mark.real
+
+MS = 20_000
+X = encode_config(ConnectorRecord("x", {"a": "b"}))
+
+
+@pytest.fixture
+def config(broker: EmbeddedBroker, unique: str) -> LogsConfig:
+    return LogsConfig(broker.bootstrap_servers, unique, write_timeout_ms=8_000)
+
+
+@pytest.fixture
+def logs(config: LogsConfig) -> Iterator[Logs]:
+    ensure_topics(config)
+    logs = open_logs(config)
+    yield logs
+    logs.close()
+
+
+@pytest.fixture
+def admin(broker: EmbeddedBroker) -> AdminClient:
+    return AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+
+
+def create(admin: AdminClient, topic: str, partitions: int = 1, policy: str = "compact") -> None:
+    admin.create_topics([NewTopic(topic, partitions, 1, config={"cleanup.policy": policy})])[topic].result(10)
+
+
+def settings_of(admin: AdminClient, topic: str) -> dict[str, str]:
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    described = admin.describe_configs([resource])[resource].result(10)
+    return {name: entry.value for name, entry in described.items()}
+
+
+def test_missing_topics_are_created_compacted_with_one_partition(
+    config: LogsConfig, admin: AdminClient
+) -> None:
+    ensure_topics(config)
+
+    for kind in ("configs", "status", "leader"):
+        topic = f"{config.group_id}-{kind}"
+        assert settings_of(admin, topic)["cleanup.policy"] == "compact"
+        assert len(admin.list_topics(topic, timeout=10).topics[topic].partitions) == 1
+
+
+@pytest.mark.parametrize("kind", ["configs", "status", "leader"])
+def test_a_topic_that_forgets_is_refused(config: LogsConfig, admin: AdminClient, kind: str) -> None:
+    topic = f"{config.group_id}-{kind}"
+    create(admin, topic, policy="delete")
+
+    with pytest.raises(
+        TopicMisconfigured, match=f"topic {topic} has cleanup.policy=delete, .* --add-config cleanup.policy="
+    ):
+        ensure_topics(config)
+
+
+@pytest.mark.parametrize("kind", ["configs", "leader"])
+def test_a_topic_without_an_order_is_refused(config: LogsConfig, admin: AdminClient, kind: str) -> None:
+    create(admin, f"{config.group_id}-{kind}", partitions=2)
+
+    with pytest.raises(TopicMisconfigured, match=f"-{kind} has 2 partitions; .* must have exactly 1"):
+        ensure_topics(config)
+
+
+def test_more_replicas_than_brokers_are_refused(config: LogsConfig) -> None:
+    with pytest.raises(TopicMisconfigured, match=r"replication factor 3: .* at most the number of brokers"):
+        ensure_topics(config, replication_factor=3)
+
+
+def test_a_status_topic_as_connect_makes_it_is_read_whole(config: LogsConfig, admin: AdminClient) -> None:
+    create(admin, f"{config.group_id}-status", partitions=5)
+    ensure_topics(config)
+    logs = open_logs(config)
+    statuses = {TaskId("x", n): TaskStatus(TaskId("x", n), TaskState.RUNNING, "w") for n in range(30)}
+
+    for status in statuses.values():
+        logs.status.put(replace(status, state=TaskState.FAILED))
+        logs.status.put(status)
+    logs.status.flush(MS)
+
+    assert logs.status.read_to_end(MS) == statuses
+    logs.close()
+
+
+def test_a_transaction_that_a_dead_leader_left_open_is_not_seen_and_does_not_hold_up_the_next(
+    logs: Logs, config: LogsConfig
+) -> None:
+    dead = Producer(
+        {
+            "bootstrap.servers": config.bootstrap_servers,
+            "transactional.id": f"{config.group_id}-leader",
+            "transaction.timeout.ms": 60_000,
+        }
+    )
+    dead.init_transactions(10)
+    dead.begin_transaction()
+    dead.produce(f"{config.group_id}-configs", X.value, X.key)
+    assert dead.flush(10) == 0
+    with pytest.raises(LogUnavailable):
+        logs.config.read_to_end(1_000)
+
+    started = time.monotonic()
+    logs.writer.open()
+
+    assert logs.config.read_to_end(MS).connectors == {}
+    assert time.monotonic() - started < 10
+    assert logs.config.read_to(logs.writer.write_config([X]), MS).offset == 3
+
+
+def test_a_record_beyond_the_limit_is_refused_and_the_writer_goes_on(logs: Logs) -> None:
+    logs.writer.open()
+
+    with pytest.raises(RecordTooLarge, match="exceeds the limit"):
+        logs.writer.write_config([X, Record("connector-y", b'"' + b"y" * 2_000_000 + b'"')])
+
+    assert logs.config.read_to(logs.writer.write_config([X]), MS).connectors.keys() == {"x"}
+
+
+def test_an_unreachable_broker_is_told_within_ten_seconds(unique: str) -> None:
+    told: list[str] = []
+    address = f"127.0.0.1:{free_port()}"
+
+    logs = open_logs(LogsConfig(address, unique, write_timeout_ms=1_000), told.append)
+
+    eventually(lambda: told and f"Kafka at {address} cannot be reached: " in told[-1], 10)
+    eventually(lambda: "Connection refused" in told[-1], 10)
+    with pytest.raises(LogUnavailable, match=f"Kafka at {address} cannot be reached"):
+        logs.config.read_to_end(500)
+    with pytest.raises(LogUnavailable, match=f"writer {unique}-leader cannot be opened"):
+        logs.writer.open()
+    with pytest.raises(LogUnavailable):
+        ensure_topics(LogsConfig(address, unique), timeout_ms=500)
+    logs.close()
+    assert told[-1] == ""
+
+
+def test_wrong_credentials_are_told_without_them(broker: EmbeddedBroker, unique: str) -> None:
+    told: list[str] = []
+    security = {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_username": "ada",
+        "sasl_plain_password": "open sesame",
+    }
+    config = LogsConfig(broker.bootstrap_servers, unique, security)
+
+    logs = open_logs(config, told.append)
+
+    eventually(lambda: told and "cannot be reached: " in told[-1] and "SASL" in told[-1], 10)
+    assert "sesame" not in f"{config!r} {told} {logs!r} {vars(logs)}"
+    logs.close()
+
+
+def test_a_flood_of_statuses_in_an_outage_leaves_the_newest_of_each_task(
+    broker: EmbeddedBroker, config: LogsConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka_outlet, "_QUEUE", 100)
+    told: list[str] = []
+    ensure_topics(config)
+    logs = open_logs(config, told.append)
+    newest = {}
+    broker.kill()
+    try:
+        for n in range(5_000):
+            task = TaskId("x", n % 50)
+            newest[task] = TaskStatus(task, TaskState.RUNNING, "w", at_ms=n)
+            logs.status.put(newest[task])
+        eventually(lambda: told and "cannot be reached" in told[-1], 15)
+    finally:
+        broker.start()
+
+    logs.status.flush(30_000)
+
+    assert logs.status.read_to_end(MS) == newest
+    eventually(lambda: told[-1] == "", 15)
+    logs.close()
+
+
+def test_statuses_that_cannot_be_written_are_told(config: LogsConfig, admin: AdminClient) -> None:
+    told: list[str] = []
+    create(admin, f"{config.group_id}-configs")
+    create(admin, f"{config.group_id}-leader")
+    logs = open_logs(config, told.append)
+
+    logs.status.put(TaskStatus(TaskId("x", 0), TaskState.RUNNING, "w"))
+
+    topic = f"topic {config.group_id}-status"
+    eventually(lambda: f"{topic}: records wait to be written: {topic} does not exist (yet)" in told, 10)
+    ensure_topics(config)
+    logs.status.flush(MS)
+    eventually(lambda: told[-1] == "", 10)
+    logs.close()
+
+
+def test_an_outage_leaves_no_noise(
+    broker: EmbeddedBroker, logs: Logs, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    logs.config.read_to_end(MS)
+    logs.writer.open()
+    capfd.readouterr()
+    broker.kill()
+    try:
+        with pytest.raises(LogUnavailable):
+            logs.leader.read_to_end(1_500)
+    finally:
+        broker.start()
+    logs.leader.read_to_end(MS)
+    eventually(lambda: _writes(logs), 30)
+
+    assert capfd.readouterr().err == ""
+    assert [each.getMessage() for each in caplog.records if "FAIL" in each.getMessage()] == []
+
+
+def _writes(logs: Logs) -> bool:
+    try:
+        logs.writer.write_leader(memory=Memory(term=1))
+    except LogUnavailable:
+        return False
+    return True

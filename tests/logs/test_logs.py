@@ -1,0 +1,447 @@
+"""What a group's logs promise, on Kafka and in memory alike."""
+
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+
+from cooperator.logs import (
+    LeaderState,
+    Logs,
+    LogTimeout,
+    LogUnavailable,
+    LogUnreadable,
+    WriterFenced,
+)
+from cooperator.model import (
+    ClusterConfig,
+    ConnectorConfig,
+    Epoch,
+    Hold,
+    Memory,
+    Policy,
+    TaskId,
+    TaskState,
+    TaskStatus,
+)
+from cooperator.wire import (
+    CommitRecord,
+    ConnectorRecord,
+    Owner,
+    Record,
+    RestartRecord,
+    TaskRecord,
+    encode_config,
+)
+from logs.conftest import World
+from support import eventually
+
+MS = 20_000
+X = TaskId("x", 0)
+RUNNING = TaskStatus(X, TaskState.RUNNING, "lake-0", Epoch(1, 1))
+OWNER = Owner("local", "default", "lake")
+
+
+def connector(version: int = 1) -> Record:
+    return encode_config(ConnectorRecord("x", {"version": str(version)}))
+
+
+def tasks(count: int) -> list[Record]:
+    written = [encode_config(TaskRecord(TaskId("x", n), {"n": str(n)})) for n in range(count)]
+    return [*written, encode_config(CommitRecord("x", count))]
+
+
+def leading(world: World) -> Logs:
+    logs = world.open()
+    logs.writer.open()
+    return logs
+
+
+# --- the config log -------------------------------------------------------------------------------------
+
+
+def test_what_the_leader_writes_is_what_every_member_reads(world: World) -> None:
+    leader, member = leading(world), world.open()
+
+    offset = leader.writer.write_config([connector(), *tasks(2)])
+
+    expected = ClusterConfig(offset, {"x": ConnectorConfig({"version": "1"}, tasks=({"n": "0"}, {"n": "1"}))})
+    assert leader.config.read_to(offset, MS) == expected
+    assert member.config.read_to_end(MS) == expected
+    assert member.config.snapshot() == expected
+
+
+def test_offsets_are_the_ones_that_connect_workers_report(world: World) -> None:
+    """After the last record, not counting the markers that end transactions."""
+    logs = leading(world)
+
+    first = logs.writer.write_config([connector(), *tasks(1)])
+    second = logs.writer.write_config([connector(2)])
+
+    assert (first, second) == (3, 5), "offset 3 is the first transaction's marker"
+    assert logs.config.read_to_end(MS).offset == second
+
+
+def test_an_empty_log_is_read_to_its_end(world: World) -> None:
+    assert world.open().config.read_to_end(MS) == ClusterConfig(offset=-1)
+    assert world.open().leader.read_to_end(MS) == LeaderState()
+    assert world.open().status.read_to_end(MS) == {}
+
+
+def test_a_change_is_told_with_the_state_after_it(world: World) -> None:
+    logs, seen = leading(world), list[ClusterConfig]()
+    logs.config.read_to_end(MS)
+    logs.config.on_change(seen.append)
+
+    offset = logs.writer.write_config([connector()])
+    logs.config.read_to(offset, MS)
+    offset = logs.writer.write_config([connector(2)])
+
+    assert logs.config.read_to(offset, MS).connectors["x"].config == {"version": "2"}
+    assert [config.connectors["x"].config["version"] for config in seen] == ["1", "2"]
+    assert seen[-1] is logs.config.snapshot()
+
+
+def test_a_latecomer_is_told_of_the_whole_history_at_once(world: World) -> None:
+    """Half of a history would look as if connectors had been deleted."""
+    leader = leading(world)
+    for version in range(1, 30):
+        offset = leader.writer.write_config([connector(version)])
+    seen: list[ClusterConfig] = []
+
+    latecomer = world.open()
+    latecomer.config.on_change(seen.append)
+
+    assert latecomer.config.read_to(offset, MS).connectors["x"].config == {"version": "29"}
+    assert [config.offset for config in seen] in ([offset], [])
+
+
+def test_restarts_are_acted_on_when_they_are_new(world: World) -> None:
+    leader = leading(world)
+    leader.writer.write_config([connector(), encode_config(RestartRecord("x", only_failed=True))])
+    member, seen = world.open(), list[RestartRecord]()
+    member.config.on_restart(seen.append)
+    member.config.read_to_end(MS)
+    assert seen == [], "it was asked for before this member was there"
+
+    leader.writer.write_config([encode_config(RestartRecord("x", include_tasks=True))])
+
+    eventually(lambda: seen == [RestartRecord("x", include_tasks=True)])
+
+
+def test_nothing_is_written_without_records(world: World) -> None:
+    with pytest.raises(ValueError, match="no records"):
+        leading(world).writer.write_config([])
+
+
+# --- callbacks ------------------------------------------------------------------------------------------
+
+
+def test_a_callback_that_fails_harms_nobody(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    logs, seen = leading(world), list[ClusterConfig]()
+    logs.config.read_to_end(MS)
+
+    def fail(config: ClusterConfig) -> None:
+        raise LookupError("a bug of somebody else")
+
+    logs.config.on_change(fail)
+    logs.config.on_change(seen.append)
+    for version in (1, 2):
+        logs.config.read_to(logs.writer.write_config([connector(version)]), MS)
+
+    assert len(seen) == 2
+    assert "a bug of somebody else" in caplog.text
+
+
+def test_a_callback_that_waits_for_its_own_reader_is_refused(world: World) -> None:
+    logs, refused = leading(world), list[Exception]()
+
+    def wait(config: ClusterConfig) -> None:
+        try:
+            logs.config.read_to(config.offset + 1, MS)
+        except RuntimeError as error:
+            refused.append(error)
+
+    logs.config.on_change(wait)
+    logs.writer.write_config([connector()])
+
+    eventually(lambda: refused)
+    assert "a callback of its reader cannot wait for the reader" in str(refused[0])
+
+
+# --- leading --------------------------------------------------------------------------------------------
+
+
+def test_whoever_leads_next_knows_what_the_last_one_knew(world: World) -> None:
+    leader, member = leading(world), world.open()
+    memory = Memory(
+        term=3,
+        generation=7,
+        given={"lake-0": frozenset({X})},
+        holds={"lake-1": Hold(frozenset({TaskId("x", 1)}), 1, 2)},
+    )
+
+    leader.writer.write_leader(owner=OWNER, policy=Policy(lease_ms=1), memory=Memory(term=2))
+    leader.writer.write_leader(memory=memory)
+
+    assert member.leader.read_to_end(MS) == LeaderState(OWNER, Policy(lease_ms=1), memory)
+    assert world.open().leader.read_to_end(MS) == LeaderState(OWNER, Policy(lease_ms=1), memory)
+
+
+def test_a_warm_leader_log_is_read_to_its_end_in_no_time(world: World) -> None:
+    leader, member = leading(world), world.open()
+    leader.writer.write_leader(memory=Memory(term=1))
+    member.leader.read_to_end(MS)
+
+    started = time.monotonic()
+    for _ in range(5):
+        member.leader.read_to_end(MS)
+
+    assert (time.monotonic() - started) / 5 < 0.5
+
+
+def test_a_new_leader_fences_the_old_one(world: World) -> None:
+    old = leading(world)
+    old.writer.write_leader(memory=Memory(term=1))
+
+    new = leading(world)
+
+    with pytest.raises(WriterFenced, match=f"writer {world.config.group_id}-leader"):
+        old.writer.write_leader(memory=Memory(term=99))
+    with pytest.raises(WriterFenced):
+        old.writer.write_config([connector(99)])
+    new.writer.write_leader(memory=Memory(term=2))
+    assert new.leader.read_to_end(MS).memory == Memory(term=2)
+    assert new.config.read_to_end(MS).connectors == {}
+
+
+def test_a_fenced_writer_leads_again_in_a_new_tenure(world: World) -> None:
+    first, second = leading(world), leading(world)
+    with pytest.raises(WriterFenced):
+        first.writer.write_leader(memory=Memory(term=1))
+
+    first.writer.close()
+    first.writer.open()
+
+    first.writer.write_leader(memory=Memory(term=3))
+    with pytest.raises(WriterFenced):
+        second.writer.write_leader(memory=Memory(term=2))
+    assert second.leader.read_to_end(MS).memory == Memory(term=3)
+
+
+def test_a_writer_writes_in_its_tenure_only(world: World) -> None:
+    logs = world.open()
+
+    with pytest.raises(WriterFenced, match="is not open: open it when the lead is taken"):
+        logs.writer.write_leader(memory=Memory())
+    logs.writer.open()
+    logs.writer.close()
+    logs.writer.close()
+    with pytest.raises(WriterFenced):
+        logs.writer.write_config([connector()])
+
+
+def test_a_memory_of_a_newer_release_is_not_guessed_at(world: World) -> None:
+    leading(world).writer.close()
+    transactor = world.transport().transactor("somebody else", 10_000)
+    transactor.open()
+    transactor.write(world.config.topic_names.leader, [Record("memory", b'{"v":2}')])
+    transactor.close()
+
+    with pytest.raises(LogUnreadable, match=r"-leader: memory\.v: version 2 cannot be read"):
+        world.open().leader.read_to_end(MS)
+
+
+# --- statuses -------------------------------------------------------------------------------------------
+
+
+def test_a_status_arrives_everywhere(world: World) -> None:
+    member, other, seen = world.open(), world.open(), list[TaskStatus]()
+    other.status.on_change(seen.append)
+
+    member.status.put(RUNNING)
+    member.status.flush(MS)
+
+    assert other.status.read_to_end(MS) == {X: RUNNING}
+    assert member.status.read_to_end(MS) == {X: RUNNING}
+    eventually(lambda: seen == [RUNNING])
+
+
+def test_the_last_status_put_is_the_one_that_stays(world: World) -> None:
+    member, seen = world.open(), list[TaskStatus]()
+    member.status.on_change(seen.append)
+    puts = [replace(RUNNING, task=TaskId("x", n % 7), progress=f"{n} rows", at_ms=n) for n in range(1, 2_000)]
+
+    for status in puts:
+        member.status.put(status)
+    member.status.flush(MS)
+
+    assert member.status.read_to_end(MS) == {status.task: status for status in puts}
+    assert eventually(lambda: len(seen) == len(puts) and seen) == puts, "all of them, in their order"
+
+
+def test_a_tombstone_ends_a_status(world: World) -> None:
+    logs = world.open()
+    logs.status.put(RUNNING)
+    logs.status.flush(MS)
+    assert logs.status.read_to_end(MS) == {X: RUNNING}
+
+    logs.status.tombstone(X)
+    logs.status.flush(MS)
+
+    assert logs.status.read_to_end(MS) == {}
+
+
+def test_a_trace_that_fits_no_record_is_cut_in_its_middle(world: World) -> None:
+    logs = world.open()
+    logs.status.put(replace(RUNNING, state=TaskState.FAILED, trace="first\n" + "é" * 3_000_000 + "\nlast"))
+    logs.status.flush(MS)
+
+    trace = logs.status.read_to_end(MS)[X].trace
+
+    assert len(trace) < 40_000
+    assert trace.startswith("first\n")
+    assert trace.endswith("\nlast")
+    assert "2967243 characters" in trace
+
+
+# --- trouble --------------------------------------------------------------------------------------------
+
+
+def test_an_outage_is_told_and_survived(world: World) -> None:
+    logs = leading(world)
+    logs.config.read_to(logs.writer.write_config([connector()]), MS)
+    logs.status.put(RUNNING)
+    logs.status.flush(MS)
+    assert logs.status.read_to_end(MS) == {X: RUNNING}
+    assert not any(world.troubles)
+
+    world.fabric.stop()
+    try:
+        eventually(lambda: world.troubles and "cannot be reached" in world.troubles[-1], 10)
+        assert logs.config.snapshot().connectors["x"].config == {"version": "1"}
+        started = time.monotonic()
+        logs.status.put(replace(RUNNING, state=TaskState.FAILED))
+        assert time.monotonic() - started < 0.5, "putting a status never waits"
+        for blocked in (
+            lambda: logs.leader.read_to_end(300),
+            lambda: logs.writer.write_config([connector(2)]),
+            lambda: logs.status.flush(300),
+        ):
+            with pytest.raises(LogUnavailable):
+                blocked()
+    finally:
+        world.fabric.start()
+
+    eventually(lambda: world.troubles[-1] == "", 20, "the trouble is over")
+    logs.status.flush(MS)
+    assert logs.status.read_to_end(MS)[X].state is TaskState.FAILED
+    offset = logs.writer.write_config([connector(3)])
+    assert logs.config.read_to(offset, MS).connectors["x"].config == {"version": "3"}
+    assert world.open().config.read_to_end(MS).connectors["x"].config == {"version": "3"}
+
+
+def test_a_leader_that_was_away_in_an_outage_is_fenced_after_it(world: World) -> None:
+    old, new = leading(world), world.open()
+    old.writer.write_leader(memory=Memory(term=1))
+    world.fabric.stop()
+    try:
+        with pytest.raises(LogUnavailable):
+            old.writer.write_leader(memory=Memory(term=99))
+    finally:
+        world.fabric.start()
+
+    eventually(lambda: _opens(new), 30)
+    new.writer.write_leader(memory=Memory(term=2))
+
+    with pytest.raises(WriterFenced):
+        old.writer.write_leader(memory=Memory(term=99))
+    assert new.leader.read_to_end(MS).memory == Memory(term=2)
+
+
+def _opens(logs: Logs) -> bool:
+    try:
+        logs.writer.open()
+    except LogUnavailable:
+        return False
+    return True
+
+
+def test_waiting_for_what_never_comes_ends_in_time(world: World) -> None:
+    logs = world.open()
+    logs.config.read_to_end(MS)
+
+    with pytest.raises(LogTimeout, match=r"-configs: read up to \{0: \d\} in time, not up to \{0: 7\}"):
+        logs.config.read_to(7, 200)
+
+
+def test_logs_wait_for_their_topics_to_be_created(no_topics: World) -> None:
+    logs, name = no_topics.open(), no_topics.config.group_id
+    eventually(lambda: no_topics.troubles and "does not exist" in no_topics.troubles[-1], 10)
+    logs.writer.open()
+    for missing in (
+        lambda: logs.leader.read_to_end(300),
+        lambda: logs.writer.write_config([connector()]),
+    ):
+        with pytest.raises(LogUnavailable, match=rf"topic {name}-(leader|configs) does not exist"):
+            missing()
+    logs.status.put(RUNNING)
+    with pytest.raises(LogTimeout):
+        logs.status.flush(300)
+
+    no_topics.ensure()
+    no_topics.ensure()
+
+    logs.status.flush(MS)
+    assert logs.status.read_to_end(MS) == {X: RUNNING}
+    offset = logs.writer.write_config([connector()])
+    assert logs.config.read_to(offset, MS).offset == offset == 1
+    eventually(lambda: no_topics.troubles[-1] == "", 10)
+
+
+def test_a_topic_made_anew_is_read_anew_and_shown_when_it_is_whole(world: World) -> None:
+    logs, seen = leading(world), list[ClusterConfig]()
+    logs.config.read_to(logs.writer.write_config([connector(), *tasks(3)]), MS)
+    logs.config.on_change(seen.append)
+
+    world.fabric.delete(world.config.topic_names.config)
+    eventually(lambda: _creates(world), 20)
+
+    def written() -> int:
+        return logs.writer.write_config([connector(2)])
+
+    offset = eventually(lambda: _or_none(written), 20)
+    eventually(lambda: seen and seen[-1].offset == offset, 30)
+    assert seen[-1].connectors == {"x": ConnectorConfig({"version": "2"})}
+    assert all("x" in config.connectors or config.offset == -1 for config in seen)
+
+
+def _creates(world: World) -> bool:
+    try:
+        world.ensure()
+    except LogUnavailable:
+        return False
+    return True
+
+
+def _or_none(write: object) -> int | None:
+    assert callable(write)
+    try:
+        result: int = write()
+    except LogUnavailable:
+        return None
+    return result
+
+
+def test_after_closing_nobody_is_called(world: World) -> None:
+    logs, leader, seen = world.open(), leading(world), list[ClusterConfig]()
+    logs.config.read_to_end(MS)
+    logs.config.on_change(seen.append)
+    before = threading.active_count()
+
+    logs.close()
+    leader.config.read_to(leader.writer.write_config([connector()]), MS)
+
+    assert seen == []
+    assert threading.active_count() < before

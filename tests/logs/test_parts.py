@@ -1,0 +1,64 @@
+"""The small parts that the logs are made of."""
+
+import pytest
+
+from cooperator.logs import LogsConfig, Topics
+from cooperator.logs.kafka_clients import client_settings
+from cooperator.logs.trouble import Troubles
+
+
+def test_a_trouble_is_told_once_and_its_end_when_all_are_over() -> None:
+    told: list[str] = []
+    troubles = Troubles(told.append)
+
+    troubles.report("configs", "no broker")
+    troubles.report("configs", "no broker")
+    troubles.report("leader", "no broker")
+    troubles.report("status", "records wait")
+    troubles.clear("configs")
+    assert told == ["no broker"], "the leader log still has the same trouble"
+    troubles.clear("leader")
+    troubles.clear("status")
+    troubles.clear("status")
+
+    assert told == ["no broker", "records wait", ""]
+    assert troubles.of("status") is None
+
+
+def test_one_mapping_of_security_serves_both_libraries() -> None:
+    security = {
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": "ada",
+        "sasl_plain_password": "secret",
+        "ssl_cafile": "/ca.pem",
+        "ssl_check_hostname": False,
+        "ssl.keystore.location": "/keys",
+    }
+
+    assert client_settings(security) == {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "ada",
+        "sasl.password": "secret",
+        "ssl.ca.location": "/ca.pem",
+        "ssl.endpoint.identification.algorithm": "none",
+        "ssl.keystore.location": "/keys",
+    }
+
+
+def test_an_unknown_security_setting_is_refused_without_its_value() -> None:
+    with pytest.raises(
+        ValueError, match=r"'sasl_password' has no counterpart .* sasl_plain_password"
+    ) as refusal:
+        client_settings({"sasl_password": "secret"})
+    assert "'secret'" not in str(refusal.value)
+
+
+def test_the_topics_are_named_after_the_group_unless_told_otherwise() -> None:
+    assert LogsConfig("b", "lake").topic_names == Topics("lake-configs", "lake-status", "lake-leader")
+    assert LogsConfig("b", "lake", topics=Topics("c", "s", "l")).topic_names == Topics("c", "s", "l")
+
+
+def test_secrets_are_in_no_repr() -> None:
+    assert "secret" not in repr(LogsConfig("b", "lake", {"sasl_plain_password": "secret"}))
