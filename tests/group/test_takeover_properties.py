@@ -231,6 +231,7 @@ def test_whatever_is_refused_or_breaks_leaves_neither_a_ghost_nor_a_brake_in_an_
     # Steps break, the withdrawal does not: what a dead connection leaves is the next attempt's to replace.
     withdrawing = False
     brakes: set[str | None] = set()
+    was_empty = group.state is GroupState.EMPTY
     operator = Operator(group, *to.begin(US, patience_ms=1_000))
     turns = 0
     while not operator.over:
@@ -253,4 +254,5 @@ def test_whatever_is_refused_or_breaks_leaves_neither_a_ghost_nor_a_brake_in_an_
         assert not group.pending & brakes or not operator.joins
     if isinstance(operator.step, to.Rest) and in_the_group:
         assert operator.state.own is None, "known, and not withdrawn"
-        assert group.pending & brakes or not group.seats.keys() - {operator.seat and operator.seat.member_id}
+        # An empty group is joined without a brake.
+        assert group.pending & brakes or was_empty
