@@ -13,8 +13,6 @@ import time
 
 
 def watch(group: int) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
     kill_at_s: float | None = None
     text = b""
     while True:

@@ -15,6 +15,9 @@ from typing import NoReturn, Protocol
 
 log = logging.getLogger(__name__)
 
+_NOT_FOR_IT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that reach a whole process group (a terminal's, a spawner's)."""
+
 
 class Watchdog(Protocol):
     def watch(self, kill_at_ms: int | None) -> None:
@@ -51,9 +54,13 @@ class ProcessWatchdog:
 
     def _start(self) -> subprocess.Popen[bytes]:
         script = Path(__file__).with_name("watch_process.py")
-        return subprocess.Popen(
-            [sys.executable, "-I", "-S", str(script), str(self._group)], stdin=subprocess.PIPE
-        )
+        command = [sys.executable, "-I", "-S", str(script), str(self._group)]
+        # What is blocked here stays blocked there, from its first moment on: it goes only after this process.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _NOT_FOR_IT)
+        try:
+            return subprocess.Popen(command, stdin=subprocess.PIPE)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def _say(self, line: str) -> None:
         try:

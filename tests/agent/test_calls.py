@@ -1,0 +1,107 @@
+"""The calls to the leader's endpoint: what goes over the wire, and which event comes of each answer."""
+
+import json
+import queue
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from cooperator.agent import events as ev
+from cooperator.agent import instructions as do
+from cooperator.agent.calls import LeaderCalls
+from cooperator.leader.endpoint import Endpoint
+from cooperator.model import Epoch, SessionKey
+from cooperator.wire import verify
+
+KEY = SessionKey(b"k" * 32, "HmacSHA256", 0)
+CONFIGS = ({"unit": "0"}, {"unit": "ü"})
+
+
+class Leader:
+    """An endpoint that writes down what it is sent, and answers ``status``."""
+
+    def __init__(self) -> None:
+        self.status = 204
+        self.heard: list[tuple[str, dict[str, str], bytes]] = []
+        self.endpoint = Endpoint(
+            "127.0.0.1", 0, {"POST /connectors/{name}/tasks": self.take, "POST /lease": self.take}
+        )
+        self.endpoint.start()
+
+    async def take(self, request: web.Request) -> web.StreamResponse:
+        self.heard.append((request.path, dict(request.headers), await request.read()))
+        return web.Response(status=self.status, text="no key yet" if self.status >= 400 else None)
+
+
+class Caller:
+    def __init__(self) -> None:
+        self.key: SessionKey | None = KEY
+        self.now_ms = 7_000
+        self.events: queue.SimpleQueue[ev.Event] = queue.SimpleQueue()
+        self.calls = LeaderCalls(self.events.put, lambda: self.key, lambda: self.now_ms)
+        self.calls.start()
+
+    def answer(self) -> ev.Event:
+        return self.events.get(timeout=10)
+
+
+@pytest.fixture
+def leader() -> Iterator[Leader]:
+    leader = Leader()
+    yield leader
+    leader.endpoint.stop()
+
+
+@pytest.fixture
+def caller() -> Iterator[Caller]:
+    caller = Caller()
+    yield caller
+    caller.calls.close()
+
+
+def test_task_configurations_are_posted_signed(leader: Leader, caller: Caller) -> None:
+    caller.calls.post(do.PostTaskConfigs("files/to kafka", 3, CONFIGS, leader.endpoint.url))
+    assert caller.answer() == ev.PostAnswered("files/to kafka", 3)
+    [(path, headers, body)] = leader.heard
+    assert path == "/connectors/files/to kafka/tasks"
+    assert json.loads(body) == [dict(config) for config in CONFIGS]
+    verify(KEY, headers, body)
+
+
+def test_without_a_key_they_are_posted_unsigned_and_the_refusal_is_told(
+    leader: Leader, caller: Caller
+) -> None:
+    caller.key = None
+    leader.status = 503
+    caller.calls.post(do.PostTaskConfigs("a", 1, CONFIGS, leader.endpoint.url))
+    assert caller.answer() == ev.PostAnswered("a", 1, "503 no key yet")
+    assert not [name for name in leader.heard[0][1] if name.lower().startswith("x-connect")]
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1/", "no url at all", ""])
+def test_a_leader_that_cannot_be_reached_is_told(caller: Caller, url: str) -> None:
+    caller.calls.post(do.PostTaskConfigs("a", 1, CONFIGS, url))
+    answer: Any = caller.answer()
+    assert (answer.connector, answer.number) == ("a", 1)
+    assert answer.error
+
+
+def test_a_confirmation_counts_from_the_question(leader: Leader, caller: Caller) -> None:
+    leader.status = 200
+    caller.calls.ask(do.AskLeader(leader.endpoint.url, "member-1", Epoch(2, 5)))
+    assert caller.answer() == ev.LeaderConfirmed(7_000, Epoch(2, 5))
+    [(path, _, body)] = leader.heard
+    assert path == "/lease"
+    assert json.loads(body) == {"member_id": "member-1", "term": 2, "generation": 5}
+
+
+def test_a_leader_that_does_not_confirm_is_not_taken_for_one_that_does(
+    leader: Leader, caller: Caller
+) -> None:
+    leader.status = 409
+    caller.calls.ask(do.AskLeader(leader.endpoint.url, "member-1", Epoch(2, 5)))
+    caller.calls.ask(do.AskLeader("http://127.0.0.1:1/", "member-1", Epoch(2, 5)))
+    caller.calls.post(do.PostTaskConfigs("a", 1, CONFIGS, "http://127.0.0.1:1/"))
+    assert isinstance(caller.answer(), ev.PostAnswered), "and nothing else"
