@@ -45,6 +45,8 @@ class World:
         self.facts = Facts()
         self.awaited: dict[str, int] = {}
         self.suspended: set[TaskId] = set()
+        self.unstarted: set[TaskId] = set()
+        self.cause = ""
         self.last: Plan | None = None
 
     # What happens to it
@@ -92,6 +94,10 @@ class World:
     def members(self) -> list[Process]:
         return [process for process in self.processes if process.out_since_ms is None]
 
+    def named(self, identity: str) -> Process:
+        """The newest process of ``identity``."""
+        return [process for process in self.processes if process.identity == identity][-1]
+
     def view(self) -> View:
         present = {process.identity for process in self.members()}
         self.awaited = {i: until for i, until in self.awaited.items() if i not in present}
@@ -114,8 +120,17 @@ class World:
             policy=self.policy,
             facts=replace(self.facts, ended=frozenset(self.proven)),
             suspended=frozenset(self.suspended),
+            unstarted=frozenset(self.unstarted),
+            cause=self.cause,
             awaited={i: until for i, until in self.awaited.items() if until > self.now_ms},
         )
+
+    def plan_only(self) -> Plan:
+        """What a round would decide, without holding it."""
+        view = self.view()
+        decided, _ = plan(view, self.memory)
+        check_safe(view, decided)
+        return decided
 
     def round(self) -> Plan:
         """One round: everybody who is in the group reports, and is told what to do."""
@@ -167,7 +182,7 @@ class World:
     def check_complete_and_balanced(self) -> None:
         running = {process.incarnation: process.running for process in self.members()}
         assert set().union(*running.values()) == self.configured() - self.suspended
-        blocked = self.facts.cordoned | self.facts.leaving | self.facts.returning
+        blocked = self.facts.cordoned | self.facts.leaving
         open_to_work = [p for p in self.members() if p.identity not in blocked]
         for instances in (True, False):
             loads = [sum(task.is_instance is instances for task in p.running) for p in open_to_work]

@@ -28,7 +28,8 @@ def plan(view: View, memory: Memory) -> tuple[Plan, Memory]:
     settled = holds.settle(view, memory, roster, claimed, items.all)
     joins = holds.expected_joins(view, memory, roster, settled.holds)
     wait_until_ms = max((since + view.policy.join_wait_ms for since in joins.values()), default=0)
-    free = _free(view, memory, items.all - claimed.occupied, settled)
+    unreported = items.all - claimed.occupied
+    free = _free(view, memory, unreported, settled)
     waiting = bool(settled.held) or settled.frozen or wait_until_ms > view.now_ms
     instances, tasks = _targets(view, items, roster, claimed, settled, free, balance=not waiting)
     if (instances.surplus or tasks.surplus) and wait_until_ms > view.now_ms:
@@ -40,6 +41,7 @@ def plan(view: View, memory: Memory) -> tuple[Plan, Memory]:
             roster,
             claimed,
             settled,
+            unreported,
             free,
             {**instances.placed, **tasks.placed},
             (instances.released, tasks.released),

@@ -50,8 +50,7 @@ def survey(view: View, memory: Memory) -> Roster:
     older = tuple(member for member in present if current[member.identity] is not member)
     leaving = {identity: m for identity, m in current.items() if _announced(m, facts)}
     staying = {identity: m for identity, m in current.items() if identity not in leaving}
-    blocked = facts.cordoned | facts.returning
-    receivers = {identity: m for identity, m in staying.items() if identity not in blocked} or staying
+    receivers = {identity: m for identity, m in staying.items() if identity not in facts.cordoned} or staying
     held = frozenset(
         identity
         for identity, member in leaving.items()

@@ -20,11 +20,16 @@ from cooperator.planner.view import View
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """All that was found out about one round; ``placed`` and ``released`` as in ``target.Target``."""
+    """All that was found out about one round.
+
+    ``unreported``: configured and reported by nobody. ``free``: what may be assigned, and why it is free.
+    ``placed`` and ``released``: as in ``target.Target``, of both kinds.
+    """
 
     roster: Roster
     claimed: Claims
     settled: Settled
+    unreported: frozenset[TaskId]
     free: Mapping[TaskId, Reason]
     placed: Mapping[TaskId, str]
     released: Sequence[Mapping[str, Collection[TaskId]]]
@@ -116,19 +121,22 @@ def _remember(
         former=former,
         joins=decision.joins,
         unstopped=tuple(unstopped),
-        moving=_moving(memory, decision, revoked),
+        moving=_moving(memory, decision, assigned, revoked),
         kip415=memory.kip415,
     )
 
 
 def _moving(
-    memory: Memory, decision: Decision, revoked: Mapping[str, Mapping[TaskId, Reason]]
+    memory: Memory,
+    decision: Decision,
+    assigned: Mapping[str, Sequence[TaskId]],
+    revoked: Mapping[str, Mapping[TaskId, Reason]],
 ) -> dict[str, frozenset[TaskId]]:
     """What is let go in this round, and what was let go earlier and is assigned nowhere yet."""
-    claimed, placed = decision.claimed, decision.placed
     moving: dict[str, set[TaskId]] = {}
-    for key, tasks in memory.moving.items():
-        moving[key] = {t for t in tasks if t in claimed.in_flight or (t in decision.free and t not in placed)}
+    if memory.moving:
+        homeless = (decision.claimed.in_flight | decision.unreported).difference(*assigned.values())
+        moving = {key: set(tasks & homeless) for key, tasks in memory.moving.items()}
     for gone in revoked.values():
         for task, reason in gone.items():
             if reason.why is not Why.DELETED:

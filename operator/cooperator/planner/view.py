@@ -14,8 +14,8 @@ class Facts:
     ``leaving``: announced departures, members to move everything away from first.
     ``gone``: identities that will not come back: no hold, their tasks move once their end is proven.
     ``ended``: (identity, incarnation) pairs whose end is proven. ``cordoned``: no new tasks.
-    ``returning``: identities that go down for a short while and come back (a roll): when such a member
-    drains, its tasks are held for it instead of being moved.
+    ``returning``: identities that come back when they go down (a roll, a restart): when such a member drains,
+    its tasks are held for it instead of being moved.
     """
 
     expected: frozenset[str] | None = None
