@@ -86,7 +86,7 @@ class Stage:
         service = LeaderService(settings_of(self._said(connectors, expected, said)))
         service.start()
         service.set_facts(Facts(expected=frozenset(expected) or None))
-        service.set_desired(desired_of({name: dict(config) for name, config in connectors.items()}))
+        service.set_desired(desired_of(self._with_journal(connectors)))
         self.leaders.append(service)
         return service
 
@@ -106,6 +106,9 @@ class Stage:
         self.leader_processes.append(process)
         return process
 
+    def _with_journal(self, connectors: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
+        return {name: {**config, "journal": str(self.journal.path)} for name, config in connectors.items()}
+
     def _said(
         self,
         connectors: Mapping[str, Mapping[str, str]],
@@ -115,7 +118,7 @@ class Stage:
         return {
             "bootstrap_servers": self.bootstrap_servers,
             "group_id": self.group_id,
-            "connectors": {name: dict(config) for name, config in connectors.items()},
+            "connectors": self._with_journal(connectors),
             "expected": list(expected),
             **said,
         }
@@ -128,7 +131,7 @@ class Stage:
 
     def member(self, identity: str, **options: str) -> MemberProcess:
         incarnation = uuid.uuid4().hex[:12]
-        command = [sys.executable, "-m", "cooperator", *self._arguments(identity, incarnation, options)]
+        command = [sys.executable, "-m", "cooperator.cli", *self._arguments(identity, incarnation, options)]
         child = processes.spawn(command, incarnation, self.directory / f"{identity}.log")
         member = MemberProcess(identity, incarnation, child, self)
         self.members.append(member)
@@ -142,7 +145,6 @@ class Stage:
             "incarnation": incarnation,
             "state-dir": str(self.directory / identity),
             "checkpoints": str(self.directory / "checkpoints"),
-            "journal": str(self.journal.path),
             "runtime": "inline",
             "heartbeat-interval-ms": "1000",
             "session-timeout-ms": "6000",
