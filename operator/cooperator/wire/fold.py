@@ -3,6 +3,9 @@
 A connector's configuration counts at once. Task configurations are put by until their commit; a commit
 whose set is incomplete (compaction removed a part) makes the connector inconsistent, until a commit finds
 all of it again. A commit of a connector that does not exist is forgotten with what it would commit.
+
+(One difference, which schedules nothing differently: Kafka lets a deleted connector's mark of inconsistency
+pass to a new one of the same name.)
 """
 
 from collections.abc import Mapping
