@@ -220,6 +220,17 @@ def test_what_was_on_a_machine_that_is_out_of_service_is_dead_for_good(pool: Sta
     assert sorted(world.pods) == ["lake-0", "lake-1", "lake-2"]
 
 
+def test_what_has_not_run_yet_did_not_end_with_its_machine(pool: Start) -> None:
+    world = World(PoolDesired("lake", 1, "r1"))
+    world.decide()
+    world.act()
+    alone_on_its_node(world, "lake-0")
+
+    world.nodes["island"] = Node(ready=False, out_of_service=True)
+
+    assert ended(world.decide()) == set()
+
+
 @pytest.mark.parametrize("trusted", [True, False])
 def test_a_deleted_node_proves_an_end_only_where_the_cloud_is_trusted(pool: Start, trusted: bool) -> None:
     world = pool(3, trust_node_deletion=trusted)

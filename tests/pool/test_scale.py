@@ -70,6 +70,21 @@ def test_whoever_is_still_leaving_stays_after_all(pool: Start) -> None:
     assert decision.facts.leaving == frozenset()
 
 
+def test_whoever_is_still_leaving_stays_rather_than_that_another_comes(pool: Start) -> None:
+    world = pool(3)
+    world.crash("lake-1")
+    scale(world, 1)
+    world.step()
+    world.held.clear()
+    world.now_ms += world.desired.policy.scale_down_delay_ms
+    world.decide()
+    world.act()
+    assert world.pods["lake-2"].mark is not None
+
+    scale(world, 2)
+    assert world.decide().actions == (UnDrain("lake-2", world.pods["lake-2"].incarnation),)
+
+
 def test_a_reversal_overtakes_the_order_to_drain(pool: Start) -> None:
     world = pool(3)
     scale(world, 2)
@@ -138,7 +153,6 @@ def test_who_does_not_live_leaves_first_and_at_once(pool: Start) -> None:
     assert decision.facts.expected == {"lake-1", "lake-2"}
     world.act()
     world.progress()
-    world.drop("lake-0") if "lake-0" in world.members else None
     assert world.decide().facts.gone == {"lake-0"}
     assert world.settle() == []
 
