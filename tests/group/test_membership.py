@@ -1,7 +1,9 @@
 """A membership's life without a broker."""
 
 import pytest
+from kafka.net.wakeup_notifier import WakeupNotifier
 
+from cooperator.group.library import new_loop, wake
 from cooperator.group.membership import GroupUnavailable
 from group.party import Party
 from support import eventually
@@ -36,3 +38,12 @@ def test_its_listener_may_stop_it() -> None:
     party = Impatient("localhost:1", "lake", "lake-0")
     party.membership.start()
     eventually(lambda: party.all("trouble") and not party.membership.alive, timeout_s=15)
+
+
+def test_who_asks_in_the_second_between_two_sessions_is_not_told_of_the_loop_that_has_ended() -> None:
+    loop = new_loop(Party("localhost:1", "lake", "lake-0").membership._config)
+    notifier = WakeupNotifier(loop)
+    loop.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        notifier.notify()
+    wake(notifier)

@@ -32,6 +32,7 @@ from cooperator.group.library import (
     parked_timeout_ms,
     request_timeout_ms,
     sleep_ms,
+    wake,
 )
 from cooperator.group.listener import Joined, Round
 from cooperator.group.planning import await_plan
@@ -117,7 +118,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
         with self._lock:
             self._reason = reason
             self._asked += 1
-        self._turn.notify()
+        wake(self._turn)
 
     def end(self) -> list[tuple[str, str | None]]:
         """Send nothing more. Returns (member id, group instance id) of what an unfinished attempt at the

@@ -12,7 +12,7 @@ from cooperator.group.admin import GroupAdmin
 from cooperator.group.config import GroupConfig
 from cooperator.group.coordinator import Coordinator
 from cooperator.group.failures import delay_ms, explain
-from cooperator.group.library import errors, sleep_ms
+from cooperator.group.library import errors, sleep_ms, wake
 from cooperator.group.told import Told
 
 _REASON: Final = "the leader has proof of its end"
@@ -47,7 +47,7 @@ class Evictor:
         """Any thread."""
         with self._lock:
             self._due |= set(member_ids)
-        self._wake.notify()
+        wake(self._wake)
 
     async def run(self) -> None:
         """For ever."""

@@ -9,6 +9,7 @@ from kafka.future import Future as LoopFuture
 from kafka.net.compat import KafkaNetClient
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
+from kafka.net.wakeup_notifier import WakeupNotifier
 
 from cooperator.group.config import GroupConfig
 
@@ -108,6 +109,14 @@ def resolve(loop: NetworkSelector, future: LoopFuture) -> None:
 
     try:
         loop.call_soon_threadsafe(on_loop)
+    except RuntimeError:
+        return
+
+
+def wake(notifier: WakeupNotifier) -> None:
+    """Any thread: wake who waits for ``notifier``. Nothing happens when its loop has ended."""
+    try:
+        notifier.notify()
     except RuntimeError:
         return
 
