@@ -12,6 +12,7 @@ from cooperator.local import tables
 from cooperator.local.members import Life
 from cooperator.local.store import Stored
 from cooperator.local.view import WorkerFacts, state_view, unknown_view
+from cooperator.pool import Report, ReportReason
 
 NOW = 1_700_000_100_000
 STORED = Stored(
@@ -87,7 +88,7 @@ SEEN = WorkerFacts(
         "lake-1": Life("lake-1", "inc1", "r", NOW - 3_000, pid=12, restarts=1),
     },
     leader=LEADER,
-    notes={"lake-1": "crashed"},
+    reports=(Report(ReportReason.CRASH_LOOP, "lake-1", "lake-1 crashed"),),
 )
 
 
@@ -103,7 +104,7 @@ def lines(text: str) -> list[list[str]]:
 def test_workers(view: dict[str, Any]) -> None:
     assert lines(tables.workers_table(view["workers"], NOW)) == [
         ["NAME", "MEMBERS", "TASKS", "HELD", "STATE", "AGE", "MESSAGE"],
-        ["lake", "1/2", "1/2", "1", "Ready", "100s"],
+        ["lake", "1/2", "1/2", "1", "CrashLoop", "100s", "lake-1 crashed"],
     ]
 
 
@@ -128,8 +129,15 @@ def test_a_member_whose_former_life_the_group_still_has_is_pending(view: dict[st
     assert lines(tables.members_table(view["members"], NOW)) == [
         ["NAME", "WORKER", "PHASE", "TASKS", "RESTARTS", "PID", "AGE", "MESSAGE"],
         ["lake-0", "lake", "Running", "2", "0", "11", "90s"],
-        ["lake-1", "lake", "Pending", "0", "1", "12", "3s", "crashed"],
+        ["lake-1", "lake", "Pending", "0", "1", "12", "3s", "lake-1 crashed"],
     ]
+
+
+def test_a_member_that_left_for_good_is_not_shown_and_one_that_will_be_back_is() -> None:
+    gone = {f"lake-{n}": Life(f"lake-{n}", f"i{n}", "r", NOW, ended_ms=NOW, removed=True) for n in (0, 1)}
+    seen = WorkerFacts(gone, expected=frozenset({"lake-0"}))
+    [row] = state_view(STORED, {("default", "lake"): seen}, NOW)["members"]
+    assert (row["name"], row["phase"]) == ("lake-0", "Ended")
 
 
 def test_a_worker_says_what_is_not_as_it_should_be() -> None:
@@ -140,7 +148,8 @@ def test_a_worker_says_what_is_not_as_it_should_be() -> None:
         "message": "127.0.0.1:1 does not answer",
         "since_ms": NOW,
     }
-    leader = {**LEADER, "conditions": [{**LEADER["conditions"][0], "status": "False"}, unreachable]}
+    down = {**LEADER["conditions"][0], "status": "False"}
+    leader = {**LEADER, "members": [], "conditions": [down, unreachable]}
     view = state_view(STORED, {("default", "lake"): WorkerFacts(leader=leader)}, NOW)
     [worker] = view["workers"]
     assert tables.worker_state(worker) == "Unreachable"
@@ -148,7 +157,17 @@ def test_a_worker_says_what_is_not_as_it_should_be() -> None:
     assert {c["type"]: c["status"] for c in worker["status"]["conditions"]} == {
         "KafkaReachable": "False",
         "Leading": "False",
+        "MembersReady": "False",
     }
+
+
+def test_a_worker_is_ready_when_all_its_members_are() -> None:
+    lives = {f"lake-{n}": Life(f"lake-{n}", f"inc{n}", "r", NOW, pid=1) for n in (0, 1)}
+    leader = {**LEADER, "members": [member("lake-0", "inc0"), member("lake-1", "inc1")]}
+    half = {**LEADER, "members": [member("lake-0", "inc0")]}
+    for group, state in ((leader, "Ready"), (half, "Progressing")):
+        view = state_view(STORED, {("default", "lake"): WorkerFacts(lives, group)}, NOW)
+        assert tables.worker_state(view["workers"][0]) == state
 
 
 def test_without_a_daemon_states_are_unknown(tmp_path: Path) -> None:

@@ -52,11 +52,11 @@ def read_cluster(state: StateDir) -> Cluster | None:
     return Cluster(**value) if value is not None else None
 
 
-def bring_up(state: StateDir, bootstrap_servers: str | None, console: Console) -> bool:
+def bring_up(state: StateDir, bootstrap_servers: str | None, console: Console) -> None:
     """Start what does not run: broker (unless ``bootstrap_servers`` names one) and daemon.
 
-    False when the broker named cannot be reached: the daemon runs, and goes on trying. Raises ClusterError,
-    BrokerError, HostFailed, ArtifactError.
+    Raises ClusterError, BrokerError, HostFailed, ArtifactError. When the broker named cannot be reached,
+    the daemon runs all the same, and goes on trying.
     """
     if bootstrap_servers is not None:
         _check(bootstrap_servers)
@@ -75,12 +75,13 @@ def bring_up(state: StateDir, bootstrap_servers: str | None, console: Console) -
             start_host(state)
             pid = host_pid(state)
         detail(f"process {pid}")
-    if cluster.bootstrap_servers is None:
-        return True
-    with console.step("Kafka") as detail:
-        reachable = _answers(cluster.bootstrap_servers)
-        detail(cluster.bootstrap_servers if reachable else "does not answer")
-    return reachable
+    if cluster.bootstrap_servers is not None:
+        with console.step("Kafka"):
+            if not _answers(cluster.bootstrap_servers):
+                raise ClusterError(
+                    f"Kafka at {cluster.bootstrap_servers} does not answer; the host daemon runs and goes on "
+                    "trying. Start that broker, or repeat `up` with the right --bootstrap-servers"
+                )
 
 
 def bring_down(state: StateDir, console: Console) -> None:

@@ -1,4 +1,4 @@
-"""``cooperator local …``: up, down and the daemon; ``resource_commands`` has what works on resources."""
+"""``cooperator local up|down|host``; ``resource_commands`` has what works on resources."""
 
 from typing import Annotated
 
@@ -14,7 +14,6 @@ app = typer.Typer(
 )
 
 
-@app.command()
 def up(
     state: StateOption = DEFAULT_STATE,
     bootstrap_servers: Annotated[
@@ -25,15 +24,9 @@ def up(
     """Start the Kafka broker and the host daemon, and what was running before `down`."""
     console = Console()
     with errors_said(console):
-        if not bring_up(state_dir(state), bootstrap_servers, console):
-            console.error(
-                f"Kafka at {bootstrap_servers} does not answer; the host daemon runs and goes on trying. "
-                "Start that broker, or repeat `up` with the right --bootstrap-servers"
-            )
-            raise typer.Exit(1)
+        bring_up(state_dir(state), bootstrap_servers, console)
 
 
-@app.command()
 def down(
     state: StateOption = DEFAULT_STATE,
     delete: Annotated[bool, typer.Option("--delete", help="Remove the state, too; asks first.")] = False,
@@ -56,7 +49,6 @@ def down(
             console.say(f"removed {directory.root}")
 
 
-@app.command(hidden=True)
 def host(state: StateOption = DEFAULT_STATE) -> None:
     """The daemon itself, in the foreground; `up` starts it."""
     from cooperator.local.host import AlreadyRunning, run_host

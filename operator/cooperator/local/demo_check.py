@@ -67,20 +67,26 @@ def compare(sources: Content, lake: Content, lengths: int) -> Verdict:
 
 
 class LakeCounter:
-    """Rows committed so far, from the files' footers; a file is opened once."""
+    """Rows committed so far, from the files' footers. A unit is read again when it has committed more."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._units: dict[Path, tuple[int, int]] = {}
         self._rows: dict[Path, int] = {}
 
     def count(self) -> int:
         from pyarrow.parquet import read_metadata
 
-        committed = [file for unit in unit_directories(self._path) for file in committed_files(unit)]
-        for file in committed:
-            if file not in self._rows:
-                self._rows[file] = read_metadata(file).num_rows
-        return sum(self._rows[file] for file in committed)
+        for unit in unit_directories(self._path):
+            changed_ns = (unit / "_spark_metadata").stat().st_mtime_ns
+            if self._units.get(unit, (0, 0))[0] == changed_ns:
+                continue
+            files = committed_files(unit)
+            for file in files:
+                if file not in self._rows:
+                    self._rows[file] = read_metadata(file).num_rows
+            self._units[unit] = (changed_ns, sum(self._rows[file] for file in files))
+        return sum(rows for _, rows in self._units.values())
 
 
 def _content(rows: Iterable[tuple[str, str]]) -> Content:

@@ -75,13 +75,13 @@ class Show:
 
     def show(self, scene: Scene) -> None:
         for event in scene.story[self._told :]:
-            self._console.print(f"[bold]{_clock(scene.seconds)}[/] {escape(event)}")
+            self._console.print(f"[bold]{_clock(scene.seconds)} {escape(event)}[/]", soft_wrap=True)
         self._told = len(scene.story)
         if self._live is not None:
             self._live.update(picture(scene))
         elif scene.seconds - self._line_at >= _LINE_EVERY_S:
             self._line_at = scene.seconds
-            self._console.print(line(scene), markup=False, highlight=False)
+            self._console.print(line(scene), markup=False, highlight=False, soft_wrap=True)
 
 
 def line(scene: Scene) -> str:

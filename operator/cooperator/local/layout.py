@@ -100,3 +100,8 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     write_atomically(path, json.dumps(value, indent=1, sort_keys=True) + "\n")
+
+
+def absolute_location(location: str, base: Path) -> str:
+    """A checkpoint location as the Worker's manifest in ``base`` means it; URIs stay as they are."""
+    return location if "://" in location else str((base / location).absolute())

@@ -14,7 +14,6 @@ import typer
 from cooperator.crd import Resource, parse
 from cooperator.local import processes, tables
 from cooperator.local.cluster import ClusterError
-from cooperator.local.commands import app
 from cooperator.local.console import Console
 from cooperator.local.daemon import HostAway, ask_host, host_pid
 from cooperator.local.follow import tail
@@ -45,7 +44,6 @@ _TABLES: Final[Mapping[str, Callable[[Sequence[tables.Row], int], str]]] = {
 _KINDS: Final = {"worker": "Worker", "connector": "Connector"}
 
 
-@app.command()
 def apply(
     more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
     files: Annotated[
@@ -68,7 +66,6 @@ def apply(
         _say_if_down(directory, console)
 
 
-@app.command()
 def delete(
     kind: Annotated[str, typer.Argument(help="worker or connector")],
     names: Annotated[list[str], typer.Argument(metavar="NAME…")],
@@ -86,7 +83,6 @@ def delete(
             typer.echo(f"{key} deleted")
 
 
-@app.command()
 def scale(
     kind: Annotated[str, typer.Argument(help="worker")],
     name: Annotated[str, typer.Argument()],
@@ -109,7 +105,6 @@ def scale(
         _say_if_down(directory, console)
 
 
-@app.command()
 def get(
     kind: Annotated[str, typer.Argument(help="workers, connectors, tasks or members")],
     name: Annotated[str | None, typer.Argument()] = None,
@@ -143,7 +138,6 @@ def get(
             console.say(f"there are no {plural}")
 
 
-@app.command()
 def kill(
     member: Annotated[str, typer.Argument(help="the member's name, such as lake-0")],
     signal_name: Annotated[str, typer.Option("--signal", "-s", help="KILL, TERM, STOP, CONT, …")] = "KILL",
@@ -161,7 +155,6 @@ def kill(
         typer.echo(f"{member} (process group {life.pid}) got {number.name}")
 
 
-@app.command()
 def logs(
     what: Annotated[str, typer.Argument(help="a member's name, host or broker")] = "host",
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is written next.")] = False,

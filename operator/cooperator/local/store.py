@@ -20,7 +20,7 @@ from cooperator.crd import (
     parse,
 )
 from cooperator.crd.status import timestamp
-from cooperator.local.layout import write_atomically
+from cooperator.local.layout import absolute_location, write_atomically
 from cooperator.runtime.connectors import anchor, validate
 from cooperator.runtime.options import OptionError
 
@@ -156,8 +156,12 @@ def anchored(resources: Iterable[Resource], base: Path) -> tuple[Resource, ...]:
 
 
 def _anchored(resource: Resource, base: Path) -> Resource:
-    if not isinstance(resource, Connector):
-        return resource
+    if isinstance(resource, Worker):
+        location = resource.spec.checkpoint_location
+        if location is None:
+            return resource
+        update = {"checkpoint_location": absolute_location(location, base)}
+        return resource.model_copy(update={"spec": resource.spec.model_copy(update=update)})
     try:
         config = anchor(resource.spec.class_, resource.spec.config, base)
     except OptionError:

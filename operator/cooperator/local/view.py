@@ -24,6 +24,7 @@ from cooperator.crd.status import (
 )
 from cooperator.local.members import Life
 from cooperator.local.store import Stored
+from cooperator.pool import Report
 
 Leader = Mapping[str, Any]
 """A leader's own projection (``LeaderService.status``)."""
@@ -34,11 +35,12 @@ _GOOD = ("KafkaReachable", "Leading")
 
 @dataclass(frozen=True, slots=True)
 class WorkerFacts:
-    """What is seen of one Worker. ``notes``: what there is to say about a member, by its name."""
+    """What is seen of one Worker. ``reports``: what the pool says; ``expected``: whom it should have."""
 
     lives: Mapping[str, Life] = field(default_factory=dict)
     leader: Leader = field(default_factory=dict)
-    notes: Mapping[str, str] = field(default_factory=dict)
+    reports: tuple[Report, ...] = ()
+    expected: frozenset[str] = frozenset()
 
 
 def state_view(stored: Stored, facts: Mapping[tuple[str, str], WorkerFacts], now_ms: int) -> dict[str, Any]:
@@ -119,7 +121,7 @@ def worker_status(worker: Worker, stored: Stored, seen: WorkerFacts) -> WorkerSt
             if "held_for" in task
         ),
         last_rebalance=_last_rebalance(seen.leader),
-        conditions=tuple(_conditions(seen.leader, worker.metadata.generation)),
+        conditions=(*_conditions(seen.leader, worker), _members_ready(worker, members, seen)),
     )
 
 
@@ -150,10 +152,13 @@ def connector_status(connector: Connector, workers: Sequence[Worker], leader: Le
 def member_rows(worker: tuple[str, str], seen: WorkerFacts) -> list[dict[str, Any]]:
     """The members of a Worker: processes, be they in the group or not, and members without a process."""
     in_group = {member["identity"]: member for member in seen.leader.get("members", ())}
+    notes = {report.subject: report.message for report in seen.reports}
     rows = []
-    for identity in sorted(seen.lives.keys() | in_group.keys() | seen.notes.keys()):
+    for identity in sorted(seen.lives.keys() | in_group.keys()):
         life = seen.lives.get(identity)
         member = in_group.get(identity)
+        if life is not None and life.removed and member is None and identity not in seen.expected:
+            continue  # It is gone for good; only its log is left.
         if life is not None and member is not None and member["incarnation"] != life.incarnation:
             member = None  # The group still has its life before this one.
         rows.append(
@@ -167,7 +172,7 @@ def member_rows(worker: tuple[str, str], seen: WorkerFacts) -> list[dict[str, An
                 "pid": life.pid if life and not life.ended else None,
                 "restarts": life.restarts if life else 0,
                 "started_ms": life.started_ms if life else None,
-                "message": seen.notes.get(identity, ""),
+                "message": notes.get(identity, ""),
             }
         )
     return rows
@@ -206,7 +211,7 @@ def _last_rebalance(leader: Leader) -> RebalanceStatus | None:
     )
 
 
-def _conditions(leader: Leader, generation: int | None) -> Iterable[Condition]:
+def _conditions(leader: Leader, worker: Worker) -> Iterable[Condition]:
     conditions = leader.get("conditions", ())
     for condition in sorted(conditions, key=lambda c: (c["type"] not in _GOOD, c["type"])):
         yield Condition(
@@ -214,9 +219,32 @@ def _conditions(leader: Leader, generation: int | None) -> Iterable[Condition]:
             status=ConditionStatus(condition["status"]),
             reason=condition["reason"],
             message=condition["message"],
-            observed_generation=generation,
+            observed_generation=worker.metadata.generation,
             last_transition_time=timestamp(condition["since_ms"]),
         )
+
+
+def _members_ready(worker: Worker, members: Sequence[MemberStatus], seen: WorkerFacts) -> Condition:
+    ready = sum(member.phase == "Running" for member in members)
+    wanted = worker.spec.replicas
+    report = next(iter(seen.reports), None)
+    if ready == wanted and report is None:
+        status, reason, message = ConditionStatus.TRUE, "MembersReady", ""
+    elif report is not None:
+        status, reason, message = ConditionStatus.FALSE, report.reason.value, report.message
+    else:
+        status, reason, message = (
+            ConditionStatus.FALSE,
+            "Progressing",
+            f"{ready} of {wanted} members are ready",
+        )
+    return Condition(
+        type="MembersReady",
+        status=status,
+        reason=reason,
+        message=message,
+        observed_generation=worker.metadata.generation,
+    )
 
 
 def _without_tasks(leader: Leader) -> dict[str, Any]:

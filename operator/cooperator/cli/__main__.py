@@ -1,0 +1,5 @@
+"""``python -m cooperator.cli``: the same program where no script is on the path."""
+
+from cooperator.cli.app import main
+
+main()

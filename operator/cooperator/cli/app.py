@@ -1,0 +1,41 @@
+"""The program ``cooperator``, put together."""
+
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from cooperator.cli import leader, simulate, worker
+from cooperator.local.app import app as local_app
+from cooperator.local.demo_command import demo
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,
+    help="Streaming tasks, scheduled cooperatively through the Kafka group protocol.",
+)
+app.add_typer(local_app, name="local")
+app.command()(demo)
+app.command()(worker.worker)
+app.command()(leader.leader)
+app.command()(simulate.simulate)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(version("cooperator"))
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None: ...
+
+
+def main() -> None:
+    """Run the command that the arguments name; ends the process."""
+    app(prog_name="cooperator")

@@ -1,0 +1,60 @@
+"""``cooperator leader``: the leader of one Worker's group as a process of its own."""
+
+import signal
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cooperator.cli.logs import log_to_stderr
+from cooperator.cli.worker import address
+from cooperator.crd import Connector, ResourceError, Worker, compile_desired, parse
+from cooperator.local.console import Console
+
+
+def leader(
+    manifest: Annotated[
+        Path, typer.Option("--manifest", "-f", help="A Worker, and the Connectors that it runs.", exists=True)
+    ],
+    bootstrap_servers: Annotated[
+        str | None,
+        typer.Option(help="Kafka, host:port[,…]; overridden by the Worker's spec.bootstrapServers."),
+    ] = None,
+    cluster: Annotated[
+        str, typer.Option(help="Who leads: part of the owner that the group is marked with.")
+    ] = "default",
+    listen: Annotated[
+        str, typer.Option(help="host:port that members reach; port 0 picks one.")
+    ] = "127.0.0.1:0",
+) -> None:
+    """Lead the group of a Worker until SIGTERM; its members are started elsewhere."""
+    from cooperator.leader.service import LeaderService
+    from cooperator.local.template import leader_settings
+
+    log_to_stderr()
+    console = Console()
+    try:
+        resources = parse(manifest.read_text(), str(manifest))
+    except ResourceError as error:
+        console.error(str(error))
+        raise typer.Exit(1) from None
+    workers = [resource for resource in resources if isinstance(resource, Worker)]
+    if len(workers) != 1:
+        console.error(f"{manifest} has {len(workers)} Workers: give exactly one")
+        raise typer.Exit(1)
+    [worker] = workers
+    servers = worker.spec.bootstrap_servers or bootstrap_servers
+    if servers is None:
+        console.error("where is Kafka? give --bootstrap-servers, or spec.bootstrapServers of the Worker")
+        raise typer.Exit(1)
+    service = LeaderService(leader_settings(worker, servers, cluster, *address(listen)))
+    connectors = tuple(resource for resource in resources if isinstance(resource, Connector))
+    service.set_desired(compile_desired(worker, connectors, revision=1))
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    service.start()
+    console.say(f"leading group {worker.group_id} at {service.url}")
+    ended.wait()
+    service.stop()

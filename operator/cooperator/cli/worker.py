@@ -1,0 +1,87 @@
+"""``cooperator worker``: one member, with its Spark."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cooperator.agent.options import RuntimeKind, WorkerOptions
+from cooperator.cli.logs import log_to_stderr
+from cooperator.local.console import Console
+
+
+def worker(
+    group_id: Annotated[str, typer.Option(help="Kafka's id of the group.")],
+    bootstrap_servers: Annotated[str, typer.Option(help="Kafka, host:port[,host:port…].")],
+    identity: Annotated[str, typer.Option(help="The member's name, which survives restarts.")],
+    incarnation: Annotated[str, typer.Option(help="Names this life of it; unique per start.")],
+    state_dir: Annotated[Path, typer.Option(help="Its own files: logs and scratch.", file_okay=False)],
+    checkpoints: Annotated[Path, typer.Option(help="Shared by all members.", file_okay=False)],
+    listen: Annotated[str, typer.Option(help="host:port of its endpoint; port 0 picks one.")] = "127.0.0.1:0",
+    advertised_host: Annotated[
+        str, typer.Option(help="By what others reach it; default: as it listens.")
+    ] = "",
+    capacity: Annotated[float, typer.Option(help="How much it can carry, compared to others.")] = 1.0,
+    zone: Annotated[str, typer.Option(help="Where it is.")] = "",
+    session_timeout_ms: Annotated[
+        int, typer.Option(help="When the broker drops it if it is silent.")
+    ] = 10_000,
+    heartbeat_interval_ms: Annotated[int, typer.Option(help="How often it shows that it lives.")] = 3_000,
+    rebalance_timeout_ms: Annotated[int, typer.Option(help="How long a round waits for it.")] = 30_000,
+    drain_timeout_ms: Annotated[int, typer.Option(help="How long it may hand over its tasks.")] = 300_000,
+    heap_mb: Annotated[int, typer.Option(help="Memory of its JVM.")] = 1024,
+    spark_conf: Annotated[list[str] | None, typer.Option(help="A Spark setting, NAME=VALUE.")] = None,
+    env_allowed: Annotated[
+        list[str] | None, typer.Option(help="An environment variable that connectors may refer to.")
+    ] = None,
+    runtime: Annotated[
+        RuntimeKind, typer.Option(envvar="COOPERATOR_RUNTIME", help="inline: no Spark, class noop only.")
+    ] = RuntimeKind.SPARK,
+) -> None:
+    """Join a Worker's group and run the tasks that its leader gives. SIGTERM: hand over, then end."""
+    host, port = address(listen)
+    try:
+        options = WorkerOptions(
+            group_id=group_id,
+            bootstrap_servers=bootstrap_servers,
+            identity=identity,
+            incarnation=incarnation,
+            state_dir=state_dir.absolute(),
+            checkpoints=checkpoints.absolute(),
+            host=host,
+            port=port,
+            advertised_host=advertised_host,
+            runtime=runtime,
+            capacity=capacity,
+            zone=zone,
+            session_timeout_ms=session_timeout_ms,
+            heartbeat_interval_ms=heartbeat_interval_ms,
+            rebalance_timeout_ms=rebalance_timeout_ms,
+            lease_ms=max(40_000, rebalance_timeout_ms + heartbeat_interval_ms + 1),
+            drain_timeout_ms=drain_timeout_ms,
+            heap_mb=heap_mb,
+            spark_conf=dict(_setting(setting) for setting in spark_conf or ()),
+            env_allowed=frozenset(env_allowed or ()),
+        )
+    except ValueError as error:
+        Console().error(str(error))
+        raise typer.Exit(2) from None
+    from cooperator.agent.main import run_worker
+
+    log_to_stderr()
+    raise typer.Exit(run_worker(options))
+
+
+def address(listen: str) -> tuple[str, int]:
+    """``host:port``; BadParameter for anything else."""
+    host, colon, port = listen.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65_535:
+        raise typer.BadParameter(f"{listen!r} is not host:port", param_hint="--listen")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--spark-conf")
+    return name, value

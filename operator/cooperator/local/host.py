@@ -1,0 +1,194 @@
+"""The daemon of a state directory: reads the manifests, keeps a ``WorkerHost`` for each Worker, answers.
+
+It may be killed at any time: members run on, and the next daemon takes them up.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import threading
+from dataclasses import replace
+from typing import Final
+
+from aiohttp import web
+
+from cooperator.artifacts import ArtifactError
+from cooperator.crd import Connector, Problem, Resource, ResourceError, Worker, parse
+from cooperator.leader.endpoint import Endpoint, json_answer
+from cooperator.local.broker import BrokerError, EmbeddedBroker
+from cooperator.local.cluster import Cluster, read_cluster
+from cooperator.local.daemon import host_lock
+from cooperator.local.layout import StateDir, write_json
+from cooperator.local.store import ManifestStore, Stored
+from cooperator.local.template import member_command
+from cooperator.local.view import WorkerFacts, state_view
+from cooperator.local.worker_host import LOOK_S, Goal, Wanted, WorkerHost, now_ms
+
+log = logging.getLogger(__name__)
+
+_BROKER_LOOK_S: Final = 3.0
+
+Name = tuple[str, str]
+"""(namespace, name) of a Worker."""
+
+
+class AlreadyRunning(Exception):
+    """Another daemon has this state directory."""
+
+
+class Host:
+    """One daemon. ``run`` returns when it was told to end, or when everything has been brought down."""
+
+    def __init__(self, state: StateDir, cluster: Cluster) -> None:
+        self._state = state
+        self._cluster = cluster
+        self._store = ManifestStore(state.manifests, now_ms)
+        self._stored: Stored | None = None
+        self._problems: tuple[Problem, ...] = ()
+        self._seen: object = None
+        self._workers: dict[Name, WorkerHost] = {}
+        self._broker = None if cluster.bootstrap_servers else EmbeddedBroker(state.broker, detached=True)
+        self._endpoint = Endpoint("127.0.0.1", 0, {"GET /state": self._get})
+        self._ending = threading.Event()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        if self._broker is not None:
+            return self._broker.bootstrap_servers
+        return self._cluster.bootstrap_servers or ""
+
+    def end(self) -> None:
+        """Have ``run`` return; members go on."""
+        self._ending.set()
+
+    def run(self) -> None:
+        self._endpoint.start()
+        write_json(self._state.host, {"pid": os.getpid(), "port": self._endpoint.port})
+        keeper = threading.Thread(target=self._keep_broker, name="broker-keeper", daemon=True)
+        keeper.start()
+        try:
+            while not self._ending.is_set() and not self._step():
+                self._ending.wait(LOOK_S)
+        finally:
+            self._ending.set()
+            for worker in self._workers.values():
+                worker.stop()
+            self._endpoint.stop()
+            self._state.host.unlink(missing_ok=True)
+
+    def _step(self) -> bool:
+        """True when everything was brought down."""
+        halting = self._is_halting()
+        seen = (self._store.stamp(), halting)
+        if seen != self._seen:
+            self._seen = seen
+            self._read()
+            for name, wanted in self._wanted(halting).items():
+                self._want(name, wanted)
+        if halting:
+            return all(worker.done for worker in self._workers.values())
+        for name in [name for name, worker in self._workers.items() if worker.done]:
+            log.info("Worker %s/%s: nothing runs any more", *name)
+            self._workers.pop(name).stop()
+            self._seen = None  # It may have been applied anew meanwhile.
+        return False
+
+    def _read(self) -> None:
+        """What is wanted; as long as a manifest cannot be read, what was wanted before: nothing is
+        stopped because somebody's editor left a file half written."""
+        stored = self._store.read()
+        for problem in stored.problems:
+            if problem not in self._problems:
+                log.error("%s", problem)
+        self._problems = stored.problems
+        if not stored.problems:
+            self._stored = stored
+
+    def _want(self, name: Name, wanted: Wanted) -> None:
+        if name in self._workers:
+            self._workers[name].want(wanted)
+            return
+        log.info("Worker %s/%s", *name)
+        directory = self._state.worker(*name)
+        self._workers[name] = WorkerHost(
+            directory, self._cluster.id, self.bootstrap_servers, member_command(directory), wanted
+        )
+        self._workers[name].start()
+
+    def _wanted(self, halting: bool) -> dict[Name, Wanted]:
+        wanted: dict[Name, Wanted] = {}
+        if self._stored is not None:
+            goal = Goal.HALT if halting else Goal.RUN
+            for worker in self._stored.workers:
+                wanted[_name(worker)] = Wanted(worker, _of(worker, self._stored.connectors), goal)
+        if self._stored is not None or halting:
+            goal = Goal.HALT if halting else Goal.REMOVE
+            for worker in self._left_behind():
+                wanted.setdefault(_name(worker), Wanted(worker, (), goal))
+        return wanted
+
+    def _left_behind(self) -> list[Worker]:
+        """Workers that were run from here and are not all removed yet."""
+        found: list[Worker] = []
+        for path in self._state.workers.glob("*/worker.yaml"):
+            try:
+                found += [r for r in parse(path.read_text(), str(path)) if isinstance(r, Worker)]
+            except (OSError, ResourceError) as error:
+                log.debug("%s", error)
+        return found
+
+    def _is_halting(self) -> bool:
+        cluster = read_cluster(self._state)
+        return cluster is not None and cluster.down
+
+    def _keep_broker(self) -> None:
+        """An embedded broker that has died is started again; its data is in its directory."""
+        if self._broker is None:
+            return
+        while not self._ending.wait(_BROKER_LOOK_S):
+            if self._broker.pid is None and not self._is_halting():
+                log.warning("the broker has died and is started again")
+                try:
+                    self._broker.start()
+                except (BrokerError, ArtifactError) as error:
+                    log.error("%s", error)
+
+    async def _get(self, request: web.Request) -> web.StreamResponse:
+        def view() -> dict[str, object]:
+            facts: dict[Name, WorkerFacts] = {
+                name: worker.facts() for name, worker in self._workers.copy().items()
+            }
+            return {
+                "pid": os.getpid(),
+                "bootstrap_servers": self.bootstrap_servers,
+                **state_view(replace(self._stored or Stored(()), problems=self._problems), facts, now_ms()),
+            }
+
+        return json_answer(200, await asyncio.get_running_loop().run_in_executor(None, view))
+
+
+def run_host(state: StateDir) -> None:
+    """Be the daemon until SIGTERM. Raises AlreadyRunning."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    logging.getLogger("kafka").setLevel(logging.WARNING)
+    cluster = read_cluster(state)
+    if cluster is None:
+        raise AlreadyRunning(f"{state.root} is no state directory: `cooperator local up` makes one")
+    with host_lock(state) as ours:
+        if not ours:
+            raise AlreadyRunning(f"another daemon runs on {state.root}")
+        host = Host(state, cluster)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: host.end())
+        log.info("daemon %d of %s", os.getpid(), state.root)
+        host.run()
+        log.info("daemon ends")
+
+
+def _name(resource: Resource) -> Name:
+    return resource.metadata.namespace, resource.metadata.name
+
+
+def _of(worker: Worker, connectors: tuple[Connector, ...]) -> tuple[Connector, ...]:
+    return tuple(c for c in connectors if (c.metadata.namespace, c.spec.worker_ref.name) == _name(worker))

@@ -1,0 +1,215 @@
+"""Everything that one Worker needs while the daemon runs: its leader, its pool, and a thread for both."""
+
+import hashlib
+import json
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Final
+
+from cooperator.crd import Connector, Worker, compile_desired, compile_policy, dump
+from cooperator.leader.service import LeaderService, ServiceSettings
+from cooperator.local.layout import WorkerDir, read_json, write_atomically, write_json
+from cooperator.local.members import MemberProcesses
+from cooperator.local.pool_loop import PoolLoop
+from cooperator.local.template import MemberCommand, leader_settings
+from cooperator.local.view import WorkerFacts
+from cooperator.planner.view import Facts
+from cooperator.pool import PoolDesired, PoolPolicy
+
+log = logging.getLogger(__name__)
+
+LOOK_S: Final = 0.2
+"""How often processes are looked at: a death is seen this late at most."""
+_STATUS_S: Final = 1.0
+_STATUS_PATIENCE_S: Final = 0.5
+_ERROR_PAUSE_S: Final = 2.0
+_GRACE_MS: Final = 30_000
+"""A member that was told to end is killed this long after its drain time-out."""
+
+
+class Goal(StrEnum):
+    """``RUN``: as the manifest says. ``HALT``: down, to come back. ``REMOVE``: the manifest is gone."""
+
+    RUN = "run"
+    HALT = "halt"
+    REMOVE = "remove"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    worker: Worker
+    connectors: tuple[Connector, ...]
+    goal: Goal = Goal.RUN
+
+
+class WorkerHost:
+    """Works towards what ``want`` said last, on its own thread, until ``stop``.
+
+    ``stop`` leaves the members running and keeps the leader's place in the group: the next daemon goes on.
+    """
+
+    def __init__(
+        self,
+        directory: WorkerDir,
+        cluster_id: str,
+        bootstrap_servers: str,
+        member_command: MemberCommand,
+        wanted: Wanted,
+    ) -> None:
+        self._directory = directory
+        self._cluster_id = cluster_id
+        self._bootstrap_servers = bootstrap_servers
+        self._member_command = member_command
+        self._wanted = wanted
+        self._applied: Wanted | None = None
+        self._leader: LeaderService | None = None
+        self._status: Mapping[str, Any] = {}
+        self._status_at = float("-inf")
+        self._facts = Facts()
+        self._pool = PoolLoop(MemberProcesses(directory.members, now_ms), self._tell_leader, now_ms)
+        self._wake = threading.Event()
+        self._stopping = False
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"worker-{wanted.worker.metadata.name}")
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def want(self, wanted: Wanted) -> None:
+        if wanted != self._wanted:
+            self._wanted = wanted
+            self._wake.set()
+
+    @property
+    def done(self) -> bool:
+        """Nothing runs any more, and nothing is wanted to (goals HALT and REMOVE)."""
+        return self._done.is_set()
+
+    def stop(self) -> None:
+        self._stopping = True
+        self._wake.set()
+        self._thread.join()
+
+    def facts(self) -> WorkerFacts:
+        expected = self._facts.expected or frozenset()
+        return WorkerFacts(dict(self._pool.lives), self._status, self._pool.reports, expected)
+
+    # --- the thread ---------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._stopping and not self.done:
+            pause_s = LOOK_S
+            try:
+                self._step()
+            except Exception:
+                # Whatever it was, the next step starts from what is there.
+                log.exception("Worker %s", self._wanted.worker.metadata.name)
+                pause_s = _ERROR_PAUSE_S
+            self._wake.wait(pause_s)
+            self._wake.clear()
+        if self._leader is not None:
+            self._leader.stop(leave=self.done)
+
+    def _step(self) -> None:
+        wanted = self._wanted
+        if wanted != self._applied:
+            self._apply(wanted)
+        self._refresh_status()
+        worker = wanted.worker
+        if wanted.goal is Goal.HALT:
+            if self._pool.halt():
+                self._done.set()
+            return
+        self._pool.step(
+            self._pool_desired(wanted),
+            lambda identity, incarnation: self._member_command(
+                worker, self._servers(worker), identity, incarnation
+            ),
+            self._status,
+        )
+        if wanted.goal is Goal.REMOVE and all(life.ended for life in self._pool.lives.values()):
+            self._directory.manifest.unlink(missing_ok=True)
+            self._done.set()
+
+    def _apply(self, wanted: Wanted) -> None:
+        write_atomically(self._directory.manifest, dump([wanted.worker]))
+        self._lead(wanted.worker)
+        assert self._leader is not None
+        self._leader.set_policy(compile_policy(wanted.worker))
+        # A Worker that goes has no connectors: so its members end without handing tasks round.
+        connectors = () if wanted.goal is Goal.REMOVE else wanted.connectors
+        self._leader.set_desired(compile_desired(wanted.worker, connectors, revision=now_ms()))
+        self._applied = wanted
+
+    def _lead(self, worker: Worker) -> None:
+        """Have a leader with the Worker's settings."""
+        known_port = (read_json(self._directory.leader) or {}).get("port", 0)
+        settings = leader_settings(worker, self._servers(worker), self._cluster_id, port=known_port)
+        if self._leader is not None:
+            if _same_leader(self._leader.settings, settings):
+                return
+            self._leader.stop(leave=False)
+        self._leader = _started(settings)
+        port = int(self._leader.url.rstrip("/").rpartition(":")[2])
+        if port != known_port:
+            # Members that run on know their leader by its address.
+            write_json(self._directory.leader, {"port": port})
+        self._leader.set_facts(self._facts)
+
+    def _refresh_status(self) -> None:
+        now = time.monotonic()
+        if self._leader is not None and now - self._status_at >= _STATUS_S:
+            self._status = self._leader.status(timeout_s=_STATUS_PATIENCE_S)
+            self._status_at = now
+
+    def _tell_leader(self, facts: Facts) -> None:
+        self._facts = facts
+        if self._leader is not None:
+            self._leader.set_facts(facts)
+
+    def _servers(self, worker: Worker) -> str:
+        return worker.spec.bootstrap_servers or self._bootstrap_servers
+
+    def _pool_desired(self, wanted: Wanted) -> PoolDesired:
+        worker = wanted.worker
+        drain_ms = worker.spec.drain_timeout_seconds * 1000
+        removing = wanted.goal is Goal.REMOVE
+        policy = PoolPolicy(drain_timeout_ms=drain_ms, kill_after_ms=drain_ms + _GRACE_MS)
+        if removing:
+            policy = replace(policy, scale_down_delay_ms=0, scale_down_wait_max_ms=0)
+        replicas = 0 if removing else worker.spec.replicas
+        return PoolDesired(worker.metadata.name, replicas, self._revision(worker), policy)
+
+    def _revision(self, worker: Worker) -> str:
+        """Names what members are started with: another one makes the pool roll."""
+        template = self._member_command(worker, self._servers(worker), "", "")
+        return hashlib.sha256(json.dumps(list(template)).encode()).hexdigest()[:10]
+
+
+def _started(settings: ServiceSettings) -> LeaderService:
+    leader = LeaderService(settings)
+    try:
+        leader.start()
+    except OSError:
+        if not settings.port:
+            raise
+        with suppress(Exception):
+            leader.stop()
+        log.warning("port %d is taken: the leader of %s gets another", settings.port, settings.group_id)
+        leader = LeaderService(replace(settings, port=0))
+        leader.start()
+    return leader
+
+
+def _same_leader(running: ServiceSettings, wanted: ServiceSettings) -> bool:
+    """The policy can be changed while it leads; the port is what it happened to get."""
+    return replace(running, policy=wanted.policy, port=wanted.port) == wanted
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
