@@ -78,7 +78,7 @@ def test_while_the_operator_is_away_a_member_leads_with_its_memory_and_gives_the
 
 def _led_by_a_member(stage: Stage) -> bool:
     return any(
-        "leads generation" in (stage.directory / f"{worker}.log").read_text(errors="replace")
+        "leading in term" in (stage.directory / f"{worker}.log").read_text(errors="replace")
         for worker in WORKERS
     )
 

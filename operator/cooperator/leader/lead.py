@@ -244,6 +244,7 @@ class Lead:
             self.machine.state.policy = state.policy or Policy()
         config = self._logs.config.read_to_end(READ_LOGS_MS)
         self._handle(ev.LeadTaken(state.memory or Memory(), config, evicted))
+        log.info("leading in term %d", self.machine.state.memory.term)
 
     def _lost(self, reason: str) -> None:
         self._tenure = False
