@@ -137,6 +137,23 @@ def test_an_event_that_cannot_be_changes_nothing(member: Played, caplog: pytest.
     assert "attempt 17 of a-0 was never made" in caplog.text
 
 
+def test_an_instruction_that_cannot_be_carried_out_ends_nothing_else(
+    member: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(reason: str) -> None:
+        raise OSError("no loop to wake")
+
+    member.group.share([A0], config_offset=member.write(*noop_records("a", ["u-0"], member.journal.path)))
+    eventually(lambda: states(member) == {"a-0": TaskState.RUNNING}, 10)
+    monkeypatch.setattr(member.group, "rejoin", refuse)
+    member.group.join()
+    member.group.share(revoked=[A0])
+    eventually(lambda: states(member) == {"a-0": TaskState.UNASSIGNED}, 10)
+    member.group.join()
+    member.group.share([A0])
+    eventually(lambda: states(member) == {"a-0": TaskState.RUNNING}, 10)
+
+
 class BrokenRuntime(InlineRuntime):
     def start(self, spec: TaskSpec, attempt: int) -> None:
         raise OSError("out of threads")

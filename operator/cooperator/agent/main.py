@@ -154,7 +154,11 @@ class Agent:
             log.exception("an event that cannot be")
             return
         for instruction in instructions:
-            self._carry_out(instruction)
+            try:
+                self._carry_out(instruction)
+            except Exception:
+                # What runs here is worth more than this: the watchdog has the last word on what must end.
+                log.exception("could not carry out %s", type(instruction).__name__)
 
     def _patience_s(self) -> float | None:
         return None if self._timer_ms is None else max(0.0, (self._timer_ms - now_ms()) / 1000)
