@@ -155,7 +155,7 @@ def take_the_lead(data: st.DataObject, group: ClassicGroup, workers: list[Worker
     return operator
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(data=st.data(), world=groups())
 def test_no_round_is_completed_with_us_as_a_follower(
     data: st.DataObject, world: tuple[ClassicGroup, list[Worker]]
@@ -179,7 +179,7 @@ def test_no_round_is_completed_with_us_as_a_follower(
         assert all(leader.startswith(US) for leader in with_us)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(data=st.data(), count=st.integers(0, 4))
 def test_a_restart_in_a_stable_group_that_we_lead_evicts_nobody(data: st.DataObject, count: int) -> None:
     group = ClassicGroup()
@@ -200,7 +200,7 @@ def test_a_restart_in_a_stable_group_that_we_lead_evicts_nobody(data: st.DataObj
     assert operator.evicted == []
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(data=st.data(), world=groups())
 def test_a_restart_in_the_middle_of_anything_ends_in_the_lead(
     data: st.DataObject, world: tuple[ClassicGroup, list[Worker]]
@@ -220,7 +220,7 @@ def test_a_restart_in_the_middle_of_anything_ends_in_the_lead(
         assert len(group.completed) > rounds_before
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(data=st.data(), world=groups())
 def test_whatever_is_refused_or_breaks_leaves_neither_a_ghost_nor_a_brake_in_an_open_round(
     data: st.DataObject, world: tuple[ClassicGroup, list[Worker]]
