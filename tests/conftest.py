@@ -5,8 +5,13 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from cooperator.local.broker import EmbeddedBroker
+
+# How long an example takes says more about the machine than about the code.
+settings.register_profile("cooperator", deadline=None)
+settings.load_profile("cooperator")
 
 
 @pytest.fixture(scope="session")

@@ -89,11 +89,6 @@ def test_the_policy() -> None:
     assert (policy.scheduled_rebalance_max_delay_ms, policy.lease_ms) == (5, 50_000)
 
 
-def test_the_leader_is_dropped_before_a_round_gives_up_on_members() -> None:
-    spec = worker().spec
-    assert spec.session_timeout_ms < spec.leader_session_timeout_ms < spec.rebalance_timeout_ms
-
-
 def test_immutable_fields_are_named_with_the_reason() -> None:
     assert forbidden_changes(worker(), worker(spec="{replicas: 5, leaseMs: 60000}")) == ()
     assert forbidden_changes(worker(), worker(spec="{groupId: cooperator-default-lake}")) == ()

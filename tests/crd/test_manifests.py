@@ -232,9 +232,7 @@ looks_like_something_else = st.sampled_from(
     ["on", "~", "", "0o17", "1e3", "1:30", "2001-01-01", "0x1f", "<<", "="]
 )
 keys = texts.filter(lambda key: key not in ("", "name", "connector.class", "tasks.max"))
-settings = st.dictionaries(
-    keys, texts | looks_like_something_else | st.integers() | st.booleans()
-)
+settings = st.dictionaries(keys, texts | looks_like_something_else | st.integers() | st.booleans())
 metadata = st.fixed_dictionaries(
     {"name": names}, optional={"namespace": names, "labels": st.dictionaries(texts, texts), "uid": texts}
 )

@@ -18,6 +18,7 @@ def pool() -> Callable[..., World]:
             PoolDesired("lake", replicas, "r1", PoolPolicy(**policy)), self_restarting=self_restarting
         )
         world.settle()
+        world.decide()
         return world
 
     return start

@@ -3,11 +3,14 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
+
 from cooperator.pool import (
     Action,
     Create,
     Delete,
     Drain,
+    GroupSeen,
     MarkReason,
     Phase,
     PoolMemory,
@@ -15,6 +18,7 @@ from cooperator.pool import (
     ReportReason,
     RollStrategy,
     UnDrain,
+    decide,
 )
 from pool.world import World
 
@@ -132,10 +136,51 @@ def test_a_template_that_does_not_work_stops_after_one_and_is_reported(pool: Sta
     world.settle()
 
 
-def test_what_does_no_work_is_replaced_at_once(pool: Start) -> None:
+def test_while_we_do_not_lead_nobody_is_said_to_be_late(pool: Start) -> None:
+    world = pool(2)
+    world.now_ms += 10 * world.desired.policy.ready_timeout_ms
+    world.leading = False
+
+    assert world.decide().reports == ()
+
+
+def test_what_never_did_any_work_is_replaced_at_once(pool: Start) -> None:
+    world = pool(3)
+    world.crash("lake-0")
+    while world.pods.get("lake-0") is None or world.pods["lake-0"].phase is not Phase.PENDING:
+        world.decide()
+        world.act()
+        world.obey_facts()
+    world.run("lake-0")
+    world.decide()
+    assert world.held
+    change(world, "r2")
+
+    assert story(list(world.decide().actions)) == ["Delete lake-0"]
+
+
+@pytest.mark.parametrize("remembering", [True, False])
+def test_who_is_no_member_for_the_moment_may_work_still(pool: Start, remembering: bool) -> None:
+    """A leader that takes the lead evicts everybody first; their tasks run on."""
+    world = pool(3)
+    change(world, "r2")
+    for identity in list(world.members):
+        world.drop(identity)
+    if not remembering:
+        world.memory = PoolMemory()
+    assert world.decide().actions == ()
+
+    # Tasks that nobody is known to run yet are no better.
+    world.held.clear()
+    world.desired = replace(world.desired, revision="r2")
+    moving = replace(world.observed(), group=GroupSeen(moving=True))
+    assert decide(world.desired, moving, world.memory, world.now_ms).actions == ()
+
+
+def test_whose_tasks_have_moved_on_is_replaced_without_waiting(pool: Start) -> None:
     world = pool(3)
     world.drop("lake-0")
-    assert world.held
+    world.held.clear()
     change(world, "r2")
 
     assert story(list(world.decide().actions)) == ["Delete lake-0"]

@@ -134,12 +134,6 @@ class WorkerSpec(Model):
             )
         return self
 
-    @property
-    def leader_session_timeout_ms(self) -> int:
-        """When the broker drops a silent leader: later than a restart takes, yet before a round gives up on
-        a member, for a member elected meanwhile counts the absent leader as one of the workers."""
-        return self.rebalance_timeout_ms * 5 // 6
-
 
 class WorkerMeta(ObjectMeta):
     """Metadata with a name short enough for the names of pods."""

@@ -29,7 +29,9 @@ class Life:
     """What is known of a pod now.
 
     ``ended``: the end of this life is proven. ``lost``: with its node, which is out of service for good.
-    ``member``: this very life's member in the group, if any. ``stuck``: cut off for too long.
+    ``member``: this very life's member in the group, if any. ``workless``: it is none and runs nothing, for
+    sure: a member that the group has just lost, or that a new leader has evicted, may run its tasks still.
+    ``stuck``: cut off for too long.
     """
 
     pod: Pod
@@ -38,6 +40,7 @@ class Life:
     lost: bool
     reachable: bool
     member: MemberSeen | None
+    workless: bool
     stuck: bool
 
     @property
@@ -95,7 +98,7 @@ def survey(desired: PoolDesired, observed: PoolObserved, memory: PoolMemory, now
             end(identity, last, proven=later)
         if pod is None:
             continue
-        seen[identity] = _seen(pod, last, memory)
+        seen[identity] = _seen(pod, last, memory, observed.group)
         node_deleted = desired.policy.trust_node_deletion and _node_deleted(pod, observed.nodes)
         dead_node = node_deleted or _out_of_service(pod, observed.nodes)
         # What has not run yet cannot have ended: its node may be back before it does.
@@ -111,6 +114,7 @@ def survey(desired: PoolDesired, observed: PoolObserved, memory: PoolMemory, now
             lost=_out_of_service(pod, observed.nodes),
             reachable=_reachable(pod, observed.nodes),
             member=_member(pod, observed.group),
+            workless=_workless(pod, seen[identity], observed.group),
             stuck=identity in cut_off and now_ms - cut_off[identity] >= desired.policy.stand_in_after_ms,
         )
         for identity, pod in pods.items()
@@ -134,7 +138,7 @@ def _count(earlier: Crashes | None, life: LifeSeen, policy: PoolPolicy, now_ms: 
     return Crashes(1 if earlier is None or healthy else earlier.count + 1, now_ms)
 
 
-def _seen(pod: Pod, last: LifeSeen | None, memory: PoolMemory) -> LifeSeen:
+def _seen(pod: Pod, last: LifeSeen | None, memory: PoolMemory, group: GroupSeen | None) -> LifeSeen:
     asked = memory.asked.get(pod.identity)
     told = (
         asked is not None
@@ -142,9 +146,14 @@ def _seen(pod: Pod, last: LifeSeen | None, memory: PoolMemory) -> LifeSeen:
         and asked.action.incarnation == pod.incarnation
     )
     stopping = pod.phase is Phase.TERMINATING or told
+    remembered = memory.slots is not None
+    joined: bool | None = False if remembered or pod.phase is Phase.PENDING else None
     if last is not None and last.incarnation == pod.incarnation:
         stopping = stopping or last.stopping
-    return LifeSeen(pod.uid, pod.incarnation, pod.started_ms, stopping)
+        joined = last.joined
+    if _member(pod, group) is not None:
+        joined = True
+    return LifeSeen(pod.uid, pod.incarnation, pod.started_ms, stopping, joined)
 
 
 def _cut_off(
@@ -167,6 +176,12 @@ def _cut_off(
 def _member(pod: Pod, group: GroupSeen | None) -> MemberSeen | None:
     member = group.members.get(pod.identity) if group is not None else None
     return member if member is not None and member.incarnation == pod.incarnation else None
+
+
+def _workless(pod: Pod, seen: LifeSeen, group: GroupSeen | None) -> bool:
+    if group is None or _member(pod, group) is not None:
+        return False
+    return seen.joined is False or not (group.moving or pod.identity in group.held)
 
 
 def _reachable(pod: Pod, nodes: Mapping[str, Node] | None) -> bool:

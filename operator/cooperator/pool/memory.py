@@ -12,12 +12,15 @@ from cooperator.pool.actions import Action
 
 @dataclass(frozen=True, slots=True)
 class LifeSeen:
-    """The life that a pod was last seen in. ``stopping``: it had been told to end, so its end is no crash."""
+    """The life that a pod was last seen in. ``stopping``: it had been told to end, so its end is no crash.
+    ``joined``: it has been a member; None where it may have been, before anybody remembered.
+    """
 
     uid: str
     incarnation: str
     started_ms: int
     stopping: bool = False
+    joined: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from cooperator.pool.decision import Report, ReportReason
 from cooperator.pool.desired import PoolDesired
 from cooperator.pool.lives import Life
 from cooperator.pool.memory import PoolMemory
-from cooperator.pool.observed import GroupSeen, MarkReason, Phase
+from cooperator.pool.observed import GroupSeen, MarkReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def roll(
         if life.terminating or _marked(life) or _told(life, memory, since_ms)
     }
     begun |= {i for i in slots & memory.rolling if _awaits_successor(current.get(i), desired.revision)}
-    idle = {i for i, life in outdated.items() if i not in begun and _idle(life, group)}
+    idle = {i for i, life in outdated.items() if i not in begun and _idle(life)}
     late = _late(current, desired, now_ms)
     picked: set[str] = set()
     if group is not None and group.calm and not late and not _about_to_move(slots, lives):
@@ -62,7 +62,7 @@ def roll(
         Report(
             ReportReason.NOT_READY,
             i,
-            f"{i} has not joined the group within {ready_timeout_ms / 1000:g} s of its start: see its log",
+            f"{i} is no member of the group {ready_timeout_ms / 1000:g} s after its start: see its log",
         )
         for i in late
     ]
@@ -107,16 +107,15 @@ def _marked(life: Life) -> bool:
     return life.pod.mark is not None and life.pod.mark.reason is MarkReason.ROLL
 
 
-def _idle(life: Life, group: GroupSeen | None) -> bool:
+def _idle(life: Life) -> bool:
     """It does no work for sure. A pod that is cut off may, and ends by nobody's order but its node's."""
     if life.ended:
         return life.pod.self_restarting
-    known_idle = life.unborn or (group is not None and life.member is None)
-    return life.staying and life.reachable and known_idle
+    return life.staying and life.reachable and (life.unborn or life.workless)
 
 
 def _awaited(life: Life) -> bool:
-    return life.staying and life.member is None and life.pod.phase in (Phase.PENDING, Phase.RUNNING)
+    return life.staying and life.workless
 
 
 def _late(current: Mapping[str, Life], desired: PoolDesired, now_ms: int) -> list[str]:
