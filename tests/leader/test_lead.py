@@ -8,7 +8,8 @@ import pytest
 from cooperator.group import JoinedMember, Round
 from cooperator.leader import events as ev
 from cooperator.leader.lead import Lead, LeadRefused
-from cooperator.leader.machine import LeaderMachine, LeaderSettings
+from cooperator.leader.machine import LeaderMachine
+from cooperator.leader.state import LeaderSettings
 from cooperator.logs import (
     LeaderState,
     LeadWriter,

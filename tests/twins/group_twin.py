@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from cooperator.leader import events as ev
-from cooperator.leader.machine import LeaderMachine, LeaderSettings
+from cooperator.leader.machine import LeaderMachine
+from cooperator.leader.state import LeaderSettings
 from cooperator.model import Desired, DesiredConnector, Epoch, Member, Memory, Policy, SessionKey, TaskId
 from cooperator.planner.view import Facts
 from cooperator.wire import ConfigFold, ConfigRecord, SessionKeyRecord, decode_assignment, encode_config

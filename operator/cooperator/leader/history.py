@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from cooperator.planner.plan import Plan
 
 if TYPE_CHECKING:
-    from cooperator.leader.machine import LeaderState
+    from cooperator.leader.state import LeaderState
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,9 @@ from cooperator.group import Joined, Round
 from cooperator.leader import events as ev
 from cooperator.leader.endpoint import Handler
 from cooperator.leader.lead import GroupHandle, Lead
-from cooperator.leader.machine import LeaderMachine, LeaderSettings
+from cooperator.leader.machine import LeaderMachine
 from cooperator.leader.routes import LeaderRoutes, LeaseTimes
+from cooperator.leader.state import LeaderSettings
 from cooperator.logs import Logs
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from cooperator.leader.machine import LeaderState
+from cooperator.leader.state import LeaderState
 from cooperator.model import INSTANCE, Epoch, Member, TaskId, TaskState, TaskStatus
 
 

@@ -17,10 +17,11 @@ from cooperator.leader import events as ev
 from cooperator.leader.conditions import Conditions
 from cooperator.leader.endpoint import Endpoint
 from cooperator.leader.lead import Lead, LeadRefused
-from cooperator.leader.machine import LeaderMachine, LeaderSettings
+from cooperator.leader.machine import LeaderMachine
 from cooperator.leader.ownership import GroupPolicy, instance_id, log_refusal, member_refusal
 from cooperator.leader.projection import is_settled, project
 from cooperator.leader.routes import LeaderRoutes
+from cooperator.leader.state import LeaderSettings
 from cooperator.logs import (
     LeaderState,
     LeadWriter,

@@ -1,0 +1,47 @@
+"""What a leader is told at its start, and all that it knows."""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from cooperator.leader.history import Rebalance
+from cooperator.leader.regroup import Regroup
+from cooperator.model import ClusterConfig, Desired, Member, Memory, Policy, TaskId
+from cooperator.planner.plan import Plan
+from cooperator.planner.view import Facts
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderSettings:
+    """``url``: where members reach this leader. ``awaited_ms``: how long members that were evicted to
+    take the lead are waited for (a heartbeat and a rebalance time-out). ``coalesce_ms``: changes within
+    this time share a round. ``owns_config``: connectors that nobody desires are deleted."""
+
+    url: str
+    awaited_ms: int = 35_000
+    coalesce_ms: int = 250
+    session_key_ttl_ms: int = 3_600_000
+    owns_config: bool = True
+
+
+@dataclass(slots=True)
+class LeaderState:
+    """All that the machine knows. Shells and projections read it; only the machine writes it."""
+
+    policy: Policy = field(default_factory=Policy)
+    config: ClusterConfig = field(default_factory=ClusterConfig)
+    desired: Desired | None = None
+    facts: Facts = field(default_factory=Facts)
+    memory: Memory = field(default_factory=Memory)
+    leading: bool = False
+    generation: int = -1
+    completed: int = -1
+    leader_id: str = ""
+    protocol: str = ""
+    members: tuple[Member, ...] = ()
+    awaited: dict[str, int] = field(default_factory=dict)
+    regroups: dict[str, Regroup] = field(default_factory=dict)
+    plan: Plan | None = None
+    trouble: str = ""
+    owners: dict[TaskId, str] = field(default_factory=dict)
+    rebalances: deque[Rebalance] = field(default_factory=lambda: deque(maxlen=100))
+    counters: dict[str, int] = field(default_factory=dict)
