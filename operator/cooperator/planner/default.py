@@ -12,6 +12,9 @@ Revocations for balance wait while a member is held for or expected to join: its
 again, and moving later costs nobody any downtime. All else happens at once.
 """
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from cooperator.model import Memory, TaskId
 from cooperator.planner import claims, holds, step, target
 from cooperator.planner.configured import Configured, configured
@@ -87,14 +90,20 @@ def _targets(
     """The targets of connector instances and of tasks, over the receivers."""
     spoken_for = frozenset[TaskId]().union(*settled.reserved.values())
     pool = (claimed.in_flight | free.keys()) - spoken_for - settled.held.keys() - view.suspended
-    found: list[target.Target] = []
-    for kind in (items.instances, items.tasks):
-        loads = target.Loads(
+
+    def own(kind: frozenset[TaskId], of_other_kind: Mapping[str, int]) -> target.Loads:
+        return target.Loads(
             kept={i: claimed.stays[m.member_id] & kind for i, m in roster.receivers.items()},
             owed={i: [task for task in tasks if task in kind] for i, tasks in settled.owed.items()},
             reserved={i: len(tasks & kind) for i, tasks in settled.reserved.items()},
-            of_other_kind=found[0].loads if found else {},
+            of_other_kind=of_other_kind,
         )
-        sizes = view.tasks if kind is items.tasks else {}
-        found.append(target.compute(loads, pool & kind, sizes, balance))
-    return found[0], found[1]
+
+    # Who has fewer tasks takes one more instance, and who then has fewer instances takes one more task.
+    tasks = own(items.tasks, {})
+    instances = own(items.instances, {i: len(kept) for i, kept in tasks.kept.items()})
+    first = target.compute(instances, pool & items.instances, {}, balance)
+    second = target.compute(
+        replace(tasks, of_other_kind=first.loads), pool & items.tasks, view.tasks, balance
+    )
+    return first, second

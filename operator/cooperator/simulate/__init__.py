@@ -6,6 +6,6 @@ made of it. Time is simulated; the only I/O is reading scenarios and writing res
 May import ``planner`` and ``model`` only.
 """
 
-from cooperator.simulate.run import run
+from cooperator.simulate.run import run, run_comparison, run_story
 
-__all__ = ["run"]
+__all__ = ["run", "run_comparison", "run_story"]

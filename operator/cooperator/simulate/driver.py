@@ -104,7 +104,7 @@ def _round(
     group.generation += 1
     members = group.members()
     reported = tuple(Reported(m, m.member_id, group.offset_of(m), m.report()) for m in members)
-    outcome = leader.decide(group, cause=f"round-{number}")
+    outcome = leader.decide(group, _cause(number, trigger, events))
     undelivered = group.undelivered()
     for member in members:
         _deliver(group, member, outcome, undelivered)
@@ -122,6 +122,12 @@ def _round(
         running_tasks=tuple(sum(not item.is_instance for item in m.running) for m in members),
         running_instances=tuple(sum(item.is_instance for item in m.running) for m in members),
     )
+
+
+def _cause(number: int, trigger: Sequence[str], events: Sequence[Event]) -> str:
+    """The id of what made the round: its number, and the events (or the timer) behind it."""
+    what = [" ".join(filter(None, (event.type, event.subject))) for event in events]
+    return f"{number}: {', '.join(what or trigger)}"
 
 
 def _deliver(group: Group, member: Process, outcome: Outcome, undelivered: dict[str, bool]) -> None:

@@ -3,9 +3,10 @@
 A scenario says that a pod leaves, not why. The operator would know: it makes the pods. So it is told, at
 each time, what has been ordered by then:
 
-* a pod that leaves and never joins again is scaled down: it will not come back;
+* a pod that leaves and never joins again is scaled down: it will not come back, and is announced as leaving
+  ``bound_ms`` ahead;
 * a pod that leaves and joins again is restarted: it will come back, when is not known;
-* a pod that joins within the bound of the wait for joins is ordered, and expected.
+* a pod that joins is ordered ``bound_ms`` ahead.
 
 What nobody orders (a process that the broker drops, an assignment that gets lost) nobody is told.
 """
@@ -21,14 +22,23 @@ class Knowledge:
 
     def __init__(self, scenario: Scenario) -> None:
         self._arrivals: dict[int, list[int]] = {pod: [0] for pod in scenario.workers0}
+        self._last_leaves: dict[int, int] = {}
         for event in scenario.events:
             if event.type in _ARRIVALS:
                 self._arrivals.setdefault(event.pod, []).append(event.time_ms)
+                self._last_leaves.pop(event.pod, None)
+            elif event.type == "leave":
+                self._last_leaves[event.pod] = event.time_ms
 
     def gone(self, now_ms: int, present: frozenset[str]) -> frozenset[str]:
         """Pods that were there and will not be again."""
         left = (pod for pod, times in self._arrivals.items() if times[-1] <= now_ms)
         return frozenset(map(pod_name, left)) - present
+
+    def leaving(self, now_ms: int, bound_ms: int) -> frozenset[str]:
+        """Pods that are about to be scaled down."""
+        soon = (pod for pod, at_ms in self._last_leaves.items() if now_ms < at_ms <= now_ms + bound_ms)
+        return frozenset(map(pod_name, soon))
 
     def expected(self, now_ms: int, present: frozenset[str], bound_ms: int) -> frozenset[str]:
         """Pods that are there, or have been ordered."""

@@ -146,6 +146,7 @@ class Operator:
         return replace(
             facts,
             expected=expected if group.expected is None else group.expected,
+            leaving=self.knowledge.leaving(group.now_ms, bound_ms),
             gone=self.knowledge.gone(group.now_ms, present),
         )
 

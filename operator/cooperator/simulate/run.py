@@ -3,11 +3,14 @@
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TextIO
 
 from cooperator.model import PolicyName
+from cooperator.simulate.compare import compare, markdown
 from cooperator.simulate.driver import Run, drive
 from cooperator.simulate.report import metrics, report
 from cooperator.simulate.scenario import read_scenarios
+from cooperator.simulate.story import story
 
 _COLUMNS = (
     ("rebalances", "rebalances"),
@@ -21,20 +24,33 @@ _COLUMNS = (
 )
 
 
-def run(path: Path, policy: PolicyName = PolicyName.DEFAULT, output: Path | None = None) -> str:
+def run(
+    path: Path, policy: PolicyName = PolicyName.DEFAULT, output: Path | None = None, told: bool = True
+) -> str:
     """Run every scenario of ``path`` under ``policy``; rounds and metrics go to ``output`` as JSON lines.
 
-    Returns a table of the main metrics. Raises ScenarioError for a bad line, OSError for files.
+    ``told``: under Default the operator knows what it has ordered (see ``knowledge``). Returns a table of the
+    main metrics. Raises ScenarioError for a bad line, OSError for files.
     """
-    runs: list[Run] = []
     if output is None:
-        runs.extend(drive(scenario, policy) for scenario in read_scenarios(path))
-    else:
-        with output.open("w", encoding="utf-8") as lines:
-            for scenario in read_scenarios(path):
-                runs.append(drive(scenario, policy))
-                lines.write(json.dumps(report(runs[-1]), separators=(",", ":")) + "\n")
-    return table(runs)
+        return table(drive(scenario, policy, told) for scenario in read_scenarios(path))
+    with output.open("w", encoding="utf-8") as lines:
+        return table(_written(drive(scenario, policy, told), lines) for scenario in read_scenarios(path))
+
+
+def run_story(path: Path, task: str, policy: PolicyName = PolicyName.DEFAULT, told: bool = True) -> str:
+    """What happened to one task, named like ``orders-0``, in each scenario of ``path`` that has it."""
+    return story((drive(scenario, policy, told) for scenario in read_scenarios(path)), task)
+
+
+def run_comparison(path: Path) -> str:
+    """Kafka beside Default on the scenarios of ``path``, as a document in Markdown."""
+    return markdown(compare(read_scenarios(path)))
+
+
+def _written(finished: Run, lines: TextIO) -> Run:
+    lines.write(json.dumps(report(finished), separators=(",", ":")) + "\n")
+    return finished
 
 
 def table(runs: Iterable[Run]) -> str:

@@ -52,6 +52,11 @@ class Event:
     items: tuple[TaskId, ...] = ()
     dead: bool = False
 
+    @property
+    def subject(self) -> str:
+        """Whom or what it happens to, for people."""
+        return self.connector or ",".join(f"w{pod:02d}" for pod in (self.pods or (self.pod,)) if pod >= 0)
+
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
@@ -155,8 +160,14 @@ def _pod(value: object, where: str) -> int:
     return number
 
 
+def parse_task(name: str) -> TaskId | None:
+    """The task that is named like ``orders-0``; None if the name is none of a task."""
+    connector, dash, number = name.rpartition("-")
+    return TaskId(connector, int(number)) if dash and number.isdecimal() else None
+
+
 def _task(value: object, where: str) -> TaskId:
-    connector, dash, number = str(value).rpartition("-")
-    if not dash or not number.isdecimal():
+    task = parse_task(str(value))
+    if task is None:
         raise ScenarioError(f'{where}: {value!r} is no task; expected is a name such as "connector1-0"')
-    return TaskId(connector, int(number))
+    return task

@@ -1,0 +1,212 @@
+"""Kafka beside Default on the same scenarios: a table, its sums, and why a scenario is worse where it is.
+
+Kafka is the policy Kip415, which reproduces it round by round. Default is played twice: told what an
+operator knows (``knowledge``), and told nothing.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cooperator.model import PolicyName
+from cooperator.simulate.driver import Run, drive
+from cooperator.simulate.report import metrics
+from cooperator.simulate.scenario import Scenario
+
+MEASURES: Final = (
+    ("rebalances", "rebalances"),
+    ("starts", "task_starts"),
+    ("moves by pod", "task_moves_by_pod"),
+    ("last change s", "last_change_ms"),
+    ("unassigned task-s", "unassigned_task_ms"),
+    ("longest s", "max_one_task_unassigned_ms"),
+    ("twice task-s", "duplicate_task_ms"),
+    ("task spread", "final_task_spread"),
+    ("connector spread", "final_connector_spread"),
+    ("total spread", "final_total_spread"),
+    ("skew", "final_worst_connector_skew"),
+)
+WAITS: Final = frozenset({"unassigned_task_ms", "max_one_task_unassigned_ms"})
+"""Measures that are summed over the scenarios in which Kafka's leader stays: a new one forgets all holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One scenario, played three times."""
+
+    scenario: Scenario
+    kafka: dict[str, Any]
+    default: dict[str, Any]
+    untold: dict[str, Any]
+    leader_stays: bool
+
+    def worse(self) -> list[tuple[str, str]]:
+        """The measures in which Default (told) is worse than Kafka, each with the reason; "" if unknown."""
+        found = [(title, name) for title, name in MEASURES if self.default[name] > self.kafka[name]]
+        return [(title, explain(self, name)) for title, name in found]
+
+
+def compare(scenarios: Iterable[Scenario]) -> list[Compared]:
+    """Play each scenario under both policies."""
+    compared = []
+    for scenario in scenarios:
+        kafka = drive(scenario, PolicyName.KIP415)
+        told = drive(scenario, PolicyName.DEFAULT)
+        untold = drive(scenario, PolicyName.DEFAULT, told=False)
+        stays = _leader_stays(kafka)
+        compared.append(Compared(scenario, metrics(kafka), metrics(told), metrics(untold), stays))
+    return compared
+
+
+def _leader_stays(run: Run) -> bool:
+    return len({round_.outcome.leader for round_ in run.rounds}) <= 1
+
+
+def sums(compared: Sequence[Compared], measure: str) -> tuple[int, int, int]:
+    """The sums of a measure over the set: Kafka, Default, Default untold."""
+    rows = [row for row in compared if row.leader_stays or measure not in WAITS]
+    return (
+        sum(row.kafka[measure] for row in rows),
+        sum(row.default[measure] for row in rows),
+        sum(row.untold[measure] for row in rows),
+    )
+
+
+def explain(row: Compared, measure: str) -> str:
+    """Why Default is worse than Kafka in ``measure``; "" if none of the known reasons applies."""
+    found = (text for measures, applies, text in _REASONS if measure in measures and applies(row, measure))
+    lost = "tasks_lost_with_worker"
+    return next(found, "").format(default=row.default[lost], kafka=row.kafka[lost])
+
+
+def _events(row: Compared, *types: str) -> list[int]:
+    return [event.pod for event in row.scenario.events if event.type in types]
+
+
+def _extra(row: Compared, measure: str) -> int:
+    return int(row.default[measure] - row.kafka[measure])
+
+
+def _lost_more(row: Compared, measure: str) -> bool:
+    """Whether no more than the additional tasks of those who left makes the difference."""
+    lost = _extra(row, "tasks_lost_with_worker")
+    return lost > 0 and (measure in WAITS or _extra(row, measure) <= lost)
+
+
+def _leaves_and_more(row: Compared, measure: str) -> bool:
+    """A worker leaves, and something else happens while Kafka still waits for it."""
+    events = row.scenario.events
+    left = next((event.time_ms for event in events if event.type == "leave"), None)
+    return left is not None and any(event.time_ms > left for event in events)
+
+
+_MOVING: Final = frozenset({"task_starts", "task_moves_by_pod"})
+_SPREADS: Final = frozenset({"final_task_spread", "final_connector_spread", "final_total_spread"})
+_ROUNDS: Final = frozenset({"rebalances"})
+
+_REASONS: Final[tuple[tuple[frozenset[str], Callable[[Compared, str], bool], str], ...]] = (
+    (
+        WAITS,
+        lambda row, _: bool(row.kafka["duplicate_task_ms"]),
+        "a dropped member stops when its lease ends; Kafka's runs on, and its tasks run twice",
+    ),
+    (
+        WAITS,
+        lambda row, _: not row.leader_stays,
+        "Kafka's leader goes: its successor knows of no hold and moves at once, to move back later",
+    ),
+    (
+        WAITS | _MOVING,
+        lambda row, _: len(_events(row, "leave")) > len(set(_events(row, "leave"))),
+        "a worker that returned had its tasks back at once, and so had them to lose again",
+    ),
+    (
+        WAITS | _MOVING,
+        _lost_more,
+        "the workers that left ran {default} tasks rather than {kafka}: another layout before they left",
+    ),
+    (
+        WAITS,
+        lambda row, _: len(_events(row, "join")) > 1 and not _events(row, "leave"),
+        "one revocation round, whose hand-over takes its full time; Kafka's are cut short by the next join",
+    ),
+    (
+        _MOVING,
+        _leaves_and_more,
+        "what a leaver ran moves at once; in Kafka it waits, and what happens meanwhile spares a move",
+    ),
+    (
+        _MOVING,
+        lambda row, _: bool(_events(row, "kick")),
+        "the member that was dropped ran more tasks: another layout before that",
+    ),
+    (
+        _ROUNDS,
+        lambda row, _: _extra(row, "rebalances_with_revocations") > 0,
+        "what has to be let go first: an announced leaver's tasks, or deleted ones that Kafka forgets",
+    ),
+    (
+        _ROUNDS,
+        lambda row, _: not row.leader_stays,
+        "Kafka's leader goes: its successor moves at once, without the round that ends a hold",
+    ),
+    (
+        _SPREADS,
+        lambda row, _: row.kafka["final_running_tasks"] > row.kafka["final_configured_tasks"],
+        "Kafka's figure counts deleted items that still run",
+    ),
+    (
+        frozenset({"final_total_spread"}),
+        lambda row, _: row.default["final_total_spread"] <= 2,
+        "tasks and instances are each within 1; nothing is moved for their sum",
+    ),
+)
+
+
+def markdown(compared: Sequence[Compared]) -> str:
+    """The comparison as a document: sums, reasons, and a line a scenario."""
+    return "\n".join([*_sums(compared), "", *_worse(compared), "", *_table(compared), ""])
+
+
+def _sums(compared: Sequence[Compared]) -> Iterable[str]:
+    stays = sum(row.leader_stays for row in compared)
+    yield f"## Sums over {len(compared)} scenarios"
+    yield ""
+    yield f"(Waits: over the {stays} in which Kafka's leader stays.)"
+    yield ""
+    yield "| | Kafka | Default | Default, told nothing |"
+    yield "|---|---:|---:|---:|"
+    for title, name in MEASURES:
+        yield f"| {title} | " + " | ".join(_number(name, value) for value in sums(compared, name)) + " |"
+
+
+def _worse(compared: Sequence[Compared]) -> Iterable[str]:
+    yield "## Where Default is worse, and why"
+    yield ""
+    yield "| scenario | measure | Kafka | Default | why |"
+    yield "|---|---|---:|---:|---|"
+    names = dict(MEASURES)
+    for row in compared:
+        for title, why in row.worse():
+            kafka, default = row.kafka[names[title]], row.default[names[title]]
+            cells = (_number(names[title], kafka), _number(names[title], default))
+            yield f"| {row.scenario.name} | {title} | {cells[0]} | {cells[1]} | {why or 'not explained'} |"
+
+
+def _table(compared: Sequence[Compared]) -> Iterable[str]:
+    yield "## Every scenario: Kafka / Default / Default, told nothing"
+    yield ""
+    yield "| scenario | " + " | ".join(title for title, _ in MEASURES) + " |"
+    yield "|---|" + "---:|" * len(MEASURES)
+    for row in compared:
+        cells = [
+            " / ".join(_number(name, played[name]) for played in (row.kafka, row.default, row.untold))
+            for _, name in MEASURES
+        ]
+        yield f"| {row.scenario.name} | " + " | ".join(cells) + " |"
+
+
+def _number(measure: str, value: int) -> str:
+    if not measure.endswith("_ms"):
+        return str(value)
+    return f"{value / 1000:.1f}".removesuffix(".0") if value < 10**7 else f"{value // 1000}"
