@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 from hypothesis import settings as hypothesis
 
+from cooperator.local.broker import EmbeddedBroker
 from cooperator.runtime import InlineRuntime, RuntimeSettings
+from cooperator.runtime.spark import SparkRuntime
 from runtime.heard import Heard
+from runtime.spark_bench import SparkBench
 
 # How long an example takes says nothing on a machine that is shared.
 hypothesis.register_profile("shared machine", deadline=None)
@@ -36,3 +39,22 @@ def inline(settings: RuntimeSettings, heard: Heard) -> Iterator[InlineRuntime]:
     runtime = InlineRuntime(settings, heard)
     yield runtime
     assert runtime.close(10), "something still runs"
+
+
+@pytest.fixture(scope="session")
+def spark(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkBench]:
+    """One Spark runtime for all tests; connectors and topics are named by ``unique``."""
+    root = tmp_path_factory.mktemp("spark")
+    settings = RuntimeSettings(
+        member="lake-0",
+        incarnation="life-1",
+        checkpoints=root / "checkpoints",
+        state_dir=root / "state",
+        group_id=root.name,
+        bootstrap_servers=broker.bootstrap_servers,
+    )
+    heard = Heard()
+    runtime = SparkRuntime(settings, heard)
+    runtime.warm_up()
+    yield SparkBench(runtime, heard, settings)
+    assert runtime.close(30), "something still runs"

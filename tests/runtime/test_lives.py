@@ -58,12 +58,6 @@ def test_a_task_starts_all_its_units_and_stops_them(
     ]
 
 
-def test_a_task_that_is_still_starting_can_be_stopped(inline: InlineRuntime, heard: Heard) -> None:
-    inline.start(spec(start_delay_ms=60_000), 1)
-    inline.stop(TASK, 1)
-    heard.wait(TASK, ("stopped", 1), timeout_s=5)
-
-
 def test_stopped_is_told_only_when_nothing_runs(
     inline: InlineRuntime, heard: Heard, settings: RuntimeSettings
 ) -> None:
@@ -75,27 +69,6 @@ def test_stopped_is_told_only_when_nothing_runs(
     assert sorted(stops) == ["unit-0", "unit-1"]
 
 
-def test_repeated_and_outdated_calls_change_nothing(inline: InlineRuntime, heard: Heard) -> None:
-    inline.start(spec(), 5)
-    inline.start(spec(), 5)
-    inline.start(spec(), 4)
-    heard.wait(TASK, ("started", 5))
-    inline.stop(TASK, 4)
-    heard.wait(TASK, ("started", 5), ("stopped", 4))
-    inline.stop(TASK, 5)
-    heard.wait(TASK, ("started", 5), ("stopped", 4), ("stopped", 5))
-    inline.start(spec(), 5)
-    inline.stop(TASK, 5)
-    heard.wait(TASK, ("started", 5), ("stopped", 4), ("stopped", 5), ("stopped", 5))
-
-
-def test_a_stop_that_overtakes_its_start_wins(inline: InlineRuntime, heard: Heard) -> None:
-    inline.stop(TASK, 1)
-    inline.start(spec(), 1)
-    inline.start(spec(), 2)
-    heard.wait(TASK, ("stopped", 1), ("started", 2))
-
-
 def test_a_newer_attempt_waits_for_the_end_of_the_older(
     inline: InlineRuntime, heard: Heard, settings: RuntimeSettings
 ) -> None:
@@ -105,13 +78,6 @@ def test_a_newer_attempt_waits_for_the_end_of_the_older(
     inline.stop(TASK, 1)
     heard.wait(TASK, ("started", 1), ("stopped", 1), ("started", 2))
     assert_no_unit_ran_twice(journal(settings))
-
-
-def test_a_stop_ahead_of_the_running_attempt_ends_it(inline: InlineRuntime, heard: Heard) -> None:
-    inline.start(spec(), 1)
-    heard.wait(TASK, ("started", 1))
-    inline.stop(TASK, 3)
-    heard.wait(TASK, ("started", 1), ("stopped", 1), ("stopped", 3))
 
 
 def test_pause_keeps_the_task_and_resume_runs_it_again(

@@ -67,8 +67,11 @@ def spark_conf(settings: RuntimeSettings, jars: tuple[Path, ...], user: Mapping[
         "spark.sql.files.maxPartitionBytes": "16m",
         # Small files are read together, not one to a partition.
         "spark.sql.files.openCostInBytes": "65536",
+        # Directories and the files of a batch are listed here; a Spark job for them costs more than it saves.
+        "spark.sql.sources.parallelPartitionDiscovery.threshold": "512",
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(cores),
         "spark.sql.streaming.minBatchesToRetain": "5",
-        "spark.sql.streaming.numRecentProgressUpdates": "3",
+        "spark.sql.streaming.numRecentProgressUpdates": "16",
         "spark.sql.streaming.stopTimeout": "30s",
         "spark.hadoop.mapreduce.input.pathFilter.class": "dev.cooperator.spark.BucketPathFilter",
     }

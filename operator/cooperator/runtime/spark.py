@@ -1,11 +1,16 @@
 """The runtime of a member: the engine over all installed connectors, and a Spark session."""
 
+import threading
 import time
+from typing import TYPE_CHECKING
 
 from cooperator.runtime.api import RuntimeListener, RuntimeSettings
 from cooperator.runtime.connectors import find
 from cooperator.runtime.engine import Engine
 from cooperator.runtime.session import SparkHost
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 class SparkRuntime(Engine):
@@ -14,11 +19,15 @@ class SparkRuntime(Engine):
 
     def __init__(self, settings: RuntimeSettings, listener: RuntimeListener) -> None:
         self._host = SparkHost(settings)
-        super().__init__(settings, listener, find, self._host.session)
+        super().__init__(settings, listener, find, self.session)
 
     def warm_up(self) -> None:
         """Starts the session in the background."""
         self._host.begin()
+
+    def session(self, cancelled: threading.Event) -> "SparkSession":
+        """The session, once it is up; ``Cancelled`` when the event is set first."""
+        return self._host.session(cancelled)
 
     def close(self, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s

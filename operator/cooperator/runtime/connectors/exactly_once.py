@@ -60,12 +60,12 @@ class Marker:
         """A new checkpoint counts its batches from 0 again, under a new query id: nothing is covered."""
         return self.query == query and batch <= self.batch
 
-    def encode(self) -> str:
-        return json.dumps({"owner": self.owner, "query": self.query, "batch": self.batch})
+    def encode(self) -> bytes:
+        return json.dumps({"owner": self.owner, "query": self.query, "batch": self.batch}).encode()
 
     @classmethod
-    def decode(cls, text: str) -> "Marker":
-        content = json.loads(text)
+    def decode(cls, value: bytes) -> "Marker":
+        content = json.loads(value)
         return cls(str(content["owner"]), str(content["query"]), int(content["batch"]))
 
 

@@ -135,7 +135,9 @@ class FilesToKafka(SparkConnector[FilesToKafkaOptions]):
         self, stream: "DataFrame", options: FilesToKafkaOptions, context: UnitContext
     ) -> "DataStreamWriter":
         logs = KafkaLogs(
-            name=f"{context.group_id}-{context.task.connector}-{context.unit}",
+            group_id=context.group_id,
+            connector=context.task.connector,
+            unit=context.unit,
             topic=options.topic,
             client=client_config(options),
             producer={

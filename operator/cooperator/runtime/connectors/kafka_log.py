@@ -1,37 +1,52 @@
 """A unit's transactional log in Kafka, by confluent-kafka.
 
-Rows go to a topic under the transactional id ``<group>-<connector>-<unit>``. The marker is the metadata
-of an offset that a consumer group of the same name commits for partition 0 of the topic in the same
-transaction (KIP-98). The broker forgets offsets of idle groups after ``offsets.retention.minutes``
-(7 days by default): a unit that is killed between its commit and Spark's must be back by then.
+Rows go to a topic under the transactional id ``<group>-<connector>-<unit>``. The marker is a record of the
+compacted topic ``<group>-batches``, under the key ``<connector>/<unit>``, in the same transaction: as Kafka
+Connect keeps the offsets of exactly-once sources (KIP-618). It is read to the end that the topic had
+after this writer fenced the ones before; transactions of other units that are open there are waited
+for, which takes no longer than their time limit.
 """
 
 import logging
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from confluent_kafka import (
+    OFFSET_BEGINNING,
     Consumer,
-    ConsumerGroupTopicPartitions,
+    IsolationLevel,
     KafkaError,
     KafkaException,
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from cooperator.runtime.connectors.base import Cancelled
 from cooperator.runtime.connectors.exactly_once import LogLost, Marker, Row, TransactionAborted
+from cooperator.runtime.connectors.topics import ensure_topic
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+MARKER_PARTITIONS = 8
+"""A key's partition depends on it: it never changes."""
+_MARKER_CONFIG = {
+    "cleanup.policy": "compact",
+    # Read whole when a unit starts, so it is compacted early.
+    "segment.bytes": str(4 << 20),
+    "segment.ms": "600000",
+    "min.cleanable.dirty.ratio": "0.2",
+}
+
 _SLICE_S = 1.0
 """No call into the client waits longer before it looks whether it is still wanted."""
 _ABORT_S = 3.0
+_READ_S = 0.1
 _MAX_TRANSACTION_MS = 900_000  # transaction.max.timeout.ms of brokers, by default
 
 _LOST = {
@@ -53,7 +68,7 @@ _PASSING = {
     KafkaError._RESOLVE,
     KafkaError._PURGE_QUEUE,
     KafkaError._PURGE_INFLIGHT,
-    KafkaError.UNSTABLE_OFFSET_COMMIT,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.NOT_COORDINATOR,
@@ -65,12 +80,14 @@ _PASSING = {
 
 
 class KafkaLogs:
-    """Opens one unit's log. ``client``: properties that every client gets. ``say`` is told what is being
-    waited for; ``cancelled`` ends every wait with ``Cancelled``."""
+    """Opens the log of one unit. ``client``: properties that every client gets. ``say`` is told what is
+    being waited for; ``cancelled`` ends every wait with ``Cancelled``."""
 
     def __init__(
         self,
-        name: str,
+        group_id: str,
+        connector: str,
+        unit: str,
         topic: str,
         client: Mapping[str, Any],
         producer: Mapping[str, Any],
@@ -78,96 +95,114 @@ class KafkaLogs:
         cancelled: threading.Event,
         say: Callable[[str], None],
     ) -> None:
-        self._name = name
+        self._transactional_id = f"{group_id}-{connector}-{unit}"
         self._topic = topic
         self._client = dict(client)
         self._producer = dict(producer)
         self._timeout_ms = transaction_timeout_ms
         self._patience = Patience(cancelled, say, str(client["bootstrap.servers"]))
+        self._key = f"{connector}/{unit}".encode()
+        self._markers = TopicPartition(
+            f"{group_id}-batches", zlib.crc32(self._key) % MARKER_PARTITIONS, OFFSET_BEGINNING
+        )
 
     def open(self, slowdown: int) -> "KafkaLog":
         timeout_ms = min(self._timeout_ms << slowdown, _MAX_TRANSACTION_MS)
-        unit_log = KafkaLog(
-            self._name,
-            self._topic,
-            self._client,
-            {**self._producer, "transaction.timeout.ms": timeout_ms},
-            self._patience,
+        producer = Producer(
+            {
+                **self._client,
+                **self._producer,
+                "transactional.id": self._transactional_id,
+                "transaction.timeout.ms": timeout_ms,
+                "delivery.report.only.error": True,
+            },
+            logger=log,
         )
-        unit_log.fence()
-        return unit_log
+        name, count = self._markers.topic, MARKER_PARTITIONS
+        self._patience.until_done(lambda s: ensure_topic(self._client, name, count, -1, _MARKER_CONFIG, s))
+        self._patience.until_done(producer.init_transactions)
+        return KafkaLog(producer, self._topic, self._markers, self._key, self._patience)
 
     def marker(self) -> Marker | None:
-        wanted = ConsumerGroupTopicPartitions(self._name, [TopicPartition(self._topic, 0)])
         admin = AdminClient(self._client, logger=log)
+        latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
-        def read(timeout_s: float) -> TopicPartition:
-            futures = admin.list_consumer_group_offsets(
-                [wanted], require_stable=True, request_timeout=timeout_s
+        def end_of_markers(timeout_s: float) -> int:
+            futures = admin.list_offsets(
+                {self._markers: latest},
+                isolation_level=IsolationLevel.READ_UNCOMMITTED,
+                request_timeout=timeout_s,
             )
-            partition: TopicPartition = futures[self._name].result().topic_partitions[0]
-            if partition.error is not None:
-                raise KafkaException(partition.error)
-            return partition
+            return int(futures[self._markers].result().offset)
 
-        metadata: str | None = self._patience.until_done(read).metadata
-        return Marker.decode(metadata) if metadata else None
+        end = self._patience.until_done(end_of_markers)
+        if end == 0:
+            return None
+        consumer = Consumer(
+            {
+                **self._client,
+                "group.id": self._transactional_id,
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "fetch.wait.max.ms": 20,
+                "isolation.level": "read_committed",
+            },
+            logger=log,
+        )
+        try:
+            consumer.assign([self._markers])
+            return self._last_marker(consumer, end)
+        finally:
+            consumer.close()
+
+    def _last_marker(self, consumer: Consumer, end: int) -> Marker | None:
+        found: bytes | None = None
+        while True:
+            for message in self._patience.until_done(lambda s: consumer.consume(1000, _READ_S)):
+                error = message.error()
+                if error is None:
+                    found = message.value() if message.key() == self._key else found
+                elif error.code() != KafkaError._PARTITION_EOF:
+                    log.info("reading %s: %s", self._markers, error)
+                elif (message.offset() or 0) >= end:
+                    return Marker.decode(found) if found else None
+                else:
+                    log.info("%s: another unit's transaction is open, waiting for its end", self._markers)
 
 
 class KafkaLog:
     """One transactional producer. Not for several threads."""
 
     def __init__(
-        self,
-        name: str,
-        topic: str,
-        client: Mapping[str, Any],
-        producer: Mapping[str, Any],
-        patience: "Patience",
+        self, producer: Producer, topic: str, markers: TopicPartition, key: bytes, patience: "Patience"
     ) -> None:
+        self._producer = producer
         self._topic = topic
+        self._markers = markers
+        self._key = key
         self._patience = patience
-        self._delivery: KafkaError | None = None
-        self._producer = Producer(
-            {
-                **client,
-                **producer,
-                "transactional.id": name,
-                "delivery.report.only.error": True,
-                "on_delivery": self._on_failed_delivery,
-            },
-            logger=log,
-        )
-        # The client wants a group's metadata as a consumer of that group has it, and no other way to it.
-        consumer = Consumer({**client, "group.id": name}, logger=log)
-        self._group = consumer.consumer_group_metadata()
-        consumer.close()
-
-    def fence(self) -> None:
-        self._patience.until_done(self._producer.init_transactions)
+        self._failure: KafkaError | None = None
 
     def commit(self, rows: Iterable[Row], marker: Marker) -> int:
-        self._delivery = None
+        self._failure = None
         count = 0
         try:
             self._producer.begin_transaction()
             for key, value in rows:
-                self._produce(key, value)
+                self._produce(self._topic, key, value)
                 count += 1
-            position = TopicPartition(self._topic, 0, marker.batch + 1, metadata=marker.encode())
-            self._patience.until_done(
-                lambda s: self._producer.send_offsets_to_transaction([position], self._group, s)
-            )
+            self._produce(self._markers.topic, self._key, marker.encode(), self._markers.partition)
             self._patience.until_done(self._producer.commit_transaction)
         except LogLost:
             raise
-        except Exception as error:
-            passing = self._is_passing(error)
-            self._abort(wait=passing)
-            if passing:
-                raise TransactionAborted(str(error)) from error
-            if self._delivery is not None:
-                raise KafkaException(self._delivery) from error
+        except TransactionAborted as error:
+            if self._failure is None or self._failure.code() in _PASSING or self._failure.retriable():
+                self._abort_for_certain()
+                raise
+            self._abort_if_possible()
+            raise KafkaException(self._failure) from error
+        except BaseException:
+            self._abort_if_possible()
             raise
         return count
 
@@ -176,10 +211,10 @@ class KafkaLog:
         self._producer.purge(blocking=False)
         self._producer.poll(0)
 
-    def _produce(self, key: bytes | None, value: bytes | None) -> None:
+    def _produce(self, topic: str, key: bytes | None, value: bytes | None, partition: int = -1) -> None:
         while True:
             try:
-                self._producer.produce(self._topic, value=value, key=key)
+                self._producer.produce(topic, value, key, partition, on_delivery=self._on_failure)
                 return
             except BufferError:
                 self._patience.check()
@@ -187,27 +222,24 @@ class KafkaLog:
             except KafkaException as error:
                 raise _classified(error, key, value) from error
 
-    def _abort(self, *, wait: bool) -> None:
-        """Readers are kept waiting by an open transaction, so even one that is given up is ended in time,
-        if the broker answers."""
+    def _on_failure(self, error: KafkaError | None, message: object) -> None:
+        self._failure = self._failure or error
+
+    def _abort_for_certain(self) -> None:
         try:
-            if wait:
-                self._patience.until_done(self._producer.abort_transaction)
-            else:
-                self._producer.abort_transaction(_ABORT_S)
+            self._patience.until_done(self._producer.abort_transaction)
+        except Cancelled:
+            self._abort_if_possible()
+            raise
         except (KafkaException, TransactionAborted) as error:
-            if wait:
-                raise LogLost(str(error)) from error
-            log.info("transaction not aborted: %s", error)
+            raise LogLost(str(error)) from error
 
-    def _is_passing(self, error: Exception) -> bool:
-        if isinstance(error, TransactionAborted):
-            return self._delivery is None or self._delivery.code() in _PASSING or self._delivery.retriable()
-        return False
-
-    def _on_failed_delivery(self, error: KafkaError | None, message: object) -> None:
-        if error is not None and self._delivery is None:
-            self._delivery = error
+    def _abort_if_possible(self) -> None:
+        """Readers wait for an open transaction: it is ended even when nobody waits for its result."""
+        try:
+            self._producer.abort_transaction(_ABORT_S)
+        except KafkaException as error:
+            log.info("the transaction is left to its time limit: %s", error)
 
 
 class Patience:

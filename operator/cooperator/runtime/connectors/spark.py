@@ -88,7 +88,9 @@ class SparkQuery:
             raise self._query.exception() or RuntimeError("the query was stopped by something else")
         last = self._query.lastProgress
         if last is not None and last.timestamp != self._seen:
-            for progress in self._query.recentProgress:
+            # All that happened since, only where something may have: each costs calls into the JVM.
+            is_next = last.numInputRows > 0 and last.batchId == self._batch + 1
+            for progress in [last] if is_next else self._query.recentProgress:
                 # An idle query reports too, under the id of the batch to come: only rows make a batch.
                 if progress.timestamp > self._seen and progress.numInputRows > 0:
                     self._rows_in += progress.numInputRows

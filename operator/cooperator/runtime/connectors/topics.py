@@ -48,12 +48,21 @@ def partition_counts(client: Mapping[str, Any], topics: Iterable[str]) -> dict[s
     return {topic: count(future) for topic, future in futures.items()}
 
 
-def ensure_topic(client: Mapping[str, Any], topic: str, partitions: int, replication: int) -> None:
+def ensure_topic(
+    client: Mapping[str, Any],
+    topic: str,
+    partitions: int,
+    replication: int,
+    config: Mapping[str, str] | None = None,
+    timeout_s: float = _TIMEOUT_S,
+) -> None:
     """Creates the topic unless it exists. ``replication`` -1: as the broker's default."""
     admin = AdminClient(dict(client), logger=log)
-    new = NewTopic(topic, num_partitions=partitions, replication_factor=replication)
+    new = NewTopic(
+        topic, num_partitions=partitions, replication_factor=replication, config=dict(config or {})
+    )
     try:
-        admin.create_topics([new], request_timeout=_TIMEOUT_S)[topic].result()
+        admin.create_topics([new], request_timeout=timeout_s)[topic].result()
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise

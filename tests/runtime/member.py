@@ -1,0 +1,57 @@
+"""A process that runs tasks until it is killed: ``python member.py SETTINGS`` (a JSON object).
+
+Told apart from a real member by knowing its tasks beforehand; the runtime in it is the real one.
+"""
+
+import json
+import logging
+import sys
+import threading
+from pathlib import Path
+
+from cooperator.model import TaskId
+from cooperator.runtime import RuntimeSettings, TaskSpec
+from cooperator.runtime.spark import SparkRuntime
+
+log = logging.getLogger("member")
+
+
+class Logged:
+    def started(self, task: TaskId, attempt: int) -> None:
+        log.info("started %s", task)
+
+    def paused(self, task: TaskId, attempt: int) -> None:
+        log.info("paused %s", task)
+
+    def stopped(self, task: TaskId, attempt: int) -> None:
+        log.info("stopped %s", task)
+
+    def failed(self, task: TaskId, attempt: int, trace: str) -> None:
+        log.error("failed %s: %s", task, trace)
+
+    def progress(self, task: TaskId, attempt: int, text: str) -> None:
+        log.info("%s: %s", task, text)
+
+    def units_changed(self, connector: str, task_configs: list[dict[str, str]]) -> None:
+        log.info("%s: %s", connector, task_configs)
+
+
+def main() -> None:
+    told = json.loads(sys.argv[1])
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    settings = RuntimeSettings(
+        member="lake-0",
+        incarnation=told["incarnation"],
+        checkpoints=Path(told["checkpoints"]),
+        state_dir=Path(told["state_dir"]),
+        group_id=told["group_id"],
+        bootstrap_servers=told["bootstrap_servers"],
+    )
+    runtime = SparkRuntime(settings, Logged())
+    for connector, number, config in told["tasks"]:
+        runtime.start(TaskSpec(TaskId(connector, number), config), 1)
+    threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""One Spark runtime and one broker for all tests of this room that need them."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from confluent_kafka import Consumer, TopicPartition
+
+from cooperator.model import INSTANCE, TaskId
+from cooperator.runtime import RuntimeSettings, TaskSpec
+from cooperator.runtime.connectors.topics import ensure_topic, partition_counts
+from cooperator.runtime.output import read_units
+from cooperator.runtime.spark import SparkRuntime
+from runtime.heard import Heard
+from support import eventually
+
+Lines = Counter[tuple[str, str]]
+"""(relative path, line) to the number of times it is there."""
+
+
+def write_files(root: Path, names: list[str], lines: int) -> Lines:
+    """Files with lines that tell where they belong; what a reader must find."""
+    wanted: Lines = Counter()
+    for name in names:
+        content = [f"line {number} of {name}" for number in range(lines)]
+        file = root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        partial = file.with_name(f".{file.name}")
+        partial.write_text("\n".join(content))
+        partial.rename(file)
+        wanted.update((name, line) for line in content)
+    return wanted
+
+
+LINES_SQL = (
+    "SELECT get_json_object(value, '$.path') AS path, get_json_object(value, '$.line') AS line, "
+    "partition, offset FROM input"
+)
+
+
+def lines_in(output: Path) -> Lines:
+    """What is committed in an output that was made with ``LINES_SQL``."""
+    table = read_units(output)
+    if table.num_rows == 0:
+        return Counter()
+    return Counter(zip(table["path"].to_pylist(), table["line"].to_pylist(), strict=True))
+
+
+@dataclass
+class SparkBench:
+    runtime: SparkRuntime
+    heard: Heard
+    settings: RuntimeSettings
+    attempts: Counter[TaskId] = field(default_factory=Counter)
+
+    @property
+    def client(self) -> dict[str, Any]:
+        return {"bootstrap.servers": self.settings.bootstrap_servers}
+
+    def create_topic(self, topic: str, partitions: int) -> None:
+        ensure_topic(self.client, topic, partitions, -1)
+        eventually(lambda: partition_counts(self.client, [topic])[topic] == partitions)
+
+    def start(self, task: TaskId, config: dict[str, str]) -> int:
+        self.attempts[task] += 1
+        self.runtime.start(TaskSpec(task, config), self.attempts[task])
+        return self.attempts[task]
+
+    def stop(self, *tasks: TaskId) -> None:
+        for task in tasks:
+            self.runtime.stop(task, self.attempts[task])
+        for task in tasks:
+            last = ("stopped", self.attempts[task])
+            eventually(lambda task=task, last=last: self.heard.of(task)[-1] == last, 60)
+
+    def start_connector(self, name: str, config: dict[str, str], units: int) -> list[TaskId]:
+        """Starts the instance and, once it has found that many units, its tasks, and waits for them."""
+        instance = TaskId(name, INSTANCE)
+        known = len(self.heard.configs.get(name, []))
+        self.start(instance, config)
+
+        def grouped() -> list[dict[str, str]] | None:
+            told = self.heard.configs.get(name, [])[known:]
+            found = sum(len(task["task.units"].split(",")) for task in told[-1]) if told else 0
+            return told[-1] if found == units else None
+
+        configs = eventually(grouped, 180, f"{units} units of {name}: {self.heard.texts}") or []
+        tasks = [TaskId(name, number) for number in range(len(configs))]
+        for task, task_config in zip(tasks, configs, strict=True):
+            self.start(task, task_config)
+        for task in tasks:
+            self.wait_started(task)
+        return [instance, *tasks]
+
+    def wait_started(self, task: TaskId) -> None:
+        def started() -> bool:
+            events = self.heard.of(task)
+            assert ("failed", self.attempts[task]) not in events, self.heard.traces
+            return ("started", self.attempts[task]) in events
+
+        eventually(started, 180)
+
+    def unharmed(self, tasks: list[TaskId]) -> bool:
+        """The newest thing told of each task is that it started."""
+        return all(self.heard.of(task)[-1] == ("started", self.attempts[task]) for task in tasks)
+
+    def jvm_pid(self) -> int:
+        return int(self.runtime.session(Event()).sparkContext._gateway.proc.pid)
+
+    def records(self, topic: str) -> list[tuple[bytes | None, bytes]]:
+        """All committed records of a topic."""
+        config = {"group.id": "reader", "enable.auto.commit": False, "enable.partition.eof": True}
+        consumer = Consumer({**self.client, **config})
+        found: list[tuple[bytes | None, bytes]] = []
+        try:
+            for partition in range(partition_counts(self.client, [topic])[topic]):
+                consumer.assign([TopicPartition(topic, partition, 0)])
+                while (message := consumer.poll(10)) is not None and message.error() is None:
+                    found.append((message.key(), message.value() or b""))
+                assert message is not None, "no end of the partition within 10 s"
+        finally:
+            consumer.close()
+        return found

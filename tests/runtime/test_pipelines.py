@@ -1,0 +1,223 @@
+"""Files to Kafka to files on a real broker and a real Spark: what went in is what comes out, once."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions
+
+from cooperator.local.broker import EmbeddedBroker
+from cooperator.model import INSTANCE, TaskId
+from runtime.spark_bench import LINES_SQL, SparkBench, lines_in, write_files
+from support import eventually
+
+pytestmark = pytest.mark.real
+
+
+def source(root: Path, topic: str, **options: object) -> dict[str, str]:
+    """Small batches, often: so that there is a middle of the stream."""
+    config = {
+        "connector.class": "files-to-kafka",
+        "path": str(root),
+        "topic": topic,
+        "units": 3,
+        "topic.partitions": 3,
+        "max.files.per.trigger": 1,
+        "trigger.interval.ms": 100,
+        **{name.replace("_", "."): value for name, value in options.items()},
+    }
+    return {name: str(value) for name, value in config.items()}
+
+
+def sink(root: Path, topic: str, **options: object) -> dict[str, str]:
+    config = {
+        "connector.class": "kafka-to-files",
+        "path": str(root),
+        "topics": topic,
+        "sql": LINES_SQL,
+        "trigger.interval.ms": 300,
+        **{name.replace("_", "."): value for name, value in options.items()},
+    }
+    return {name: str(value) for name, value in config.items()}
+
+
+def counts_agree(progress: dict[str, object]) -> bool:
+    return "rows_in" in progress and progress["rows_in"] == progress["rows_out"]
+
+
+def test_what_goes_in_comes_out_once_over_pauses_and_regrouping(
+    spark: SparkBench, tmp_path: Path, unique: str
+) -> None:
+    root, output = tmp_path / "in", tmp_path / "out"
+    wanted = write_files(root, [f"{number % 4}/é {number}+%.txt" for number in range(24)], 50)
+    sources, sinks = f"{unique}-in", f"{unique}-out"
+    reading = spark.start_connector(sources, source(root, unique, tasks_max=2), 3)
+    writing = spark.start_connector(sinks, sink(output, unique, tasks_max=1, partition_by="partition"), 3)
+    eventually(lambda: lines_in(output).total() > 0, 180, "something came through")
+
+    paused = [*reading[1:], *writing[1:]]
+    for task in paused:
+        spark.runtime.pause(task)
+    for task in paused:
+        eventually(lambda task=task: spark.heard.of(task)[-1] == ("paused", 1))
+    for task in paused:
+        spark.runtime.resume(task)
+    spark.stop(*reading, *writing)
+    wanted += write_files(root, [f"later/{number}.txt" for number in range(6)], 50)
+
+    reading = spark.start_connector(sources, source(root, unique, tasks_max=3), 3)
+    writing = spark.start_connector(sinks, sink(output, unique, tasks_max=2, partition_by="partition"), 3)
+    eventually(lambda: lines_in(output).total() >= wanted.total(), 180, "everything is there")
+    assert lines_in(output) == wanted
+
+    assert spark.unharmed([*reading, *writing])
+    for task in reading[1:]:
+        eventually(lambda task=task: counts_agree(spark.heard.progress_of(task)), what="as many out as in")
+    spark.stop(*reading, *writing)
+
+
+def test_a_batch_whose_end_spark_did_not_record_is_not_delivered_again(
+    spark: SparkBench, tmp_path: Path, unique: str
+) -> None:
+    """As after a kill between Kafka's commit and Spark's: the newest entry of the commit log is missing."""
+    wanted = write_files(tmp_path / "in", ["one.txt", "two.txt", "three.txt"], 40)
+    spark.create_topic(unique, 2)
+    config = {**source(tmp_path / "in", unique, units=1), "task.units": "bucket-0-of-1"}
+    task = TaskId(unique, 0)
+    commits = spark.settings.checkpoints / unique / "bucket-0-of-1" / "commits"
+    for _ in range(2):
+        spark.start(task, config)
+        spark.wait_started(task)
+        eventually(lambda: (commits / "2").exists())
+        spark.stop(task)
+        assert len(spark.records(unique)) == wanted.total()
+        for entry in (commits / "2", commits / ".2.crc"):
+            entry.unlink()
+
+
+@contextmanager
+def member(told: dict[str, object], log: Path) -> Iterator[None]:
+    """A process group of its own, killed as a whole at the end, in whatever it is doing."""
+    script = Path(__file__).with_name("member.py")
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, str(script), json.dumps(told)],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        yield
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def test_members_killed_in_mid_stream_neither_lose_nor_double_a_line(
+    broker: EmbeddedBroker, spark: SparkBench, tmp_path: Path, unique: str
+) -> None:
+    units = 4
+    spark.create_topic(unique, units)
+    reading = source(tmp_path / "in", unique, units=units)
+    writing = sink(tmp_path / "out", unique)
+    buckets = [f"bucket-{number}-of-{units}" for number in range(units)]
+    partitions = [f"{unique}-{number}" for number in range(units)]
+    tasks = [
+        ["in", 0, {**reading, "task.units": ",".join(buckets[:2])}],
+        ["in", 1, {**reading, "task.units": ",".join(buckets[2:])}],
+        ["out", 0, {**writing, "task.units": ",".join(partitions)}],
+    ]
+    told: dict[str, object] = {
+        "checkpoints": str(tmp_path / "checkpoints"),
+        "state_dir": str(tmp_path / "state"),
+        "group_id": unique,
+        "bootstrap_servers": broker.bootstrap_servers,
+        "tasks": tasks,
+    }
+    log = tmp_path / "member.log"
+
+    def written() -> int:
+        """Records in the topic, also those of open and aborted transactions."""
+        config = {"group.id": unique, "isolation.level": "read_uncommitted"}
+        consumer = Consumer({**spark.client, **config})
+        topic = [TopicPartition(unique, number) for number in range(units)]
+        try:
+            return sum(consumer.get_watermark_offsets(partition, timeout=5)[1] for partition in topic)
+        except KafkaException:  # the topic is new, and not every broker thread knows it
+            return 0
+        finally:
+            consumer.close()
+
+    wanted = write_files(tmp_path / "in", [f"first/{number}.txt" for number in range(20)], 80)
+    for life in range(3):
+        before = written()
+        with member({**told, "incarnation": f"life-{life}"}, log):
+            eventually(lambda before=before: written() > before, 180, "it writes")
+            wanted += write_files(tmp_path / "in", [f"{life}/{number}.txt" for number in range(12)], 80)
+            seen = written()
+            eventually(lambda seen=seen: written() > seen + 200, 180, "it is in the middle of the new ones")
+    with member({**told, "incarnation": "last"}, log):
+        eventually(lambda: lines_in(tmp_path / "out").total() >= wanted.total(), 180, "everything is there")
+    assert lines_in(tmp_path / "out") == wanted
+    assert len(spark.records(unique)) == wanted.total()
+    assert "failed" not in log.read_text()
+
+
+def test_a_broker_that_is_away_for_a_while_stops_no_task(
+    broker: EmbeddedBroker, spark: SparkBench, tmp_path: Path, unique: str
+) -> None:
+    wanted = write_files(tmp_path / "in", [f"{number}.txt" for number in range(20)], 50)
+    output = tmp_path / "out"
+    reading = spark.start_connector(f"{unique}-in", source(tmp_path / "in", unique), 3)
+    writing = spark.start_connector(f"{unique}-out", sink(output, unique), 3)
+    eventually(lambda: lines_in(output).total() > 0, 180, "something came through")
+    broker.kill()
+    wanted += write_files(tmp_path / "in", [f"later/{number}.txt" for number in range(10)], 50)
+    eventually(lambda: "trouble" in spark.heard.progress_of(reading[1]), 180, "it is said")
+    broker.start()
+    eventually(lambda: lines_in(output).total() >= wanted.total(), 180, "everything is there")
+    assert lines_in(output) == wanted
+    assert spark.unharmed([*reading, *writing])
+    spark.stop(*reading, *writing)
+
+
+def test_new_partitions_become_new_units(spark: SparkBench, tmp_path: Path, unique: str) -> None:
+    spark.create_topic(unique, 1)
+    instance = TaskId(unique, INSTANCE)
+    config = sink(tmp_path / "out", unique, tasks_max=4, units_refresh_interval_ms=200)
+    spark.start(instance, config)
+    eventually(lambda: spark.heard.configs.get(unique))
+    admin = AdminClient(spark.client)
+    admin.create_partitions([NewPartitions(unique, 3)])[unique].result()
+    eventually(lambda: len(spark.heard.configs[unique][-1]) == 3)
+    units = [[task["task.units"] for task in configs] for configs in spark.heard.configs[unique]]
+    assert units == [[f"{unique}-0"], [f"{unique}-0", f"{unique}-1", f"{unique}-2"]]
+    spark.stop(instance)
+
+
+def test_a_jvm_that_dies_fails_its_tasks_and_the_next_start_brings_a_new_one(
+    spark: SparkBench, tmp_path: Path, unique: str
+) -> None:
+    wanted = write_files(tmp_path / "in", ["a.txt", "b.txt"], 10)
+    spark.create_topic(unique, 1)
+    config = {**source(tmp_path / "in", unique, units=1), "task.units": "bucket-0-of-1"}
+    task = TaskId(unique, 0)
+    spark.start(task, config)
+    spark.wait_started(task)
+    os.kill(spark.jvm_pid(), signal.SIGKILL)
+    eventually(lambda: spark.heard.of(task)[-1] == ("failed", 1))
+    spark.start(task, config)
+    spark.wait_started(task)
+    eventually(lambda: len(spark.records(unique)) >= wanted.total(), 180)
+    spark.stop(task)
+    assert len(spark.records(unique)) == wanted.total()
+    shutil.rmtree(tmp_path / "in")
