@@ -24,6 +24,7 @@ from cooperator.wire import (
     encode_metadata,
     member_of,
 )
+from cooperator.wire.items import java_set_order
 from wire.strategies import ASSIGNMENTS, METADATA, REPORTS, SHARES, TEXT
 
 PROTOCOLS = st.sampled_from(Protocol)
@@ -136,6 +137,26 @@ def test_a_trailer_of_ours_that_is_cut_short_is_an_error() -> None:
 
     with pytest.raises(DecodeError, match="trailer: needs 20 bytes, but 19 are left"):
         decode_assignment(encoded[:-1])
+
+
+def test_a_task_number_below_the_instances_is_an_error() -> None:
+    encoded = encode_assignment(Assignment(0, "m", "u", 1, (TaskId("x", -2),)), Protocol.SESSIONED)
+
+    with pytest.raises(DecodeError, match=r"assignment\.assigned: 'x' has a task number -2"):
+        decode_assignment(encoded)
+
+
+def test_instances_are_assigned_in_javas_order_and_revoked_in_the_one_given() -> None:
+    names = ["sources", "lake", "grüße", "x.y-z", "a", "b"]
+    instances = tuple(TaskId(name, INSTANCE) for name in names)
+
+    decoded = decode_assignment(
+        encode_assignment(Assignment(0, "m", "u", 1, instances, instances), Protocol.SESSIONED)
+    )
+
+    assert [task.connector for task in decoded.assigned] == java_set_order(names)
+    assert [task.connector for task in decoded.assigned] != names
+    assert [task.connector for task in decoded.revoked] == names
 
 
 def test_the_nonce_alone_changes_the_bytes() -> None:
