@@ -93,6 +93,19 @@ def test_a_crash_loop_slows_down_and_is_reported(pool: Start) -> None:
     assert world.decide().reports == ()
 
 
+def test_a_crash_after_a_long_life_is_a_first_one(pool: Start) -> None:
+    world = pool(2)
+    for _ in range(2):
+        world.crash("lake-1")
+        world.settle(200)
+    world.now_ms += world.desired.policy.healthy_after_ms
+
+    world.crash("lake-1")
+    world.step()
+
+    assert world.decide().actions == (Create("lake-1", "r1"),)
+
+
 def test_being_told_to_end_is_no_crash(pool: Start) -> None:
     world = pool(1)
     for _ in range(3):
@@ -189,6 +202,20 @@ def test_who_is_cut_off_for_long_gets_a_stand_in_and_is_not_declared_dead(pool: 
     world.nodes["island"] = Node()
     assert [type(action) for action in world.settle()] == [Remove]
     assert sorted(world.pods) == ["lake-0", "lake-2", "lake-3"]
+
+
+def test_a_container_that_cannot_run_again_gets_a_stand_in_too(pool: Start) -> None:
+    world = pool(3, self_restarting=True)
+    alone_on_its_node(world, "lake-1")
+    world.crash("lake-1")
+    cut_off(world, "lake-1")
+    world.decide()
+    world.obey_facts()
+    assert world.decide().actions == ()
+
+    world.now_ms += world.desired.policy.stand_in_after_ms
+
+    assert Create("lake-3", "r1") in world.decide().actions
 
 
 def test_while_we_do_not_lead_nobody_is_taken_for_cut_off(pool: Start) -> None:
