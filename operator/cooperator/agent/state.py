@@ -180,7 +180,7 @@ class State:
 
     @property
     def acknowledgement_due(self) -> bool:
-        if self.refused or self.unacknowledged:
+        if self.refused or not self.expected <= self.tasks.keys():
             return True
         return self.draining and self.answered is not None and not self.answered.draining
 
