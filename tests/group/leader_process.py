@@ -18,7 +18,10 @@ class SayingParty(Party):
 
 
 if __name__ == "__main__":
-    bootstrap_servers, group_id, instance_id = sys.argv[1:]
-    SayingParty(bootstrap_servers, group_id, "operator", Role.LEADER, instance_id).membership.start()
+    bootstrap_servers, group_id, instance_id, times = sys.argv[1:]
+    leader = SayingParty(
+        bootstrap_servers, group_id, "operator", Role.LEADER, instance_id, **json.loads(times)
+    )
+    leader.membership.start()
     while True:
         time.sleep(60)

@@ -41,19 +41,17 @@ class Party:
 
     def __post_init__(self) -> None:
         self.metadata = self.metadata or self.name.encode()
-        self.membership = Membership(
-            GroupConfig(
-                bootstrap_servers=self.bootstrap_servers,
-                group_id=self.group_id,
-                client_id=self.name,
-                role=self.role,
-                group_instance_id=self.instance_id,
-                session_timeout_ms=self.session_timeout_ms,
-                heartbeat_interval_ms=self.heartbeat_interval_ms,
-                rebalance_timeout_ms=self.rebalance_timeout_ms,
-            ),
-            self,
+        self.config = GroupConfig(
+            bootstrap_servers=self.bootstrap_servers,
+            group_id=self.group_id,
+            client_id=self.name,
+            role=self.role,
+            group_instance_id=self.instance_id,
+            session_timeout_ms=self.session_timeout_ms,
+            heartbeat_interval_ms=self.heartbeat_interval_ms,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
         )
+        self.membership = Membership(self.config, self)
 
     # --- what it was told ----------------------------------------------------------------------------
 

@@ -3,8 +3,8 @@
 import pytest
 from kafka.net.wakeup_notifier import WakeupNotifier
 
+from cooperator.group import GroupUnavailable
 from cooperator.group.library import new_loop, wake
-from cooperator.group.membership import GroupUnavailable
 from group.party import Party
 from support import eventually
 

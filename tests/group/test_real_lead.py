@@ -4,9 +4,11 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
@@ -21,6 +23,7 @@ from support import eventually
 
 pytestmark = pytest.mark.real
 
+Process: TypeAlias = "subprocess.Popen[str]"
 SCRIPT = Path(__file__).with_name("leader_process.py")
 
 
@@ -118,10 +121,10 @@ def test_a_leader_that_stays_away_for_longer_than_its_session_is_replaced_and_ta
 
 @contextmanager
 def leader_process(
-    broker: EmbeddedBroker, group_id: str, instance_id: str
-) -> Iterator["subprocess.Popen[str]"]:
+    broker: EmbeddedBroker, group_id: str, instance_id: str, **times: int
+) -> Iterator[Process]:
     process = subprocess.Popen(
-        [sys.executable, str(SCRIPT), broker.bootstrap_servers, group_id, instance_id],
+        [sys.executable, str(SCRIPT), broker.bootstrap_servers, group_id, instance_id, json.dumps(times)],
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -132,13 +135,13 @@ def leader_process(
         process.wait()
 
 
-def heard(process: "subprocess.Popen[str]", kind: str) -> object:
+def heard(process: Process, kind: str) -> str:
     """The next thing of this kind that the leader in ``process`` was told."""
     assert process.stdout is not None
     for line in process.stdout:
-        what = json.loads(line)
-        if what[0] == kind:
-            return what[1]
+        told: tuple[str, str] = tuple(json.loads(line))
+        if told[0] == kind:
+            return told[1]
     raise AssertionError(f"the leader's process ended before {kind!r}")
 
 
@@ -147,7 +150,7 @@ def test_a_leader_killed_and_back_within_its_session_leads_as_if_nothing_had_bee
 ) -> None:
     workers = [invite("a"), invite("b")]
     with leader_process(broker, unique, "operator") as process:
-        heard(process, "lead_taken")
+        heard(process, "joined")
         for worker in workers:
             worker.membership.start()
         eventually(
@@ -164,6 +167,70 @@ def test_a_leader_killed_and_back_within_its_session_leads_as_if_nothing_had_bee
     assert [worker.member_id for worker in workers] == before
     assert not any(worker.all("dropped") or worker.rounds for worker in workers)
     assert len(again.rounds[0].members) == 3, "a real round"
+
+
+def test_a_leader_that_sleeps_longer_than_its_session_wakes_up_dropped_and_takes_the_lead_back(
+    broker: EmbeddedBroker, unique: str, invite: Invite
+) -> None:
+    worker = invite("a")
+    with leader_process(broker, unique, "operator") as process:
+        heard(process, "joined")
+        worker.membership.start()
+        eventually(lambda: worker.generations)
+        process.send_signal(signal.SIGSTOP)
+        eventually(lambda: worker.rounds, what="a worker leads")
+        process.send_signal(signal.SIGCONT)
+        heard(process, "dropped")
+        heard(process, "lead_lost")
+        assert worker.member_id in heard(process, "lead_taken")
+        eventually(lambda: worker.all("dropped"))
+    assert seen_by(worker, "operator") == []
+
+
+def test_a_leader_that_lost_the_lead_but_not_its_membership_leaves_that_round_and_takes_the_lead_back(
+    broker: EmbeddedBroker, unique: str, invite: Invite
+) -> None:
+    # Times in the wrong order: its session outlasts the others' patience, so that they go on with it.
+    times = {"rebalance_timeout_ms": 3_000}
+    workers = [invite("a", **times), invite("b", **times)]
+    with leader_process(broker, unique, "operator", session_timeout_ms=60_000, **times) as process:
+        heard(process, "joined")
+        workers[0].membership.start()
+        eventually(lambda: workers[0].generations)
+        process.send_signal(signal.SIGSTOP)
+        workers[1].membership.start()
+        eventually(lambda: any(worker.rounds for worker in workers) and workers[1].generations)
+        process.send_signal(signal.SIGCONT)
+        heard(process, "lead_lost")
+        heard(process, "lead_taken")
+        joined = heard(process, "joined")
+    led = max(round_.generation for worker in workers for round_ in worker.rounds)
+    assert int(joined.partition("generation=")[2].partition(",")[0]) > led
+
+
+def test_an_operator_that_stops_while_it_takes_the_lead_leaves_no_trace(
+    invite: Invite, operator: Party, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = invite("a")
+    worker.membership.start()
+    eventually(lambda: worker.generations)
+    parked = threading.Event()
+    prompt = GroupAdmin.describe
+
+    async def stuck(admin: GroupAdmin) -> DescribedGroup:
+        group = await prompt(admin)
+        if admin._config == operator.config and len(group.members) == 2 and operator.membership.alive:
+            parked.set()
+            await sleep_ms(admin._loop, 1_000)
+        return group
+
+    monkeypatch.setattr(GroupAdmin, "describe", stuck)
+    operator.membership.start()
+    eventually(parked.is_set, what="its JoinGroup is parked")
+    operator.membership.stop(leave=False)
+    monkeypatch.undo()
+    eventually(lambda: all_in(worker), timeout_s=5, what="neither member nor brake is left")
+    assert seen_by(worker, operator.instance_id or "") == []
 
 
 def test_of_two_leaders_started_at_once_exactly_one_leads_and_the_other_is_fenced(invite: Invite) -> None:

@@ -10,8 +10,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from cooperator.group import GroupState
-from cooperator.group.membership import GroupUnavailable
+from cooperator.group import GroupState, GroupUnavailable
 from cooperator.local import EmbeddedBroker
 from group.conftest import Invite
 from group.party import Party, all_in

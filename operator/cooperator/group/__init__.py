@@ -15,13 +15,14 @@ from cooperator.group.listener import (
     Listener,
     Round,
 )
-from cooperator.group.membership import Membership
+from cooperator.group.membership import GroupUnavailable, Membership
 
 __all__ = [
     "DescribedGroup",
     "DescribedMember",
     "GroupConfig",
     "GroupState",
+    "GroupUnavailable",
     "Joined",
     "JoinedMember",
     "Listener",

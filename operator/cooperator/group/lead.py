@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from kafka.net.selector import NetworkSelector
+from kafka.protocol.consumer import UNKNOWN_MEMBER_ID
 
 from cooperator.group import takeover as to
 from cooperator.group.admin import GroupAdmin
@@ -92,10 +93,13 @@ class LeadTaker:
 
     @property
     def traces(self) -> list[tuple[str, str | None]]:
-        """What an unfinished attempt has in the group: (member id, group instance id), to be removed."""
-        if not self._state.entered:
+        """What an unfinished attempt has in the group: (member id, group instance id), to be removed.
+
+        A parked member of ours that has not been seen yet is named by its instance id alone.
+        """
+        if not self._state.joining or self._state.confirming:
             return []
-        own = [] if self._state.own is None else [(self._state.own, self._instance_id)]
+        own = [(self._state.own or UNKNOWN_MEMBER_ID, self._instance_id)]
         brake = [] if self._state.brake is None else [(self._state.brake, None)]
         return [*own, *brake]
 
