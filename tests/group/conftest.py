@@ -1,5 +1,6 @@
 """Parties that end with their test, however it ends."""
 
+import warnings
 from collections.abc import Iterator
 from typing import Any, Protocol
 
@@ -15,7 +16,7 @@ class Invite(Protocol):
 
 
 @pytest.fixture
-def invite(broker: EmbeddedBroker, unique: str) -> Iterator[Invite]:
+def invite(broker: EmbeddedBroker, unique: str, caplog: pytest.LogCaptureFixture) -> Iterator[Invite]:
     """Make a member of this test's group; ``start`` is the test's."""
     guests: list[Party] = []
 
@@ -30,6 +31,10 @@ def invite(broker: EmbeddedBroker, unique: str) -> Iterator[Invite]:
     for guest in guests:
         guest.membership.stop(leave=True, timeout_s=5)
     assert not [guest.name for guest in guests if guest.membership.alive]
+    for record in caplog.get_records("call"):
+        if "heartbeats wait" in record.getMessage():
+            # No failure: on a busy machine a thread may simply not get its turn.
+            warnings.warn(record.getMessage(), stacklevel=1)
 
 
 @pytest.fixture

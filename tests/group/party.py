@@ -37,7 +37,6 @@ class Party:
     contacts: list[float] = field(default_factory=list)
     heard_at: list[float] = field(default_factory=list)
     """When each of ``contacts`` was told."""
-    slowest_ms: float = 0.0
 
     def __post_init__(self) -> None:
         self.metadata = self.metadata or self.name.encode()

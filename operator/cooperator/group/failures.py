@@ -26,8 +26,9 @@ class PlanFailed(errors.RetriableError):  # type: ignore[misc]
     """The listener's plan ended in an exception."""
 
 
-class AssignmentRefused(errors.RetriableError):  # type: ignore[misc]
-    """The broker could not store the assignments of a round."""
+class AssignmentRefused(errors.KafkaError):  # type: ignore[misc]
+    """The broker could not store the assignments of a round: each attempt costs every member a round, so
+    that the pauses are the long ones."""
 
 
 class CoordinatorGone(Exception):
