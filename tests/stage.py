@@ -107,7 +107,11 @@ class Stage:
         return process
 
     def _with_journal(self, connectors: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
-        return {name: {**config, "journal": str(self.journal.path)} for name, config in connectors.items()}
+        journal = {"journal": str(self.journal.path)}
+        return {
+            name: {**config, **(journal if config["connector.class"] == "noop" else {})}
+            for name, config in connectors.items()
+        }
 
     def _said(
         self,
@@ -174,6 +178,9 @@ class Stage:
         for member in self.members:
             if member.child.poll() is None or processes.marked(member.incarnation):
                 member.kill()
+        for log in sorted(self.directory.glob("*.log")):
+            # Shown by pytest when the test has failed.
+            print(f"--- {log.name}", *log.read_text(errors="replace").splitlines()[-25:], sep="\n")
         assert self.journal.doubled() == []
 
 
