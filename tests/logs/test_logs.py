@@ -198,7 +198,7 @@ def test_a_warm_leader_log_is_read_to_its_end_in_no_time(world: World) -> None:
     for _ in range(5):
         member.leader.read_to_end(MS)
 
-    assert (time.monotonic() - started) / 5 < 0.5
+    assert (time.monotonic() - started) / 5 < 1
 
 
 def test_a_new_leader_fences_the_old_one(world: World) -> None:

@@ -122,7 +122,7 @@ def test_what_connect_would_pass_over_is_unknown(key: str, value: Any, reason: s
     assert decode_config(Record(key, json.dumps(value).encode())) == Unknown(key, reason)
 
 
-@pytest.mark.parametrize("value", [b"", b"{", b"\xff", b'{"a":NaN}', '"ü"'.encode("utf-16")])
+@pytest.mark.parametrize("value", [b"", b"{", b"\xff", b'{"a":NaN}', b'"\\ud800"', '"ü"'.encode("utf-16")])
 def test_what_is_not_json_is_an_error_that_does_not_quote_it(value: bytes) -> None:
     with pytest.raises(DecodeError, match=r"^connector-x: not JSON \(\w+\)$"):
         decode_config(Record("connector-x", value))

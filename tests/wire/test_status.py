@@ -110,6 +110,11 @@ def test_a_late_goodbye_does_not_hide_the_next_life() -> None:
 
     assert not apply_status(statuses, goodbye)
     assert statuses[TASK].worker == "lake-1"
-    # Round 9 of the same term is later, and so is any round of the next term.
+    # Its own last word always counts, whatever the epoch; and a goodbye to what has ended harms nobody.
+    assert apply_status(dict(statuses), replace(goodbye, worker="lake-1"))
+    ended = {TASK: replace(statuses[TASK], state=TaskState.STOPPED)}
+    assert apply_status(ended, goodbye)
+    # The same round is not an earlier one. Round 9 of the term is later, as is any round of the next term.
+    assert apply_status(dict(statuses), replace(goodbye, epoch=Epoch(3, 8)))
     assert apply_status(dict(statuses), replace(goodbye, epoch=Epoch(3, 9)))
     assert apply_status(dict(statuses), replace(goodbye, epoch=Epoch(4, 1)))
