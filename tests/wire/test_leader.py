@@ -95,7 +95,7 @@ def test_the_strategies_of_these_tests_know_every_field(kind: type) -> None:
     }[kind]
     seen: dict[str, set[str]] = {each.name: set() for each in fields(kind)}
 
-    @settings(max_examples=60, database=None, derandomize=True, deadline=None)
+    @settings(max_examples=60, database=None, derandomize=True)
     @given(strategy)
     def look(value: object) -> None:
         for name in seen:
