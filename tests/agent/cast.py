@@ -14,6 +14,8 @@ from cooperator.group import GroupConfig, Joined, Listener
 from cooperator.logs import Logs, LogsConfig, MemoryBroker, MemoryTransport, ensure_topics_of
 from cooperator.model import Epoch, TaskId
 from cooperator.runtime import Runtime, RuntimeListener
+from cooperator.runtime.connectors.noop import Noop
+from cooperator.runtime.units import task_configs
 from cooperator.wire import (
     AgentShare,
     Assignment,
@@ -99,17 +101,27 @@ class Watchdog:
 
 
 def noop_records(name: str, task_units: Sequence[str], journal: Path, **options: str) -> tuple[Record, ...]:
-    """A ``noop`` connector in the config log; ``task_units``: the units of each task."""
-    config = {"connector.class": "noop", "journal": str(journal), **options}
-    units = len([unit for group in task_units for unit in group.split(",")])
-    connector = {**config, "units": str(units), "tasks.max": str(len(task_units))}
+    """A ``noop`` connector in the config log; ``task_units``: the units of each task.
+
+    As its own instance would write it, when its units are unit-0, unit-1, … and each task has as many.
+    """
+    units = ",".join(task_units).split(",")
+    tasks_max = len(task_units)
+    config = {
+        "connector.class": "noop",
+        "journal": str(journal),
+        "units": str(len(units)),
+        "tasks.max": str(tasks_max),
+        **options,
+    }
+    computed = task_configs(Noop(), config, units, tasks_max)
     return (
-        encode_config(ConnectorRecord(name, connector)),
+        encode_config(ConnectorRecord(name, config)),
         *(
-            encode_config(TaskRecord(TaskId(name, task), {**config, "task.units": group}))
+            encode_config(TaskRecord(TaskId(name, task), {**computed[task], "task.units": group}))
             for task, group in enumerate(task_units)
         ),
-        encode_config(CommitRecord(name, len(task_units))),
+        encode_config(CommitRecord(name, tasks_max)),
     )
 
 

@@ -51,6 +51,8 @@ from cooperator.agent.main import run_worker
 logging.basicConfig(level=logging.INFO)
 sys.exit(run_worker(pickle.loads(bytes.fromhex(sys.argv[1]))))
 """
+_FOLLOWS = Parts(lead=None)
+_MAY_LEAD = Parts()
 A = [TaskId("a", task) for task in range(4)]
 
 
@@ -136,7 +138,11 @@ class Cast:
             metadata=encode_metadata(Metadata(self.endpoint.url, -1, None, me), Protocol.SESSIONED),
             make_plan=self.script.plan,
         )
+
+    def lead(self) -> None:
+        """The leader of the script is there, and leads, before any member."""
         self.leader.membership.start()
+        eventually(lambda: self.leader.generations, 30)
 
     async def _take(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
@@ -169,11 +175,11 @@ class Cast:
             lease_ms=LEASE_MS,
         )
 
-    def member(self, identity: str) -> Agent:
+    def member(self, identity: str, parts: Parts = _FOLLOWS) -> Agent:
         """A member on threads of this process."""
         options = self._options(identity, f"life-{len(self.threads)}")
         watchdog = self.watchdogs[identity] = Watchdog()
-        agent = self.members[identity] = Agent(options, watchdog, Parts(lead=None))
+        agent = self.members[identity] = Agent(options, watchdog, parts)
         agent.open()
         thread = threading.Thread(target=lambda: self.codes.update({identity: agent.run()}), name=identity)
         thread.start()
@@ -201,6 +207,8 @@ class Cast:
     def want(self, **wanted: Sequence[TaskId]) -> None:
         """From the next round on, which is asked for."""
         self.script.wanted = {name.replace("_", "-"): set(tasks) for name, tasks in wanted.items()}
+        if not self.leader.membership.alive:
+            self.lead()
         self.leader.membership.rejoin("another plan")
 
     def running(self) -> dict[str, str]:
@@ -277,6 +285,23 @@ def test_an_evicted_member_runs_on_and_comes_back_with_its_tasks(cast: Cast) -> 
     eventually(lambda: len(cast.script.epochs) > rounds and cast.script.reports == {"m-0": set(A)}, 20)
     cast.runs(m_0=A)
     assert cast.journal.starts() == 4
+
+
+def test_without_an_operator_a_member_leads_and_even_that_one_drains(cast: Cast) -> None:
+    cast.configure()
+    both = [cast.member("m-0", _MAY_LEAD), cast.member("m-1", _MAY_LEAD)]
+    eventually(lambda: set(cast.running()) == {str(task) for task in A}, 40)
+    eventually(lambda: set(cast.running().values()) == {"m-0", "m-1"}, 40, "they share")
+    leading = [agent for agent in both if agent.leads]
+    [follower] = [agent for agent in both if not agent.leads]
+    assert len(leading) == 1
+    stayed = cast.journal.running_at(follower.options.identity)
+    started = cast.journal.starts(*stayed)
+    leading[0].drain()
+    eventually(lambda: cast.codes == {leading[0].options.identity: 0}, 40)
+    eventually(lambda: set(cast.running().values()) == {follower.options.identity}, 40)
+    eventually(lambda: set(cast.running()) == {str(task) for task in A}, 40)
+    assert cast.journal.starts(*stayed) == started
 
 
 def test_its_instance_posts_signed_when_the_log_says_otherwise(cast: Cast) -> None:

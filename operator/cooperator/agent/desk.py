@@ -62,6 +62,11 @@ class Desk:
         """To be asked by an ``event_of``."""
         return self._supervisor.state.draining
 
+    @property
+    def leads(self) -> bool:
+        with self._lock:
+            return self._supervisor.state.leads
+
     def report(self) -> Report:
         with self._lock:
             return self._supervisor.report

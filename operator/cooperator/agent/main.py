@@ -93,6 +93,11 @@ class Agent:
         return self._ears.url
 
     @property
+    def leads(self) -> bool:
+        """The last share that was taken came from this member itself."""
+        return self._desk.leads
+
+    @property
     def report(self) -> Report:
         return self._desk.report()
 
