@@ -3,6 +3,7 @@
 import shutil
 import uuid
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from typing import Final, Protocol
@@ -16,8 +17,8 @@ from cooperator.local.members import read_lives
 from cooperator.local.pool_loop import HALT_KILL_MS
 from cooperator.local.probe import answers_metadata
 
-_REACH_S: Final = 4.0
-"""Per server; an unreachable broker is said within 10 s."""
+_REACH_S: Final = 6.0
+"""An unreachable broker is said within 10 s of the command."""
 _HALT_S: Final = HALT_KILL_MS / 1000 + 15
 
 
@@ -69,19 +70,22 @@ def bring_up(state: StateDir, bootstrap_servers: str | None, console: Console) -
             resolve("kafka", detail)
             broker.start()
             detail(broker.bootstrap_servers)
+    unreachable = cluster.bootstrap_servers is not None and not _answers(cluster.bootstrap_servers)
+    if unreachable:
+        console.say(
+            f"Kafka at {cluster.bootstrap_servers} does not answer; the host daemon will go on trying"
+        )
     with console.step("host daemon") as detail:
         pid = host_pid(state)
         if pid is None:
             start_host(state)
             pid = host_pid(state)
         detail(f"process {pid}")
-    if cluster.bootstrap_servers is not None:
-        with console.step("Kafka"):
-            if not _answers(cluster.bootstrap_servers):
-                raise ClusterError(
-                    f"Kafka at {cluster.bootstrap_servers} does not answer; the host daemon runs and goes on "
-                    "trying. Start that broker, or repeat `up` with the right --bootstrap-servers"
-                )
+    if unreachable:
+        raise ClusterError(
+            f"Kafka at {cluster.bootstrap_servers} did not answer: start that broker, or repeat `up` with "
+            "the right --bootstrap-servers"
+        )
 
 
 def bring_down(state: StateDir, console: Console) -> None:
@@ -145,9 +149,10 @@ def _kill_left_over(state: StateDir) -> None:
 
 
 def _answers(servers: str) -> bool:
-    """Whether one of the first servers answers, within 10 s."""
-    addresses = [server.strip().rpartition(":") for server in servers.split(",")][:2]
-    return any(answers_metadata(host.strip("[]"), int(port), _REACH_S) for host, _, port in addresses)
+    """Whether one of the servers answers; within 10 s."""
+    addresses = [server.strip().rpartition(":") for server in servers.split(",")]
+    with ThreadPoolExecutor(max_workers=len(addresses)) as pool:
+        return any(pool.map(lambda a: answers_metadata(a[0].strip("[]"), int(a[2]), _REACH_S), addresses))
 
 
 def _check(servers: str) -> None:

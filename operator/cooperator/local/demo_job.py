@@ -10,9 +10,9 @@ PARTITIONS: Final = 8
 SOURCE_TASKS: Final = 6
 LAKE_TASKS: Final = 8
 
-_TRIGGER_MS: Final = 4_000
+_TRIGGER_MS: Final = 5_000
 """16 queries at 0.2 CPU-seconds a batch: 0.8 of two cores."""
-_FILES_PER_BATCH: Final = 10
+_FILES_PER_BATCH: Final = 20
 
 SQL: Final = """\
 WITH lines AS (SELECT from_json(value, 'path STRING, line STRING') AS row FROM input),

@@ -12,7 +12,7 @@ SUFFIXES: Final = frozenset(
 )
 """Kinds of text that packages bring; what has no suffix is metadata (METADATA, RECORD, LICENSE)."""
 
-_LARGEST_BYTES: Final = 60_000
+_LARGEST_BYTES: Final = 25_000
 """One huge generated file would be most of the input, and all of it one task's."""
 
 

@@ -1,0 +1,247 @@
+"""``cooperator local`` as users type it: real broker, real daemon, real members (without Spark)."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cooperator.local.broker import EmbeddedBroker
+from cooperator.local.cluster import kill_everything
+from cooperator.local.daemon import HostAway, ask_host, host_pid
+from cooperator.local.layout import StateDir
+from cooperator.local.members import Life, read_lives
+from cooperator.local.processes import marked
+from cooperator.local.settings import free_port
+from support import eventually
+
+pytestmark = pytest.mark.real
+
+WORKER = """
+apiVersion: cooperator.dev/v1alpha1
+kind: Worker
+metadata: {name: NAME}
+spec: {replicas: 2, scheduledRebalanceMaxDelayMs: 60000}
+"""
+CONNECTOR = """
+apiVersion: cooperator.dev/v1alpha1
+kind: Connector
+metadata: {name: ticks}
+spec: {workerRef: {name: NAME}, class: noop, tasksMax: 4, config: {units: 8}}
+"""
+CALM_S = 60.0
+
+
+class Local:
+    """The command line, with a state directory of its own."""
+
+    def __init__(self, root: Path, worker: str) -> None:
+        self.state = StateDir(root / "state")
+        self.worker = worker
+        self._environment = {
+            **os.environ,
+            "COOPERATOR_STATE_DIR": str(self.state.root),
+            "COOPERATOR_RUNTIME": "inline",
+        }
+
+    def __call__(self, *words: str, code: int = 0, stdin: str = "") -> str:
+        """What a command prints (both streams); it must end with ``code``."""
+        run = self._run(*words, stdin=stdin)
+        assert run.returncode == code, run.stdout + run.stderr
+        return run.stdout + run.stderr
+
+    def _run(self, *words: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [sys.executable, "-m", "cooperator.cli", "local", *words],
+            env=self._environment,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    def seconds_until(self, text: str, *words: str) -> float:
+        """How long a command that fails takes to say ``text``."""
+        began = time.monotonic()
+        with subprocess.Popen(
+            [sys.executable, "-m", "cooperator.cli", "local", *words],
+            env=self._environment,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert process.stderr is not None
+            assert any(text in line for line in process.stderr)
+            seconds = time.monotonic() - began
+            process.stderr.read()
+        assert process.returncode == 1
+        return seconds
+
+    def apply(self, *texts: str, code: int = 0) -> str:
+        return self("apply", "-f", "-", code=code, stdin="---".join(texts).replace("NAME", self.worker))
+
+    def get(self, kind: str) -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = json.loads(self._run("get", kind, "-o", "json").stdout)["items"]
+        return items
+
+    def ask(self, kind: str) -> list[dict[str, Any]]:
+        """The same without a process for each question."""
+        try:
+            items: list[dict[str, Any]] = ask_host(self.state)[kind]
+        except HostAway:
+            raise AssertionError("the daemon does not answer") from None
+        return items
+
+    def placed(self) -> dict[str, str]:
+        """Who runs what, once everything runs."""
+        tasks = self.ask("tasks")
+        assert len(tasks) == 5, tasks
+        assert {task["state"] for task in tasks} == {"RUNNING"}, tasks
+        return {task["name"]: task["member"] for task in tasks}
+
+    def settled(self) -> dict[str, str]:
+        return eventually(self.placed, CALM_S, "all tasks run")
+
+    def lives(self) -> dict[str, Life]:
+        """Members whose processes live."""
+        return {
+            life.identity: life
+            for folder in self.state.workers.glob("*/members")
+            for life in read_lives(folder)
+            if marked(life.incarnation)
+        }
+
+    def condition(self, kind: str) -> str:
+        [worker] = self.ask("workers")
+        conditions = worker["status"]["conditions"]
+        return next((c["status"] for c in conditions if c["type"] == kind), "")
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory, broker: EmbeddedBroker) -> Iterator[Local]:
+    """Two members that run four tasks of one connector, on the broker that all tests share."""
+    local = Local(tmp_path_factory.mktemp("local"), f"pond-{os.getpid()}")
+    try:
+        local("up", "--bootstrap-servers", broker.bootstrap_servers)
+        local.apply(WORKER, CONNECTOR)
+        yield local
+    finally:
+        kill_everything(local.state)
+
+
+def test_a_member_that_is_killed_gets_exactly_its_own_back_and_nobody_else_is_touched(running: Local) -> None:
+    before = running.settled()
+    lives = running.lives()
+    victim, other = sorted(lives)
+    running("kill", victim)
+
+    def held() -> bool:
+        tasks = {task["name"]: task for task in running.ask("tasks")}
+        return all(
+            tasks[name].get("held_for") == victim for name, member in before.items() if member == victim
+        )
+
+    eventually(held, CALM_S, "the tasks are held")
+    assert running.settled() == before
+    after = running.lives()
+    assert after[other] == lives[other]
+    assert after[victim].past[0] == lives[victim].incarnation
+
+
+def test_the_daemon_is_killed_and_started_again_with_everything_running_on(running: Local) -> None:
+    before, lives = running.settled(), running.lives()
+    daemon = host_pid(running.state)
+    assert daemon is not None
+    os.kill(daemon, signal.SIGKILL)
+    eventually(lambda: host_pid(running.state) is None)
+    assert "states are unknown" in running("get", "workers")
+    assert "stored; nothing runs until" in running("scale", "worker", running.worker, "--replicas", "2")
+
+    running("up")
+
+    assert running.settled() == before
+    assert running.lives() == lives
+    eventually(lambda: running.condition("Leading") == "True", CALM_S)
+
+
+def test_scaled_up_and_down_again_tasks_go_over_and_the_members_end(running: Local) -> None:
+    running.settled()
+    running("scale", "worker", running.worker, "--replicas", "3")
+    third = f"{running.worker}-2"
+    eventually(lambda: third in running.placed().values(), CALM_S, "the third member has work")
+    stayed = {name: life for name, life in running.lives().items() if name != third}
+    running("scale", "worker", running.worker, "--replicas", "2")
+    eventually(lambda: third not in running.lives(), CALM_S, "the third member has ended")
+    assert set(running.settled().values()) == set(stayed)
+    assert running.lives() == stayed
+
+
+def test_down_and_up_the_same_names_come_back_to_the_same_tasks(running: Local) -> None:
+    before = running.settled()
+    running("down")
+    assert running.lives() == {}
+    assert host_pid(running.state) is None
+    assert [worker["metadata"]["name"] for worker in running.get("workers")] == [running.worker]
+
+    running("up")
+
+    assert running.settled() == before
+    assert set(running.lives()) == set(before.values())
+
+
+def test_what_is_deleted_ends_and_what_is_applied_again_goes_on(running: Local) -> None:
+    running.settled()
+    running("delete", "worker", running.worker)
+    eventually(lambda: running.lives() == {}, CALM_S, "all members have ended")
+    [connector] = running.get("connectors")
+    assert connector["status"]["state"] == "WorkerNotFound"
+    assert "unchanged" in running.apply(WORKER, CONNECTOR)
+    running.settled()
+
+
+def test_logs_of_everybody(running: Local) -> None:
+    running.settled()
+    [first, *_] = sorted(running.lives())
+    assert "starting ticks" in running("logs", first)
+    assert "daemon" in running("logs", "host")
+    assert first in running("logs", "nobody", code=1)
+
+
+def test_a_broker_that_cannot_be_reached_is_said_and_nothing_is_lost(tmp_path: Path, unique: str) -> None:
+    local = Local(tmp_path, unique)
+    port = free_port()
+    broker = EmbeddedBroker(tmp_path / "broker", port=port)
+    try:
+        said_after_s = local.seconds_until(
+            f"127.0.0.1:{port} does not answer", "up", "--bootstrap-servers", f"127.0.0.1:{port}"
+        )
+        assert said_after_s < 10
+        local.apply(WORKER, CONNECTOR)
+        eventually(lambda: local.condition("KafkaReachable") == "False", 15, "the condition")
+        assert "Unreachable" in local("get", "workers")
+
+        broker.start()
+
+        assert set(local.settled().values()) == {f"{unique}-0", f"{unique}-1"}
+        assert local.condition("KafkaReachable") == "True"
+        assert f"belongs to 127.0.0.1:{port}" in local("up", "--bootstrap-servers", "127.0.0.1:1", code=1)
+    finally:
+        kill_everything(local.state)
+        broker.kill()
+
+
+def test_a_bad_manifest_changes_nothing(running: Local) -> None:
+    before = running.settled()
+    output = running.apply(
+        WORKER.replace("replicas: 2", "replicas: 5"), CONNECTOR.replace("tasksMax", "tasksMaximum"), code=1
+    )
+    assert "spec.tasksMaximum is not a field: did you mean 'tasksMax'?" in output
+    assert "groupId cannot be changed" in running.apply(WORKER.replace("replicas: 2", "groupId: x"), code=1)
+    assert [worker["spec"]["replicas"] for worker in running.get("workers")] == [2]
+    assert running.placed() == before
