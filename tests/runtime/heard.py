@@ -3,6 +3,7 @@
 import json
 import threading
 from dataclasses import dataclass, field
+from typing import Any
 
 from cooperator.model import TaskId
 from support import eventually
@@ -56,6 +57,6 @@ class Heard:
 
         eventually(told, timeout_s, f"{task}: {expected}")
 
-    def progress_of(self, task: TaskId) -> dict[str, object]:
+    def progress_of(self, task: TaskId) -> dict[str, Any]:
         text = self.texts.get(task)
         return dict(json.loads(text)) if text else {}

@@ -65,6 +65,7 @@ class SparkBench:
 
     def start(self, task: TaskId, config: dict[str, str]) -> int:
         self.attempts[task] += 1
+        self.heard.texts.pop(task, None)
         self.runtime.start(TaskSpec(task, config), self.attempts[task])
         return self.attempts[task]
 

@@ -208,8 +208,10 @@ class KafkaLog:
 
     def close(self) -> None:
         """What is not committed is dropped."""
-        self._producer.purge(blocking=False)
-        self._producer.poll(0)
+        # A producer that is broken for good says so in every call; here it matters to nobody any more.
+        with suppress(KafkaException):
+            self._producer.purge(blocking=False)
+            self._producer.poll(0)
 
     def _produce(self, topic: str, key: bytes | None, value: bytes | None, partition: int = -1) -> None:
         while True:
