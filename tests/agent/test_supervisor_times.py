@@ -1,0 +1,243 @@
+"""Conversations with the supervisor: the lease, departures, posts, and what is told of all that."""
+
+import pytest
+
+from cooperator.agent import events as ev
+from cooperator.agent import instructions as do
+from cooperator.agent.machine import Supervisor
+from cooperator.agent.state import IllegalStep, Settings
+from cooperator.model import INSTANCE, ClusterConfig, Epoch, TaskId
+
+A, A0, A1 = (TaskId("a", task) for task in (INSTANCE, 0, 1))
+URL = "http://leader/"
+
+
+class TestLease:
+    def test_it_is_counted_from_the_send_time(self, member):
+        member.run(A0)
+        member.time_passes(10_000)
+        member.tell(ev.Contact(member.now_ms - 9_000))
+        member.time_passes(30_999)
+        assert member.report.stopping == frozenset()
+        member.time_passes(1)
+        assert member.report.stopping == {A0}
+
+    def test_when_it_ends_everything_stops_without_a_word(self, member):
+        member.run(A0, A1)
+        member.tell(ev.Failed(A1, 2, "no disk"))
+        member.share([TaskId("a", 9)])
+        assert do.StopTask(A0, 1) in member.time_passes(40_000)
+        assert member.statuses() == []
+        assert member.report.owned == (A0,), "only what still stops"
+        member.stopped(A0)
+        assert member.statuses() == []
+        assert member.report.owned == ()
+
+    def test_what_was_let_go_of_comes_back_with_the_next_share(self, member):
+        member.run(A0)
+        member.time_passes(40_000)
+        said = member.stopped(A0)
+        assert said == [do.Rejoin("let go of a-0")]
+        [start] = member.share([A0])
+        assert start.attempt == 2
+
+    def test_a_share_without_contact_starts_nothing(self, member):
+        member.tell(ev.ShareReceived(Epoch(1, 1), member.report, assigned=(A0,)))
+        assert member.report.owned == ()
+
+    def test_the_leader_is_asked_from_half_of_it_on(self, member):
+        member.run(A0)
+        asked = do.AskLeader(URL, "member-1", Epoch(1, 1))
+        assert member.time_passes(19_999) == []
+        assert member.time_passes(1) == [asked]
+        assert member.time_passes(4_000) == [asked, asked]
+
+    def test_its_word_keeps_the_tasks_running(self, member):
+        member.run(A0)
+        for _ in range(10):
+            member.time_passes(20_000)
+            member.tell(ev.LeaderConfirmed(member.now_ms, Epoch(1, 1)))
+        assert member.report.stopping == frozenset()
+
+    def test_the_word_for_another_share_does_not(self, member):
+        member.run(A0)
+        member.time_passes(30_000)
+        member.tell(ev.LeaderConfirmed(member.now_ms, Epoch(1, 0)))
+        member.time_passes(10_000)
+        assert member.report.stopping == {A0}
+
+    def test_a_member_that_leads_does_not_take_its_own_word(self, member):
+        member.share([A0], leads=True)
+        member.time_passes(30_000)
+        member.tell(ev.LeaderConfirmed(member.now_ms, Epoch(1, 1)))
+        member.time_passes(10_000)
+        assert member.report.stopping == {A0}
+
+    def test_one_without_tasks_asks_as_well_for_the_others_sake(self, member):
+        member.share()
+        assert do.AskLeader(URL, "member-1", Epoch(1, 1)) in member.time_passes(20_000)
+
+    def test_being_dropped_stops_nothing(self, member):
+        member.run(A0)
+        assert member.tell(ev.Dropped("session lost")) == []
+        assert member.share(answers=member.report) == []
+
+    def test_what_hangs_is_killed_with_its_process_group(self, member):
+        member.run(A0)
+        watch_ms = member.supervisor.state.watch_ms
+        assert watch_ms == member.now_ms + 44_000, "the watchdog knows it in advance"
+        member.time_passes(40_000)
+        said = member.time_passes(4_000)
+        assert said[-1] == do.KillGroup("not stopped in time: a-0")
+        assert member.now_ms == watch_ms
+        assert member.tell(ev.Tick()) == []
+
+    def test_the_watchdog_sleeps_when_nothing_runs(self, member):
+        member.run(A0)
+        member.share(revoked=[A0])
+        member.stopped(A0)
+        assert do.Watch(None) in member.said
+
+
+class TestDeparture:
+    def test_a_drain_lets_everything_be_moved_first(self, member):
+        member.run(A0, A1)
+        assert member.tell(ev.DrainRequested()) == [do.Rejoin("departs")]
+        assert member.report.draining
+        assert member.report.stopping == frozenset(), "it runs on until it is revoked"
+        assert member.share(revoked=[A0, A1]) == [do.StopTask(A0, 1), do.StopTask(A1, 2)]
+        member.stopped(A0)
+        assert member.stopped(A1) == [do.Rejoin("let go of a-0 and 1 more")]
+        assert member.share() == [do.Leave(), do.Exit(0)]
+
+    def test_without_tasks_the_leader_is_told_all_the_same(self, member):
+        member.share()
+        in_flight = member.report
+        assert member.tell(ev.DrainRequested()) == [do.Rejoin("departs")]
+        [start, rejoin] = member.share([A0], answers=in_flight)
+        assert (start.task, rejoin) == (A0, do.Rejoin("departs"))
+        member.share(revoked=[A0])
+        member.stopped(A0)
+        assert member.share() == [do.Leave(), do.Exit(0)]
+
+    def test_one_that_has_never_joined_goes_at_once(self, member):
+        assert member.tell(ev.DrainRequested()) == [do.Leave(), do.Exit(0)]
+
+    def test_a_leader_that_never_revokes_is_not_waited_for_for_ever(self, member):
+        member.run(A0)
+        member.tell(ev.DrainRequested())
+        for _ in range(29):
+            member.time_passes(10_000)
+            assert member.share() == []
+        assert do.StopTask(A0, 1) in member.time_passes(10_000)
+        assert member.stopped(A0) == [do.Leave(), do.Exit(0)]
+
+    def test_a_stop_waits_for_no_leader(self, member):
+        member.run(A0)
+        assert member.tell(ev.StopRequested()) == [do.StopTask(A0, 1)]
+        assert member.stopped(A0) == [do.Leave(), do.Exit(0)]
+
+    def test_a_stop_overrules_a_drain(self, member):
+        member.run(A0)
+        member.tell(ev.DrainRequested())
+        assert member.tell(ev.StopRequested(code=3)) == [do.StopTask(A0, 1)]
+        assert member.stopped(A0) == [do.Leave(), do.Exit(3)]
+
+    def test_what_does_not_stop_is_killed(self, member):
+        member.run(A0)
+        member.tell(ev.StopRequested())
+        assert member.time_passes(4_000) == [do.KillGroup("not stopped in time: a-0")]
+
+
+class TestTaskConfigurations:
+    CONFIGS = ({"unit": "0"}, {"unit": "1"}, {"unit": "2"})
+    NEW = ({"unit": "all"},)
+
+    def test_what_is_stored_already_is_not_posted(self, member):
+        member.run(A)
+        assert member.tell(ev.UnitsChanged("a", self.CONFIGS)) == []
+
+    def test_what_is_new_is_posted_until_the_leader_takes_it(self, member):
+        member.run(A)
+        assert member.tell(ev.UnitsChanged("a", self.NEW)) == [do.PostTaskConfigs("a", 1, self.NEW, URL)]
+        pauses = []
+        for number in range(1, 11):
+            member.tell(ev.PostAnswered("a", number, "503"))
+            before_ms = member.now_ms
+            while not member.all(do.PostTaskConfigs):
+                member.tell(ev.Contact(member.now_ms))
+                member.now_ms = member.supervisor.state.timer_ms
+                member.tell(ev.Tick())
+            pauses.append(member.now_ms - before_ms)
+        assert pauses == [250, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]
+
+    def test_it_is_posted_again_when_it_does_not_come_out_of_the_log(self, member):
+        member.run(A)
+        member.tell(ev.UnitsChanged("a", self.NEW))
+        member.tell(ev.PostAnswered("a", 1))
+        for _ in range(6):
+            assert not member.all(do.PostTaskConfigs)
+            member.time_passes(9_999)
+            member.tell(ev.Contact(member.now_ms))
+        assert do.PostTaskConfigs("a", 2, self.NEW, URL) in member.time_passes(10)
+
+    def test_it_is_posted_again_when_somebody_else_writes_others(self, member):
+        member.run(A)
+        member.tell(ev.UnitsChanged("a", self.NEW))
+        member.tell(ev.PostAnswered("a", 1))
+        assert member.configure(tasks=self.NEW) == []
+        member.time_passes(10_000)
+        assert member.configure(tasks=self.CONFIGS) == [do.PostTaskConfigs("a", 2, self.NEW, URL)]
+
+    def test_one_post_at_a_time_and_the_newest_last(self, member):
+        member.run(A)
+        member.tell(ev.UnitsChanged("a", self.NEW))
+        newer = ({"unit": "half"}, {"unit": "other half"})
+        assert member.tell(ev.UnitsChanged("a", newer)) == []
+        assert member.tell(ev.PostAnswered("a", 1)) == [do.PostTaskConfigs("a", 2, newer, URL)]
+
+    def test_nobody_posts_for_an_instance_that_is_elsewhere(self, member):
+        member.run(A0)
+        assert member.tell(ev.UnitsChanged("a", self.NEW)) == []
+        member.run(A)
+        member.tell(ev.UnitsChanged("a", self.NEW))
+        member.share(revoked=[A])
+        assert member.tell(ev.PostAnswered("a", 1, "409")) == []
+        assert member.supervisor.state.posts == {}
+
+    def test_a_new_leader_is_tried_at_once(self, member):
+        member.run(A)
+        member.tell(ev.UnitsChanged("a", self.NEW))
+        member.tell(ev.PostAnswered("a", 1, "409"))
+        member.share(leads=True)
+        assert member.all(do.PostTaskConfigs) == [do.PostTaskConfigs("a", 2, self.NEW, URL)]
+
+
+def test_a_story_tells_why(member):
+    member.run(A0, A1)
+    member.share(revoked=[A0])
+    member.stopped(A0)
+    told = [(line.cause, line.what) for line in member.supervisor.story(A0)]
+    assert told[-5:] == [
+        ("ShareReceived#7", "share 1.2 taken"),
+        ("ShareReceived#7", "revoked by 1.2"),
+        ("ShareReceived#7", "stop attempt 1"),
+        ("Stopped#8", "attempt 1 has stopped"),
+        ("Stopped#8", "rejoin: let go of a-0"),
+    ]
+    assert not [line for line in member.supervisor.story(A0) if line.task == A1]
+
+
+def test_an_illegal_step_raises_and_changes_nothing() -> None:
+    supervisor = Supervisor(Settings("lake-0"))
+    supervisor.handle(ev.ConfigChanged(ClusterConfig(5)), 10)
+    before = supervisor.state
+    for event, now_ms in [
+        (ev.Stopped(TaskId("a", 0), 1), 20),
+        (ev.Started(TaskId("a", 0), 0), 20),
+        (ev.Contact(21), 20),
+        (ev.Tick(), 9),
+    ]:
+        with pytest.raises(IllegalStep):
+            supervisor.handle(event, now_ms)
+        assert supervisor.state is before
