@@ -1,15 +1,18 @@
 """The parts of the main job: its input, its judgement of what came out and of what happened to the tasks."""
 
 import json
+from io import StringIO
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 
 from cooperator.crd import parse
 from cooperator.local.demo_check import LakeCounter, compare, content_of_lake, content_of_sources
 from cooperator.local.demo_job import LAKE_TASKS, SOURCE_TASKS, manifests
+from cooperator.local.demo_live import Scene, Show
 from cooperator.local.demo_sources import collect, read_lines
 from cooperator.local.demo_watch import History, Kill, judge
 from cooperator.local.store import ManifestStore
@@ -204,3 +207,82 @@ def test_a_task_of_the_killed_member_may_restart_once_only(records: Records) -> 
         records.says("m1", B, RUNNING, generation)
     records.says("m1", C, RUNNING, 5)
     assert judge(records.history, kill).needless == 1
+
+
+# --- what is shown ---
+
+VIEW = {
+    "at_ms": 1_000_000,
+    "members": [
+        {"name": "lake-0", "phase": "Running", "pid": 11},
+        {"name": "lake-1", "phase": "Pending", "pid": 12},
+    ],
+    "tasks": [
+        {"name": "lake", "state": "RUNNING", "member": "lake-0", "progress": "", "trace": ""},
+        {
+            "name": "lake-0",
+            "state": "RUNNING",
+            "member": "lake-0",
+            "progress": '{"rows_in": 1234, "rows_per_s": 5}',
+            "trace": "",
+        },
+        {
+            "name": "lake-1",
+            "state": "HELD",
+            "member": None,
+            "held_for": "lake-1",
+            "held_until_ms": 1_041_000,
+            "progress": "",
+            "trace": "",
+        },
+        {"name": "lake-2", "state": "FAILED", "member": "lake-0", "progress": "", "trace": "[red] no\nmore"},
+    ],
+    "groups": [
+        {
+            "rebalances": [
+                {"generation": 4, "assigned": 3, "revoked": 0, "moved": 0, "held": 1, "cause": "[x] changed"}
+            ]
+        }
+    ],
+}
+
+
+def rendered(scenes: list[Scene], terminal: bool) -> str:
+    console = Console(force_terminal=terminal, width=100, file=StringIO(), color_system=None)
+    with Show(console) as show:
+        for scene in scenes:
+            show.show(scene)
+    file = console.file
+    assert isinstance(file, StringIO)
+    return file.getvalue()
+
+
+def test_without_a_terminal_a_line_now_and_then_and_every_event_once() -> None:
+    scenes = [
+        Scene(VIEW, (10, 100), 1.0),
+        Scene(VIEW, (10, 100), 2.0, ["kill -9 [12]"]),
+        Scene(VIEW, (20_000, 100_000), 66.0, ["kill -9 [12]"]),
+    ]
+    assert rendered(scenes, terminal=False).splitlines() == [
+        "0:01 1 members, 2 of 4 tasks run, 1 held for lake-1, 41 s left, 10 of 100 rows in the lake",
+        "0:02 kill -9 [12]",
+        "1:06 1 members, 2 of 4 tasks run, 1 held for lake-1, 41 s left, 20,000 of 100,000 rows in the lake",
+    ]
+
+
+def test_on_a_terminal_the_picture_has_members_tasks_holds_and_rebalances() -> None:
+    shown = rendered([Scene(VIEW, (10, 100), 1.0)], terminal=True)
+    for text in (
+        "rows in the lake: 10 of 100",
+        "HELD for lake-1, 41 s left",
+        "1,234 rows, 5/s",
+        "[red] no",
+        "generation 4: 3 assigned, 0 revoked, 0 moved, 1 held ([x] changed)",
+        "lake-1    Pending",
+    ):
+        assert text in shown
+
+
+def test_before_the_daemon_answers_there_is_nothing_to_show_and_no_error() -> None:
+    assert "0 of 0 tasks run" in rendered([Scene()], terminal=False)
+    assert "MEMBER" in rendered([Scene()], terminal=True)

@@ -128,7 +128,7 @@ def _tasks(scene: Scene) -> Table:
         if task["state"] == "HELD":
             state.append(f" for {task['held_for']}, {_left(task, scene)}")
         words = progress(task["progress"]) or task["trace"].split("\n", 1)[0][:60]
-        table.add_row(task["name"], state, task["member"] or "", words)
+        table.add_row(task["name"], state, task["member"] or "", Text(words))
     return table
 
 
