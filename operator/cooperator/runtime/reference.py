@@ -1,0 +1,40 @@
+"""``python -m cooperator.runtime.reference``: the options of the built-in connectors, as the docs show them."""
+
+import sys
+
+from pydantic_core import PydanticUndefined
+
+from cooperator.runtime.connectors.files_to_kafka import FilesToKafkaOptions
+from cooperator.runtime.connectors.kafka_to_files import KafkaToFilesOptions
+from cooperator.runtime.options import Options, option_names
+
+CLASSES: dict[str, type[Options]] = {
+    "files-to-kafka": FilesToKafkaOptions,
+    "kafka-to-files": KafkaToFilesOptions,
+}
+_NOT_WRITTEN = {"connector.class", "name", "tasks.max", "task.units"}
+
+
+def tables() -> str:
+    """A Markdown table for each class: option, default, what to give, and whether it can change later."""
+    parts = []
+    for name, options in CLASSES.items():
+        rows = [f"### `{name}`", "", "| option | default | give | |", "|---|---|---|---|"]
+        fixed = option_names(options, "fixed")
+        for option, field in option_names(options).items():
+            if option not in _NOT_WRITTEN:
+                default = "required" if field.default is PydanticUndefined else _shown(field.default)
+                expected = (field.description or "").replace("|", "\\|")
+                rows.append(f"| `{option}` | {default} | {expected} | {'fixed' if option in fixed else ''} |")
+        parts.append("\n".join(rows))
+    return "\n\n".join(parts) + "\n"
+
+
+def _shown(default: object) -> str:
+    if default is None or default in ("", ()):
+        return ""
+    return f"`{str(default).lower() if isinstance(default, bool) else default}`"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(tables())
