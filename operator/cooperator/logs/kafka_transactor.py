@@ -45,7 +45,6 @@ class KafkaTransactor:
         self._timeout_s = timeout_ms / 1000
         self._producer: Producer | None = None
         self._open = _Open.NOTHING
-        self._existing: set[str] = set()
         self._lock = threading.Lock()
 
     def open(self) -> None:
@@ -77,7 +76,7 @@ class KafkaTransactor:
             deadline = time.monotonic() + self._timeout_s
             while True:
                 try:
-                    self._check_exists(topic, deadline)
+                    self._look_up(topic, deadline)
                     self._settle(producer, deadline)
                     return self._transact(producer, topic, records, deadline)
                 except KafkaException as error:
@@ -90,12 +89,15 @@ class KafkaTransactor:
         with self._lock:
             self._discard()
 
-    def _check_exists(self, topic: str, deadline: float) -> None:
-        """A producer that writes to a missing topic makes the broker create it, and not compacted."""
-        if topic not in self._existing:
-            if count_partitions(self._clients.admin(), topic, remaining_s(deadline)) is None:
-                raise LogUnavailable(f"topic {topic} does not exist (yet)")
-            self._existing.add(topic)
+    def _look_up(self, topic: str, deadline: float) -> None:
+        """Ask the broker for the topic before each transaction: a round trip that prevents two evils.
+
+        A producer that writes to a missing topic makes the broker create it, and not compacted. And a
+        transaction that is begun while the broker is away can break the producer for good: librdkafka then
+        ends at the broker what has never begun there, and takes the refusal (INVALID_TXN_STATE) as fatal.
+        """
+        if count_partitions(self._clients.admin(), topic, remaining_s(deadline)) is None:
+            raise LogUnavailable(f"topic {topic} does not exist (yet)")
 
     def _transact(self, producer: Producer, topic: str, records: Sequence[Record], deadline: float) -> int:
         after = -1
