@@ -130,7 +130,9 @@ def test_the_bytes_do_not_change_from_release_to_release() -> None:
     ("key", "value", "message"),
     [
         ("memory", {"given": {"lake-0": [0, 0]}}, r"Memory\.given\.lake-0: 2 numbers are not runs of three"),
-        ("memory", {"given": {"lake-0": [0, 0, 1]}}, r"Memory\.given\.lake-0: no run: 0, 0, 1"),
+        ("memory", {"given": {"lake-0": [1, 0, 1]}}, r"Memory\.given\.lake-0: no run: 1, 0, 1"),
+        ("memory", {"given": {"lake-0": [0, -2, 1]}}, r"Memory\.given\.lake-0: no run: 0, -2, 1"),
+        ("memory", {"given": {"lake-0": [0, 0, 0]}}, r"Memory\.given\.lake-0: no run: 0, 0, 0"),
         ("memory", {"returns": {"lake-0": [1.5]}}, r"Memory\.returns\.lake-0: float instead of int"),
         ("memory", {"holds": {"lake-0": {"tasks": []}}}, r"Memory\.holds\.lake-0\.since_ms: missing"),
         ("memory", {"unstopped": {}}, r"Memory\.unstopped: dict instead of list"),
@@ -143,7 +145,7 @@ def test_the_bytes_do_not_change_from_release_to_release() -> None:
 )
 def test_what_cannot_be_read_is_named(key: str, value: object, message: str) -> None:
     with pytest.raises(DecodeError, match=f"^{message}$"):
-        decode_leader(Record(key, json.dumps({"v": 1, "value": value}).encode()))
+        decode_leader(Record(key, json.dumps({"v": 1, "connectors": ["a"], "value": value}).encode()))
 
 
 def test_a_newer_version_is_not_guessed_at() -> None:
