@@ -4,17 +4,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings as hypothesis
 
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.runtime import InlineRuntime, RuntimeSettings
 from cooperator.runtime.spark import SparkRuntime
 from runtime.heard import Heard
 from runtime.spark_bench import SparkBench
-
-# How long an example takes says nothing on a machine that is shared.
-hypothesis.register_profile("shared machine", deadline=None)
-hypothesis.load_profile("shared machine")
 
 
 @pytest.fixture

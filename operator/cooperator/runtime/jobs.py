@@ -174,7 +174,7 @@ def run_instance(work: Work, listener: RuntimeListener, run: Run) -> None:
             raise
         except Exception as error:
             log.info("connector %s: %s", work.task.connector, error)
-            troubles.of("source")(f"{type(error).__name__}: {error}")
+            troubles.of("source")(str(error) or type(error).__name__)
             wait_s, retry_s = retry_s, min(retry_s * 2, _RETRY_MAX_S)
         else:
             retry_s = _RETRY_S

@@ -186,7 +186,9 @@ class SparkHost:
             for name, value in conf.items():
                 if name.startswith(_AT_LAUNCH):
                     at_launch.set(name, value)
-            gateway = untyped.launch_gateway(at_launch, {"stdout": output, "stderr": subprocess.STDOUT})
+            # Sessions leave files ("artifacts") in the JVM's working directory.
+            process = {"stdout": output, "stderr": subprocess.STDOUT, "cwd": settings.state_dir}
+            gateway = untyped.launch_gateway(at_launch, process)
         self._jvm = gateway.proc
         inside = SparkConf(loadDefaults=False, _jvm=gateway.jvm)
         for name, value in conf.items():

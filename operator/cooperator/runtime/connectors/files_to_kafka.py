@@ -16,7 +16,7 @@ from cooperator.runtime.connectors.base import UnitContext
 from cooperator.runtime.connectors.exactly_once import UnitWriter
 from cooperator.runtime.connectors.kafka_log import KafkaLogs
 from cooperator.runtime.connectors.spark import SparkConnector, local_rows
-from cooperator.runtime.connectors.topics import KafkaOptions, client_config, ensure_topic
+from cooperator.runtime.connectors.topics import KafkaOptions, client_config, ensure_topic, reaching
 from cooperator.runtime.options import FullPath, Options, TopicName, option, refuse
 
 if TYPE_CHECKING:
@@ -92,7 +92,8 @@ class FilesToKafka(SparkConnector[FilesToKafkaOptions]):
         if options.path.startswith("/") and not Path(options.path).is_dir():
             say(f"waiting for the directory {options.path}")
             return []
-        ensure_topic(client_config(options), options.topic, options.partitions, options.replication)
+        with reaching(options):
+            ensure_topic(client_config(options), options.topic, options.partitions, options.replication)
         say("")
         return [f"bucket-{index}-of-{options.units}" for index in range(options.units)]
 

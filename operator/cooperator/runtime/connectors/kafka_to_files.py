@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from cooperator.runtime.connectors.base import UnitContext
 from cooperator.runtime.connectors.spark import SparkConnector
-from cooperator.runtime.connectors.topics import KafkaOptions, client_config, partition_counts
+from cooperator.runtime.connectors.topics import KafkaOptions, client_config, partition_counts, reaching
 from cooperator.runtime.options import FullPath, Names, Options, TopicNames, option
 
 if TYPE_CHECKING:
@@ -65,7 +65,8 @@ class KafkaToFiles(SparkConnector[KafkaToFilesOptions]):
     options: ClassVar[type[Options]] = KafkaToFilesOptions
 
     def units(self, options: KafkaToFilesOptions, say: Callable[[str], None]) -> Sequence[str]:
-        counts = partition_counts(client_config(options), options.topics)
+        with reaching(options):
+            counts = partition_counts(client_config(options), options.topics)
         missing = [topic for topic in options.topics if not counts[topic]]
         say(f"waiting for the topics {', '.join(missing)}" if missing else "")
         return [f"{topic}-{number}" for topic in options.topics for number in range(counts[topic])]

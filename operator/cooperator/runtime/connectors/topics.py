@@ -1,7 +1,8 @@
 """What connectors ask Kafka about topics, and the options by which they find it."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -25,6 +26,20 @@ class KafkaOptions(SparkOptions):
         expected="host:port, or several with commas (default: the worker's own cluster)",
         min_length=1,
     )
+
+
+class KafkaUnavailable(ConnectionError):
+    """Kafka gives no answer, or not the one that was hoped for; the message says where and what."""
+
+
+@contextmanager
+def reaching(options: KafkaOptions) -> Iterator[None]:
+    """What the client raises inside, in words."""
+    try:
+        yield
+    except KafkaException as error:
+        detail: KafkaError = error.args[0]
+        raise KafkaUnavailable(f"Kafka at {options.bootstrap_servers}: {detail.str()}") from error
 
 
 def client_config(options: KafkaOptions) -> dict[str, Any]:

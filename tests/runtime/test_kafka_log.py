@@ -1,0 +1,200 @@
+"""The transactional log of a unit on a real broker: who is fenced, what is tried again, what is said."""
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from cooperator.local.broker import EmbeddedBroker
+from cooperator.model import INSTANCE, TaskId
+from cooperator.runtime import RuntimeSettings, TaskSpec
+from cooperator.runtime.connectors.base import Cancelled
+from cooperator.runtime.connectors.exactly_once import Marker, Replaced, Row, UnitWriter
+from cooperator.runtime.connectors.kafka_log import KafkaLogs
+from cooperator.runtime.connectors.topics import ensure_topic
+from cooperator.runtime.engine import Engine
+from runtime.heard import Heard
+from support import eventually
+
+NOWHERE = "127.0.0.1:1"
+
+
+class Unit:
+    """A unit's log as several attempts open it."""
+
+    def __init__(self, servers: str, name: str) -> None:
+        self.client = {"bootstrap.servers": servers}
+        self.name = name
+        self.producer: dict[str, Any] = {}
+        self.timeout_ms = 10_000
+        self.cancelled = threading.Event()
+        self.said: list[str] = []
+
+    def writer(self, owner: str) -> UnitWriter:
+        logs = KafkaLogs(
+            group_id=self.name,
+            connector="lines",
+            unit="bucket-0-of-1",
+            topic=self.name,
+            client=self.client,
+            producer=self.producer,
+            transaction_timeout_ms=self.timeout_ms,
+            cancelled=self.cancelled,
+            say=self.said.append,
+        )
+        return UnitWriter(logs, owner, self.cancelled)
+
+    def reader(self, isolation: str) -> Consumer:
+        config = {"group.id": "reader", "isolation.level": isolation, "enable.partition.eof": True}
+        consumer = Consumer({**self.client, **config})
+        consumer.assign([TopicPartition(self.name, 0, 0)])
+        return consumer
+
+    def values(self) -> list[bytes]:
+        """All committed values; an open transaction hides what comes after it."""
+        consumer = self.reader("read_committed")
+        values: list[bytes] = []
+        while (message := consumer.poll(10)) is not None and message.error() is None:
+            values.append(message.value() or b"")
+        consumer.close()
+        return values
+
+
+@pytest.fixture
+def unit(broker: EmbeddedBroker, unique: str) -> Unit:
+    unit = Unit(broker.bootstrap_servers, unique)
+    ensure_topic(unit.client, unique, 1, -1)
+    return unit
+
+
+def rows(batch: int) -> list[Row]:
+    return [(b"key", f"{batch}/{number}".encode()) for number in range(3)]
+
+
+def put(writer: UnitWriter, batch: int) -> int:
+    return writer.write("query", batch, lambda: rows(batch))
+
+
+def values(*batches: int) -> list[bytes]:
+    return [value or b"" for batch in batches for _, value in rows(batch)]
+
+
+@pytest.mark.real
+def test_a_successor_goes_on_after_the_last_batch_and_the_one_before_is_out(unit: Unit) -> None:
+    first, second = unit.writer("a"), unit.writer("b")
+    assert first.claim() == Marker("a")
+    assert [put(first, 0), put(first, 1)] == [3, 3]
+    assert second.claim() == Marker("b", "query", 1)
+    with pytest.raises(Replaced, match="b writes this unit now"):
+        put(first, 2)
+    assert [put(second, 1), put(second, 2)] == [0, 3]
+    assert unit.values() == values(0, 1, 2)
+
+
+@pytest.mark.real
+def test_a_transaction_of_a_writer_that_is_gone_ends_with_the_claim_of_the_next(unit: Unit) -> None:
+    first, second = unit.writer("a"), unit.writer("b")
+    first.claim()
+
+    def interrupted() -> Iterator[Row]:
+        yield from rows(0)
+        second.claim()
+        assert put(second, 0) == 3
+
+    with pytest.raises(Replaced):
+        first.write("query", 0, interrupted)
+    assert unit.values() == values(0)
+
+
+@pytest.mark.real
+@pytest.mark.timeout(120)
+def test_a_transaction_that_the_broker_gave_up_on_is_tried_again_by_its_owner(unit: Unit) -> None:
+    """To the client it looks as if it had been fenced; the marker tells that it was not."""
+    unit.timeout_ms = 1_000
+    unit.producer = {"linger.ms": 0}
+    writer = unit.writer("a")
+    writer.claim()
+    tries = 0
+
+    def slow() -> Iterator[Row]:
+        nonlocal tries
+        tries += 1
+        yield from rows(0)
+        if tries == 1:
+            wait_for_abort(unit)
+
+    assert writer.write("query", 0, slow) == 3
+    assert tries == 2
+    assert put(writer, 1) == 3
+    assert unit.values() == values(0, 1)
+
+
+def wait_for_abort(unit: Unit) -> None:
+    """The broker looks for transactions that are over time every 10 s. Readers of committed records stand
+    before an open one; when they get to the end, it is over."""
+    written = unit.reader("read_uncommitted")
+    eventually(lambda: (message := written.poll(1)) is not None and message.error() is None)
+    committed = unit.reader("read_committed")
+
+    def past_the_rows() -> bool:
+        message = committed.poll(1)
+        return message is not None and message.error() is not None and (message.offset() or 0) > len(rows(0))
+
+    eventually(past_the_rows, 60, "the broker aborts the transaction")
+    written.close()
+    committed.close()
+
+
+@pytest.mark.real
+def test_a_record_that_is_too_large_is_named_with_the_remedy_and_blocks_no_reader(unit: Unit) -> None:
+    unit.producer = {"message.max.bytes": 2_000}
+    writer = unit.writer("a")
+    writer.claim()
+    with pytest.raises(ValueError, match=r"record of 3004 bytes with key b'path'.*raise it"):
+        writer.write("query", 0, lambda: [*rows(0), (b"path", b"x" * 3_000)])
+    assert put(writer, 0) == 3
+    assert unit.values() == values(0)
+
+
+def test_a_broker_that_cannot_be_reached_is_said_and_waiting_can_be_ended() -> None:
+    unit = Unit(NOWHERE, "nowhere")
+    outcome: list[Exception] = []
+
+    def claim() -> None:
+        try:
+            unit.writer("a").claim()
+        except Exception as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=claim)
+    thread.start()
+    eventually(lambda: unit.said, 10)
+    assert unit.said[0].startswith(f"waiting for Kafka at {NOWHERE}: ")
+    unit.cancelled.set()
+    thread.join(10)
+    assert isinstance(outcome[0], Cancelled)
+
+
+def test_an_instance_says_within_seconds_that_its_broker_cannot_be_reached(
+    settings: RuntimeSettings, heard: Heard
+) -> None:
+    from cooperator.runtime.connectors import find
+
+    def no_session(cancelled: threading.Event) -> Any:
+        raise AssertionError("an instance needs no Spark")
+
+    runtime = Engine(settings, heard, find, no_session)
+    instance = TaskId("sinks", INSTANCE)
+    config = {"connector.class": "kafka-to-files", "path": "/out", "topics": "lines"}
+    began = time.monotonic()
+    runtime.start(TaskSpec(instance, {**config, "bootstrap.servers": NOWHERE}), 1)
+    eventually(lambda: "trouble" in heard.progress_of(instance), 10)
+    assert time.monotonic() - began < 10
+    assert NOWHERE in heard.progress_of(instance)["trouble"]
+    runtime.stop(instance, 1)
+    heard.wait(instance, ("started", 1), ("stopped", 1))
+    assert "sinks" not in heard.configs
+    assert runtime.close(10)
