@@ -278,7 +278,7 @@ def test_on_a_terminal_the_picture_has_members_tasks_holds_and_rebalances() -> N
         "1,234 rows, 5/s",
         "[red] no",
         "generation 4: 3 assigned, 0 revoked, 0 moved, 1 held ([x] changed)",
-        "lake-1    Pending",
+        "lake-1  Pending",
     ):
         assert text in shown
 
