@@ -3,7 +3,7 @@
 import pytest
 
 from cooperator.leader import events as ev
-from cooperator.model import INSTANCE, HoldReason, Policy, TaskId
+from cooperator.model import INSTANCE, Epoch, HoldReason, Policy, TaskId
 from cooperator.planner.view import Facts
 from twins.group_twin import GroupTwin
 
@@ -208,6 +208,13 @@ class TestTakingTheLead:
         assert group.rejoins == []
         group.advance(2_500)
         assert group.rejoins
+
+    def test_a_lost_leader_log_does_not_lead_back_in_time(self) -> None:
+        group = running_group()
+        group.of("lake-0").applied = Epoch(41, 7)
+        group.round()
+        assert group.saved.term == 42
+        assert group.of("lake-0").applied == Epoch(42, group.generation)
 
 
 class TestTaskConfigurations:

@@ -177,6 +177,10 @@ class LeaderMachine:
             state.awaited.pop(member.identity, None)
         if event.highest_offset > event.config.offset:
             return [self._answer_mismatch(event)]
+        latest = max((m.applied.term for m in event.members if m.applied is not None), default=0)
+        if latest > state.memory.term:
+            # The leader log was lost: members would refuse every share of an older term.
+            state.memory = replace(state.memory, term=latest + 1)
         plan, memory = decide(self._view(now_ms, cause), state.memory)
         memory = replace(memory, generation=event.generation)
         record_rebalance(state, plan, cause, now_ms)
