@@ -45,7 +45,7 @@ class RuntimeSettings:
     state_dir: Path
     group_id: str = "cooperator"
     bootstrap_servers: str = ""
-    spark_conf: Mapping[str, str] = field(default_factory=dict)
+    spark_conf: Mapping[str, str] = field(default_factory=dict, repr=False)
     heap_mb: int = 1024
     env_allowed: frozenset[str] = frozenset()
     journal: Path | None = None

@@ -50,8 +50,8 @@ def spark_conf(settings: RuntimeSettings, jars: tuple[Path, ...], user: Mapping[
     cores = max(4, 2 * (os.cpu_count() or 1))
     bounded_log = f"-Dlog4j2.configurationFile={_packaged('log4j2.xml')} -Dcooperator.log={_log(settings)}"
     ours = {
-        # A failed read of Kafka is tried four times: a broker may be away for a while.
-        "spark.master": f"local[{cores},4]",
+        # A failed read of Kafka is tried eight times: a broker may be away for a while.
+        "spark.master": f"local[{cores},8]",
         "spark.app.name": f"cooperator {settings.member}",
         "spark.ui.enabled": "false",
         "spark.driver.memory": f"{settings.heap_mb}m",

@@ -84,8 +84,7 @@ class KafkaToFiles(SparkConnector[KafkaToFilesOptions]):
             .option("kafka.bootstrap.servers", options.bootstrap_servers)
             .option("kafka.isolation.level", options.isolation_level)
             .option("kafka.fetch.max.wait.ms", options.fetch_max_wait_ms)
-            # With four tries of a read (see session.py), a broker may be away for 80 s, and a task that
-            # reads from none can still be stopped within 20 s.
+            # With eight tries of a read (see session.py) a broker may be away for 160 s.
             .option("kafkaConsumer.pollTimeoutMs", 20_000)
             .option("assign", f'{{"{topic}": [{partition}]}}')
             .option("startingOffsets", starting)

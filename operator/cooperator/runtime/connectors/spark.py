@@ -1,6 +1,7 @@
 """Connectors whose units are Structured Streaming queries: one query and one checkpoint a unit."""
 
 import logging
+import zlib
 from abc import abstractmethod
 from collections.abc import Iterator
 from subprocess import Popen
@@ -20,7 +21,7 @@ _LOCAL_ROWS_PARTITIONS = 8
 
 
 class SparkOptions(Options):
-    """What every Spark connector takes. Triggers align to the clock, so intervals are best spread."""
+    """What every Spark connector takes."""
 
     trigger_interval_ms: int = option(
         "trigger.interval.ms",
@@ -63,7 +64,7 @@ class SparkConnector(Connector[S], Generic[S]):
             query = (
                 writer.queryName(name)
                 .option("checkpointLocation", f"file://{context.checkpoint}")
-                .trigger(processingTime=f"{options.trigger_interval_ms} milliseconds")
+                .trigger(processingTime=f"{spread(options.trigger_interval_ms, name)} milliseconds")
                 .start()
             )
         except BaseException:
@@ -112,6 +113,12 @@ class SparkQuery:
                 raise
             log.info("%s ended with its JVM", self._context.unit)
         self._context.closing.close()
+
+
+def spread(interval_ms: int, name: str) -> int:
+    """The interval, or up to an eighth more: triggers align to the clock, and many queries with the same
+    interval would all start their batches at once."""
+    return interval_ms + zlib.crc32(name.encode()) % (interval_ms // 8 + 1)
 
 
 def local_rows(batch: "DataFrame") -> Iterator[tuple[Any, ...]]:
