@@ -1,6 +1,8 @@
 """The parts of the main job: its input, its judgement of what came out and of what happened to the tasks."""
 
 import json
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from io import StringIO
 from pathlib import Path
 
@@ -10,11 +12,14 @@ import pytest
 from rich.console import Console
 
 from cooperator.crd import parse
+from cooperator.local.demo import run_demo
 from cooperator.local.demo_check import LakeCounter, compare, content_of_lake, content_of_sources
 from cooperator.local.demo_job import LAKE_TASKS, SOURCE_TASKS, manifests
 from cooperator.local.demo_live import Scene, Show
 from cooperator.local.demo_sources import collect, read_lines
 from cooperator.local.demo_watch import History, Kill, judge
+from cooperator.local.members import read_lives
+from cooperator.local.processes import marked
 from cooperator.local.store import ManifestStore
 from cooperator.model import Epoch, TaskId, TaskState, TaskStatus
 
@@ -50,7 +55,7 @@ def test_lines_end_where_spark_ends_them(tmp_path: Path, data: bytes, lines: lis
 
 
 def test_the_job_is_made_of_manifests_that_apply(tmp_path: Path) -> None:
-    resources = parse(manifests(tmp_path / "sources", tmp_path / "lake", 60_000), "job.yaml")
+    resources = parse(manifests(tmp_path / "sources", 1_600, tmp_path / "lake", 60_000), "job.yaml")
     ManifestStore(tmp_path / "manifests", lambda: 0).apply(resources, "job.yaml")
     assert SOURCE_TASKS + LAKE_TASKS >= 12
 
@@ -286,3 +291,31 @@ def test_on_a_terminal_the_picture_has_members_tasks_holds_and_rebalances() -> N
 def test_before_the_daemon_answers_there_is_nothing_to_show_and_no_error() -> None:
     assert "0 of 0 tasks run" in rendered([Scene()], terminal=False)
     assert "MEMBER" in rendered([Scene()], terminal=True)
+
+
+# --- all of it ---
+
+
+@pytest.mark.real
+@pytest.mark.timeout(900)
+def test_the_main_job_with_a_member_killed_in_mid_stream(tmp_path: Path) -> None:
+    """Small, and the same in everything else: real broker, real Spark, 14 tasks on three members."""
+    screen = Console(file=StringIO(), width=200)
+    assert isinstance(screen.file, StringIO)
+    code = run_demo(tmp_path / "demo", Silent(), screen, files=240, lines=20_000)
+    shown = screen.file.getvalue()
+    assert code == 0, shown
+    assert "exactly its own tasks again" in shown
+    assert "tasks restarted without need   0" in shown
+    assert not [
+        life
+        for life in read_lives(tmp_path / "demo/workers/default.lake/members")
+        if marked(life.incarnation)
+    ]
+
+
+class Silent:
+    def step(self, text: str) -> AbstractContextManager[Callable[[str], None]]:
+        return nullcontext(lambda detail: None)
+
+    def say(self, text: str) -> None: ...

@@ -57,6 +57,18 @@ def test_a_member_runs_in_a_session_of_its_own_and_knows_its_incarnation(
     assert (directory / "lake-0" / "member.log").read_text().split() == [life.incarnation] * 2
 
 
+def test_a_log_that_has_grown_long_is_put_aside_at_the_next_start(
+    members: MemberProcesses, directory: Path
+) -> None:
+    log = directory / "lake-0" / "member.log"
+    log.parent.mkdir(parents=True)
+    log.write_bytes(b"x" * 10_000_001)
+    members.create("lake-0", "r1", lambda incarnation: ["echo", "new"])
+    ended(members, "lake-0")
+    assert log.read_text() == "new\n"
+    assert log.with_name("member.log.1").stat().st_size == 10_000_001
+
+
 def test_a_killed_member_has_ended_and_the_signal_is_told(members: MemberProcesses) -> None:
     life = start(members, SLEEP)
     assert os.getsid(life.pid or 0) == life.pid

@@ -118,7 +118,7 @@ def test_connectors_and_one_whose_worker_is_missing(view: dict[str, Any]) -> Non
 
 def test_tasks_with_a_hold(view: dict[str, Any]) -> None:
     assert lines(tables.tasks_table(view["tasks"], NOW)) == [
-        ["NAME", "STATE", "MEMBER", "HELD-FOR", "HELD-UNTIL", "EPOCH", "AGE", "PROGRESS"],
+        ["NAME", "STATE", "MEMBER", "HELD-FOR", "HELD-UNTIL", "EPOCH", "REPORTED", "PROGRESS"],
         ["sources", "RUNNING", "lake-0", "<none>", "<none>", "<none>", "10s", "8 units in 2 tasks"],
         ["sources-0", "RUNNING", "lake-0", "<none>", "<none>", "2.7", "10s", "12,345 rows, 8/s"],
         ["sources-1", "HELD", "<none>", "lake-1", "in 41s", "<none>", "10s"],

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from typing import Final, Protocol
 
-from cooperator.artifacts import resolve
+from cooperator.artifacts import find_java, resolve
 from cooperator.local import processes
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.local.daemon import await_host_end, end_host, host_pid, start_host
@@ -64,10 +64,15 @@ def bring_up(state: StateDir, bootstrap_servers: str | None, console: Console) -
     state.root.mkdir(parents=True, exist_ok=True)
     state.root.chmod(0o700)
     cluster = _settle(state, bootstrap_servers)
+    with console.step("Java and its libraries") as detail:
+        detail(str(find_java()))
+        # Members need it; here its download can be watched.
+        resolve("spark-kafka", detail)
+        if cluster.bootstrap_servers is None:
+            resolve("kafka", detail)
     if cluster.bootstrap_servers is None:
         broker = EmbeddedBroker(state.broker, detached=True)
         with console.step("Kafka broker") as detail:
-            resolve("kafka", detail)
             broker.start()
             detail(broker.bootstrap_servers)
     unreachable = cluster.bootstrap_servers is not None and not _answers(cluster.bootstrap_servers)

@@ -68,8 +68,14 @@ class Run:
         return time.monotonic() - self.began
 
 
-def run_demo(directory: Path, console: Console, screen: RichConsole) -> int:
-    """Run the job in ``directory`` (emptied first); 0 when everything was right. Leaves no process."""
+def run_demo(
+    directory: Path, console: Console, screen: RichConsole, files: int = FILES, lines: int = LINES
+) -> int:
+    """Run the job in ``directory`` (emptied first) on at least so many files and lines.
+
+    0 when everything was right, else 1. Leaves no process. Raises DemoFailed when it does not get to its end,
+    and what ``bring_up`` raises.
+    """
     state = StateDir(directory.absolute())
     if state.root.exists():
         kill_everything(state)
@@ -77,13 +83,13 @@ def run_demo(directory: Path, console: Console, screen: RichConsole) -> int:
     began = time.monotonic()
     sources, lake = state.root / "sources", state.root / "lake"
     with console.step("input: text of the installed packages") as detail:
-        selection = collect(sources, LINES, FILES)
+        selection = collect(sources, lines, files)
         expected = content_of_sources(sources)
         detail(f"{selection.files:,} files, {expected.count:,} lines, {selection.bytes / 1e6:.1f} MB")
     with _nothing_left(state):
         bring_up(state, None, console)
         manifest = state.root / "job.yaml"
-        manifest.write_text(demo_job.manifests(sources, lake, HOLD_MS))
+        manifest.write_text(demo_job.manifests(sources, selection.files, lake, HOLD_MS))
         store = ManifestStore(state.manifests, lambda: time.time_ns() // 1_000_000)
         for key, change in store.apply(parse(manifest.read_text(), manifest.name), manifest.name):
             console.say(f"{key} {change.value}")

@@ -11,8 +11,9 @@ SOURCE_TASKS: Final = 6
 LAKE_TASKS: Final = 8
 
 _TRIGGER_MS: Final = 5_000
-"""16 queries at 0.2 CPU-seconds a batch: 0.8 of two cores."""
-_FILES_PER_BATCH: Final = 20
+"""16 queries at 0.2 CPU-seconds a batch: a third of two cores."""
+_BATCHES: Final = 10
+"""In how many batches each bucket is read: the rows flow for a minute, long enough to see a death."""
 
 SQL: Final = """\
 WITH lines AS (SELECT from_json(value, 'path STRING, line STRING') AS row FROM input),
@@ -32,8 +33,8 @@ FROM named
 """
 
 
-def manifests(sources: Path, lake: Path, hold_ms: int) -> str:
-    """YAML of the Worker and its two Connectors."""
+def manifests(sources: Path, files: int, lake: Path, hold_ms: int) -> str:
+    """YAML of the Worker and its two Connectors. ``files``: how many there are below ``sources``."""
     sql = "".join(f"      {line}\n" for line in SQL.splitlines())
     return f"""\
 apiVersion: cooperator.dev/v1alpha1
@@ -53,7 +54,7 @@ spec:
     topic: lines
     topic.partitions: {PARTITIONS}
     units: {BUCKETS}
-    max.files.per.trigger: {_FILES_PER_BATCH}
+    max.files.per.trigger: {max(1, files // (BUCKETS * _BATCHES))}
     trigger.interval.ms: {_TRIGGER_MS}
 ---
 apiVersion: cooperator.dev/v1alpha1

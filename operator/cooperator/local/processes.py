@@ -16,15 +16,20 @@ import psutil
 MARK: Final = "COOPERATOR_INCARNATION"
 """The environment variable by which all processes of one life of a member are known."""
 
+_LONG_BYTES: Final = 10_000_000
+
 
 def spawn(
     command: Sequence[str], mark: str, output: Path, environment: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
     """Start ``command`` in a session and process group of its own; what it prints is appended to ``output``.
 
-    It outlives this process, and a Ctrl-C in our terminal does not reach it.
+    It outlives this process, and a Ctrl-C in our terminal does not reach it. An output that has grown long
+    is put aside first, in place of the one put aside before.
     """
     output.parent.mkdir(parents=True, exist_ok=True)
+    if output.exists() and output.stat().st_size > _LONG_BYTES:
+        output.replace(output.with_name(f"{output.name}.1"))
     with output.open("ab") as file:
         return subprocess.Popen(
             command,

@@ -63,7 +63,7 @@ def tasks_table(items: Sequence[Row], now_ms: int) -> str:
             "HELD-FOR": lambda t: t.get("held_for") or "",
             "HELD-UNTIL": lambda t: _until(t.get("held_until_ms"), now_ms),
             "EPOCH": lambda t: t.get("epoch") or "",
-            "AGE": lambda t: age(t.get("at_ms") or None, now_ms),
+            "REPORTED": lambda t: age(t.get("at_ms") or None, now_ms),
             "PROGRESS": lambda t: progress(t.get("progress", "")) or first_line(t.get("trace", "")),
         },
     )

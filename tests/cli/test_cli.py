@@ -1,0 +1,122 @@
+"""The program from outside: what each command refuses, and a leader and a member started by hand."""
+
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cooperator.cli.app import app
+from cooperator.local.broker import EmbeddedBroker
+from support import eventually
+
+MANIFEST = """
+apiVersion: cooperator.dev/v1alpha1
+kind: Worker
+metadata: {name: NAME}
+---
+apiVersion: cooperator.dev/v1alpha1
+kind: Connector
+metadata: {name: ticks}
+spec: {workerRef: {name: NAME}, class: noop, tasksMax: 2, config: {units: 2}}
+"""
+WORKER = (
+    *("worker", "--group-id", "g", "--bootstrap-servers", "127.0.0.1:1", "--identity", "w-0"),
+    *("--incarnation", "a", "--state-dir", "state", "--checkpoints", "checkpoints"),
+)
+
+
+def refused(*words: str) -> str:
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code in (1, 2), result.output
+    return result.output
+
+
+def test_version() -> None:
+    assert CliRunner().invoke(app, ["--version"]).output == f"{version('cooperator')}\n"
+
+
+def test_every_command_has_its_help() -> None:
+    for words in ([], ["local"], ["worker"], ["leader"], ["simulate"], ["demo"], ["local", "apply"]):
+        result = CliRunner().invoke(app, [*words, "--help"])
+        assert (result.exit_code, "Usage: " in result.output) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("--listen", "nowhere"), "'nowhere' is not host:port"),
+        (("--listen", "0.0.0.0:0"), "give advertised_host"),
+        (("--spark-conf", "spark.ui.enabled"), "is not NAME=VALUE"),
+        (("--capacity", "0"), "capacity is 0"),
+        (("--runtime", "flink"), "flink"),
+    ],
+)
+def test_a_member_s_bad_option_is_named(words: tuple[str, ...], text: str) -> None:
+    assert text in refused(*WORKER, *words)
+
+
+def test_a_leader_wants_one_worker_and_a_broker(tmp_path: Path) -> None:
+    manifest = tmp_path / "m.yaml"
+    manifest.write_text(MANIFEST.replace("NAME", "lake"))
+    assert "--bootstrap-servers" in refused("leader", "-f", str(manifest))
+    manifest.write_text(MANIFEST.replace("NAME", "lake").split("---")[1])
+    assert "0 Workers" in refused("leader", "-f", str(manifest), "--bootstrap-servers", "127.0.0.1:1")
+    manifest.write_text("kind: Woker")
+    assert "apiVersion" in refused("leader", "-f", str(manifest))
+
+
+def test_simulate_names_the_line_that_is_wrong(tmp_path: Path) -> None:
+    scenarios = tmp_path / "s.jsonl"
+    scenarios.write_text("{}\n")
+    assert "s.jsonl" in refused("simulate", str(scenarios))
+    assert "No such file" in refused("simulate", str(tmp_path / "none"))
+
+
+@contextmanager
+def process(log: Path, *words: str) -> Iterator["subprocess.Popen[bytes]"]:
+    with (
+        log.open("wb") as file,
+        subprocess.Popen(
+            [sys.executable, "-m", "cooperator.cli", *words], stdout=file, stderr=subprocess.STDOUT
+        ) as running,
+    ):
+        try:
+            yield running
+        finally:
+            running.kill()
+
+
+@pytest.mark.real
+def test_a_leader_and_a_member_started_by_hand_find_each_other(
+    tmp_path: Path, broker: EmbeddedBroker, unique: str
+) -> None:
+    name = f"hand-{uuid.uuid4().hex[:6]}"
+    manifest = tmp_path / "m.yaml"
+    manifest.write_text(MANIFEST.replace("NAME", name))
+    servers = broker.bootstrap_servers
+    leader_log, member_log = tmp_path / "leader.log", tmp_path / "member.log"
+    with process(leader_log, "leader", "-f", str(manifest), "--bootstrap-servers", servers) as leader:
+        member_words = (
+            *("worker", "--group-id", f"cooperator-default-{name}", "--bootstrap-servers", servers),
+            *("--identity", f"{name}-0", "--incarnation", str(os.getpid()), "--runtime", "inline"),
+            *("--state-dir", str(tmp_path / "state"), "--checkpoints", str(tmp_path / "checkpoints")),
+        )
+        with process(member_log, *member_words) as member:
+
+            def started() -> bool:
+                text = member_log.read_text()
+                return all(f"starting {task} " in text for task in ("ticks", "ticks-0", "ticks-1"))
+
+            eventually(started, 60, "the member runs everything")
+            member.terminate()
+            assert member.wait(60) == 0
+        leader.terminate()
+        assert leader.wait(30) == 0
+    assert "leading group" in leader_log.read_text()
