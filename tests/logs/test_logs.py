@@ -8,16 +8,12 @@ import pytest
 
 from cooperator.logs import (
     LeaderState,
-    Logs,
-    LogTimeout,
-    LogUnavailable,
     LogUnreadable,
     WriterFenced,
 )
 from cooperator.model import (
     ClusterConfig,
     ConnectorConfig,
-    Epoch,
     Hold,
     Memory,
     Policy,
@@ -26,37 +22,12 @@ from cooperator.model import (
     TaskStatus,
 )
 from cooperator.wire import (
-    CommitRecord,
-    ConnectorRecord,
-    Owner,
     Record,
     RestartRecord,
-    TaskRecord,
     encode_config,
 )
-from logs.conftest import World
+from logs.world import MS, OWNER, RUNNING, World, X, connector, leading, tasks
 from support import eventually
-
-MS = 20_000
-X = TaskId("x", 0)
-RUNNING = TaskStatus(X, TaskState.RUNNING, "lake-0", Epoch(1, 1))
-OWNER = Owner("local", "default", "lake")
-
-
-def connector(version: int = 1) -> Record:
-    return encode_config(ConnectorRecord("x", {"version": str(version)}))
-
-
-def tasks(count: int) -> list[Record]:
-    written = [encode_config(TaskRecord(TaskId("x", n), {"n": str(n)})) for n in range(count)]
-    return [*written, encode_config(CommitRecord("x", count))]
-
-
-def leading(world: World) -> Logs:
-    logs = world.open()
-    logs.writer.open()
-    return logs
-
 
 # --- the config log -------------------------------------------------------------------------------------
 
@@ -306,132 +277,7 @@ def test_a_trace_that_fits_no_record_is_cut_in_its_middle(world: World) -> None:
     assert "2967243 characters" in trace
 
 
-# --- trouble --------------------------------------------------------------------------------------------
-
-
-def test_an_outage_is_told_and_survived(world: World) -> None:
-    logs = leading(world)
-    logs.config.read_to(logs.writer.write_config([connector()]), MS)
-    logs.status.put(RUNNING)
-    logs.status.flush(MS)
-    assert logs.status.read_to_end(MS) == {X: RUNNING}
-    assert not any(world.troubles)
-
-    world.fabric.stop()
-    try:
-        eventually(lambda: world.troubles and "cannot be reached" in world.troubles[-1], 10)
-        assert logs.config.snapshot().connectors["x"].config == {"version": "1"}
-        started = time.monotonic()
-        logs.status.put(replace(RUNNING, state=TaskState.FAILED))
-        assert time.monotonic() - started < 0.5, "putting a status never waits"
-        for blocked in (
-            lambda: logs.leader.read_to_end(300),
-            lambda: logs.writer.write_config([connector(2)]),
-            lambda: logs.status.flush(300),
-        ):
-            with pytest.raises(LogUnavailable):
-                blocked()
-    finally:
-        world.fabric.start()
-
-    eventually(lambda: world.troubles[-1] == "", 20, "the trouble is over")
-    logs.status.flush(MS)
-    assert logs.status.read_to_end(MS)[X].state is TaskState.FAILED
-    offset = logs.writer.write_config([connector(3)])
-    assert logs.config.read_to(offset, MS).connectors["x"].config == {"version": "3"}
-    assert world.open().config.read_to_end(MS).connectors["x"].config == {"version": "3"}
-
-
-def test_a_leader_that_was_away_in_an_outage_is_fenced_after_it(world: World) -> None:
-    old, new = leading(world), world.open()
-    old.writer.write_leader(memory=Memory(term=1))
-    world.fabric.stop()
-    try:
-        with pytest.raises(LogUnavailable):
-            old.writer.write_leader(memory=Memory(term=99))
-    finally:
-        world.fabric.start()
-
-    eventually(lambda: _opens(new), 30)
-    new.writer.write_leader(memory=Memory(term=2))
-
-    with pytest.raises(WriterFenced):
-        old.writer.write_leader(memory=Memory(term=99))
-    assert new.leader.read_to_end(MS).memory == Memory(term=2)
-
-
-def _opens(logs: Logs) -> bool:
-    try:
-        logs.writer.open()
-    except LogUnavailable:
-        return False
-    return True
-
-
-def test_waiting_for_what_never_comes_ends_in_time(world: World) -> None:
-    logs = world.open()
-    logs.config.read_to_end(MS)
-
-    with pytest.raises(LogTimeout, match=r"-configs: read up to \{0: \d\} in time, not up to \{0: 7\}"):
-        logs.config.read_to(7, 200)
-
-
-def test_logs_wait_for_their_topics_to_be_created(no_topics: World) -> None:
-    logs, name = no_topics.open(), no_topics.config.group_id
-    eventually(lambda: no_topics.troubles and "does not exist" in no_topics.troubles[-1], 10)
-    logs.writer.open()
-    for missing in (
-        lambda: logs.leader.read_to_end(300),
-        lambda: logs.writer.write_config([connector()]),
-    ):
-        with pytest.raises(LogUnavailable, match=rf"topic {name}-(leader|configs) does not exist"):
-            missing()
-    logs.status.put(RUNNING)
-    with pytest.raises(LogTimeout):
-        logs.status.flush(300)
-
-    no_topics.ensure()
-    no_topics.ensure()
-
-    logs.status.flush(MS)
-    assert logs.status.read_to_end(MS) == {X: RUNNING}
-    offset = logs.writer.write_config([connector()])
-    assert logs.config.read_to(offset, MS).offset == offset == 1
-    eventually(lambda: no_topics.troubles[-1] == "", 10)
-
-
-def test_a_topic_made_anew_is_read_anew_and_shown_when_it_is_whole(world: World) -> None:
-    logs, seen = leading(world), list[ClusterConfig]()
-    logs.config.read_to(logs.writer.write_config([connector(), *tasks(3)]), MS)
-    logs.config.on_change(seen.append)
-
-    world.fabric.delete(world.config.topic_names.config)
-    eventually(lambda: _creates(world), 20)
-
-    def written() -> int:
-        return logs.writer.write_config([connector(2)])
-
-    offset = eventually(lambda: _or_none(written), 20)
-    eventually(lambda: seen and seen[-1].offset == offset, 30)
-    assert seen[-1].connectors == {"x": ConnectorConfig({"version": "2"})}
-    assert all("x" in config.connectors or config.offset == -1 for config in seen)
-
-
-def _creates(world: World) -> bool:
-    try:
-        world.ensure()
-    except LogUnavailable:
-        return False
-    return True
-
-
-def _or_none(write: object) -> int | None:
-    assert callable(write)
-    try:
-        result: int = write()
-    except LogUnavailable:
-        return None
-    return result
+# --- closing -------------------------------------------------------------------------------------------
 
 
 def test_after_closing_nobody_is_called(world: World) -> None:
