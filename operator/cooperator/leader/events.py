@@ -27,6 +27,7 @@ class RoundReady:
 
     ``members``: workers, decoded. ``idle_ids``: members that must get an empty share (leaders, and
     members whose metadata cannot be read). ``highest_offset``: of the config log, over all reports.
+    ``metadata_bytes``: of all members together, as the broker keeps it.
     """
 
     generation: int
@@ -36,6 +37,7 @@ class RoundReady:
     idle_ids: tuple[str, ...]
     highest_offset: int
     config: ClusterConfig
+    metadata_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,14 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class RefuseRound:
+    """The plan cannot be sent; the round ends without assignments, and everybody runs on as before."""
+
+    generation: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class WriteConfig:
     """Append to the config log, in one transaction and in this order."""
 
@@ -168,6 +178,7 @@ Instruction = (
     SaveMemory
     | SavePolicy
     | Answer
+    | RefuseRound
     | WriteConfig
     | MakeSessionKey
     | ForgetStatus

@@ -54,6 +54,10 @@ class Standing:
     protocol: str = ""
 
 
+class PlanRefused(Exception):
+    """There is a plan, and it cannot be sent; the text says why and what to do."""
+
+
 class LeadRefused(Exception):
     """This group must not be led from here; the text says whose it is and what to do."""
 
@@ -212,6 +216,7 @@ class Lead:
                     reports.idle_ids,
                     reports.highest_offset,
                     config,
+                    reports.metadata_bytes,
                 )
             )
         except Exception as error:
@@ -265,6 +270,10 @@ class Lead:
             elif isinstance(instruction, ev.Answer):
                 if self._round is not None and self._round[0] == instruction.generation:
                     self._round[1].set_result(instruction.assignments)
+            elif isinstance(instruction, ev.RefuseRound):
+                log.error("round %d is not sent: %s", instruction.generation, instruction.reason)
+                if self._round is not None and self._round[0] == instruction.generation:
+                    self._round[1].set_exception(PlanRefused(instruction.reason))
             elif isinstance(instruction, ev.RequestRejoin):
                 log.info("asking for a round: %s", instruction.reason)
                 self._group.rejoin(instruction.reason)

@@ -13,6 +13,7 @@ an offset that the round does not name (protocol notes, 6).
 from collections.abc import Mapping
 from dataclasses import replace
 
+from cooperator.leader import answers
 from cooperator.leader import events as ev
 from cooperator.leader.history import record_rebalance
 from cooperator.leader.reconcile import connector_records, task_records
@@ -22,16 +23,9 @@ from cooperator.model import Epoch, Memory, Policy, PolicyName
 from cooperator.planner import plan as decide
 from cooperator.planner.plan import Plan
 from cooperator.planner.view import View
-from cooperator.wire import (
-    CONFIG_MISMATCH,
-    AgentShare,
-    Assignment,
-    ConfigRecord,
-    Protocol,
-    encode_assignment,
-    encode_config,
-)
+from cooperator.wire import ConfigRecord, encode_config
 
+REFUSED_PAUSE_MS = 30_000
 REPEAT_MS = 2_000
 """A write or a request that shows no effect is repeated after this long."""
 
@@ -50,6 +44,7 @@ class LeaderMachine:
         self._rejoin_reason = ""
         self._rejoin_since_ms: int | None = None
         self._rejoin_sent_ms: int | None = None
+        self._refused_until_ms = 0
         self._emitted: dict[object, int] = {}
         self._config_planned: Mapping[str, int] = {}
 
@@ -176,19 +171,26 @@ class LeaderMachine:
         for member in event.members:
             state.awaited.pop(member.identity, None)
         if event.highest_offset > event.config.offset:
-            return [self._answer_mismatch(event)]
+            self._want_round("the config log was behind the members'", 0)
+            return [answers.mismatch(event, self.settings.url)]
         latest = max((m.applied.term for m in event.members if m.applied is not None), default=0)
         if latest > state.memory.term:
             # The leader log was lost: members would refuse every share of an older term.
             state.memory = replace(state.memory, term=latest + 1)
         plan, memory = decide(self._view(now_ms, cause), state.memory)
         memory = replace(memory, generation=event.generation)
+        epoch = Epoch(memory.term, event.generation)
+        answer = answers.of_plan(event, plan, self.settings.url, epoch, state.policy.lease_ms)
+        state.refusal = answers.misfit(event, answer, self.settings.max_group_bytes)
+        if state.refusal:
+            self._in_round = False
+            self._refused_until_ms = now_ms + REFUSED_PAUSE_MS
+            return [ev.RefuseRound(event.generation, state.refusal)]
         record_rebalance(state, plan, cause, now_ms)
         state.plan = plan
         self._config_planned = state.config.task_counts()
         state.memory = memory
         saves = [] if self._is_durable(memory) else [ev.SaveMemory(memory)]
-        answer = self._answer(event, plan)
         self._project(plan)
         return [*saves, answer]
 
@@ -201,7 +203,7 @@ class LeaderMachine:
         return replace(memory, generation=self._saved.generation) == self._saved
 
     def _round_failed(self, event: ev.RoundFailed) -> None:
-        if event.generation == self.state.generation:
+        if event.generation == self.state.generation and not self.state.refusal:
             self._in_round = False
             self.state.trouble = event.reason
             if not self._is_durable(self.state.memory):
@@ -229,48 +231,6 @@ class LeaderMachine:
             last_completed_generation=state.completed,
             leader_id=state.leader_id,
         )
-
-    def _answer(self, event: ev.RoundReady, plan: Plan) -> ev.Answer:
-        state = self.state
-        protocol = Protocol(event.protocol)
-        agent = AgentShare(epoch=Epoch(state.memory.term, event.generation), lease_ms=state.policy.lease_ms)
-        empty = Assignment(
-            error=0,
-            leader=event.leader_id,
-            leader_url=self.settings.url,
-            config_offset=event.config.offset,
-            assigned=(),
-            revoked=(),
-            delay_ms=plan.delay_ms,
-            agent=agent,
-        )
-        nothing = encode_assignment(empty, protocol)
-        assignments = dict.fromkeys(event.idle_ids, nothing)
-        for member in event.members:
-            share = plan.shares[member.member_id]
-            if share.is_empty:
-                assignments[member.member_id] = nothing
-            else:
-                full = replace(empty, assigned=share.assigned, revoked=share.revoked)
-                assignments[member.member_id] = encode_assignment(full, protocol)
-        return ev.Answer(event.generation, assignments)
-
-    def _answer_mismatch(self, event: ev.RoundReady) -> ev.Answer:
-        """Members know a newer configuration than can be read here: nobody gets anything."""
-        mismatch = Assignment(
-            error=CONFIG_MISMATCH,
-            leader=event.leader_id,
-            leader_url=self.settings.url,
-            config_offset=event.highest_offset,
-            assigned=(),
-            revoked=(),
-            delay_ms=0,
-            agent=None,
-        )
-        bytes_ = encode_assignment(mismatch, Protocol(event.protocol))
-        self._want_round("the config log was behind the members'", 0)
-        everyone = [*event.idle_ids, *(m.member_id for m in event.members)]
-        return ev.Answer(event.generation, dict.fromkeys(everyone, bytes_))
 
     def _project(self, plan: Plan) -> None:
         """What the members will report once they have taken up the plan, if nothing else happens."""
@@ -343,7 +303,9 @@ class LeaderMachine:
             self._rejoin_reason = reason
 
     def _pending_rejoin(self, now_ms: int) -> list[ev.Instruction]:
-        if self._rejoin_since_ms is None or now_ms < self._rejoin_since_ms + self.settings.coalesce_ms:
+        if self._rejoin_since_ms is None or now_ms < self._refused_until_ms:
+            return []
+        if now_ms < self._rejoin_since_ms + self.settings.coalesce_ms:
             return []
         if self._rejoin_sent_ms is not None and now_ms < self._rejoin_sent_ms + REPEAT_MS:
             return []
@@ -361,6 +323,8 @@ class LeaderMachine:
         if self.state.plan is not None and self.state.plan.rejoin_at_ms is not None:
             times.append(self.state.plan.rejoin_at_ms)
         times.extend(self.state.awaited.values())
+        if self._refused_until_ms > now_ms:
+            times.append(self._refused_until_ms)
         # What is overdue and changed nothing is looked at again at leisure, not at once for ever.
         return min(at if at > now_ms else now_ms + REPEAT_MS for at in times)
 

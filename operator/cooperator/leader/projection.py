@@ -34,6 +34,7 @@ def project(state: LeaderState, statuses: Mapping[TaskId, TaskStatus]) -> dict[s
         "rebalances": [asdict(rebalance) for rebalance in state.rebalances],
         "counters": dict(sorted(state.counters.items())),
         "trouble": state.trouble,
+        "refusal": state.refusal,
     }
 
 

@@ -18,6 +18,7 @@ class Reports:
     members: tuple[Member, ...]
     idle_ids: tuple[str, ...]
     highest_offset: int
+    metadata_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,8 @@ class ReportReader:
         members = tuple(d.member for d in self._known.values() if d.member is not None)
         idle = tuple(member_id for member_id, d in self._known.items() if d.member is None)
         highest = max((d.offset for d in self._known.values() if d.member is not None), default=-1)
-        return Reports(members, idle, highest)
+        size = sum(len(decoded.metadata) for decoded in self._known.values())
+        return Reports(members, idle, highest, size)
 
     def _decode(self, joined: JoinedMember) -> _Decoded:
         known = self._known.get(joined.member_id)

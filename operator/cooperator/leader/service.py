@@ -162,6 +162,8 @@ class LeaderService:
                 projected = self._projected
             assert isinstance(projected, dict)
             self._projected = projected
+            refusal = str(projected.get("refusal", ""))
+            self.conditions.put("Planned", not refusal, "GroupTooLarge" if refusal else "Planned", refusal)
             answer.update(projected)
             answer["settled"] = bool(projected) and is_settled(projected)
         answer["conditions"] = [asdict(condition) for condition in self.conditions.all()]

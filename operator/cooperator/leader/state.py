@@ -14,13 +14,16 @@ from cooperator.planner.view import Facts
 class LeaderSettings:
     """``url``: where members reach this leader. ``awaited_ms``: how long members that were evicted to
     take the lead are waited for (a heartbeat and a rebalance time-out). ``coalesce_ms``: changes within
-    this time share a round. ``owns_config``: connectors that nobody desires are deleted."""
+    this time share a round. ``owns_config``: connectors that nobody desires are deleted.
+    ``max_group_bytes``: the broker keeps a group, metadata and assignments of all members, in one record;
+    it must fit into ``message.max.bytes``."""
 
     url: str
     awaited_ms: int = 35_000
     coalesce_ms: int = 250
     session_key_ttl_ms: int = 3_600_000
     owns_config: bool = True
+    max_group_bytes: int = 1_000_000
 
 
 @dataclass(slots=True)
@@ -42,6 +45,7 @@ class LeaderState:
     regroups: dict[str, Regroup] = field(default_factory=dict)
     plan: Plan | None = None
     trouble: str = ""
+    refusal: str = ""
     owners: dict[TaskId, str] = field(default_factory=dict)
     rebalances: deque[Rebalance] = field(default_factory=lambda: deque(maxlen=100))
     counters: dict[str, int] = field(default_factory=dict)
