@@ -14,7 +14,7 @@ from rich.console import Console
 from cooperator.crd import parse
 from cooperator.local.demo import run_demo
 from cooperator.local.demo_check import LakeCounter, compare, content_of_lake, content_of_sources
-from cooperator.local.demo_job import LAKE_TASKS, SOURCE_TASKS, manifests
+from cooperator.local.demo_job import ARCHIVE_TASKS, SOURCE_TASKS, manifests
 from cooperator.local.demo_live import Scene, Show
 from cooperator.local.demo_sources import collect, read_lines
 from cooperator.local.demo_watch import History, Kill, judge
@@ -57,7 +57,7 @@ def test_lines_end_where_spark_ends_them(tmp_path: Path, data: bytes, lines: lis
 def test_the_job_is_made_of_manifests_that_apply(tmp_path: Path) -> None:
     resources = parse(manifests(tmp_path / "sources", 1_600, tmp_path / "lake", 60_000), "job.yaml")
     ManifestStore(tmp_path / "manifests", lambda: 0).apply(resources, "job.yaml")
-    assert SOURCE_TASKS + LAKE_TASKS >= 12
+    assert SOURCE_TASKS + ARCHIVE_TASKS >= 12
 
 
 # --- what came out ---

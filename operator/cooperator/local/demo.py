@@ -171,7 +171,7 @@ def _kill(run: Run, scene: Scene) -> Kill:
 
 
 def _all_run(scene: Scene) -> bool:
-    wanted = demo_job.SOURCE_TASKS + demo_job.LAKE_TASKS + 2
+    wanted = demo_job.SOURCE_TASKS + demo_job.ARCHIVE_TASKS + 2
     return len(scene.tasks) == wanted == scene.count("RUNNING")
 
 

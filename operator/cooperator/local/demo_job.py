@@ -8,7 +8,7 @@ MEMBERS: Final = 3
 BUCKETS: Final = 8
 PARTITIONS: Final = 8
 SOURCE_TASKS: Final = 6
-LAKE_TASKS: Final = 8
+ARCHIVE_TASKS: Final = 8
 
 _TRIGGER_MS: Final = 5_000
 """16 queries at 0.2 CPU-seconds a batch: a third of two cores."""
@@ -59,11 +59,11 @@ spec:
 ---
 apiVersion: cooperator.dev/v1alpha1
 kind: Connector
-metadata: {{name: lake}}
+metadata: {{name: archive}}
 spec:
   workerRef: {{name: {WORKER}}}
   class: kafka-to-files
-  tasksMax: {LAKE_TASKS}
+  tasksMax: {ARCHIVE_TASKS}
   config:
     topics: lines
     path: {lake}
