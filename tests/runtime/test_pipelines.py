@@ -104,6 +104,21 @@ def test_a_batch_whose_end_spark_did_not_record_is_not_delivered_again(
             entry.unlink()
 
 
+def test_a_line_that_kafka_does_not_take_fails_the_task_and_is_named(
+    spark: SparkBench, tmp_path: Path, unique: str
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "wide.txt").write_text("x" * 5_000)
+    spark.create_topic(unique, 1)
+    config = source(tmp_path / "in", unique, units=1, message_max_bytes=2000)
+    task = TaskId(unique, 0)
+    spark.start(task, {**config, "task.units": "bucket-0-of-1"})
+    eventually(lambda: spark.heard.of(task)[-1:] == [("failed", 1)], 60)
+    trace = spark.heard.traces[task, 1]
+    assert "with key b'wide.txt' is larger than option 'message.max.bytes' allows" in trace
+    assert "in unit bucket-0-of-1" in trace
+
+
 @contextmanager
 def member(told: dict[str, object], log: Path) -> Iterator[None]:
     """A process group of its own, killed as a whole at the end, in whatever it is doing."""
