@@ -1,4 +1,4 @@
-"""``python -m cooperator.runtime.reference``: the options of the built-in connectors, as the docs show them."""
+"""``python -m cooperator.runtime.reference``: the built-in connectors' options, as the docs show them."""
 
 import sys
 
