@@ -122,13 +122,15 @@ def test_what_is_answered_is_in_the_leader_log_already(stage: Stage) -> None:
 
 
 def test_the_next_leader_goes_on_in_the_next_term_and_the_one_before_writes_no_more(stage: Stage) -> None:
-    old, new = stage.lead(Group()), stage.lead(Group())
+    group = Group()
+    old, new = stage.lead(group), stage.lead(Group())
     assert shares(old.plan(a_round(1)))["m-1"].agent.epoch == (1, 1)  # type: ignore[union-attr]
     old.submit(ev.Delivered(1))
     assert shares(new.plan(a_round(2)))["m-1"].agent.epoch == (2, 2)  # type: ignore[union-attr]
     old.submit(ev.DesiredChanged(Desired(1, {"a": DesiredConnector({"connector.class": "noop"})})))
     eventually(lambda: not old.machine.state.leading, 10, "the old leader stands down")
     assert "a" not in stage.group_logs().config.read_to_end(5_000).connectors
+    eventually(lambda: group.rejoins == ["its writer was fenced"], 10, "the broker decides who leads")
 
 
 def test_a_plan_by_a_leader_that_was_fenced_in_the_meantime_is_never_sent(stage: Stage) -> None:

@@ -175,9 +175,10 @@ class Lead:
         try:
             step()
         except WriterFenced as error:
-            # Somebody else leads. A new lead can only come from the broker, with a new round.
+            # Somebody else leads, or the producer broke for good. Only the broker can tell, with a new round.
             log.warning("fenced while leading: %s", error)
             self._lost(f"fenced: {error}")
+            self._group.rejoin("its writer was fenced")
         except LogUnavailable as error:
             log.warning("a log is out of reach, trying again: %s", error)
             self.machine.state.trouble = str(error)

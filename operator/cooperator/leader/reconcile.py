@@ -25,6 +25,9 @@ def connector_records(desired: Desired, config: ClusterConfig, owns_config: bool
             records.append(TargetStateRecord(name, wanted.target))
         if present is None or present.config != wanted.config:
             records.append(ConnectorRecord(name, wanted.config))
+            if present is not None and present.tasks and not present.inconsistent:
+                # Readers forget a commit that stands before its connector, as it would after a compaction.
+                records += task_records(name, present.tasks)
     if owns_config:
         for name in sorted(config.connectors.keys() - desired.connectors.keys()):
             records += [ConnectorRecord(name, None), TargetStateRecord(name, None)]
