@@ -174,7 +174,7 @@ def test_the_killed_member_s_tasks_start_once_more_and_that_is_no_fault(records:
     findings = judge(records.history, kill)
     assert (findings.needless, findings.moved, findings.unstarted) == (0, 0, 0)
     assert findings.idle_ms == (2_000, 3_000)
-    assert findings.unassigned_task_seconds == 5.0
+    assert findings.idle_task_seconds == 5.0
 
 
 def test_another_member_s_task_that_stops_and_starts_is_a_fault(records: Records) -> None:

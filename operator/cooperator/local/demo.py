@@ -58,6 +58,7 @@ class Run:
     lake: LakeCounter
     story: list[str] = field(default_factory=list)
     kill: Kill | None = None
+    killed_at: float = 0.0
     held_from: float | None = None
     held_to: float | None = None
     last: dict[str, Any] = field(default_factory=dict)
@@ -103,7 +104,7 @@ def run_demo(
     findings = judge(run.history, run.kill)
     _report(run, came_out, verdict, findings, screen)
     screen.print(
-        f"\nThe lake: {lake}   the manifests: {manifest}   took {run.seconds:.0f} s", highlight=False
+        f"\nThe lake: {lake}\nThe manifests: {manifest}\nIt took {run.seconds:.0f} s.", soft_wrap=True
     )
     right = verdict.exact and not findings.needless and not findings.unstarted and run.kill is not None
     return 0 if right else 1
@@ -127,7 +128,7 @@ def _watch(run: Run, state: StateDir, show: Show) -> None:
         elif now - arrived_at > _STALL_S:
             raise DemoFailed(f"no row has arrived for {_STALL_S:.0f} s; last seen:\n{_failures(scene)}")
         if run.kill is None and run.rows >= _KILL_AT * run.expected.count and _all_run(scene):
-            run.kill = _kill(run, scene)
+            run.kill, run.killed_at = _kill(run, scene), time.monotonic()
         if run.rows >= run.expected.count:
             complete_at = complete_at or now
             if now - complete_at > _LINGER_S:
@@ -150,9 +151,8 @@ def _tell(run: Run, scene: Scene) -> None:
         run.held_to = time.monotonic()
         mine = {TaskId(t["connector"], t["task"]) for t in scene.tasks if t["member"] == run.kill.member}
         what = "exactly its own tasks" if mine == run.kill.tasks else f"{len(mine)} tasks"
-        story.append(
-            f"{run.kill.member} is back after {run.held_to - run.held_from:.0f} s and has {what} again"
-        )
+        after_s = run.held_to - run.killed_at
+        story.append(f"{run.kill.member} is back after {after_s:.0f} s and has {what} again")
 
 
 def _kill(run: Run, scene: Scene) -> Kill:
@@ -213,9 +213,6 @@ def _nothing_left(state: StateDir) -> Iterator[None]:
 
 def _report(run: Run, lake: Content, verdict: Verdict, findings: Findings, screen: RichConsole) -> None:
     counters = run.last["groups"][0].get("counters", {}) if run.last.get("groups") else {}
-    kill = run.kill
-    held_s = (run.held_to or 0) - (run.held_from or 0)
-    lost = len(kill.tasks) if kill else 0
     rows = {
         "rows in": f"{run.expected.count:,}  (content {run.expected.digest})",
         "rows out": f"{lake.count:,}  (content {lake.digest})",
@@ -224,11 +221,22 @@ def _report(run: Run, lake: Content, verdict: Verdict, findings: Findings, scree
         "rebalances": str(counters.get("rebalances", "?")),
         "tasks moved": str(findings.moved),
         "tasks restarted without need": str(findings.needless),
-        "held": f"{lost} tasks of {kill.member} for {held_s:.1f} s" if kill else "nobody was killed",
-        "unassigned task-seconds": f"{findings.unassigned_task_seconds:.1f}",
+        **_hold(run, findings),
     }
     if findings.unstarted:
         rows["tasks never started again"] = str(findings.unstarted)
     screen.print()
     for name, value in rows.items():
         screen.print(f"  {name:<30} {value}", markup=False, highlight=False)
+
+
+def _hold(run: Run, findings: Findings) -> dict[str, str]:
+    if run.kill is None or run.held_to is None:
+        return {"held": "nothing"}
+    lost = len(run.kill.tasks)
+    held_s = run.held_to - run.killed_at
+    return {
+        "held": f"{lost} tasks of {run.kill.member} for {held_s:.1f} s, from its death to its return",
+        "unassigned task-seconds": f"{lost * held_s:.1f}",
+        "task-seconds without progress": f"{findings.idle_task_seconds:.1f}  (until Spark ran them again)",
+    }

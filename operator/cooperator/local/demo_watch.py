@@ -79,7 +79,7 @@ class Findings:
     unstarted: int
 
     @property
-    def unassigned_task_seconds(self) -> float:
+    def idle_task_seconds(self) -> float:
         return sum(self.idle_ms) / 1000
 
 
