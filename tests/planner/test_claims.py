@@ -52,6 +52,17 @@ def test_suspended_tasks_are_let_go_and_start_nowhere_until_they_are_not() -> No
     assert {reason.why for reason in again.assigned_why.values()} == {Why.SUSPENDED}
 
 
+def test_what_was_not_delivered_and_is_suspended_meanwhile_is_not_forgotten() -> None:
+    world = running(2, a=2)
+    world.task_counts["b"] = 2
+    world.named("w1").fails_next = True
+    given = {task for task in world.round().assigned_why if task not in owned(world)["w0"]}
+    world.suspended = set(given)
+    assert not world.round().assigned_why
+    world.suspended.clear()
+    assert world.round().assigned_why.keys() == given <= owned(world)["w1"]
+
+
 def test_of_duplicates_the_copy_that_was_given_stays() -> None:
     world = running()
     before = owned(world)
@@ -85,11 +96,24 @@ def test_of_two_lives_only_the_newest_has_work_and_it_gets_what_the_older_lets_g
     assert {first.revoked_why[task].why for task in before} == {Why.SUPERSEDED}
     assert not first.shares[newest.incarnation].assigned
     world.stopped(older)
+    # Somebody who runs nothing yet would be the better place, were it not its own.
+    world.join("w7")
     second = world.round()
     assert set(second.shares[newest.incarnation].assigned) == before
     third = world.round()
-    assert third.shares[newest.incarnation].is_empty
     assert third.shares[older.incarnation].is_empty
+
+
+def test_the_newest_life_is_the_one_that_memory_has_not_seen_wherever_it_stands() -> None:
+    world = running()
+    older = world.named("w1")
+    world.processes.remove(older)
+    newest = world.join("w1")
+    world.processes.append(older)
+    decided = world.round()
+    assert set(decided.shares[older.incarnation].revoked) == older.stopping
+    assert older.stopping
+    assert newest.incarnation == world.memory.incarnations["w1"]
 
 
 def test_an_old_life_that_comes_back_does_not_take_the_place_of_the_new_one() -> None:

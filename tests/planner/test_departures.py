@@ -165,6 +165,27 @@ def test_while_joins_are_expected_new_tasks_start_at_once() -> None:
     assert owned(world)["w1"] == of("b", "b-0", "b-1")
 
 
+@pytest.mark.parametrize("fact", ["gone", "leaving"])
+def test_who_will_not_stay_is_not_waited_for(fact: str) -> None:
+    world = running(1, a=4)
+    world.facts = replace(Facts(expected=frozenset({"w0", "w1", "w2"})), **{fact: frozenset({"w2"})})
+    world.join("w1")
+    assert world.round().revoked_why
+
+
+def test_balance_waits_while_a_member_is_held_for() -> None:
+    """Its return changes the balance again, and what runs loses nothing by waiting."""
+    world = running(3)
+    world.kill(world.named("w2"), proven=True)
+    world.round()
+    world.join("w3")
+    assert not world.round().revoked_why
+    world.join("w2")
+    assert world.round().revoked_why
+    world.settle()
+    world.check_complete_and_balanced()
+
+
 def test_who_is_held_for_is_not_waited_for_as_a_join() -> None:
     world = running(3)
     world.facts = Facts(expected=frozenset({"w0", "w1", "w2"}))
@@ -202,6 +223,30 @@ def test_an_evicted_member_that_does_not_come_back_departed_when_it_was_evicted(
     departed = world.round()
     assert {held.until_ms for held in departed.held.values()} == {start_ms + 300 * SECOND_MS}
     world.advance(275 * SECOND_MS)
+    assert world.round().assigned_why.keys() == lost
+
+
+def test_a_second_leader_goes_on_awaiting_whom_the_first_evicted() -> None:
+    world = running(3)
+    world.take_over(wait_ms=25 * SECOND_MS)
+    world.rejoin(world.named("w0"))
+    world.rejoin(world.named("w2"))
+    world.round()
+    world.awaited.clear()  # The second leader has evicted nobody itself.
+    world.advance(10 * SECOND_MS)
+    assert {held.reason for held in world.round().held.values()} == {HoldReason.EVICTED}
+    world.advance(15 * SECOND_MS)
+    assert {held.reason for held in world.round().held.values()} == {HoldReason.DEPARTED}
+
+
+def test_an_evicted_member_whose_end_is_proven_is_awaited_no_longer() -> None:
+    world = running(3, Policy(scheduled_rebalance_max_delay_ms=0))
+    lost = owned(world)["w1"]
+    world.take_over(wait_ms=25 * SECOND_MS)
+    world.rejoin(world.named("w0"))
+    world.rejoin(world.named("w2"))
+    assert world.round().held.keys() == lost
+    world.kill(world.named("w1"), proven=True)
     assert world.round().assigned_why.keys() == lost
 
 

@@ -35,7 +35,8 @@ def layouts(
 def planned(kept: Layout, free: list[TaskId]) -> tuple[Target, dict[str, set[TaskId]]]:
     """The target, and what everybody runs once it is reached."""
     sizes = Counter(task.connector for tasks in (*kept.values(), free) for task in tasks)
-    target = compute(Loads({m: frozenset(tasks) for m, tasks in kept.items()}), free, sizes, balance=True)
+    own = Loads({m: frozenset(tasks) for m, tasks in kept.items()})
+    target = compute(own, sorted(free), sizes, balance=True)
     final = {m: set(tasks) - set(target.released.get(m, ())) for m, tasks in kept.items()}
     for task, member in target.placed.items():
         final[member].add(task)
@@ -167,6 +168,24 @@ def test_what_does_not_run_yet_is_moved_rather_than_what_runs() -> None:
     target = compute(own, [], {"x": 2}, balance=True)
     assert not target.released
     assert target.placed == {back: "b"}
+
+
+def test_the_larger_quota_goes_to_who_would_have_to_stop_something() -> None:
+    tasks = [TaskId("x", number) for number in range(4)]
+    own = Loads({"a": frozenset(), "b": frozenset(tasks[2:]), "c": frozenset()}, owed={"a": tasks[:2]})
+    target = compute(own, [], {"x": 4}, balance=True)
+    assert not target.released
+    assert set(target.placed.values()) == {"c"}
+
+
+def test_the_larger_quota_goes_to_who_has_less_of_the_other_kind() -> None:
+    tasks = [TaskId("x", number) for number in range(4)]
+    own = Loads(
+        {"a": frozenset(tasks[:2]), "b": frozenset(tasks[2:]), "c": frozenset()},
+        of_other_kind={"a": 1, "b": 0, "c": 0},
+    )
+    target = compute(own, [], {"x": 4}, balance=True)
+    assert target.released.keys() == {"a"}
 
 
 @pytest.mark.parametrize("size", [9, 10, 11])

@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cooperator.model import Member, Memory, TaskId
-from cooperator.planner.configured import Configured
+from cooperator.planner.itemsets import Items, difference, reported, split, union
 from cooperator.planner.plan import Reason, Why
 from cooperator.planner.roster import Roster
 from cooperator.planner.view import View
+
+_NONE: frozenset[TaskId] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,31 +23,28 @@ class Claims:
     """``stays`` and ``let_go``: per member id, of the present members. ``occupied``: reported by anybody."""
 
     occupied: frozenset[TaskId]
-    stays: Mapping[str, frozenset[TaskId]]
+    stays: Mapping[str, Items]
     let_go: Mapping[str, dict[TaskId, Reason]]
     in_flight: frozenset[TaskId]
 
 
-def occupied(roster: Roster) -> frozenset[TaskId]:
-    """Everything that any present member has not let go of."""
-    return frozenset().union(*(member.owned for member in roster.present))
-
-
-def sort_claims(view: View, memory: Memory, roster: Roster, items: Configured) -> Claims:
-    """Sort what the present members report; balance is no concern here."""
-    reported = {member.member_id: frozenset(member.owned) for member in roster.present}
-    active = frozenset[TaskId]().union(*reported.values())
-    deleted = active - items.all
-    copies = _surplus_copies(memory, roster, reported, active)
-    stays: dict[str, frozenset[TaskId]] = {}
+def sort_claims(view: View, memory: Memory, roster: Roster, items: Items) -> Claims:
+    """Sort what the present members report; balance is no concern here. ``items``: what is configured."""
+    reports = {member.member_id: reported(member.owned) for member in roster.present}
+    sets = {member_id: report.all for member_id, report in reports.items()}
+    occupied = union(tuple(sets.values()))
+    deleted = difference(occupied, items.all)
+    copies = _surplus_copies(memory, roster, sets, occupied)
+    stays: dict[str, Items] = {}
     let_go: dict[str, dict[TaskId, Reason]] = {}
     for member in roster.present:
-        running = reported[member.member_id] - member.stopping
-        staying, gone = running, dict[TaskId, Reason]()
+        report = reports[member.member_id]
+        staying = report.all - member.stopping if member.stopping else report.all
+        gone: dict[TaskId, Reason] = {}
         for why, tasks in (
             (Why.DELETED, deleted),
             (Why.SUSPENDED, view.suspended),
-            (Why.DUPLICATE, copies.get(member.member_id, frozenset())),
+            (Why.DUPLICATE, copies.get(member.member_id, _NONE)),
         ):
             if tasks and not staying.isdisjoint(tasks):
                 gone.update(dict.fromkeys(staying & tasks, Reason(why, view.cause)))
@@ -53,13 +52,15 @@ def sort_claims(view: View, memory: Memory, roster: Roster, items: Configured) -
         general = _lets_go(member, roster)
         if general is not None:
             gone.update(dict.fromkeys(staying, Reason(general, view.cause)))
-            staying = frozenset()
-        stays[member.member_id] = staying
+            staying = _NONE
+        stays[member.member_id] = split(staying, report)
         if gone:
             let_go[member.member_id] = gone
-    kept_by_all = frozenset[TaskId]().union(*stays.values())
-    in_flight = frozenset() if len(kept_by_all) == len(active) else (active - kept_by_all) & items.all
-    return Claims(active, stays, let_go, in_flight)
+    kept = sum(len(staying.all) for staying in stays.values())
+    in_flight = _NONE
+    if kept < len(occupied):
+        in_flight = occupied.difference(*(staying.all for staying in stays.values())) & items.all
+    return Claims(occupied, stays, let_go, in_flight)
 
 
 def _lets_go(member: Member, roster: Roster) -> Why | None:

@@ -37,7 +37,7 @@ class Dealer:
         of_other_kind: Mapping[str, int],
     ) -> None:
         self._loads, self._running, self._of_other_kind = loads, running, of_other_kind
-        self._rooms: list[list[str]] = []
+        self._rooms: dict[int, list[str]] = {}
         self._extras = 0
         self._tie_broken = False
         self.uneven: list[str] = []
@@ -54,11 +54,10 @@ class Dealer:
 
     def _measure(self, pool: int) -> None:
         level, self._extras = water_level(self._loads.values(), pool)
-        self._rooms = [[] for _ in range(level + 2 - min(self._loads.values()))]
         for identity in sorted(self._loads, key=self._precedence):
             room = level + 1 - self._loads[identity]
             if room > 0:
-                self._rooms[room].append(identity)
+                self._rooms.setdefault(room, []).append(identity)
 
     def _precedence(self, identity: str) -> tuple[int, str]:
         return self._of_other_kind.get(identity, 0), identity
@@ -89,25 +88,24 @@ class Dealer:
         """Up to ``wanted`` different members with room that run at most ``allowed`` of the connector."""
         chosen: list[str] = []
         served: list[tuple[int, list[str]]] = []
-        for room in range(len(self._rooms) - 1, 0, -1):
+        for room in sorted(self._rooms, reverse=True):
             bucket = self._rooms[room]
-            if not bucket:
-                continue
             most = wanted - len(chosen)
             if room == 1:
                 most = min(most, self._extras)
                 self._break_ties(bucket)
             found = self._from(bucket, most, here, allowed)
+            if not bucket:
+                del self._rooms[room]
             if room == 1:
                 self._extras -= len(found)
+            elif found:
+                served.append((room - 1, found))
             chosen += found
-            served.append((room - 1, found))
             if len(chosen) == wanted:
                 break
         for room, found in served:
-            self._rooms[room] += found
-        while len(self._rooms) > 2 and not self._rooms[-1]:
-            self._rooms.pop()
+            self._rooms.setdefault(room, []).extend(found)
         return chosen
 
     def _from(self, bucket: list[str], most: int, here: Mapping[str, int], allowed: int) -> list[str]:
@@ -127,6 +125,6 @@ class Dealer:
 
     def _break_ties(self, bucket: list[str]) -> None:
         """Once everybody is at the level: who takes one more is decided by the other kind."""
-        if not self._tie_broken and len(self._rooms) == 2:
+        if not self._tie_broken and len(self._rooms) == 1:
             bucket.sort(key=self._precedence)
             self._tie_broken = True

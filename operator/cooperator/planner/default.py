@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from cooperator.model import Memory, TaskId
 from cooperator.planner import claims, holds, step, target
-from cooperator.planner.configured import Configured, configured
+from cooperator.planner.itemsets import Configured, configured, difference
 from cooperator.planner.plan import Plan, Reason, Why
 from cooperator.planner.roster import Roster, survey
 from cooperator.planner.view import View
@@ -25,16 +25,16 @@ from cooperator.planner.view import View
 
 def plan(view: View, memory: Memory) -> tuple[Plan, Memory]:
     """Decide one round: two rounds make a move, since nothing starts in the round of its revocation."""
-    items = configured(view.tasks)
+    wanted = configured(view.tasks)
     roster = survey(view, memory)
-    claimed = claims.sort_claims(view, memory, roster, items)
-    settled = holds.settle(view, memory, roster, claimed, items.all)
+    claimed = claims.sort_claims(view, memory, roster, wanted.items)
+    unreported = difference(wanted.items.all, claimed.occupied)
+    settled = holds.settle(view, memory, roster, claimed, wanted.items.all, unreported)
     joins = holds.expected_joins(view, memory, roster, settled.holds)
     wait_until_ms = max((since + view.policy.join_wait_ms for since in joins.values()), default=0)
-    unreported = items.all - claimed.occupied
     free = _free(view, memory, unreported, settled)
     waiting = bool(settled.held) or settled.frozen or wait_until_ms > view.now_ms
-    instances, tasks = _targets(view, items, roster, claimed, settled, free, balance=not waiting)
+    instances, tasks = _targets(view, wanted, roster, claimed, settled, free, balance=not waiting)
     if (instances.surplus or tasks.surplus) and wait_until_ms > view.now_ms:
         settled.timers_ms.append(wait_until_ms)
     return step.take(
@@ -58,29 +58,18 @@ def _free(
 ) -> dict[TaskId, Reason]:
     """What may be assigned now, to anyone, and why it is free."""
     mine = frozenset[TaskId]().union(*settled.owed.values(), *settled.reserved.values())
-    candidates = unreported - mine - settled.held.keys() - view.suspended
-    moving = _moving(memory) if candidates else {}
-    known = settled.free.keys() | moving.keys()
-    created = Reason(Why.CREATED, view.cause)
-    return {
-        task: settled.free.get(task) or moving.get(task) or created
-        for task in candidates
-        if task in known or not settled.frozen
-    }
-
-
-def _moving(memory: Memory) -> dict[TaskId, Reason]:
-    """Why tasks that were let go earlier are on the move."""
-    moving: dict[TaskId, Reason] = {}
+    candidates = unreported - mine - settled.held.keys()
+    free = {} if settled.frozen else dict.fromkeys(candidates, Reason(Why.CREATED, view.cause))
     for key, tasks in memory.moving.items():
         why, _, cause = key.partition(":")
-        moving.update(dict.fromkeys(tasks, Reason(Why(why), cause)))
-    return moving
+        free.update(dict.fromkeys(tasks & candidates, Reason(Why(why), cause)))
+    free.update(settled.free)
+    return free
 
 
 def _targets(
     view: View,
-    items: Configured,
+    wanted: Configured,
     roster: Roster,
     claimed: claims.Claims,
     settled: holds.Settled,
@@ -91,19 +80,25 @@ def _targets(
     spoken_for = frozenset[TaskId]().union(*settled.reserved.values())
     pool = (claimed.in_flight | free.keys()) - spoken_for - settled.held.keys() - view.suspended
 
-    def own(kind: frozenset[TaskId], of_other_kind: Mapping[str, int]) -> target.Loads:
+    def own(instances: bool, of_other_kind: Mapping[str, int]) -> target.Loads:
+        kept = {identity: claimed.stays[m.member_id] for identity, m in roster.receivers.items()}
         return target.Loads(
-            kept={i: claimed.stays[m.member_id] & kind for i, m in roster.receivers.items()},
-            owed={i: [task for task in tasks if task in kind] for i, tasks in settled.owed.items()},
-            reserved={i: len(tasks & kind) for i, tasks in settled.reserved.items()},
+            kept={i: items.instances if instances else items.tasks for i, items in kept.items()},
+            owed={
+                i: [task for task in tasks if task.is_instance is instances]
+                for i, tasks in settled.owed.items()
+            },
+            reserved={
+                i: sum(task.is_instance is instances for task in tasks)
+                for i, tasks in settled.reserved.items()
+            },
             of_other_kind=of_other_kind,
         )
 
     # Who has fewer tasks takes one more instance, and who then has fewer instances takes one more task.
-    tasks = own(items.tasks, {})
-    instances = own(items.instances, {i: len(kept) for i, kept in tasks.kept.items()})
-    first = target.compute(instances, pool & items.instances, {}, balance)
-    second = target.compute(
-        replace(tasks, of_other_kind=first.loads), pool & items.tasks, view.tasks, balance
-    )
+    tasks = own(False, {})
+    instances = own(True, {i: len(kept) for i, kept in tasks.kept.items()})
+    pools = [wanted.sort(pool & kind, kind is wanted.items.instances) for kind in wanted.items[1:]]
+    first = target.compute(instances, pools[0], {}, balance)
+    second = target.compute(replace(tasks, of_other_kind=first.loads), pools[1], view.tasks, balance)
     return first, second

@@ -9,14 +9,14 @@ from itertools import cycle
 
 from cooperator.model import Memory, Share, TaskId
 from cooperator.model.java import sort_strings, sort_tasks
-from cooperator.planner.configured import configured
+from cooperator.planner.itemsets import configured
 from cooperator.planner.plan import Plan, Reason, Why
 from cooperator.planner.view import View
 
 
 def plan(view: View, memory: Memory) -> tuple[Plan, Memory]:
     """Decide one round: deal everything anew."""
-    items = configured(view.tasks)
+    items = configured(view.tasks).items
     members = {member.member_id: member for member in view.members}
     occupied = frozenset[TaskId]().union(*(member.owned for member in view.members))
     dealt: dict[str, list[TaskId]] = {member_id: [] for member_id in sort_strings(members)}

@@ -47,10 +47,15 @@ class Settled:
 
 
 def settle(
-    view: View, memory: Memory, roster: Roster, claims: Claims, configured: frozenset[TaskId]
+    view: View,
+    memory: Memory,
+    roster: Roster,
+    claims: Claims,
+    configured: frozenset[TaskId],
+    unreported: frozenset[TaskId],
 ) -> Settled:
     """Decide about departures, returns and what is left of earlier lives."""
-    settling = _Settling(view, memory, roster, claims, configured)
+    settling = _Settling(view, memory, roster, claims, configured, unreported)
     for identity in sorted(memory.given.keys() | memory.holds.keys() | view.awaited.keys()):
         settling.settle(identity)
     settling.reserve_for_newest_lives()
@@ -71,11 +76,16 @@ class _Settling:
     """One run of ``settle``."""
 
     def __init__(
-        self, view: View, memory: Memory, roster: Roster, claims: Claims, configured: frozenset[TaskId]
+        self,
+        view: View,
+        memory: Memory,
+        roster: Roster,
+        claims: Claims,
+        configured: frozenset[TaskId],
+        unreported: frozenset[TaskId],
     ) -> None:
-        self.view, self.memory, self.roster = view, memory, roster
-        self.configured, self.claims = configured, claims
-        self.unreported = configured - claims.occupied
+        self.view, self.memory, self.roster, self.claims = view, memory, roster, claims
+        self.configured, self.unreported = configured, unreported
         self.now_ms = view.now_ms
         self.lease_ms = view.policy.lease_ms + view.policy.lease_margin_ms
         self.settled = Settled(returns=self._recent_returns())
@@ -135,7 +145,8 @@ class _Settling:
             hold = self._missing(identity, blanket)
         elif hold.reason is HoldReason.EVICTED:
             awaited_until_ms = max(hold.deadline_ms, awaited_until_ms)
-        if awaited_until_ms > self.now_ms:
+        ended = (identity, hold.incarnation) in self.view.facts.ended
+        if awaited_until_ms > self.now_ms and not ended:
             hold = replace(hold, deadline_ms=awaited_until_ms, reason=HoldReason.EVICTED)
         else:
             if hold.reason is HoldReason.EVICTED:
@@ -203,7 +214,7 @@ class _Settling:
             newest = self.roster.current[older.identity]
             if newest.identity in self.roster.leaving:
                 continue
-            staying = (self.claims.stays[m.member_id] for m in self.roster.current.values())
+            staying = (self.claims.stays[m.member_id].all for m in self.roster.current.values())
             own = self.configured.intersection(older.owned).difference(*staying)
             self.settled.reserved[older.identity] = self.settled.reserved.get(older.identity, _NONE) | own
 

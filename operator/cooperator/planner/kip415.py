@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from cooperator.model import HoldReason, Kip415Memory, Member, Memory, Share, TaskId
 from cooperator.model.java import hash_map_order, sort_strings, sort_tasks
-from cooperator.planner.configured import Configured, configured
+from cooperator.planner.itemsets import Items, configured
 from cooperator.planner.plan import HeldTask, Plan, Reason, Why
 from cooperator.planner.view import View
 
@@ -92,7 +92,7 @@ class _Round:
 
     def decide(self) -> Kip415Memory:
         view, state = self.view, self.state
-        items = configured(view.tasks)
+        items = configured(view.tasks).items
         wanted = items.all - view.suspended
         reported = [frozenset(worker.member.owned) for worker in self.workers]
         active = frozenset[TaskId]().union(*reported)
@@ -187,7 +187,7 @@ class _Round:
         self.delay_ms, self.scheduled_ms = 0, 0
         self.candidates.clear()
 
-    def _balance(self, items: Configured, wanted: frozenset[TaskId]) -> None:
+    def _balance(self, items: Items, wanted: frozenset[TaskId]) -> None:
         """Step 6 (4.2): take what is too much from the front of each load, or put that off."""
         totals = len(items.instances & wanted), len(items.tasks & wanted)
         surplus = [pair for kind in (0, 1) for pair in _surplus(self.workers, kind, totals[kind])]

@@ -45,18 +45,21 @@ class Spread:
         for unit, identity in homes.items():
             self._away.setdefault(identity, {})[unit] = None
         self._counts: dict[str, dict[str, int]] = {}
-        self._returns: dict[str, int] = {}
+        self._returns: dict[str, dict[str, int]] = {}
         self._sorted: dict[str, list[TaskId]] = {}
 
     def improve(self, connectors: Iterable[str]) -> None:
         """Exchange until nothing is gained; ``connectors``: those that are not spread evenly."""
-        waiting = dict.fromkeys(connectors)
-        while waiting:
-            connector = next(iter(waiting))
-            if not self._improve(connector, waiting):
-                del waiting[connector]
+        candidates = dict.fromkeys(connectors)
+        gained = True
+        while gained:
+            gained = False
+            # One exchange can open the way for another, of a connector that was looked at before.
+            for connector in list(candidates):
+                while self._improve(connector, candidates):
+                    gained = True
 
-    def _improve(self, connector: str, waiting: dict[str, None]) -> bool:
+    def _improve(self, connector: str, touched: dict[str, None]) -> bool:
         """Make one exchange that moves a task of ``connector`` to where there are fewer of it."""
         counts = self._count(connector)
         most = max(counts.values(), default=0)
@@ -67,81 +70,89 @@ class Spread:
             here = counts[source]
             for target in self._loads if here > 1 else ():
                 gain = here - 1 - counts.get(target, 0)
-                if gain > 0 and self._send(unit, source, target, gain, waiting):
+                if gain > 0 and self._send(unit, source, target, gain, touched):
                     return True
         return any(
-            here > 1 and self._replace(connector, home, here, waiting)
+            here > 1 and home in self._away and self._replace(connector, home, here, touched)
             for home, here in list(counts.items())
-            if home in self._away and here - 1 + self._best_return(home) > 0
         )
 
-    def _send(self, unit: TaskId, source: str, target: str, gain: int, waiting: dict[str, None]) -> bool:
+    def _send(self, unit: TaskId, source: str, target: str, gain: int, touched: dict[str, None]) -> bool:
         """Bring ``unit`` from ``source`` to ``target``, where there are fewer of its connector."""
         if self._homes.get(unit) == target:
             running = unit in self._kept[target]
             for other in self._staying(target, running):
                 if self._gain(other, target, source) + gain > 0:
-                    self._return(unit, other, waiting)
+                    self._return(unit, other, touched)
                     return True
             return False
         if self._loads[source] > self._level >= self._loads[target]:
             self._loads[source] -= 1
             self._loads[target] += 1
-            self._move(unit, target, waiting)
+            self._move(unit, target, touched)
             return True
         for other in self._at.get(target, ()):
-            if self._homes.get(other) != source and self._gain(other, target, source) + gain > 0:
-                self._move(unit, target, waiting)
-                self._move(other, source, waiting)
+            if self._gain(other, target, source) + gain > 0:
+                self._move(unit, target, touched)
+                self._move(other, source, touched)
                 return True
         return False
 
-    def _replace(self, connector: str, home: str, here: int, waiting: dict[str, None]) -> bool:
+    def _replace(self, connector: str, home: str, here: int, touched: dict[str, None]) -> bool:
         """Have a task of ``connector`` leave ``home`` in place of another that leaves it."""
         counts = self._count(connector)
+        targets = {
+            target: here - 1 - counts.get(target, 0)
+            for target, best in self._best_returns(home).items()
+            if 0 < here - 1 - counts.get(target, 0) > -best
+        }
+        if not targets:
+            return False
         staying = {
             item in self._kept[home]: item for item in self._tasks(connector) if self._stays(item, home)
         }
         for unit in self._away[home]:
             target = self._placed[unit]
-            other = staying.get(unit in self._kept[home])
-            gain = here - 1 - counts.get(target, 0)
-            if other is not None and gain > 0 and self._gain(unit, target, home) + gain > 0:
-                self._return(unit, other, waiting)
+            gain, other = targets.get(target), staying.get(unit in self._kept[home])
+            if gain is not None and other is not None and self._gain(unit, target, home) + gain > 0:
+                self._return(unit, other, touched)
                 return True
         return False
 
-    def _best_return(self, home: str) -> int:
-        """The most that is gained (the least that is lost) when a unit of ``home`` stays there."""
+    def _best_returns(self, home: str) -> dict[str, int]:
+        """Per destination of ``home``'s units, the most that is gained when one of them stays at home."""
         best = self._returns.get(home)
         if best is None:
-            gains = (self._gain(unit, self._placed[unit], home) for unit in self._away[home])
-            best = self._returns[home] = max(gains, default=0)
+            best = self._returns[home] = {}
+            for unit in self._away[home]:
+                target = self._placed[unit]
+                gain = self._gain(unit, target, home)
+                best[target] = max(best.get(target, gain), gain)
         return best
 
-    def _return(self, unit: TaskId, other: TaskId, waiting: dict[str, None]) -> None:
+    def _return(self, unit: TaskId, other: TaskId, touched: dict[str, None]) -> None:
         """``unit`` stays at home, and ``other`` goes from there in its place."""
         home, target = self._homes.pop(unit), self._placed.pop(unit)
         del self._at[target][unit], self._away[home][unit]
-        self._recount(unit.connector, target, home, waiting)
+        self._recount(unit.connector, target, home, touched)
         self._homes[other] = home
         self._away[home][other] = None
         self._placed[other] = target
         self._at[target][other] = None
-        self._recount(other.connector, home, target, waiting)
+        self._recount(other.connector, home, target, touched)
 
-    def _move(self, unit: TaskId, target: str, waiting: dict[str, None]) -> None:
+    def _move(self, unit: TaskId, target: str, touched: dict[str, None]) -> None:
         source = self._placed[unit]
         self._placed[unit] = target
         del self._at[source][unit]
         self._at.setdefault(target, {})[unit] = None
-        self._recount(unit.connector, source, target, waiting)
+        self._recount(unit.connector, source, target, touched)
 
-    def _recount(self, connector: str, source: str, target: str, waiting: dict[str, None]) -> None:
+    def _recount(self, connector: str, source: str, target: str, touched: dict[str, None]) -> None:
         counts = self._count(connector)
         counts[source] -= 1
         counts[target] = counts.get(target, 0) + 1
-        waiting[connector] = None
+        touched[connector] = None
         self._returns.clear()
 
     def _gain(self, item: TaskId, source: str, target: str) -> int:

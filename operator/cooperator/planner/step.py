@@ -46,7 +46,7 @@ def take(view: View, memory: Memory, decision: Decision) -> tuple[Plan, Memory]:
         speaks = decision.roster.current.get(member.identity) is member
         new = assigned.get(member.identity, ()) if speaks else ()
         gone = revoked.get(member.member_id, {})
-        shares[member.member_id] = Share(tuple(sorted(new)), tuple(sorted(gone))) if new or gone else empty
+        shares[member.member_id] = Share(tuple(new), tuple(sorted(gone))) if new or gone else empty
     after = _remember(view, memory, decision, assigned, revoked)
     timers_ms = decision.settled.timers_ms
     plan = Plan(
@@ -69,11 +69,11 @@ def _assignments(view: View, decision: Decision) -> tuple[dict[str, list[TaskId]
             to = decision.placed.get(task, identity)
             assigned.setdefault(to, []).append(task)
             why[task] = reason if to == identity else balance
-    for task, reason in decision.free.items():
-        to_other = decision.placed.get(task)
-        if to_other is not None:
+    for task, to_other in decision.placed.items():
+        free = decision.free.get(task)
+        if free is not None:
             assigned.setdefault(to_other, []).append(task)
-            why[task] = reason
+            why[task] = free
     return assigned, why
 
 
@@ -99,7 +99,7 @@ def _remember(
     given: dict[str, frozenset[TaskId]] = {}
     unstopped = list(settled.unstopped)
     for member in decision.roster.present:
-        stays = decision.claimed.stays[member.member_id]
+        stays = decision.claimed.stays[member.member_id].all
         gone = revoked.get(member.member_id)
         if gone:
             stays = stays.difference(gone)

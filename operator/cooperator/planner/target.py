@@ -14,9 +14,12 @@ by exchanging them (``spread``) is free: it is chosen to spread each connector's
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 
 from cooperator.model import TaskId
 from cooperator.planner.deal import Dealer, water_level
+from cooperator.planner.itemsets import connector_counts
 from cooperator.planner.release import Releaser
 from cooperator.planner.spread import Spread
 
@@ -50,31 +53,29 @@ class Target:
     loads: Mapping[str, int]
 
 
-def compute(own: Loads, pool: Iterable[TaskId], sizes: Mapping[str, int], balance: bool) -> Target:
+def compute(own: Loads, pool: Sequence[TaskId], sizes: Mapping[str, int], balance: bool) -> Target:
     """The target of one kind.
 
-    ``pool``: what is free or will be. ``sizes``: connector name to its number of items of this kind.
+    ``pool``: what is free or will be, sorted. ``sizes``: connector name to its number of items of this kind.
     ``balance``: whether members above their quota let go of the surplus now.
     """
     loads = {
         identity: len(kept) + len(own.owed.get(identity, ())) + own.reserved.get(identity, 0)
         for identity, kept in own.kept.items()
     }
-    waiting = list(pool)
-    surpluses = _surpluses(own, loads, len(waiting)) if loads else {}
+    surpluses = _surpluses(own, loads, len(pool)) if loads else {}
     surplus = sum(surpluses.values())
-    if not loads or not (waiting or (balance and surplus)):
+    if not loads or not (pool or (balance and surplus)):
         return Target({}, {}, surplus, loads)
     homes: dict[TaskId, str] = {}
     crowded: set[str] = set()
     if balance and surplus:
-        releaser = Releaser(own.kept, own.owed, waiting, loads, surpluses)
+        releaser = Releaser(own.kept, own.owed, sizes, pool, surpluses)
         homes, crowded = releaser.release(), releaser.crowded
-        waiting.extend(homes)
         for identity, count in surpluses.items():
             loads[identity] -= count
-    groups = _by_connector(waiting)
-    level, _ = water_level(loads.values(), len(waiting))
+    groups = _by_connector(pool, homes)
+    level, _ = water_level(loads.values(), len(pool) + len(homes))
     dealer = Dealer(loads, _running(own, homes, groups), own.of_other_kind)
     placed = dealer.deal(groups)
     for identity in placed.values():
@@ -89,10 +90,12 @@ def compute(own: Loads, pool: Iterable[TaskId], sizes: Mapping[str, int], balanc
     return Target(released, placed, surplus, loads)
 
 
-def _by_connector(items: Iterable[TaskId]) -> dict[str, list[TaskId]]:
+def _by_connector(pool: Iterable[TaskId], homes: Iterable[TaskId]) -> dict[str, list[TaskId]]:
     groups: dict[str, list[TaskId]] = {}
-    for item in sorted(items):
+    for item in pool:
         groups.setdefault(item[0], []).append(item)
+    for connector, items in groupby(sorted(homes), itemgetter(0)):
+        groups[connector] = sorted([*groups.get(connector, ()), *items])
     return groups
 
 
@@ -101,12 +104,15 @@ def _running(
 ) -> dict[str, dict[str, int]]:
     """Per connector of ``connectors``, how many of its items each member keeps or gets back."""
     running: dict[str, dict[str, int]] = {}
-    for items_of in (own.kept, own.owed):
-        for identity, items in items_of.items():
-            for item in items:
-                if item[0] in connectors and item not in homes:
-                    counts = running.setdefault(item[0], {})
-                    counts[identity] = counts.get(identity, 0) + 1
+    for identity, kept in own.kept.items():
+        here = dict(connector_counts(kept))
+        for item in own.owed.get(identity, ()):
+            here[item.connector] = here.get(item.connector, 0) + 1
+        for connector in connectors if len(connectors) < len(here) else here:
+            if connector in here and connector in connectors:
+                running.setdefault(connector, {})[identity] = here[connector]
+    for item, home in homes.items():
+        running[item.connector][home] -= 1
     return running
 
 

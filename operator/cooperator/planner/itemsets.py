@@ -1,0 +1,100 @@
+"""Sets of items, made once: what is configured, and what a member reports.
+
+Most rounds change little. A report that is the same object as in an earlier round, or a configuration that
+is equal to an earlier one, gives the same sets again; and sets that are the same objects need not be compared
+or united anew. These are memories of pure functions: they save time and decide nothing.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache
+from operator import itemgetter
+from typing import Final, NamedTuple, cast
+
+from cooperator.model import INSTANCE, TaskId
+
+_MOST_REPORTS: Final = 8192
+
+# TaskId's own constructor is Python code; a configuration may have 100,000 of them.
+_new_task_id = cast(Callable[[type[TaskId], tuple[str, int]], TaskId], tuple.__new__)
+
+
+class Items(NamedTuple):
+    """A set of items, and its parts: connector instances and tasks are balanced apart (KIP-415)."""
+
+    all: frozenset[TaskId]
+    instances: frozenset[TaskId]
+    tasks: frozenset[TaskId]
+
+
+class Configured(NamedTuple):
+    """What is to run; ``ordered``: sorted, by kind."""
+
+    items: Items
+    ordered: tuple[tuple[TaskId, ...], tuple[TaskId, ...]]
+
+    def sort(self, items: Collection[TaskId], instances: bool) -> list[TaskId]:
+        """``items``, all configured and of one kind, in order."""
+        in_order = self.ordered[not instances]
+        if len(items) * 8 < len(in_order):
+            return sorted(items)
+        return [item for item in in_order if item in items]
+
+
+def configured(task_counts: Mapping[str, int]) -> Configured:
+    """The items of ``task_counts`` (connector name to its number of tasks, without the instance)."""
+    return _configured(tuple(sorted(task_counts.items())))
+
+
+@lru_cache(maxsize=4)
+def _configured(task_counts: tuple[tuple[str, int], ...]) -> Configured:
+    instances = tuple(_new_task_id(TaskId, (connector, INSTANCE)) for connector, _ in task_counts)
+    tasks = tuple(
+        _new_task_id(TaskId, (connector, n)) for connector, count in task_counts for n in range(count)
+    )
+    return Configured(
+        Items(frozenset(instances + tasks), frozenset(instances), frozenset(tasks)), (instances, tasks)
+    )
+
+
+_reports: dict[int, tuple[tuple[TaskId, ...], Items]] = {}
+
+
+def reported(owned: tuple[TaskId, ...]) -> Items:
+    """What a member reports, as sets; the same sets for the same tuple (not for an equal one)."""
+    known = _reports.get(id(owned))
+    if known is not None and known[0] is owned:
+        return known[1]
+    if len(_reports) >= _MOST_REPORTS:
+        _reports.clear()
+    found = frozenset(owned)
+    instances = frozenset(item for item in owned if item[1] == INSTANCE)
+    items = Items(found, instances, found - instances if instances else found)
+    _reports[id(owned)] = owned, items
+    return items
+
+
+def split(items: frozenset[TaskId], of: Items) -> Items:
+    """The parts of ``items``, which is a subset of ``of``."""
+    if items is of.all:
+        return of
+    instances = items & of.instances
+    return Items(items, instances, items - instances if instances else items)
+
+
+@lru_cache(maxsize=4096)
+def connector_counts(items: frozenset[TaskId]) -> Mapping[str, int]:
+    """How many of ``items`` each connector has; to be read only."""
+    return Counter(map(itemgetter(0), items))
+
+
+@lru_cache(maxsize=4)
+def union(sets: tuple[frozenset[TaskId], ...]) -> frozenset[TaskId]:
+    """The union; at once if it is asked for the same sets again."""
+    return frozenset().union(*sets)
+
+
+@lru_cache(maxsize=4)
+def difference(items: frozenset[TaskId], others: frozenset[TaskId]) -> frozenset[TaskId]:
+    """``items − others``; at once if it is asked for the same sets again."""
+    return items - others
