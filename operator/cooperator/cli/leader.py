@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from cooperator.cli.logs import log_to_stderr
 from cooperator.cli.worker import address
 from cooperator.crd import Connector, ResourceError, Worker, compile_desired, parse
 from cooperator.local.console import Console
+from cooperator.local.log_lines import log_to_stderr
 
 
 def leader(

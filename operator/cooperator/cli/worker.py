@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from cooperator.agent.options import RuntimeKind, WorkerOptions
-from cooperator.cli.logs import log_to_stderr
 from cooperator.local.console import Console
+from cooperator.local.log_lines import log_to_stderr
 
 
 def worker(

@@ -20,6 +20,7 @@ from cooperator.local.broker import BrokerError, EmbeddedBroker
 from cooperator.local.cluster import Cluster, read_cluster
 from cooperator.local.daemon import host_lock
 from cooperator.local.layout import StateDir, write_json
+from cooperator.local.log_lines import log_to_stderr
 from cooperator.local.store import ManifestStore, Stored
 from cooperator.local.template import member_command
 from cooperator.local.view import WorkerFacts, state_view
@@ -170,8 +171,7 @@ class Host:
 
 def run_host(state: StateDir) -> None:
     """Be the daemon until SIGTERM. Raises AlreadyRunning."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
-    logging.getLogger("kafka").setLevel(logging.WARNING)
+    log_to_stderr()
     cluster = read_cluster(state)
     if cluster is None:
         raise AlreadyRunning(f"{state.root} is no state directory: `cooperator local up` makes one")

@@ -203,8 +203,7 @@ def _key(kind: str, namespace: str, name: str) -> Key:
 
 def _unknown(store: ManifestStore, key: Key) -> str:
     names = [Key.of(r).name for r in store.read().resources if Key.of(r)[:2] == key[:2]]
-    there = f"there are {', '.join(names)}" if names else "there is none"
-    return f"{key} not found: {there}"
+    return f"there is no {key.kind.lower()} {key.name!r}; known: {', '.join(names) or 'none'}"
 
 
 def _named(plural: str, item: Mapping[str, Any], name: str) -> bool:
