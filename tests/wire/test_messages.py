@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cooperator.model import INSTANCE, Epoch, TaskId, group_tasks
+from cooperator.model.java import hash_set_order
 from cooperator.wire import (
     ALL_PROTOCOLS,
     AgentReport,
@@ -24,7 +25,6 @@ from cooperator.wire import (
     encode_metadata,
     member_of,
 )
-from cooperator.wire.items import java_set_order
 from wire.strategies import ASSIGNMENTS, METADATA, REPORTS, SHARES, TEXT
 
 PROTOCOLS = st.sampled_from(Protocol)
@@ -154,7 +154,7 @@ def test_instances_are_assigned_in_javas_order_and_revoked_in_the_one_given() ->
         encode_assignment(Assignment(0, "m", "u", 1, instances, instances), Protocol.SESSIONED)
     )
 
-    assert [task.connector for task in decoded.assigned] == java_set_order(names)
+    assert [task.connector for task in decoded.assigned] == hash_set_order(names)
     assert [task.connector for task in decoded.assigned] != names
     assert [task.connector for task in decoded.revoked] == names
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from cooperator.model import INSTANCE, TaskId
+from cooperator.model.java import hash_set_order
 from cooperator.wire import (
     Assignment,
     Metadata,
@@ -16,7 +17,6 @@ from cooperator.wire import (
     encode_assignment,
     encode_metadata,
 )
-from cooperator.wire.items import java_set_order
 
 HERE = Path(__file__).parent / "vectors"
 VECTORS = [json.loads(line) for line in (HERE / "wire.jsonl").read_text("utf-8").splitlines()]
@@ -101,4 +101,4 @@ def test_the_jvms_bytes_become_the_value_and_the_same_bytes_again(vector: dict[s
 
 @pytest.mark.parametrize("order", ORDERS, ids=lambda o: str(len(o["in"])))
 def test_connectors_are_listed_in_the_order_of_a_java_hash_set(order: dict[str, list[str]]) -> None:
-    assert java_set_order(order["in"]) == order["out"]
+    assert hash_set_order(order["in"]) == order["out"]

@@ -19,12 +19,15 @@ def hash_map_order(keys: Sequence[str]) -> list[str]:
 
 
 def hash_set_order(keys: Iterable[str]) -> list[str]:
-    """The distinct ``keys`` as ``new HashSet<>(keys)`` iterates over them: the table is sized in advance."""
-    distinct = list(dict.fromkeys(keys))
-    if len(distinct) < 2:
-        return distinct
-    wanted = max(int(len(distinct) / 0.75) + 1, 16)
-    return _by_bucket(distinct, 1 << (wanted - 1).bit_length())
+    """The distinct ``keys`` as ``new HashSet<>(keys)`` iterates over them.
+
+    The table is sized in advance, by all of ``keys``. (As above, a bucket of more than eight may differ.)
+    """
+    given = list(keys)
+    if len(given) < 2:
+        return given
+    wanted = max(int(len(given) / 0.75) + 1, 16)
+    return _by_bucket(dict.fromkeys(given), 1 << (wanted - 1).bit_length())
 
 
 def sort_strings(strings: Iterable[str]) -> list[str]:

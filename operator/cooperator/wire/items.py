@@ -10,6 +10,7 @@ from itertools import repeat
 from typing import Final, cast
 
 from cooperator.model import INSTANCE, TaskId
+from cooperator.model.java import hash_set_order
 from cooperator.wire import primitives
 from cooperator.wire.errors import DecodeError
 from cooperator.wire.primitives import Reader
@@ -44,7 +45,7 @@ def write_items(items: Sequence[TaskId], field: str) -> bytes:
 
 def write_items_hashed(items: Sequence[TaskId], field: str) -> bytes:
     """As ``write_items``, with the instances in the order in which a Java HashSet iterates."""
-    return _write(items, java_set_order([c for c, task in items if task == INSTANCE]), field)
+    return _write(items, hash_set_order([c for c, task in items if task == INSTANCE]), field)
 
 
 def _write(items: Sequence[TaskId], instances: Iterable[str], field: str) -> bytes:
@@ -67,26 +68,3 @@ def _write(items: Sequence[TaskId], instances: Iterable[str], field: str) -> byt
 @lru_cache(maxsize=4096)
 def _name(connector: str) -> bytes:
     return primitives.string(connector, "connector name")
-
-
-def java_set_order(names: Sequence[str]) -> list[str]:
-    """The distinct ``names`` as ``new HashSet<>(names)`` iterates over them in Java.
-
-    Buckets in order, and in a bucket by insertion. (A bucket of more than eight is a tree in Java and may
-    put another element first; no reader depends on the order.)
-    """
-    if len(names) < 2:
-        return list(names)
-    wanted = max(int(len(names) / 0.75) + 1, 16)
-    mask = (1 << (wanted - 1).bit_length()) - 1
-    return sorted(dict.fromkeys(names), key=lambda name: _spread_hash(name) & mask)
-
-
-@lru_cache(maxsize=4096)
-def _spread_hash(name: str) -> int:
-    """``String.hashCode`` (over UTF-16 code units), its upper half folded in as HashMap does."""
-    units = memoryview(name.encode("utf-16-le", "surrogatepass")).cast("H")
-    value = 0
-    for unit in units:
-        value = (31 * value + unit) & 0xFFFFFFFF
-    return value ^ (value >> 16)
