@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -118,8 +119,9 @@ class Local:
         }
 
     def condition(self, kind: str) -> str:
-        [worker] = self.ask("workers")
-        conditions = worker["status"]["conditions"]
+        workers = self.ask("workers")
+        assert len(workers) == 1, workers
+        conditions = workers[0]["status"]["conditions"]
         return next((c["status"] for c in conditions if c["type"] == kind), "")
 
 
@@ -139,15 +141,23 @@ def test_a_member_that_is_killed_gets_exactly_its_own_back_and_nobody_else_is_to
     before = running.settled()
     lives = running.lives()
     victim, other = sorted(lives)
-    running("kill", victim)
+    own = {name for name, member in before.items() if member == victim}
+    seen: set[str] = set()
 
-    def held() -> bool:
-        tasks = {task["name"]: task for task in running.ask("tasks")}
-        return all(
-            tasks[name].get("held_for") == victim for name, member in before.items() if member == victim
-        )
+    def watch() -> None:
+        # From before the kill on: the member may be back before a command has returned.
+        while not over.wait(0.05):
+            seen.update(t["name"] for t in running.ask("tasks") if t.get("held_for") == victim)
 
-    eventually(held, CALM_S, "the tasks are held")
+    over = threading.Event()
+    watching = threading.Thread(target=watch)
+    watching.start()
+    try:
+        running("kill", victim)
+        eventually(lambda: seen == own, CALM_S, "its tasks are held, and no others")
+    finally:
+        over.set()
+        watching.join()
     assert running.settled() == before
     after = running.lives()
     assert after[other] == lives[other]
