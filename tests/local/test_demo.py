@@ -302,7 +302,7 @@ def test_the_main_job_with_a_member_killed_in_mid_stream(tmp_path: Path) -> None
     """Small, and the same in everything else: real broker, real Spark, 14 tasks on three members."""
     screen = Console(file=StringIO(), width=200)
     assert isinstance(screen.file, StringIO)
-    code = run_demo(tmp_path / "demo", Silent(), screen, files=240, lines=20_000)
+    code = run_demo(tmp_path / "demo", Silent(), screen, files=56, lines=5_000)
     shown = screen.file.getvalue()
     assert code == 0, shown
     assert "exactly its own tasks again" in shown

@@ -140,6 +140,25 @@ def test_a_member_that_left_for_good_is_not_shown_and_one_that_will_be_back_is()
     assert (row["name"], row["phase"]) == ("lake-0", "Ended")
 
 
+@pytest.mark.parametrize(
+    "life",
+    [
+        Life("lake-0", "inc0", "r", NOW - 90_000, ended_ms=NOW - 1_000),
+        Life("lake-0", "inc0", "r", NOW - 90_000, ended_ms=NOW - 1_000, removed=True),
+        Life("lake-0", "next", "r", NOW - 1_000, pid=13, past=("inc0",)),
+    ],
+)
+def test_tasks_of_a_dead_life_are_held_from_its_death_on_not_from_the_next_round(life: Life) -> None:
+    seen = WorkerFacts({"lake-0": life, "lake-1": Life("lake-1", "earlier", "r", 1, pid=1)}, LEADER)
+    view = state_view(STORED, {("default", "lake"): seen}, NOW)
+    states = {task["name"]: (task["state"], task.get("held_for"), task["member"]) for task in view["tasks"]}
+    assert states == dict.fromkeys(("sources", "sources-0"), ("HELD", "lake-0", None)) | {
+        "sources-1": ("HELD", "lake-1", None)
+    }
+    assert view["tasks"][0]["held_until_ms"] == NOW - 1_000 + 300_000
+    assert view["workers"][0]["status"]["tasks"]["held"] == 2
+
+
 def test_a_worker_says_what_is_not_as_it_should_be() -> None:
     unreachable = {
         "type": "KafkaReachable",

@@ -1,7 +1,7 @@
 """What `get` prints: made of what is stored, what runs and what the leaders say. Pure; decides nothing."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cooperator.crd import (
@@ -48,6 +48,7 @@ def state_view(stored: Stored, facts: Mapping[tuple[str, str], WorkerFacts], now
     nothing = WorkerFacts()
     workers = stored.workers
     by_name = {(w.metadata.namespace, w.metadata.name): w for w in workers}
+    facts = {name: _with_holds(seen, by_name.get(name)) for name, seen in facts.items()}
     return {
         "at_ms": now_ms,
         "workers": [
@@ -77,6 +78,36 @@ def state_view(stored: Stored, facts: Mapping[tuple[str, str], WorkerFacts], now
         ],
         "problems": [str(problem) for problem in stored.problems],
     }
+
+
+def _with_holds(seen: WorkerFacts, worker: Worker | None) -> WorkerFacts:
+    """Tasks of a life that is known to have ended wait for the next one from that moment on; the leader
+    says so itself only after the next round."""
+    if worker is None:
+        return seen
+    delay_ms = worker.spec.scheduled_rebalance_max_delay_ms
+    until_ms: dict[str, int] = {}
+    for member in seen.leader.get("members", ()):
+        life = seen.lives.get(member["identity"])
+        if life is not None and (life.ended_ms is not None or member["incarnation"] in life.past):
+            ended_ms = life.started_ms if life.ended_ms is None else life.ended_ms
+            until_ms[member["identity"]] = ended_ms + delay_ms
+    if not until_ms:
+        return seen
+    tasks = [
+        {
+            **task,
+            "state": "HELD",
+            "member": None,
+            "held_for": task["member"],
+            "held_until_ms": until_ms[task["member"]],
+            "held_reason": "Departed",
+        }
+        if task["member"] in until_ms
+        else task
+        for task in seen.leader["tasks"]
+    ]
+    return replace(seen, leader={**seen.leader, "tasks": tasks})
 
 
 def unknown_view(stored: Stored, now_ms: int) -> dict[str, Any]:
