@@ -7,7 +7,15 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from cooperator.group import DescribedMember, GroupConfig, GroupState, Joined, Membership, Round
+from cooperator.group import (
+    DescribedMember,
+    GroupConfig,
+    GroupState,
+    GroupUnavailable,
+    Joined,
+    Membership,
+    Round,
+)
 from cooperator.wire import Role
 
 Plan = Callable[[Round], "Future[Mapping[str, bytes]] | Mapping[str, bytes]"]
@@ -131,7 +139,10 @@ class Party:
 def all_in(*parties: Party) -> bool:
     """All, and nobody else, are in one completed round, and know it."""
     generations = {party.generations[-1] if party.generations else -1 for party in parties}
-    described = parties[0].membership.describe()
+    try:
+        described = parties[0].membership.describe()
+    except GroupUnavailable as error:
+        raise AssertionError(f"no coordinator yet: {error}") from None
     return (
         described.state is GroupState.STABLE
         and {member.member_id for member in described.members} == {party.member_id for party in parties}
