@@ -288,6 +288,9 @@ class LeaderService:
         self.conditions.put("KafkaReachable", False, "CoordinatorLost", "looking for the group's coordinator")
 
     def trouble(self, message: str) -> None:
+        """Of the membership and of the logs; empty when a log's trouble is over."""
+        if not message:
+            return
         log.warning("%s", message)
         if self._leader_contact_age_ms() > 2 * self.settings.heartbeat_interval_ms:
             self.conditions.put("KafkaReachable", False, "Unreachable", message)
