@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from cooperator.model import INSTANCE, Policy, TaskId
 from cooperator.planner import Facts
+from cooperator.planner.assignors import names
 from planner.world import Process, World
 
 IDENTITIES = ("w0", "w1", "w2", "w3", "w4")
@@ -22,9 +23,24 @@ class Histories(RuleBasedStateMachine):
         delay_ms=st.sampled_from([0, 20_000, 300_000]),
         workers=st.integers(1, 4),
         max_returns=st.integers(0, 3),
+        assignor=st.sampled_from(("Sticky", "Sticky", *names())),
+        strict=st.booleans(),
     )
-    def start(self, counts: dict[str, int], delay_ms: int, workers: int, max_returns: int) -> None:
-        policy = Policy(scheduled_rebalance_max_delay_ms=delay_ms, max_returns=max_returns)
+    def start(
+        self,
+        counts: dict[str, int],
+        delay_ms: int,
+        workers: int,
+        max_returns: int,
+        assignor: str,
+        strict: bool,
+    ) -> None:
+        policy = Policy(
+            assignor=assignor,
+            scheduled_rebalance_max_delay_ms=delay_ms,
+            max_returns=max_returns,
+            strict_spread=strict,
+        )
         self.world = World(policy, **counts)
         for identity in IDENTITIES[:workers]:
             self.world.join(identity)

@@ -6,7 +6,9 @@ from typing import Annotated
 import typer
 
 from cooperator.cli import leader, simulate, worker
+from cooperator.cli.plugins import PluginError, load_assignors
 from cooperator.local.app import app as local_app
+from cooperator.local.console import Console
 from cooperator.local.demo_command import demo
 
 app = typer.Typer(
@@ -38,4 +40,9 @@ def _options(
 
 def main() -> None:
     """Run the command that the arguments name; ends the process."""
+    try:
+        load_assignors()
+    except PluginError as error:
+        Console().error(str(error))
+        raise SystemExit(1) from None
     app(prog_name="cooperator")

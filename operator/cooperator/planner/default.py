@@ -12,13 +12,14 @@ Revocations for balance wait while a member is held for or expected to join: its
 again, and moving later costs nobody any downtime. All else happens at once.
 """
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from cooperator.model import Memory, TaskId
-from cooperator.planner import claims, holds, step, target
+from cooperator.planner import assignors, claims, holds, step, target
 from cooperator.planner.itemsets import Configured, configured, difference
 from cooperator.planner.plan import Plan, Reason, Why
+from cooperator.planner.problem import Assignor, Problem
 from cooperator.planner.roster import Roster, survey
 from cooperator.planner.view import View
 
@@ -33,9 +34,12 @@ def plan(view: View, memory: Memory) -> tuple[Plan, Memory]:
     joins = holds.expected_joins(view, memory, roster, settled.holds)
     wait_until_ms = max((since + view.policy.join_wait_ms for since in joins.values()), default=0)
     free = _free(view, memory, unreported, settled)
-    waiting = bool(settled.held) or settled.frozen or wait_until_ms > view.now_ms
-    instances, tasks = _targets(view, wanted, roster, claimed, settled, free, balance=not waiting)
-    if (instances.surplus or tasks.surplus) and wait_until_ms > view.now_ms:
+    waiting = bool(settled.held) or settled.frozen
+    expecting = wait_until_ms > view.now_ms
+    asked = _Asked(view, wanted, roster, claimed, settled, free, not (waiting or expecting), expecting)
+    assignor, warning = assignors.choose(view.policy.assignor, view.policy.strict_spread)
+    instances, tasks = asked.targets(assignor)
+    if instances.put_off or tasks.put_off:
         settled.timers_ms.append(wait_until_ms)
     return step.take(
         view,
@@ -49,6 +53,7 @@ def plan(view: View, memory: Memory) -> tuple[Plan, Memory]:
             {**instances.placed, **tasks.placed},
             (instances.released, tasks.released),
             joins,
+            (warning,) if warning else (),
         ),
     )
 
@@ -67,38 +72,51 @@ def _free(
     return free
 
 
-def _targets(
-    view: View,
-    wanted: Configured,
-    roster: Roster,
-    claimed: claims.Claims,
-    settled: holds.Settled,
-    free: dict[TaskId, Reason],
-    balance: bool,
-) -> tuple[target.Target, target.Target]:
-    """The targets of connector instances and of tasks, over the receivers."""
-    spoken_for = frozenset[TaskId]().union(*settled.reserved.values())
-    pool = (claimed.in_flight | free.keys()) - spoken_for - settled.held.keys() - view.suspended
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What the assignor is asked in one round.
 
-    def own(instances: bool, of_other_kind: Mapping[str, int]) -> target.Loads:
-        kept = {identity: claimed.stays[m.member_id] for identity, m in roster.receivers.items()}
-        return target.Loads(
-            kept={i: items.instances if instances else items.tasks for i, items in kept.items()},
-            owed={
-                i: [task for task in tasks if task.is_instance is instances]
-                for i, tasks in settled.owed.items()
-            },
-            reserved={
-                i: sum(task.is_instance is instances for task in tasks)
-                for i, tasks in settled.reserved.items()
-            },
-            of_other_kind=of_other_kind,
+    ``expecting``: joins are waited for before anybody is asked to let go.
+    """
+
+    view: View
+    wanted: Configured
+    roster: Roster
+    claimed: claims.Claims
+    settled: holds.Settled
+    free: dict[TaskId, Reason]
+    balance: bool
+    expecting: bool
+
+    def targets(self, assignor: Assignor) -> tuple[target.Target, target.Target]:
+        """The targets of connector instances and of tasks."""
+        settled, items = self.settled, self.wanted.items
+        spoken_for = frozenset[TaskId]().union(*settled.reserved.values())
+        pool = (self.claimed.in_flight | self.free.keys()) - spoken_for - settled.held.keys()
+        pool -= self.view.suspended
+        # Who has fewer tasks takes one more instance, and who then has fewer instances takes one more task.
+        tasks = self._problem(pool & items.tasks, False)
+        task_loads = {identity: len(kept) for identity, kept in tasks.kept.items()}
+        instances = replace(self._problem(pool & items.instances, True), of_other_kind=task_loads)
+        first = target.find(instances, assignor, self.expecting)
+        second = target.find(replace(tasks, of_other_kind=first.loads), assignor, self.expecting)
+        return first, second
+
+    def _problem(self, pool: frozenset[TaskId], instances: bool) -> Problem:
+        receivers = self.roster.receivers
+        stays = {identity: self.claimed.stays[m.member_id] for identity, m in receivers.items()}
+
+        def of_kind(own: Mapping[str, Iterable[TaskId]]) -> dict[str, list[TaskId]]:
+            return {i: [task for task in tasks if task.is_instance is instances] for i, tasks in own.items()}
+
+        return Problem(
+            kept={i: items.instances if instances else items.tasks for i, items in stays.items()},
+            pool=self.wanted.sort(pool, instances),
+            sizes={} if instances else self.view.tasks,
+            owed=of_kind(self.settled.owed),
+            reserved=of_kind(self.settled.reserved),
+            balance=self.balance,
+            weights={} if instances else self.view.weights,
+            capacities={identity: member.capacity for identity, member in receivers.items()},
+            zones={identity: member.zone for identity, member in receivers.items()},
         )
-
-    # Who has fewer tasks takes one more instance, and who then has fewer instances takes one more task.
-    tasks = own(False, {})
-    instances = own(True, {i: len(kept) for i, kept in tasks.kept.items()})
-    pools = [wanted.sort(pool & kind, kind is wanted.items.instances) for kind in wanted.items[1:]]
-    first = target.compute(instances, pools[0], {}, balance)
-    second = target.compute(replace(tasks, of_other_kind=first.loads), pools[1], view.tasks, balance)
-    return first, second

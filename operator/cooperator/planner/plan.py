@@ -48,6 +48,7 @@ class Plan:
     ``shares`` has an entry for every member id of the view. ``rejoin_at_ms``: when the leader must ask
     for a round of its own accord (end of a hold, bound of a wait); None when nothing is pending.
     ``delay_ms``: sent to the members; 0 except under Kip415, since the leader owns all timers.
+    ``warnings``: what users should know about how it was made.
     ``revoking``: members were told to let tasks go, so their rejoin makes the next round.
     """
 
@@ -57,6 +58,7 @@ class Plan:
     delay_ms: int = 0
     assigned_why: Mapping[TaskId, Reason] = field(default_factory=dict)
     revoked_why: Mapping[TaskId, Reason] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
     @property
     def revoking(self) -> bool:

@@ -34,6 +34,7 @@ class Decision:
     placed: Mapping[TaskId, str]
     released: Sequence[Mapping[str, Collection[TaskId]]]
     joins: Mapping[str, int]
+    warnings: tuple[str, ...] = ()
 
 
 def take(view: View, memory: Memory, decision: Decision) -> tuple[Plan, Memory]:
@@ -55,6 +56,7 @@ def take(view: View, memory: Memory, decision: Decision) -> tuple[Plan, Memory]:
         rejoin_at_ms=min(timers_ms, default=None),
         assigned_why=assigned_why,
         revoked_why={task: why for gone in revoked.values() for task, why in gone.items()},
+        warnings=decision.warnings,
     )
     return plan, after
 

@@ -4,41 +4,35 @@ would have to be stopped.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Set
+from collections.abc import Mapping, Set
 
 from cooperator.model import INSTANCE, TaskId
 from cooperator.planner.itemsets import connector_counts
+from cooperator.planner.problem import Problem
 
 
 class Releaser:
-    """One surplus to be chosen. ``waiting``: what moves anyway; ``surpluses``: how many, per identity.
+    """One surplus to be chosen; ``surpluses``: how many items of each identity.
 
-    ``sizes``: connector name to its number of tasks; empty for instances. ``crowded``: connectors of which a
-    member that lets go of something keeps several.
+    ``crowded``: connectors of which a member that lets go of something keeps several.
     """
 
-    def __init__(
-        self,
-        kept: Mapping[str, frozenset[TaskId]],
-        owed: Mapping[str, Collection[TaskId]],
-        sizes: Mapping[str, int],
-        waiting: Iterable[TaskId],
-        surpluses: Mapping[str, int],
-    ) -> None:
-        self._kept, self._owed, self._sizes, self._surpluses = kept, owed, sizes, surpluses
-        self._moving = Counter(item.connector for item in waiting)
+    def __init__(self, problem: Problem, surpluses: Mapping[str, int]) -> None:
+        self._problem, self._surpluses = problem, surpluses
+        self._moving = Counter(item.connector for item in problem.pool)
         self.crowded: set[str] = set()
 
     def release(self) -> dict[TaskId, str]:
         """The surplus: item to the identity that lets go of it."""
         homes: dict[TaskId, str] = {}
         for identity, surplus in self._surpluses.items():
-            owed = frozenset(self._owed.get(identity, ()))
-            counts = dict(connector_counts(self._kept[identity]))
+            kept = self._problem.kept[identity]
+            owed = frozenset(self._problem.owed.get(identity, ()))
+            counts = dict(connector_counts(kept))
             for connector, count in connector_counts(owed).items():
                 counts[connector] = counts.get(connector, 0) + count
             chosen = self._choose(owed, counts, surplus)
-            chosen += self._choose(self._kept[identity], counts, surplus - len(chosen))
+            chosen += self._choose(kept, counts, surplus - len(chosen))
             homes.update(dict.fromkeys(chosen, identity))
             self.crowded.update(connector for connector, count in counts.items() if count > 1)
         return homes
@@ -62,10 +56,10 @@ class Releaser:
 
     def _last(self, connector: str, nth: int, items: Set[TaskId]) -> TaskId:
         """The ``nth`` task of ``connector`` among ``items``, in order of their numbers."""
-        if not self._sizes:
+        if not self._problem.sizes:
             return TaskId(connector, INSTANCE)
         found = 0
-        for number in range(self._sizes[connector]):
+        for number in range(self._problem.sizes[connector]):
             item = TaskId(connector, number)
             found += item in items
             if found == nth:

@@ -27,6 +27,7 @@ class Dealer:
 
     ``loads``: per identity, before the pool is dealt. ``running``: per connector of the pool, how many of its
     items each member runs. ``of_other_kind``: decides who takes one more than the level.
+    ``zones``: of each member; a connector goes to the zone that has the least of it first.
     ``uneven``: connectors that dealing alone could not spread evenly.
     """
 
@@ -35,8 +36,10 @@ class Dealer:
         loads: Mapping[str, int],
         running: Mapping[str, Mapping[str, int]],
         of_other_kind: Mapping[str, int],
+        zones: Mapping[str, str],
     ) -> None:
         self._loads, self._running, self._of_other_kind = loads, running, of_other_kind
+        self._zones = {identity: zones.get(identity, "") for identity in loads}
         self._rooms: dict[int, list[str]] = {}
         self._extras = 0
         self._tie_broken = False
@@ -46,10 +49,15 @@ class Dealer:
         """Place the pool, given by connector."""
         self._measure(sum(map(len, groups.values())))
         placed: dict[TaskId, str] = {}
+        zones = sorted(set(self._zones.values()))
         # Connectors with items in place fit fewer members, large ones need the most members: they come first.
         for connector in sorted(groups, key=lambda c: (c not in self._running, -len(groups[c]), c)):
             items = groups[connector]
-            placed.update(zip(items, self._choose(connector, len(items)), strict=True))
+            if len(zones) < 2:
+                chosen = self._choose(connector, len(items))
+            else:
+                chosen = self._choose_by_zone(connector, len(items), zones)
+            placed.update(zip(items, chosen, strict=True))
         return placed
 
     def _measure(self, pool: int) -> None:
@@ -84,8 +92,28 @@ class Dealer:
             self.uneven.append(connector)
         return chosen
 
-    def _pass(self, wanted: int, here: Mapping[str, int], allowed: int) -> list[str]:
-        """Up to ``wanted`` different members with room that run at most ``allowed`` of the connector."""
+    def _choose_by_zone(self, connector: str, wanted: int, zones: Sequence[str]) -> list[str]:
+        """As ``_choose``, one by one: from the zone that has the least of the connector, and room."""
+        here = dict(self._running.get(connector, {}))
+        in_zone = dict.fromkeys(zones, 0)
+        for identity, count in here.items():
+            in_zone[self._zones[identity]] += count
+        chosen: list[str] = []
+        while len(chosen) < wanted:
+            levels = range(max(here.values(), default=0) + 1)
+            tries = (
+                (zone, allowed) for zone in sorted(zones, key=lambda z: (in_zone[z], z)) for allowed in levels
+            )
+            identity = next(found for zone, allowed in tries for found in self._pass(1, here, allowed, zone))
+            here[identity] = here.get(identity, 0) + 1
+            in_zone[self._zones[identity]] += 1
+            chosen.append(identity)
+        if max(in_zone.values()) > min(in_zone.values()) + 1 or max(here.values()) > 1:
+            self.uneven.append(connector)
+        return chosen
+
+    def _pass(self, wanted: int, here: Mapping[str, int], allowed: int, zone: str | None = None) -> list[str]:
+        """Up to ``wanted`` different members with room (in ``zone``) that run at most ``allowed`` of it."""
         chosen: list[str] = []
         served: list[tuple[int, list[str]]] = []
         for room in sorted(self._rooms, reverse=True):
@@ -94,7 +122,7 @@ class Dealer:
             if room == 1:
                 most = min(most, self._extras)
                 self._break_ties(bucket)
-            found = self._from(bucket, most, here, allowed)
+            found = self._from(bucket, most, here, allowed, zone)
             if not bucket:
                 del self._rooms[room]
             if room == 1:
@@ -108,9 +136,11 @@ class Dealer:
             self._rooms.setdefault(room, []).extend(found)
         return chosen
 
-    def _from(self, bucket: list[str], most: int, here: Mapping[str, int], allowed: int) -> list[str]:
+    def _from(
+        self, bucket: list[str], most: int, here: Mapping[str, int], allowed: int, zone: str | None
+    ) -> list[str]:
         """Take up to ``most`` from the front of ``bucket``."""
-        if not here:
+        if not here and zone is None:
             first = bucket[:most]
             del bucket[:most]
             return first
@@ -119,7 +149,8 @@ class Dealer:
         for identity in bucket:
             if len(found) == most:
                 break
-            (found if here.get(identity, 0) <= allowed else passed).append(identity)
+            fits = here.get(identity, 0) <= allowed and zone in (None, self._zones[identity])
+            (found if fits else passed).append(identity)
         bucket[: len(found) + len(passed)] = passed
         return found
 

@@ -1,6 +1,8 @@
 """Exchanges that spread connectors further, without a move more and without touching the balance.
 
-    cost = Σ n(c, m)²; moving one task of c from m to m' changes it by 2·(n(c, m') − n(c, m) + 1)
+    cost = Σ n(c, m)² + Σ n(c, zone)², the latter if there are several zones
+    moving one task of c from m to m' lowers it by 2·gain,
+    gain = n(c, m) − 1 − n(c, m'), and the same of their zones, if these differ
 
 A unit is a task on its way to a member; its home is the member that lets go of it, if it runs. What is
 exchanged, as long as that lowers the cost:
@@ -12,32 +14,35 @@ exchanged, as long as that lowers the cost:
 When none of these lowers the cost, the plan is a local optimum; tests measure how far it is from the best.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable
 
 from cooperator.model import TaskId
+from cooperator.planner.problem import Problem
 
 
-class Spread:
+class Exchange:
     """The exchanges among the tasks of one plan.
 
-    ``kept`` and ``owed``: per identity, what it runs and what it gets back. ``placed`` (unit to destination),
-    ``homes`` (unit to home) and ``loads`` (per identity, all placed) are changed in place. ``level``: members
-    have this load, or one more. ``sizes``: connector name to its number of tasks.
+    ``placed`` (unit to destination), ``homes`` (unit to home) and ``loads`` (per identity, all placed) are
+    changed in place. ``level``: members have this load, or one more.
     """
 
     def __init__(
         self,
-        kept: Mapping[str, frozenset[TaskId]],
-        owed: Mapping[str, Collection[TaskId]],
-        sizes: Mapping[str, int],
+        problem: Problem,
         placed: dict[TaskId, str],
         homes: dict[TaskId, str],
         loads: dict[str, int],
         level: int,
     ) -> None:
-        self._kept, self._sizes = kept, sizes
+        self._kept, self._sizes = problem.kept, problem.sizes
         self._placed, self._homes, self._loads, self._level = placed, homes, loads, level
-        self._owner = {item: i for source in (kept, owed) for i, items in source.items() for item in items}
+        own = (problem.kept, problem.owed)
+        self._owner = {
+            item: i for source in own for i, items in source.items() for item in items if i in loads
+        }
+        zones = {identity: problem.zones.get(identity, "") for identity in loads}
+        self._zones = zones if len(set(zones.values())) > 1 else {}
         self._at: dict[str, dict[TaskId, None]] = {}
         for unit, identity in placed.items():
             self._at.setdefault(identity, {})[unit] = None
@@ -45,6 +50,7 @@ class Spread:
         for unit, identity in homes.items():
             self._away.setdefault(identity, {})[unit] = None
         self._counts: dict[str, dict[str, int]] = {}
+        self._in_zones: dict[str, dict[str, int]] = {}
         self._returns: dict[str, dict[str, int]] = {}
         self._sorted: dict[str, list[TaskId]] = {}
 
@@ -62,27 +68,23 @@ class Spread:
     def _improve(self, connector: str, touched: dict[str, None]) -> bool:
         """Make one exchange that moves a task of ``connector`` to where there are fewer of it."""
         counts = self._count(connector)
-        most = max(counts.values(), default=0)
-        if most < 2:
+        if not self._zones and max(counts.values(), default=0) < 2:
             return False
         for unit in [unit for unit in self._tasks(connector) if unit in self._placed]:
             source = self._placed[unit]
-            here = counts[source]
-            for target in self._loads if here > 1 else ():
-                gain = here - 1 - counts.get(target, 0)
+            if counts[source] < 2 and not self._zones:
+                continue
+            for target in self._loads:
+                gain = self._gain(connector, source, target)
                 if gain > 0 and self._send(unit, source, target, gain, touched):
                     return True
-        return any(
-            here > 1 and home in self._away and self._replace(connector, home, here, touched)
-            for home, here in list(counts.items())
-        )
+        return any(home in self._away and self._replace(connector, home, touched) for home in list(counts))
 
     def _send(self, unit: TaskId, source: str, target: str, gain: int, touched: dict[str, None]) -> bool:
         """Bring ``unit`` from ``source`` to ``target``, where there are fewer of its connector."""
         if self._homes.get(unit) == target:
-            running = unit in self._kept[target]
-            for other in self._staying(target, running):
-                if self._gain(other, target, source) + gain > 0:
+            for other in self._staying(target, running=unit in self._kept[target]):
+                if self._gain(other.connector, target, source) + gain > 0:
                     self._return(unit, other, touched)
                     return True
             return False
@@ -92,29 +94,28 @@ class Spread:
             self._move(unit, target, touched)
             return True
         for other in self._at.get(target, ()):
-            if self._gain(other, target, source) + gain > 0:
+            if self._gain(other.connector, target, source) + gain > 0:
                 self._move(unit, target, touched)
                 self._move(other, source, touched)
                 return True
         return False
 
-    def _replace(self, connector: str, home: str, here: int, touched: dict[str, None]) -> bool:
+    def _replace(self, connector: str, home: str, touched: dict[str, None]) -> bool:
         """Have a task of ``connector`` leave ``home`` in place of another that leaves it."""
-        counts = self._count(connector)
-        targets = {
-            target: here - 1 - counts.get(target, 0)
-            for target, best in self._best_returns(home).items()
-            if 0 < here - 1 - counts.get(target, 0) > -best
-        }
-        if not targets:
+        if not self._count(connector)[home]:
+            return False
+        gains = {target: self._gain(connector, home, target) for target in self._best_returns(home)}
+        best = self._best_returns(home)
+        gains = {target: gain for target, gain in gains.items() if 0 < gain > -best[target]}
+        if not gains:
             return False
         staying = {
             item in self._kept[home]: item for item in self._tasks(connector) if self._stays(item, home)
         }
         for unit in self._away[home]:
             target = self._placed[unit]
-            gain, other = targets.get(target), staying.get(unit in self._kept[home])
-            if gain is not None and other is not None and self._gain(unit, target, home) + gain > 0:
+            gain, other = gains.get(target), staying.get(unit in self._kept[home])
+            if gain is not None and other is not None and self._gain(unit.connector, target, home) + gain > 0:
                 self._return(unit, other, touched)
                 return True
         return False
@@ -126,7 +127,7 @@ class Spread:
             best = self._returns[home] = {}
             for unit in self._away[home]:
                 target = self._placed[unit]
-                gain = self._gain(unit, target, home)
+                gain = self._gain(unit.connector, target, home)
                 best[target] = max(best.get(target, gain), gain)
         return best
 
@@ -152,13 +153,21 @@ class Spread:
         counts = self._count(connector)
         counts[source] -= 1
         counts[target] = counts.get(target, 0) + 1
+        if self._zones:
+            in_zones = self._in_zones[connector]
+            in_zones[self._zones[source]] -= 1
+            in_zones[self._zones[target]] = in_zones.get(self._zones[target], 0) + 1
         touched[connector] = None
         self._returns.clear()
 
-    def _gain(self, item: TaskId, source: str, target: str) -> int:
-        """By how much the cost falls, in units of 2, when ``item`` goes from ``source`` to ``target``."""
-        counts = self._count(item.connector)
-        return counts[source] - 1 - counts.get(target, 0)
+    def _gain(self, connector: str, source: str, target: str) -> int:
+        """By how much the cost falls, in units of 2, when a task of ``connector`` goes there."""
+        counts = self._count(connector)
+        gain = counts[source] - 1 - counts.get(target, 0)
+        if self._zones and self._zones[source] != self._zones[target]:
+            in_zones = self._in_zones[connector]
+            gain += in_zones[self._zones[source]] - 1 - in_zones.get(self._zones[target], 0)
+        return gain
 
     def _stays(self, item: TaskId, identity: str) -> bool:
         return item not in self._homes and self._owner.get(item) == identity
@@ -177,10 +186,13 @@ class Spread:
         """How many tasks of ``connector`` each member runs once everything is placed."""
         counts = self._counts.get(connector)
         if counts is None:
-            counts = {}
+            counts = self._counts[connector] = {}
             for item in self._tasks(connector):
                 identity = self._placed.get(item) or self._owner.get(item)
                 if identity is not None:
                     counts[identity] = counts.get(identity, 0) + 1
-            self._counts[connector] = counts
+            if self._zones:
+                in_zones = self._in_zones[connector] = {}
+                for identity, count in counts.items():
+                    in_zones[self._zones[identity]] = in_zones.get(self._zones[identity], 0) + count
         return counts

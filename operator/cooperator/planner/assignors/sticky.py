@@ -1,0 +1,100 @@
+"""Sticky, the default: balanced within 1, with the fewest moves there can be, connectors spread.
+
+    L(m)     = what m keeps, gets back, or will get back     N = Σ L(m) + pool, over W receivers
+    min, extras = divmod(N, W)
+    quota(m) ∈ {min, min + 1}, min + 1 for ``extras`` members
+    surplus  = Σ max(0, L(m) − quota(m))
+    moves    = surplus: fewer are impossible, since a member above its quota must let go of the difference,
+               and the larger quotas go to members that can fill them
+    pool    := pool ∪ surplus, dealt to the members below their quota
+
+Which items make up the surplus (``release``), who gets which item of the pool (``deal``) and what is gained
+by exchanging them (``exchange``) is free: it is chosen to spread each connector's tasks over members and
+zones. With weights or capacities see ``weighted``.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from itertools import groupby
+from operator import itemgetter
+
+from cooperator.model import TaskId
+from cooperator.planner.assignors.deal import Dealer, water_level
+from cooperator.planner.assignors.exchange import Exchange
+from cooperator.planner.assignors.release import Releaser
+from cooperator.planner.assignors.weighted import place_by_weight
+from cooperator.planner.itemsets import connector_counts
+from cooperator.planner.problem import Placement, Problem
+
+
+class Sticky:
+    """The assignor ``Sticky``."""
+
+    def assign(self, problem: Problem) -> Placement:
+        """Place the pool; if ``balance``, level the loads."""
+        if not problem.is_even:
+            return place_by_weight(problem)
+        loads, pool = problem.loads(), problem.pool
+        surpluses = _surpluses(problem, loads) if problem.balance else {}
+        if not (pool or surpluses):
+            return Placement()
+        homes: dict[TaskId, str] = {}
+        crowded: set[str] = set()
+        if surpluses:
+            releaser = Releaser(problem, surpluses)
+            homes, crowded = releaser.release(), releaser.crowded
+            for identity, count in surpluses.items():
+                loads[identity] -= count
+        groups = _by_connector(pool, homes)
+        level, _ = water_level(loads.values(), len(pool) + len(homes))
+        dealer = Dealer(loads, _running(problem, homes, groups), problem.of_other_kind, problem.zones)
+        placed = dealer.deal(groups)
+        for identity in placed.values():
+            loads[identity] += 1
+        crowded.update(dealer.uneven)
+        if len(set(problem.zones.values())) > 1:
+            crowded.update(groups, *(connector_counts(problem.kept[identity]) for identity in surpluses))
+        if crowded and problem.sizes:
+            Exchange(problem, placed, homes, loads, level).improve(sorted(crowded))
+        released: dict[str, list[TaskId]] = {}
+        for item, identity in homes.items():
+            if item in problem.kept[identity]:
+                released.setdefault(identity, []).append(item)
+        return Placement(released, placed)
+
+
+def _surpluses(problem: Problem, loads: Mapping[str, int]) -> dict[str, int]:
+    """By how much each member is above its quota, in order of identity."""
+    smallest, extras = divmod(sum(loads.values()) + len(problem.pool), len(loads))
+    above = [identity for identity, load in loads.items() if load > smallest]
+    # The larger quotas go to those that would have to stop something, then to those with the least of the
+    # other kind.
+    above.sort(key=lambda i: (len(problem.owed.get(i, ())), problem.of_other_kind.get(i, 0), i))
+    larger = set(above[:extras])
+    quotas = {identity: smallest + (identity in larger) for identity in above}
+    return {i: loads[i] - quotas[i] for i in sorted(above) if loads[i] > quotas[i]}
+
+
+def _by_connector(pool: Iterable[TaskId], homes: Iterable[TaskId]) -> dict[str, list[TaskId]]:
+    groups: dict[str, list[TaskId]] = {}
+    for item in pool:
+        groups.setdefault(item[0], []).append(item)
+    for connector, items in groupby(sorted(homes), itemgetter(0)):
+        groups[connector] = sorted([*groups.get(connector, ()), *items])
+    return groups
+
+
+def _running(
+    problem: Problem, homes: Mapping[TaskId, str], connectors: Collection[str]
+) -> dict[str, dict[str, int]]:
+    """Per connector of ``connectors``, how many of its items each member keeps or gets back."""
+    running: dict[str, dict[str, int]] = {}
+    for identity, kept in problem.kept.items():
+        here = dict(connector_counts(kept))
+        for item in problem.owed.get(identity, ()):
+            here[item.connector] = here.get(item.connector, 0) + 1
+        for connector in connectors if len(connectors) < len(here) else here:
+            if connector in here and connector in connectors:
+                running.setdefault(connector, {})[identity] = here[connector]
+    for item, home in homes.items():
+        running[item.connector][home] -= 1
+    return running

@@ -1,0 +1,74 @@
+"""What an assignor is asked, and what it answers: the interface of a plug-in.
+
+An assignor decides who should run what, of one kind of items: connector instances and tasks are two problems.
+It decides nothing else. Whose tasks wait, who may be given work and what may move in this round is settled
+before; that nothing starts before it has stopped elsewhere is settled afterwards, whatever the answer.
+
+A plug-in is a class with the method ``assign``, named by an entry point of the group
+``cooperator.assignors``; ``cooperator.simulate.conformance`` has the checks that it must pass.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from cooperator.model import TaskId
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One kind of items, to be placed with the receivers: the keys of ``kept``, in order of identity.
+
+    ``kept``: what a receiver runs and may go on running. ``owed``: what it gets back now and does not run
+    yet; it counts as its own. ``reserved``: what it will get back later; nothing can be done about it now.
+    ``pool``: what is free now or will be soon, sorted. ``sizes``: connector name to its number of tasks;
+    empty for instances. ``balance``: whether a receiver may be asked to let go of something in this round.
+    ``of_other_kind``: how many items of the other kind a receiver has, for ties. ``weights``: of one task of
+    a connector, 1 if absent. ``capacities``: of a receiver, 1 if absent; its fair share is proportional to
+    it. ``zones``: of a receiver, "" if absent.
+    """
+
+    kept: Mapping[str, frozenset[TaskId]]
+    pool: Sequence[TaskId]
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    owed: Mapping[str, Collection[TaskId]] = field(default_factory=dict)
+    reserved: Mapping[str, Collection[TaskId]] = field(default_factory=dict)
+    balance: bool = True
+    of_other_kind: Mapping[str, int] = field(default_factory=dict)
+    weights: Mapping[str, float] = field(default_factory=dict)
+    capacities: Mapping[str, float] = field(default_factory=dict)
+    zones: Mapping[str, str] = field(default_factory=dict)
+
+    def loads(self) -> dict[str, int]:
+        """How many items count as each receiver's own, before anything is placed."""
+        owed, reserved = self.owed, self.reserved
+        return {
+            identity: len(kept) + len(owed.get(identity, ())) + len(reserved.get(identity, ()))
+            for identity, kept in self.kept.items()
+        }
+
+    @property
+    def is_even(self) -> bool:
+        """Whether every item weighs the same and every receiver has the same capacity."""
+        capacities = {self.capacities.get(identity, 1.0) for identity in self.kept}
+        return len(capacities) < 2 and len({*self.weights.values(), 1.0}) < 2
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The answer.
+
+    ``released``: per receiver, items of its ``kept`` that it must let go of; none unless ``balance``.
+    ``placed``: the receiver that should run it, for every item of ``pool``, every released one, and every
+    owed one that is better placed elsewhere.
+    """
+
+    released: Mapping[str, Collection[TaskId]] = field(default_factory=dict)
+    placed: Mapping[TaskId, str] = field(default_factory=dict)
+
+
+class Assignor(Protocol):
+    """A strategy. It is pure: the same problem gives the same placement, in any process."""
+
+    def assign(self, problem: Problem) -> Placement:
+        """Place ``problem.pool``; ``problem.kept`` has at least one receiver."""
