@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cooperator.model import ClusterConfig, Desired, Member, Memory, Policy, TaskId
+from cooperator.model import ClusterConfig, Desired, Member, Memory, Policy
 from cooperator.planner.view import Facts
 from cooperator.wire import ConfigRecord
 
@@ -150,13 +150,6 @@ class MakeSessionKey:
 
 
 @dataclass(frozen=True, slots=True)
-class ForgetStatus:
-    """Write tombstones for the statuses of tasks that are no longer configured."""
-
-    tasks: tuple[TaskId, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class RequestRejoin:
     reason: str
 
@@ -181,7 +174,6 @@ Instruction = (
     | RefuseRound
     | WriteConfig
     | MakeSessionKey
-    | ForgetStatus
     | RequestRejoin
     | Evict
     | WakeAt

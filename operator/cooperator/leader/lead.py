@@ -291,6 +291,3 @@ class Lead:
             elif isinstance(instruction, ev.MakeSessionKey):
                 key = SessionKey(secrets.token_bytes(SESSION_KEY_BYTES), "HmacSHA256", self._clock_ms())
                 self._writer.write_config([encode_config(SessionKeyRecord(key))])
-            elif isinstance(instruction, ev.ForgetStatus):
-                for task in instruction.tasks:
-                    self._logs.status.tombstone(task)
