@@ -2,9 +2,25 @@
 
 import pytest
 
-from cooperator.logs import LogsConfig, Topics
-from cooperator.logs.kafka_clients import client_settings
+from cooperator.local.settings import free_port
+from cooperator.logs import LogsConfig, LogUnavailable, Topics
+from cooperator.logs.kafka_clients import Clients, client_settings
+from cooperator.logs.kafka_tail import KafkaTail
+from cooperator.logs.transport import Batch
 from cooperator.logs.trouble import Troubles
+
+
+class Follower:
+    """Takes nothing, since nothing can be read."""
+
+    def take(self, batch: Batch) -> None:
+        raise AssertionError(batch)
+
+    def caught_up(self) -> None:
+        raise AssertionError
+
+    def start_over(self) -> None:
+        raise AssertionError
 
 
 def test_a_trouble_is_told_once_and_its_end_when_all_are_over() -> None:
@@ -23,6 +39,31 @@ def test_a_trouble_is_told_once_and_its_end_when_all_are_over() -> None:
 
     assert told == ["no broker", "records wait", ""]
     assert troubles.of("status") is None
+
+
+def test_an_outage_is_everybody_s_until_the_last_one_has_seen_its_end() -> None:
+    troubles = Troubles()
+    troubles.report("writer of status", "records wait")
+    assert troubles.outage() is None, "one topic's trouble is not the broker's"
+    troubles.report("configs", "no broker", outage=True)
+    troubles.report("leader", "no broker, it says", outage=True)
+    assert troubles.outage() == "no broker"
+    troubles.report("configs", "the topic is gone")
+    assert troubles.outage() == "no broker, it says"
+    troubles.clear("leader")
+    assert troubles.outage() is None
+
+
+def test_a_reader_that_has_not_noticed_an_outage_itself_says_what_others_have() -> None:
+    address = f"127.0.0.1:{free_port()}"
+    troubles = Troubles()
+    troubles.report("leader", "Kafka cannot be reached, says the other reader", outage=True)
+    tail = KafkaTail(Clients(address, "lake", {}), "configs", Follower(), troubles)
+    try:
+        with pytest.raises(LogUnavailable, match="Kafka cannot be reached, says the other reader"):
+            tail.read_to_end(100)
+    finally:
+        tail.close()
 
 
 def test_one_mapping_of_security_serves_both_libraries() -> None:

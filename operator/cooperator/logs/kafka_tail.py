@@ -95,7 +95,9 @@ class KafkaTail:
                 # A broker that has just started, or given the topic away, refuses at first.
                 self._clients.renew_admin()
                 if time.monotonic() + _AGAIN_S > deadline:
-                    detail = self._troubles.of(self._topic) or error_text(error)
+                    # Another topic's reader may know of an outage before this one does.
+                    troubles = self._troubles
+                    detail = troubles.of(self._topic) or troubles.outage() or error_text(error)
                     raise LogUnavailable(f"topic {self._topic}: its end is not known: {detail}") from error
             time.sleep(_AGAIN_S)
 
@@ -208,13 +210,13 @@ class KafkaTail:
             self._detail = error_text(error)
         if error.code() not in _SINGLE_CONNECTION:
             self._in_doubt = True
-            self._troubles.report(self._topic, self._unreachable(error))
+            self._troubles.report(self._topic, self._unreachable(error), outage=True)
 
     def _on_failure(self, exception: KafkaException) -> None:
         error: KafkaError = exception.args[0]
         if error.code() in _SINGLE_CONNECTION:
             self._in_doubt = True
-            self._troubles.report(self._topic, self._unreachable(error))
+            self._troubles.report(self._topic, self._unreachable(error), outage=True)
         else:
             self._troubles.report(self._topic, f"topic {self._topic} cannot be read: {error_text(error)}")
 

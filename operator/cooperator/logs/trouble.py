@@ -15,25 +15,35 @@ class Troubles:
     def __init__(self, on_trouble: OnTrouble | None = None) -> None:
         self._callbacks = [] if on_trouble is None else [on_trouble]
         self._current: dict[str, str] = {}
+        self._outages: dict[str, str] = {}
         self._told = ""
         self._lock = threading.Lock()
 
-    def report(self, source: str, message: str) -> None:
-        """``source`` has this trouble from now on."""
-        self._set(source, message)
+    def report(self, source: str, message: str, *, outage: bool = False) -> None:
+        """``source`` has this trouble from now on. ``outage``: it is everybody's, the broker is away."""
+        self._set(source, message, outage)
 
     def clear(self, source: str) -> None:
         """``source`` has no trouble any more."""
-        self._set(source, None)
+        self._set(source, None, False)
 
     def of(self, source: str) -> str | None:
         """The source's trouble."""
         with self._lock:
             return self._current.get(source)
 
-    def _set(self, source: str, message: str | None) -> None:
+    def outage(self) -> str | None:
+        """That the broker is away, in the words of whoever noticed first; None when nobody says so."""
+        with self._lock:
+            return next(iter(self._outages.values()), None)
+
+    def _set(self, source: str, message: str | None, outage: bool) -> None:
         # Told under the lock: the last word must be the newest.
         with self._lock:
+            if message is not None and outage:
+                self._outages[source] = message
+            else:
+                self._outages.pop(source, None)
             if message is None:
                 self._current.pop(source, None)
             else:
