@@ -180,6 +180,20 @@ def test_a_worker_says_what_is_not_as_it_should_be() -> None:
     }
 
 
+def test_a_plan_that_is_not_as_asked_is_the_state_of_its_worker() -> None:
+    warned = {
+        "type": "PlannedAsAsked",
+        "status": "False",
+        "reason": "PlanWarning",
+        "message": "assignor 'Mine' is not installed here",
+        "since_ms": NOW,
+    }
+    leader = {**LEADER, "conditions": [*LEADER["conditions"], warned]}
+    [worker] = state_view(STORED, {("default", "lake"): WorkerFacts({}, leader)}, NOW)["workers"]
+    assert tables.worker_state(worker) == "PlanWarning"
+    assert "assignor 'Mine' is not installed here" in tables.workers_table([worker], NOW)
+
+
 def test_a_worker_is_ready_when_all_its_members_are() -> None:
     lives = {f"lake-{n}": Life(f"lake-{n}", f"inc{n}", "r", NOW, pid=1) for n in (0, 1)}
     leader = {**LEADER, "members": [member("lake-0", "inc0"), member("lake-1", "inc1")]}

@@ -106,6 +106,9 @@ class GroupTwin:
     def facts(self, facts: Facts) -> None:
         self._do(ev.FactsChanged(facts))
 
+    def policy(self, policy: Policy) -> None:
+        self._do(ev.PolicyChanged(policy))
+
     def round(self, *, deliver: bool = True) -> None:
         """Everybody rejoins, the leader plans, everybody takes up the share."""
         self.generation += 1

@@ -35,7 +35,16 @@ def project(state: LeaderState, statuses: Mapping[TaskId, TaskStatus]) -> dict[s
         "counters": dict(sorted(state.counters.items())),
         "trouble": state.trouble,
         "refusal": state.refusal,
+        "warnings": list(state.plan.warnings) if state.plan is not None else [],
     }
+
+
+def plan_conditions(status: Mapping[str, Any]) -> Iterator[tuple[str, bool, str, str]]:
+    """Type, status, reason and message of what a projection says about the last plan."""
+    refusal = str(status.get("refusal", ""))
+    yield "Planned", not refusal, "GroupTooLarge" if refusal else "Planned", refusal
+    warnings = "; ".join(status.get("warnings", ()))
+    yield "PlannedAsAsked", not warnings, "PlanWarning" if warnings else "PlannedAsAsked", warnings
 
 
 def is_settled(status: Mapping[str, Any]) -> bool:

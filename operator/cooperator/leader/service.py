@@ -19,7 +19,7 @@ from cooperator.leader.endpoint import Endpoint
 from cooperator.leader.lead import Lead, LeadRefused
 from cooperator.leader.machine import LeaderMachine
 from cooperator.leader.ownership import GroupPolicy, instance_id, log_refusal, member_refusal
-from cooperator.leader.projection import is_settled, project
+from cooperator.leader.projection import is_settled, plan_conditions, project
 from cooperator.leader.routes import LeaderRoutes
 from cooperator.leader.state import LeaderSettings
 from cooperator.logs import (
@@ -162,8 +162,8 @@ class LeaderService:
                 projected = self._projected
             assert isinstance(projected, dict)
             self._projected = projected
-            refusal = str(projected.get("refusal", ""))
-            self.conditions.put("Planned", not refusal, "GroupTooLarge" if refusal else "Planned", refusal)
+            for condition in plan_conditions(projected):
+                self.conditions.put(*condition)
             answer.update(projected)
             answer["settled"] = bool(projected) and is_settled(projected)
         answer["conditions"] = [asdict(condition) for condition in self.conditions.all()]
