@@ -31,7 +31,6 @@ class Error(IntEnum):
     REBALANCE_IN_PROGRESS = 27
     GROUP_ID_NOT_FOUND = 69
     MEMBER_ID_REQUIRED = 79
-    GROUP_MAX_SIZE_REACHED = 81
     FENCED_INSTANCE_ID = 82
 
 
@@ -122,7 +121,7 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """``group``: state DEAD when there is none; that is no error."""
+    """``group``: of state DEAD, with error GROUP_ID_NOT_FOUND, when there is none."""
 
     error: Error
     group: DescribedGroup

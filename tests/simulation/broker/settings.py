@@ -5,12 +5,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class BrokerSettings:
-    """Kafka's defaults, by the names of ``server.properties`` without ``group.``."""
+    """Kafka's defaults; the real name of each setting stands below it."""
 
     initial_rebalance_delay_ms: int = 3_000
+    """``group.initial.rebalance.delay.ms``"""
     min_session_timeout_ms: int = 6_000
+    """``group.min.session.timeout.ms``"""
     max_session_timeout_ms: int = 1_800_000
+    """``group.max.session.timeout.ms``"""
     new_member_join_timeout_ms: int = 300_000
-    """No setting of a broker: after this time a JoinGroup of a new member is answered, whatever happens."""
+    """No setting: how long the JoinGroup of a new member is kept waiting at most."""
     max_record_bytes: int = 1_048_588
-    """``message.max.bytes``: a group, with all metadata and assignments, is one record."""
+    """``message.max.bytes``: a group, with its members' metadata and assignments, is one record."""
+    clean_up_interval_ms: int = 600_000
+    """``offsets.retention.check.interval.ms``: how often empty groups are looked for and forgotten."""
