@@ -16,6 +16,7 @@ from cooperator.wire import (
     Assignment,
     DecodeError,
     EncodeError,
+    KnownItems,
     Metadata,
     Protocol,
     Role,
@@ -28,6 +29,7 @@ from cooperator.wire import (
 from wire.strategies import ASSIGNMENTS, METADATA, REPORTS, SHARES, TEXT
 
 PROTOCOLS = st.sampled_from(Protocol)
+TASKS = st.builds(TaskId, st.sampled_from(["a", "b", "orders"]), st.integers(INSTANCE, 6))
 UUID = "0b6c1c1e-7a3d-4f3a-9d7e-2f3a4b5c6d7e"
 
 
@@ -261,6 +263,27 @@ def test_an_agent_is_known_by_what_it_reports() -> None:
     assert (member.applied, member.capacity, member.zone) == (Epoch(3, 7), 2.0, "z1")
 
 
+@given(st.lists(st.tuples(st.lists(TASKS, max_size=4, unique=True), st.integers(0, 2))))
+def test_items_that_are_known_are_the_same_object_and_mean_the_same(
+    joins: list[tuple[list[TaskId], int]],
+) -> None:
+    known = KnownItems()
+    before: tuple[TaskId, ...] | None = None
+
+    for tasks, offset in joins:
+        data = encode_metadata(
+            Metadata("u", offset, Assignment(0, "l", "u", offset, tuple(tasks))), Protocol.SESSIONED
+        )
+        allocation = decode_metadata(data, known).allocation
+
+        assert allocation is not None
+        assert allocation == decode_assignment(encode_assignment(allocation, Protocol.SESSIONED))
+        assert sorted(allocation.assigned) == sorted(tasks)
+        if before is not None and before == allocation.assigned:
+            assert allocation.assigned is before
+        before = allocation.assigned
+
+
 @pytest.mark.parametrize(
     ("member_id", "client_id", "identity"),
     [
@@ -270,7 +293,8 @@ def test_an_agent_is_known_by_what_it_reports() -> None:
     ],
 )
 def test_a_stock_worker_is_known_by_its_ids(member_id: str, client_id: str, identity: str) -> None:
-    metadata = Metadata("u", 5, Assignment(0, "l", "u", 5, (TaskId("a", 0), TaskId("a", 0))))
+    twice = Metadata("u", 5, Assignment(0, "l", "u", 5, (TaskId("a", 0), TaskId("a", 0))))
+    metadata = decode_metadata(encode_metadata(twice, Protocol.SESSIONED))
 
     member = member_of(member_id, client_id, metadata)
 

@@ -27,17 +27,18 @@ class Rebalance:
 def record_rebalance(state: "LeaderState", plan: Plan, cause: str, now_ms: int) -> None:
     """Add the round of ``plan`` to the history; a move is an assignment to another identity than the last."""
     assigned = revoked = moved = 0
-    identity_of = {member.member_id: member.identity for member in state.members}
-    for member_id, share in plan.shares.items():
-        identity = identity_of[member_id]
+    for member in state.members:
+        share = plan.shares[member.member_id]
         assigned += len(share.assigned)
         revoked += len(share.revoked)
         for task in share.assigned:
-            moved += state.owners.get(task, identity) != identity
-            state.owners[task] = identity
-    for member in state.members:
-        for task in member.owned:
-            state.owners.setdefault(task, member.identity)
+            moved += state.owners.get(task, member.identity) != member.identity
+            state.owners[task] = member.identity
+        # Reports that are the same object as in the round before say nothing new.
+        if state.counted.get(member.member_id) is not member.owned:
+            for task in member.owned:
+                state.owners.setdefault(task, member.identity)
+    state.counted = {member.member_id: member.owned for member in state.members}
     state.rebalances.append(
         Rebalance(
             now_ms,

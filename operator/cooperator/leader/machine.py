@@ -19,7 +19,7 @@ from cooperator.leader.history import record_rebalance
 from cooperator.leader.reconcile import connector_records, task_records
 from cooperator.leader.regroup import Regroup
 from cooperator.leader.state import LeaderSettings, LeaderState
-from cooperator.model import Epoch, Memory, Policy, PolicyName
+from cooperator.model import ConnectorConfig, Epoch, Memory, Policy, PolicyName
 from cooperator.planner import plan as decide
 from cooperator.planner.plan import Plan
 from cooperator.planner.view import View
@@ -47,6 +47,7 @@ class LeaderMachine:
         self._refused_until_ms = 0
         self._emitted: dict[object, int] = {}
         self._config_planned: Mapping[str, int] = {}
+        self._counted: tuple[Mapping[str, ConnectorConfig], Mapping[str, int]] | None = None
 
     # --- the ladder ---------------------------------------------------------------------------------
 
@@ -188,7 +189,7 @@ class LeaderMachine:
             return [ev.RefuseRound(event.generation, state.refusal)]
         record_rebalance(state, plan, cause, now_ms)
         state.plan = plan
-        self._config_planned = state.config.task_counts()
+        self._config_planned = self._task_counts()
         state.memory = memory
         saves = [] if self._is_durable(memory) else [ev.SaveMemory(memory)]
         self._project(plan)
@@ -221,7 +222,7 @@ class LeaderMachine:
             now_ms=now_ms,
             generation=state.generation,
             members=state.members,
-            tasks=state.config.task_counts(),
+            tasks=self._task_counts(),
             policy=state.policy,
             facts=state.facts,
             weights=weights,
@@ -232,6 +233,13 @@ class LeaderMachine:
             leader_id=state.leader_id,
         )
 
+    def _task_counts(self) -> Mapping[str, int]:
+        """The same object as long as the connectors are; only the offset differs from round to round."""
+        connectors = self.state.config.connectors
+        if self._counted is None or self._counted[0] is not connectors:
+            self._counted = connectors, self.state.config.task_counts()
+        return self._counted[1]
+
     def _project(self, plan: Plan) -> None:
         """What the members will report once they have taken up the plan, if nothing else happens."""
         state = self.state
@@ -239,14 +247,11 @@ class LeaderMachine:
         projected = []
         for member in state.members:
             share = plan.shares[member.member_id]
-            projected.append(
-                replace(
-                    member,
-                    owned=(*member.owned, *share.assigned),
-                    stopping=member.stopping | frozenset(share.revoked),
-                    applied=epoch if member.is_agent else None,
-                )
-            )
+            owned, stopping = member.owned, member.stopping
+            if not share.is_empty:
+                owned, stopping = (*owned, *share.assigned), stopping | frozenset(share.revoked)
+            applied = epoch if member.is_agent else None
+            projected.append(replace(member, owned=owned, stopping=stopping, applied=applied))
         state.members = tuple(projected)
 
     # --- between rounds -----------------------------------------------------------------------------
@@ -288,7 +293,7 @@ class LeaderMachine:
             # Kafka's rules count rounds, so a question "what if" would differ from the round itself.
             if due and state.plan and (state.plan.rejoin_at_ms or 0) <= now_ms:
                 return "scheduled rebalance delay ended"
-            return "configuration changed" if self._config_planned != state.config.task_counts() else ""
+            return "configuration changed" if self._config_planned != self._task_counts() else ""
         what_if, _ = decide(self._view(now_ms, "what if"), state.memory)
         whys = {why.why.value for why in (*what_if.assigned_why.values(), *what_if.revoked_why.values())}
         if any(not share.is_empty for share in what_if.shares.values()):

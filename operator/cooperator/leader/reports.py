@@ -1,11 +1,15 @@
-"""What the members of a round say of themselves, decoded; bytes that did not change are not decoded again."""
+"""What the members of a round say of themselves, decoded.
+
+What did not change is not decoded again: the whole metadata, and where only an offset or an epoch differs the
+allocation in it, which then is the same object for the planner, too (``planner.itemsets``).
+"""
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cooperator.group import JoinedMember, Round
 from cooperator.model import Member
-from cooperator.wire import DecodeError, Role, decode_metadata, member_of
+from cooperator.wire import DecodeError, KnownItems, Role, decode_metadata, member_of
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +30,7 @@ class _Decoded:
     metadata: bytes
     member: Member | None
     offset: int
+    known: KnownItems = field(default_factory=KnownItems)
 
 
 class ReportReader:
@@ -47,12 +52,13 @@ class ReportReader:
         known = self._known.get(joined.member_id)
         if known is not None and known.metadata == joined.metadata:
             return known
+        items = KnownItems() if known is None else known.known
         try:
-            metadata = decode_metadata(joined.metadata)
+            metadata = decode_metadata(joined.metadata, items)
         except DecodeError as error:
             log.warning("member %s gets no work: %s", joined.member_id, error)
             return _Decoded(joined.metadata, None, -1)
         if metadata.agent is not None and metadata.agent.role is Role.LEADER:
             return _Decoded(joined.metadata, None, -1)
         member = member_of(joined.member_id, joined.client_id, metadata)
-        return _Decoded(joined.metadata, member, metadata.config_offset)
+        return _Decoded(joined.metadata, member, metadata.config_offset, items)

@@ -47,5 +47,6 @@ class LeaderState:
     trouble: str = ""
     refusal: str = ""
     owners: dict[TaskId, str] = field(default_factory=dict)
+    counted: dict[str, tuple[TaskId, ...]] = field(default_factory=dict)
     rebalances: deque[Rebalance] = field(default_factory=lambda: deque(maxlen=100))
     counters: dict[str, int] = field(default_factory=dict)

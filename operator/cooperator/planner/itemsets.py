@@ -5,7 +5,7 @@ is equal to an earlier one, gives the same sets again; and sets that are the sam
 or united anew. These are memories of pure functions: they save time and decide nothing.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from operator import itemgetter
@@ -43,15 +43,21 @@ class Configured(NamedTuple):
 
 def configured(task_counts: Mapping[str, int]) -> Configured:
     """The items of ``task_counts`` (connector name to its number of tasks, without the instance)."""
-    return _configured(tuple(sorted(task_counts.items())))
+    for known, items in _recent:
+        if known == task_counts:
+            return items
+    made = _configured(task_counts)
+    _recent.appendleft((dict(task_counts), made))
+    return made
 
 
-@lru_cache(maxsize=4)
-def _configured(task_counts: tuple[tuple[str, int], ...]) -> Configured:
-    instances = tuple(_new_task_id(TaskId, (connector, INSTANCE)) for connector, _ in task_counts)
-    tasks = tuple(
-        _new_task_id(TaskId, (connector, n)) for connector, count in task_counts for n in range(count)
-    )
+_recent: deque[tuple[Mapping[str, int], Configured]] = deque(maxlen=4)
+
+
+def _configured(task_counts: Mapping[str, int]) -> Configured:
+    in_order = sorted(task_counts.items())
+    instances = tuple(_new_task_id(TaskId, (connector, INSTANCE)) for connector, _ in in_order)
+    tasks = tuple(_new_task_id(TaskId, (connector, n)) for connector, count in in_order for n in range(count))
     return Configured(
         Items(frozenset(instances + tasks), frozenset(instances), frozenset(tasks)), (instances, tasks)
     )

@@ -32,6 +32,7 @@ from cooperator.wire.config import (
 )
 from cooperator.wire.errors import DecodeError, EncodeError
 from cooperator.wire.fold import ConfigFold
+from cooperator.wire.items import KnownItems
 from cooperator.wire.leader import LeaderRecord, Owner, decode_leader, encode_leader
 from cooperator.wire.metadata import (
     AgentReport,
@@ -76,6 +77,7 @@ __all__ = [
     "DecodeError",
     "EncodeError",
     "FencingRecord",
+    "KnownItems",
     "LeaderRecord",
     "LoggerRecord",
     "Metadata",

@@ -5,7 +5,7 @@ from typing import Final
 
 from cooperator.model import Epoch, TaskId
 from cooperator.wire import primitives
-from cooperator.wire.items import read_items, write_items, write_items_hashed
+from cooperator.wire.items import KnownItems, read_items, write_items, write_items_hashed
 from cooperator.wire.primitives import Reader
 from cooperator.wire.protocol import Protocol, check_version
 from cooperator.wire.trailer import read_trailer, write_trailer
@@ -70,10 +70,11 @@ def encode_assignment(assignment: Assignment, protocol: Protocol) -> bytes:
     return b"".join(parts)
 
 
-def decode_assignment(data: bytes) -> Assignment:
+def decode_assignment(data: bytes, known: KnownItems | None = None) -> Assignment:
     """Any version's assignment; the items in the order of the bytes. Raises DecodeError.
 
-    From v1 on missing trailing fields have defaults, as in Java.
+    From v1 on missing trailing fields have defaults, as in Java. ``known``: reads what is assigned, for
+    somebody who decodes much the same again and again.
     """
     reader = Reader(data)
     version = check_version(reader.int16("assignment.version"), "assignment.version")
@@ -86,7 +87,8 @@ def decode_assignment(data: bytes) -> Assignment:
     if version == 0:
         assigned = read_items(reader, "assignment.assigned", nullable=False)
     else:
-        assigned = read_items(reader, "assignment.assigned") if reader.remaining else ()
+        read_assigned = read_items if known is None else known.read
+        assigned = read_assigned(reader, "assignment.assigned") if reader.remaining else ()
         revoked = read_items(reader, "assignment.revoked") if reader.remaining else ()
         delay_ms = reader.int32("assignment.delay_ms") if reader.remaining else 0
     return Assignment(

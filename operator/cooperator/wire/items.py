@@ -4,6 +4,7 @@ One entry a connector: its name, then its task numbers, with -1 for the instance
 (protocol notes, section 7). Bytes are reproduced as Java writes them, entry for entry.
 """
 
+import struct
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import repeat
@@ -16,6 +17,9 @@ from cooperator.wire.errors import DecodeError
 from cooperator.wire.primitives import Reader
 
 _LEAST_ENTRY_BYTES: Final = 6  # an empty name, an empty task list
+_MOST_NAMES: Final = 65_536
+_LENGTH: Final = struct.Struct(">h")
+_COUNT_AND_FIRST: Final = struct.Struct(">ii")
 
 # TaskId's own constructor is Python code; a leader makes 100,000 of them in one round.
 _new_task_id = cast(Callable[[type[TaskId], tuple[str, int]], TaskId], tuple.__new__)
@@ -28,6 +32,51 @@ def read_items(reader: Reader, field: str, *, nullable: bool = True) -> tuple[Ta
         if not nullable:
             raise DecodeError(f"{field}: the array is null")
         return ()
+    items = reader.fast(count, _read_fast)
+    return _read_with_care(reader, count, field) if items is None else items
+
+
+def _read_fast(data: bytes, position: int, count: int) -> tuple[tuple[TaskId, ...], int] | None:
+    """The items and where they end; None if anything is not as it usually is.
+
+    A leader reads 100,000 entries in one round, most of them with a single number, of few names.
+    """
+    items: list[TaskId] = []
+    add, new, task_id, names = items.append, _new_task_id, TaskId, _names
+    for _ in range(count):
+        (length,) = _LENGTH.unpack_from(data, position)
+        start = position + 2
+        position = start + length
+        raw = data[start:position]
+        connector = names.get(raw)
+        if connector is None:
+            connector = _learn_name(raw)
+        numbers, number = _COUNT_AND_FIRST.unpack_from(data, position)
+        if length < 0 or numbers < 1 or number < INSTANCE:
+            return None
+        add(new(task_id, (connector, number)))
+        position += 8
+        if numbers > 1:
+            rest = struct.unpack_from(f">{numbers - 1}i", data, position)
+            if min(rest) < INSTANCE:
+                return None
+            items.extend(map(new, repeat(task_id), zip(repeat(connector), rest)))
+            position += 4 * len(rest)
+    return tuple(items), position
+
+
+_names: dict[bytes, str] = {}
+
+
+def _learn_name(raw: bytes) -> str:
+    """``raw`` as text, the same object every time: so it is hashed once, and kept once."""
+    if len(_names) >= _MOST_NAMES:
+        _names.clear()
+    return _names.setdefault(raw, raw.decode())
+
+
+def _read_with_care(reader: Reader, count: int, field: str) -> tuple[TaskId, ...]:
+    """Entry by entry, so that what is wrong is named."""
     items: list[TaskId] = []
     for _ in range(count):
         connector = reader.string(field)
@@ -36,6 +85,28 @@ def read_items(reader: Reader, field: str, *, nullable: bool = True) -> tuple[Ta
             raise DecodeError(f"{field}: {connector!r} has a task number {min(numbers)}")
         items.extend(map(_new_task_id, repeat(TaskId), zip(repeat(connector), numbers)))
     return tuple(items)
+
+
+class KnownItems:
+    """The items that one field had when it was read last: while its bytes are the same they are not decoded
+    again, and are the same object. An item that is listed twice counts once."""
+
+    __slots__ = ("_bytes", "_items")
+
+    def __init__(self) -> None:
+        self._bytes = b""
+        self._items: tuple[TaskId, ...] = ()
+
+    def read(self, reader: Reader, field: str) -> tuple[TaskId, ...]:
+        """As ``read_items``. An encoded array ends where its counts say: equal bytes are the whole of it."""
+        if self._bytes and reader.skip(self._bytes):
+            return self._items
+        start = reader.position
+        items = read_items(reader, field)
+        distinct = dict.fromkeys(items)
+        self._items = items if len(distinct) == len(items) else tuple(distinct)
+        self._bytes = reader.since(start)
+        return self._items
 
 
 def write_items(items: Sequence[TaskId], field: str) -> bytes:

@@ -10,7 +10,7 @@ from cooperator.model import Epoch, Member, TaskId
 from cooperator.wire import primitives
 from cooperator.wire.assignment import Assignment, decode_assignment, encode_assignment
 from cooperator.wire.errors import DecodeError, EncodeError
-from cooperator.wire.items import read_items, write_items
+from cooperator.wire.items import KnownItems, read_items, write_items
 from cooperator.wire.primitives import Reader
 from cooperator.wire.protocol import Protocol, check_version
 from cooperator.wire.trailer import read_trailer, write_trailer
@@ -85,8 +85,12 @@ def encode_metadata(metadata: Metadata, protocol: Protocol) -> bytes:
     return b"".join(parts)
 
 
-def decode_metadata(data: bytes) -> Metadata:
-    """Any version's metadata; trailing bytes that are not ours are ignored. Raises DecodeError."""
+def decode_metadata(data: bytes, known: KnownItems | None = None) -> Metadata:
+    """Any version's metadata; trailing bytes that are not ours are ignored. Raises DecodeError.
+
+    What the allocation lists twice counts once.
+    ``known``: reads the allocation's items, for somebody who decodes one member's metadata every round.
+    """
     reader = Reader(data)
     version = check_version(reader.int16("metadata.version"), "metadata.version")
     url = reader.string("metadata.url")
@@ -95,7 +99,7 @@ def decode_metadata(data: bytes) -> Metadata:
     if version > 0 and reader.remaining:
         encoded = reader.nullable_bytes("metadata.allocation")
         if encoded is not None:
-            allocation = decode_assignment(encoded)
+            allocation = decode_assignment(encoded, known or KnownItems())
     return Metadata(url, config_offset, allocation, _read_report(reader))
 
 
@@ -157,20 +161,22 @@ def member_of(member_id: str, client_id: str, metadata: Metadata) -> Member:
     allocation = metadata.allocation
     owned = () if allocation is None else allocation.assigned
     agent = metadata.agent
+    if agent is not None and agent.stopping:
+        # What is stopping occupies its slot, whatever the allocation says of it.
+        owned = tuple(dict.fromkeys((*owned, *sorted(agent.stopping))))
     if agent is None:
         return Member(
             member_id=member_id,
             identity=client_id or _UUID_SUFFIX.sub("", member_id),
             incarnation=member_id,
-            owned=tuple(dict.fromkeys(owned)),
+            owned=owned,
             is_agent=False,
         )
     return Member(
         member_id=member_id,
         identity=agent.identity,
         incarnation=agent.incarnation,
-        # What is stopping occupies its slot, whatever the allocation says of it.
-        owned=tuple(dict.fromkeys((*owned, *sorted(agent.stopping)))),
+        owned=owned,
         stopping=agent.stopping,
         draining=agent.draining,
         applied=agent.applied,

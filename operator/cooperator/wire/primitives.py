@@ -5,9 +5,12 @@ that no input makes a reader use memory, or time, beyond its own size.
 """
 
 import struct
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 from cooperator.wire.errors import DecodeError, EncodeError
+
+_T = TypeVar("_T")
 
 _INT8: Final = struct.Struct(">b")
 _INT16: Final = struct.Struct(">h")
@@ -69,6 +72,34 @@ class Reader:
         """Exactly ``count`` bytes."""
         start = self._take(count, field)
         return self._data[start : start + count]
+
+    @property
+    def position(self) -> int:
+        """How many bytes have been read."""
+        return self._position
+
+    def since(self, position: int) -> bytes:
+        """The bytes that were read after ``position``."""
+        return self._data[position : self._position]
+
+    def skip(self, expected: bytes) -> bool:
+        """Whether ``expected`` comes next; if so it is read."""
+        if not self._data.startswith(expected, self._position):
+            return False
+        self._position += len(expected)
+        return True
+
+    def fast(self, count: int, read: Callable[[bytes, int, int], tuple[_T, int] | None]) -> _T | None:
+        """What ``read`` makes of (all bytes, position, ``count``): a value and the position after it. None,
+        and nothing is read, if it gives None or meets bytes that are not there or no UTF-8."""
+        try:
+            done = read(self._data, self._position, count)
+        except (struct.error, UnicodeDecodeError):
+            return None
+        if done is None:
+            return None
+        value, self._position = done
+        return value
 
     def peek(self, count: int) -> bytes:
         """Up to ``count`` of the next bytes, left unread."""
