@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from cooperator.leader.projection import plan_conditions, project
-from cooperator.model import Policy
+from cooperator.model import Policy, TaskId
+from cooperator.planner.view import Facts
 from twins.group_twin import GroupTwin
 
 
@@ -29,3 +30,37 @@ def test_a_plan_that_could_not_be_made_as_asked_is_a_condition_until_one_is() ->
     group.round()
     assert told(group)["warnings"] == []
     assert conditions(group)["PlannedAsAsked"] == [True, "PlannedAsAsked", ""]
+
+
+def task(group: GroupTwin, name: str) -> Mapping[str, Any]:
+    [found] = (task for task in told(group)["tasks"] if task["name"] == name)
+    return dict(found)
+
+
+def test_a_task_in_quarantine_has_failed_and_says_what_to_do() -> None:
+    group = GroupTwin()
+    group.join("lake-0")
+    group.round()
+    group.desire(bad=1)
+    group.settle()
+    group.post("bad", "u0")
+    group.settle()
+    assert task(group, "bad-0")["member"] == "lake-0"
+
+    dead = group.die("lake-0")
+    poisoned = frozenset({TaskId("bad", 0)})
+    group.facts(Facts(ended=frozenset(group.dead), poisoned=poisoned))
+    assert task(group, "bad-0")["state"] == "FAILED", "before the round without its dead member"
+    group.round()
+    back = group.join("lake-0")
+    group.round()
+    assert dead.running - back.running == poisoned
+    found = task(group, "bad-0")
+    assert (found["state"], found["reason"], found["member"]) == ("FAILED", "PoisonTask", None)
+    assert "change its connector, or restart it" in found["trace"]
+    assert not group.asks_for_round()
+
+    group.facts(Facts(ended=frozenset(group.dead)))
+    group.settle()
+    assert back.running == dead.running
+    assert "reason" not in task(group, "bad-0")

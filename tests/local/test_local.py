@@ -215,6 +215,41 @@ def test_what_is_deleted_ends_and_what_is_applied_again_goes_on(running: Local) 
     running.settled()
 
 
+def test_a_task_whose_start_kills_its_member_is_taken_out_until_its_connector_is_changed(
+    running: Local,
+) -> None:
+    poison = CONNECTOR.replace("ticks", "bad").replace("tasksMax: 4", "tasksMax: 1")
+    running.apply(poison.replace("units: 8", "units: 1, start.delay.ms: 600000"))
+
+    def bad() -> dict[str, Any]:
+        found = [task for task in running.ask("tasks") if task["name"] == "bad-0"]
+        assert found, "it is not configured yet"
+        return found[0]
+
+    def starts() -> bool:
+        living = running.lives()
+        return bad()["state"] == "UNASSIGNED" and bad()["member"] in living
+
+    eventually(starts, CALM_S, "the task is about to start")
+    holder = str(bad()["member"])
+    for deaths in range(3):
+        eventually(lambda: starts() and bad()["member"] == holder, CALM_S, f"it starts after {deaths} deaths")
+        killed = running.lives()[holder].incarnation
+        running("kill", holder)
+        eventually(lambda killed=killed: not marked(killed), 10)
+    eventually(lambda: bad()["state"] == "FAILED", CALM_S, "it is in quarantine")
+    assert bad()["reason"] == "PoisonTask"
+    [connector] = (c for c in running.get("connectors") if c["metadata"]["name"] == "bad")
+    assert {entry["reason"] for entry in connector["status"]["taskStatuses"] if entry["id"] == 0} == {
+        "PoisonTask"
+    }
+
+    running.apply(poison.replace("units: 8", "units: 1"))
+    eventually(lambda: bad()["state"] == "RUNNING", CALM_S, "it runs once it is mended")
+    running("delete", "connector", "bad")
+    running.settled()
+
+
 def test_logs_of_everybody(running: Local) -> None:
     running.settled()
     [first, *_] = sorted(running.lives())

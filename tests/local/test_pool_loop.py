@@ -6,6 +6,7 @@ from typing import Any
 
 from cooperator.local.members import Life
 from cooperator.local.pool_loop import HALT_KILL_MS, PoolLoop
+from cooperator.model import TaskId
 from cooperator.planner.view import Facts
 from cooperator.pool import PoolDesired, PoolPolicy
 
@@ -182,6 +183,52 @@ def test_brought_down_who_does_not_stop_is_killed() -> None:
     world.now_ms += HALT_KILL_MS + 1
     assert not loop.halt()
     assert world.done() == ["kill lake-0"]
+
+
+def starting(world: World, *names: str) -> dict[str, Any]:
+    """A leader's projection in which these tasks are about to run at lake-0."""
+    tasks = [
+        {"name": name, "connector": "bad", "task": n, "member": "lake-0", "state": "UNASSIGNED"}
+        for n, name in enumerate(names, start=-1)
+    ]
+    return {**group(world, lake_0=len(names)), "tasks": tasks}
+
+
+def test_tasks_that_kill_their_members_are_told_as_poisoned_until_somebody_pardons_them() -> None:
+    world = World()
+    loop = started(world, 1)
+    instance, task = TaskId("bad", -1), TaskId("bad", 0)
+    for _ in range(3):
+        loop.step(desired(1), command, starting(world, "bad", "bad-0"))
+        world.end("lake-0")
+        while world.lives["lake-0"].ended:
+            world.now_ms += 60_000
+            loop.step(desired(1), command, {})
+    assert world.told[-1].poisoned == {instance, task}
+    assert {report.subject for report in loop.reports if report.reason.value == "PoisonTask"} == {
+        "bad",
+        "bad-0",
+    }
+
+    loop.pardon("bad", include_tasks=False)
+    loop.step(desired(1), command, {})
+    assert world.told[-1].poisoned == {task}, "a restart of the instance alone is not one of its tasks"
+    loop.pardon("good")
+    loop.pardon("bad")
+    loop.step(desired(1), command, {})
+    assert world.told[-1].poisoned == frozenset()
+
+
+def test_a_task_in_quarantine_does_not_keep_the_group_from_being_calm() -> None:
+    world = World()
+    loop = started(world, 2)
+    failed = {"name": "bad-0", "connector": "bad", "task": 0, "member": None, "state": "FAILED"}
+    calm = {**group(world), "tasks": [{**failed, "reason": "PoisonTask"}]}
+    one = PoolDesired("lake", 1, REVISION, PoolPolicy(scale_down_delay_ms=0))
+    loop.step(one, command, {**calm, "tasks": [{**failed, "state": "UNASSIGNED"}]})
+    assert world.done() == [], "a task that is on its way is waited for"
+    loop.step(one, command, calm)
+    assert world.done() == ["mark lake-1 ScaleDown"]
 
 
 def test_up_again_the_same_names_come_back() -> None:

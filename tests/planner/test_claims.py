@@ -52,6 +52,33 @@ def test_suspended_tasks_are_let_go_and_start_nowhere_until_they_are_not() -> No
     assert {reason.why for reason in again.assigned_why.values()} == {Why.SUSPENDED}
 
 
+def test_a_task_in_quarantine_starts_nowhere_until_it_is_pardoned_and_then_at_its_own_member() -> None:
+    world = running()
+    bad = of("a-0")
+    [holder] = (process for process in world.members() if bad <= process.running)
+    world.kill(holder, proven=True)
+    world.round()
+    world.facts = Facts(poisoned=frozenset(bad))
+    back = world.join(holder.identity)
+    returned = world.round()
+    assert not bad & returned.assigned_why.keys(), "not even where it belongs"
+    assert not bad & returned.held.keys(), "it waits for nobody"
+    world.settle()
+    assert not bad & set().union(*owned(world).values())
+
+    world.facts = Facts()
+    pardoned = world.round()
+    assert pardoned.assigned_why.keys() == bad <= back.running
+
+
+def test_a_task_in_quarantine_that_runs_somewhere_stops() -> None:
+    world = running()
+    world.facts = Facts(poisoned=frozenset(of("a-0")))
+    decided = world.round()
+    assert decided.revoked_why.keys() == of("a-0")
+    assert {reason.why for reason in decided.revoked_why.values()} == {Why.POISONED}
+
+
 def test_what_was_not_delivered_and_is_suspended_meanwhile_is_not_forgotten() -> None:
     world = running(2, a=2)
     world.task_counts["b"] = 2

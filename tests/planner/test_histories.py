@@ -1,7 +1,5 @@
 """Random histories: the promises hold after every step, and at rest everything is complete and balanced."""
 
-from dataclasses import replace
-
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -116,13 +114,23 @@ class Histories(RuleBasedStateMachine):
 
     identities = st.frozensets(st.sampled_from(IDENTITIES), max_size=2)
 
-    @rule(leaving=identities, gone=identities, cordoned=identities, returning=identities, knows=st.booleans())
+    @rule(
+        leaving=identities,
+        gone=identities,
+        cordoned=identities,
+        returning=identities,
+        poisoned=st.frozensets(
+            st.builds(TaskId, st.sampled_from(CONNECTORS), st.integers(INSTANCE, 2)), max_size=2
+        ),
+        knows=st.booleans(),
+    )
     def facts_change(
         self,
         leaving: frozenset[str],
         gone: frozenset[str],
         cordoned: frozenset[str],
         returning: frozenset[str],
+        poisoned: frozenset[TaskId],
         knows: bool,
     ) -> None:
         self.world.facts = Facts(
@@ -131,6 +139,7 @@ class Histories(RuleBasedStateMachine):
             gone=gone,
             cordoned=cordoned,
             returning=returning,
+            poisoned=poisoned,
         )
 
     def teardown(self) -> None:
@@ -139,7 +148,7 @@ class Histories(RuleBasedStateMachine):
             return
         world = self.world
         world.suspended.clear()
-        world.facts = replace(world.facts, leaving=frozenset(), gone=frozenset(), returning=frozenset())
+        world.facts = Facts(expected=world.facts.expected, cordoned=world.facts.cordoned)
         for process in list(world.processes):
             if process.out_since_ms is not None:
                 world.rejoin(process)

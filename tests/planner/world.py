@@ -209,7 +209,7 @@ def check_safe(view: View, decided: Plan) -> None:
     assert decided.shares.keys() == {member.member_id for member in view.members}
     assert len(assigned) == len(set(assigned)), "one task to two members"
     assert not reported.intersection(assigned), "assigned although somebody still reports it"
-    assert not view.suspended.intersection(assigned)
+    assert not view.barred.intersection(assigned)
     for member in view.members:
         share = decided.shares[member.member_id]
         assert set(share.revoked) <= set(member.owned) - member.stopping, "revoked what does not run there"

@@ -86,10 +86,14 @@ class WorkerStatus(Projection):
 
 
 class TaskStatusEntry(Projection):
-    """One task of a connector: its number (-1: the instance), its state as Connect names it, its member."""
+    """One task of a connector: its number (-1: the instance), its state as Connect names it, its member.
+
+    ``reason``: of a state that the leader has found, such as PoisonTask of FAILED.
+    """
 
     id: int
     state: str
+    reason: str = ""
     member: str = ""
     trace: str = ""
     progress: str = ""

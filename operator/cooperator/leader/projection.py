@@ -2,19 +2,33 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 from cooperator.leader.state import LeaderState
 from cooperator.model import INSTANCE, Epoch, Member, TaskId, TaskState, TaskStatus
+
+POISON_TASK: Final = "PoisonTask"
+_QUARANTINE: Final = (
+    "Members ended again and again while they started it, so it starts nowhere any more: change its connector, "
+    "or restart it."
+)
 
 
 def project(state: LeaderState, statuses: Mapping[TaskId, TaskStatus]) -> dict[str, Any]:
     """Members, connectors, tasks (with holds and their ends), the last rebalances, totals.
 
     Times are milliseconds since the epoch. A task's state is what its owner reported last under the
-    present ownership; HELD and UNASSIGNED are the leader's own words.
+    present ownership; HELD and UNASSIGNED are the leader's own words, and so is FAILED with the reason
+    ``PoisonTask``.
     """
-    owner_of = {task: member for member in state.members for task in member.owned}
+    ended = state.facts.ended
+    owner_of = {
+        task: member
+        for member in state.members
+        for task in member.owned
+        # The end of a life is known before the round without it.
+        if task not in state.facts.poisoned or (member.identity, member.incarnation) not in ended
+    }
     return {
         "leading": state.leading,
         "term": state.memory.term,
@@ -101,6 +115,10 @@ def _tasks(
             entry["epoch"] = str(reported.epoch) if isinstance(reported.epoch, Epoch) else None
             entry["progress"] = reported.progress
             entry["trace"] = reported.trace
+        elif owner is None and task in state.facts.poisoned:
+            entry["state"] = TaskState.FAILED.value
+            entry["reason"] = POISON_TASK
+            entry["trace"] = _QUARANTINE
         elif owner is None and task in held:
             wait = held[task]
             entry["state"] = TaskState.HELD.value

@@ -7,7 +7,7 @@ reach is a condition and is tried again.
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -40,6 +40,7 @@ from cooperator.wire import (
     DecodeError,
     Metadata,
     Owner,
+    RestartRecord,
     Role,
     decode_metadata,
     encode_metadata,
@@ -77,10 +78,16 @@ class ServiceSettings:
 
 
 class LeaderService:
-    """Leads one group from ``start`` to ``stop``. All methods are thread-safe; setters return at once."""
+    """Leads one group from ``start`` to ``stop``. All methods are thread-safe; setters return at once.
 
-    def __init__(self, settings: ServiceSettings) -> None:
+    ``on_restart`` is told of each request in the config log to restart a connector, on the log's own thread.
+    """
+
+    def __init__(
+        self, settings: ServiceSettings, on_restart: Callable[[RestartRecord], None] | None = None
+    ) -> None:
         self.settings = settings
+        self._on_restart = on_restart
         self._logs_config = LogsConfig(
             settings.bootstrap_servers, settings.group_id, security=settings.log_security
         )
@@ -190,6 +197,8 @@ class LeaderService:
         if self._logs is None:
             ensure_topics(self._logs_config, timeout_ms=FIRST_READ_MS)
             self._logs = open_logs(self._logs_config, on_trouble=self.trouble)
+            if self._on_restart is not None:
+                self._logs.config.on_restart(self._on_restart)
         state = self._logs.leader.read_to_end(FIRST_READ_MS)
         self.conditions.put("KafkaReachable", True, "Connected")
         refusal = self._refusal(state, self._logs)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from cooperator.leader.projection import POISON_TASK
 from cooperator.local.members import Life
 from cooperator.model import TaskId
 from cooperator.planner.view import Facts
@@ -53,8 +54,13 @@ def group_seen(leader: Mapping[str, Any]) -> GroupSeen | None:
         },
         held=frozenset(task["held_for"] for task in tasks if "held_for" in task),
         moving=any(member["stopping"] for member in leader["members"])
-        or any(task["member"] is None and "held_for" not in task for task in tasks),
+        or any(_is_moving(task) for task in tasks),
     )
+
+
+def _is_moving(task: Mapping[str, Any]) -> bool:
+    """Whether a task is nowhere, and will be somewhere soon: it waits for nobody, and is in no quarantine."""
+    return task["member"] is None and "held_for" not in task and task.get("reason") != POISON_TASK
 
 
 def planner_facts(pool: PoolFacts, lives: Iterable[Life]) -> Facts:
@@ -71,4 +77,5 @@ def planner_facts(pool: PoolFacts, lives: Iterable[Life]) -> Facts:
         ended=frozenset(ended),
         cordoned=pool.cordoned,
         returning=pool.returning,
+        poisoned=pool.poisoned,
     )

@@ -5,6 +5,7 @@ out. Processes and leader are handed in, so that tests can do without either.
 """
 
 import logging
+import queue
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -24,6 +25,7 @@ from cooperator.pool import (
     Report,
     UnDrain,
     decide,
+    pardon,
 )
 
 log = logging.getLogger(__name__)
@@ -47,7 +49,8 @@ class Processes(Protocol):
 
 
 class PoolLoop:
-    """``step`` and ``halt`` are called by one thread; what they saw last can be read by any."""
+    """``step`` and ``halt`` are called by one thread; what they saw last can be read by any, and any may
+    ``pardon``."""
 
     def __init__(
         self, processes: Processes, tell_leader: Callable[[Facts], None], clock_ms: Callable[[], int]
@@ -57,11 +60,18 @@ class PoolLoop:
         self._clock_ms = clock_ms
         self._memory = PoolMemory()
         self._facts: Facts | None = None
+        self._pardons: queue.SimpleQueue[tuple[str, bool]] = queue.SimpleQueue()
         self.lives: Mapping[str, Life] = {}
         self.reports: tuple[Report, ...] = ()
 
+    def pardon(self, connector: str, include_tasks: bool = True) -> None:
+        """Let what is in quarantine of ``connector`` start again with the next step, as if it never had ended
+        a member: its instance, and its tasks if they are included."""
+        self._pardons.put((connector, include_tasks))
+
     def step(self, desired: PoolDesired, command: Command, leader: Mapping[str, Any]) -> None:
         """One look and what follows from it. ``leader``: its projection, empty when there is none."""
+        self._take_pardons()
         lives = self._observe()
         observed = PoolObserved(
             pods=tuple(pod(life) for life in lives.values() if not life.removed), group=group_seen(leader)
@@ -92,6 +102,12 @@ class PoolLoop:
                 log.warning("%s did not stop in %d s and is killed", life.identity, HALT_KILL_MS // 1000)
                 self._processes.kill(life.identity, life.incarnation)
         return all(life.ended for life in lives.values())
+
+    def _take_pardons(self) -> None:
+        while not self._pardons.empty():
+            connector, include_tasks = self._pardons.get()
+            tasks = (task for task in self._memory.suspects if task.connector == connector)
+            self._memory = pardon(self._memory, (t for t in tasks if include_tasks or t.is_instance))
 
     def _observe(self) -> dict[str, Life]:
         lives = self._processes.observe()

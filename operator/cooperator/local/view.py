@@ -170,6 +170,7 @@ def connector_status(connector: Connector, workers: Sequence[Worker], leader: Le
             TaskStatusEntry(
                 id=task["task"],
                 state=task["state"],
+                reason=task.get("reason", ""),
                 member=task["member"] or "",
                 trace=task["trace"],
                 progress=task["progress"],

@@ -5,7 +5,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -18,8 +18,10 @@ from cooperator.local.members import MemberProcesses
 from cooperator.local.pool_loop import PoolLoop
 from cooperator.local.template import MemberCommand, leader_settings
 from cooperator.local.view import WorkerFacts
+from cooperator.model import DesiredConnector
 from cooperator.planner.view import Facts
 from cooperator.pool import PoolDesired, PoolPolicy
+from cooperator.wire import RestartRecord
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +73,7 @@ class WorkerHost:
         self._status: Mapping[str, Any] = {}
         self._status_at = float("-inf")
         self._facts = Facts()
+        self._connectors: Mapping[str, DesiredConnector] = {}
         self._pool = PoolLoop(MemberProcesses(directory.members, now_ms), self._tell_leader, now_ms)
         self._wake = threading.Event()
         self._stopping = False
@@ -143,8 +146,22 @@ class WorkerHost:
         self._leader.set_policy(compile_policy(wanted.worker))
         # A Worker that goes has no connectors: so its members end without handing tasks round.
         connectors = () if wanted.goal is Goal.REMOVE else wanted.connectors
-        self._leader.set_desired(compile_desired(wanted.worker, connectors, revision=now_ms()))
+        desired = compile_desired(wanted.worker, connectors, revision=now_ms())
+        self._pardon_changed(desired.connectors)
+        self._leader.set_desired(desired)
         self._applied = wanted
+
+    def _pardon_changed(self, connectors: Mapping[str, DesiredConnector]) -> None:
+        """Somebody may have mended what killed members."""
+        before, self._connectors = self._connectors, connectors
+        for name in before.keys() | connectors.keys():
+            old, new = before.get(name), connectors.get(name)
+            if old is None or new is None or old.config != new.config:
+                self._pool.pardon(name)
+
+    def _restart(self, record: RestartRecord) -> None:
+        self._pool.pardon(record.connector, record.include_tasks)
+        self._wake.set()
 
     def _lead(self, worker: Worker) -> None:
         """Have a leader with the Worker's settings."""
@@ -154,7 +171,7 @@ class WorkerHost:
             if _same_leader(self._leader.settings, settings):
                 return
             self._leader.stop(leave=False)
-        self._leader = _started(settings)
+        self._leader = _started(settings, self._restart)
         port = int(self._leader.url.rstrip("/").rpartition(":")[2])
         if port != known_port:
             # Members that run on know their leader by its address.
@@ -191,8 +208,8 @@ class WorkerHost:
         return hashlib.sha256(json.dumps(list(template)).encode()).hexdigest()[:10]
 
 
-def _started(settings: ServiceSettings) -> LeaderService:
-    leader = LeaderService(settings)
+def _started(settings: ServiceSettings, on_restart: Callable[[RestartRecord], None]) -> LeaderService:
+    leader = LeaderService(settings, on_restart)
     try:
         leader.start()
     except OSError:
@@ -201,7 +218,7 @@ def _started(settings: ServiceSettings) -> LeaderService:
         with suppress(Exception):
             leader.stop()
         log.warning("port %d is taken: the leader of %s gets another", settings.port, settings.group_id)
-        leader = LeaderService(replace(settings, port=0))
+        leader = LeaderService(replace(settings, port=0), on_restart)
         leader.start()
     return leader
 

@@ -1,7 +1,7 @@
 """What the members report, sorted into what stays, what is let go, and what is on its way out.
 
 occupied = ∪ reported(m): starts nowhere else, whatever is decided
-stays(m) = reported(m) − stopping(m) − deleted − suspended − surplus copies − everything, if m lets go
+stays(m) = reported(m) − stopping(m) − deleted − barred − surplus copies − everything, if m lets go
 let go   = reported(m) − stopping(m) − stays(m): revoked in this round
 in flight = configured ∩ occupied − ∪ stays(m): free once its holder has rejoined without it
 """
@@ -44,6 +44,7 @@ def sort_claims(view: View, memory: Memory, roster: Roster, items: Items) -> Cla
         for why, tasks in (
             (Why.DELETED, deleted),
             (Why.SUSPENDED, view.suspended),
+            (Why.POISONED, view.facts.poisoned),
             (Why.DUPLICATE, copies.get(member.member_id, _NONE)),
         ):
             if tasks and not staying.isdisjoint(tasks):

@@ -93,7 +93,7 @@ class _Asked:
         settled, items = self.settled, self.wanted.items
         spoken_for = frozenset[TaskId]().union(*settled.reserved.values())
         pool = (self.claimed.in_flight | self.free.keys()) - spoken_for - settled.held.keys()
-        pool -= self.view.suspended
+        pool -= self.view.barred
         # Who has fewer tasks takes one more instance, and who then has fewer instances takes one more task.
         tasks = self._problem(pool & items.tasks, False)
         task_loads = {identity: len(kept) for identity, kept in tasks.kept.items()}

@@ -24,7 +24,7 @@ def plan(view: View, memory: Memory) -> tuple[Plan, Memory]:
     if members and not awaiting and not occupied:
         turn = cycle(dealt.values())
         for kind in (items.instances, items.tasks):
-            for item in sort_tasks(kind - view.suspended):
+            for item in sort_tasks(kind - view.barred):
                 next(turn).append(item)
     revoked = {
         member_id: tuple(sort_tasks(set(member.owned) - member.stopping))

@@ -31,7 +31,7 @@ class Settled:
 
     ``owed``: per identity, its own tasks that it gets back now. ``free``: lost tasks whose wait is over.
     ``reserved``: per identity, its own tasks that cannot start yet (an earlier life of it may still run
-    them, or they are suspended). ``held``: every task that waits. ``frozen``: nothing that memory does not
+    them, or they are barred). ``held``: every task that waits. ``frozen``: nothing that memory does not
     know may start anywhere. ``timers_ms``: when one of these waits ends.
     """
 
@@ -233,7 +233,7 @@ class _Settling:
                 settled.held[task] = fence
                 timers_ms.add(fence.until_ms)
         settled.timers_ms.extend(at_ms for at_ms in timers_ms if at_ms > self.now_ms)
-        blocked = settled.held.keys() | self.view.suspended
+        blocked = settled.held.keys() | self.view.barred
         if not blocked:
             return
         settled.free = {task: why for task, why in settled.free.items() if task not in blocked}

@@ -3,7 +3,7 @@
 The steps and their numbers are those of the protocol notes (sections 4 and 5), the state is
 ``Kip415Memory`` (section 2), orders are Java's (section 11). What Kafka does wrong is done wrong here too;
 each such place names its quirk. Beyond Kafka it only heeds what Kafka's leader cannot meet: tasks of our own
-members that are still stopping block their place and are not told to stop again, suspended tasks count as
+members that are still stopping block their place and are not told to stop again, barred tasks count as
 not configured, and nothing starts while members that the leader itself evicted are awaited.
 """
 
@@ -93,7 +93,7 @@ class _Round:
     def decide(self) -> Kip415Memory:
         view, state = self.view, self.state
         items = configured(view.tasks).items
-        wanted = items.all - view.suspended
+        wanted = items.all - view.barred
         reported = [frozenset(worker.member.owned) for worker in self.workers]
         active = frozenset[TaskId]().union(*reported)
         previous = state.previous_assignment

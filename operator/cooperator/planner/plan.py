@@ -22,6 +22,7 @@ class Why(StrEnum):
     DELETED = "Deleted"
     DUPLICATE = "Duplicate"
     SUSPENDED = "Suspended"
+    POISONED = "Poisoned"
     SUPERSEDED = "Superseded"
 
 

@@ -15,7 +15,8 @@ class Facts:
     ``gone``: identities that will not come back: no hold, their tasks move once their end is proven.
     ``ended``: (identity, incarnation) pairs whose end is proven. ``cordoned``: no new tasks.
     ``returning``: identities that come back when they go down (a roll, a restart): when such a member drains,
-    its tasks are held for it instead of being moved.
+    its tasks are held for it instead of being moved. ``poisoned``: tasks in quarantine, whose start has ended
+    its member again and again.
     """
 
     expected: frozenset[str] | None = None
@@ -24,6 +25,7 @@ class Facts:
     ended: frozenset[tuple[str, str]] = frozenset()
     cordoned: frozenset[str] = frozenset()
     returning: frozenset[str] = frozenset()
+    poisoned: frozenset[TaskId] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +56,8 @@ class View:
     cause: str = ""
     last_completed_generation: int = -1
     leader_id: str = ""
+
+    @property
+    def barred(self) -> frozenset[TaskId]:
+        """Tasks that start nowhere now."""
+        return self.suspended | self.facts.poisoned
