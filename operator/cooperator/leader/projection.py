@@ -9,8 +9,8 @@ from cooperator.model import INSTANCE, Epoch, Member, TaskId, TaskState, TaskSta
 
 POISON_TASK: Final = "PoisonTask"
 _QUARANTINE: Final = (
-    "Members ended again and again while they started it, so it starts nowhere any more: change its connector, "
-    "or restart it."
+    "Members ended again and again while they started it, so it starts nowhere any more: "
+    "change its connector, or restart it."
 )
 
 
