@@ -31,9 +31,9 @@ def record_rebalance(state: "LeaderState", plan: Plan, cause: str, now_ms: int) 
         share = plan.shares[member.member_id]
         assigned += len(share.assigned)
         revoked += len(share.revoked)
-        for task in share.assigned:
-            moved += state.owners.get(task, member.identity) != member.identity
-            state.owners[task] = member.identity
+        last_owners = list(map(state.owners.get, share.assigned))
+        moved += len(last_owners) - last_owners.count(member.identity) - last_owners.count(None)
+        state.owners.update(dict.fromkeys(share.assigned, member.identity))
         # Reports that are the same object as in the round before say nothing new.
         if state.counted.get(member.member_id) is not member.owned:
             for task in member.owned:

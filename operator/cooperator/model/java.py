@@ -52,11 +52,11 @@ def _by_bucket(keys: Iterable[str], buckets: int) -> list[str]:
     return sorted(keys, key=lambda key: _spread_hash(key) & (buckets - 1))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=65_536)
 def _spread_hash(key: str) -> int:
     return spread_hash(key)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=65_536)
 def _code_units(string: str) -> bytes:
     return string.encode("utf-16-be", "surrogatepass")

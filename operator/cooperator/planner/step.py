@@ -7,6 +7,7 @@
 assigned ∩ revoked = ∅ for the whole round, since assigned ∩ occupied = ∅ and revoked ⊆ occupied.
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -63,20 +64,20 @@ def take(view: View, memory: Memory, decision: Decision) -> tuple[Plan, Memory]:
 
 def _assignments(view: View, decision: Decision) -> tuple[dict[str, list[TaskId]], dict[TaskId, Reason]]:
     """Per identity what is new for it, and why."""
-    assigned: dict[str, list[TaskId]] = {}
+    assigned: defaultdict[str, list[TaskId]] = defaultdict(list)
     why: dict[TaskId, Reason] = {}
     balance = Reason(Why.BALANCE, view.cause)
     for identity, owed in decision.settled.owed.items():
         for task, reason in owed.items():
             to = decision.placed.get(task, identity)
-            assigned.setdefault(to, []).append(task)
+            assigned[to].append(task)
             why[task] = reason if to == identity else balance
+    free = decision.free
     for task, to_other in decision.placed.items():
-        free = decision.free.get(task)
-        if free is not None:
-            assigned.setdefault(to_other, []).append(task)
-            why[task] = free
-    return assigned, why
+        if task in free:
+            assigned[to_other].append(task)
+            why[task] = free[task]
+    return dict(assigned), why
 
 
 def _revocations(view: View, decision: Decision) -> dict[str, dict[TaskId, Reason]]:

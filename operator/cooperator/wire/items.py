@@ -5,6 +5,7 @@ One entry a connector: its name, then its task numbers, with -1 for the instance
 """
 
 import struct
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import repeat
@@ -18,6 +19,7 @@ from cooperator.wire.primitives import Reader
 
 _LEAST_ENTRY_BYTES: Final = 6  # an empty name, an empty task list
 _MOST_NAMES: Final = 65_536
+_NOTHING: Final = b"\0\0\0\0"
 _LENGTH: Final = struct.Struct(">h")
 _COUNT_AND_FIRST: Final = struct.Struct(">ii")
 
@@ -111,31 +113,35 @@ class KnownItems:
 
 def write_items(items: Sequence[TaskId], field: str) -> bytes:
     """Entries of connector instances first, in the order given, then those that have tasks only."""
-    return _write(items, dict.fromkeys(c for c, task in items if task == INSTANCE), field)
+    return _write(items, dict.fromkeys(_instances(items)), field)
 
 
 def write_items_hashed(items: Sequence[TaskId], field: str) -> bytes:
     """As ``write_items``, with the instances in the order in which a Java HashSet iterates."""
-    return _write(items, hash_set_order([c for c, task in items if task == INSTANCE]), field)
+    return _write(items, hash_set_order(_instances(items)), field)
+
+
+def _instances(items: Sequence[TaskId]) -> list[str]:
+    return [connector for connector, task in items if task == INSTANCE]
 
 
 def _write(items: Sequence[TaskId], instances: Iterable[str], field: str) -> bytes:
-    entries: dict[str, list[int]] = {connector: [INSTANCE] for connector in instances}
+    if not items:
+        return _NOTHING
+    entries: defaultdict[str, list[int]] = defaultdict(list)
+    for connector in instances:
+        entries[connector].append(INSTANCE)
     for connector, task in items:
-        if task == INSTANCE:
-            continue
-        numbers = entries.get(connector)
-        if numbers is None:
-            entries[connector] = [task]
-        else:
-            numbers.append(task)
+        if task != INSTANCE:
+            entries[connector].append(task)
     parts = [primitives.int32(len(entries), field)]
+    add = parts.append
     for connector, numbers in entries.items():
-        parts.append(_name(connector))
-        parts.append(primitives.int32_array(numbers, field))
+        add(_name(connector))
+        add(primitives.int32_array(numbers, field))
     return b"".join(parts)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=_MOST_NAMES)
 def _name(connector: str) -> bytes:
     return primitives.string(connector, "connector name")

@@ -73,14 +73,20 @@ class Dealer:
     def _choose(self, connector: str, wanted: int) -> list[str]:
         """``wanted`` members for one connector; one twice only if there is no other."""
         here = self._running.get(connector)
+        allowed = 0
         if here is None:
-            chosen = self._pass(wanted, {}, 0)
+            chosen = self._laps(wanted)
+            allowed = len(chosen) // len(self._loads)
+            here = dict.fromkeys(self._loads, allowed) if allowed else {}
+            found = self._pass(wanted - len(chosen), here, allowed) if len(chosen) < wanted else []
+            chosen += found
             if len(chosen) == wanted:
                 return chosen
-            here = dict.fromkeys(chosen, 1)
+            for identity in found:
+                here[identity] = allowed + 1
+            allowed += 1
         else:
             chosen, here = [], dict(here)
-        allowed = 0
         while len(chosen) < wanted:
             found = self._pass(wanted - len(chosen), here, allowed)
             for identity in found:
@@ -91,6 +97,18 @@ class Dealer:
         if max(here.values()) > least + 1:
             self.uneven.append(connector)
         return chosen
+
+    def _laps(self, wanted: int) -> list[str]:
+        """As often as possible one for everybody, while all are below the level."""
+        laps = wanted // len(self._loads)
+        if not laps or sum(map(len, self._rooms.values())) < len(self._loads):
+            return []
+        laps = min(laps, min(self._rooms) - 1)
+        if laps < 1:
+            return []
+        in_turn = [identity for room in sorted(self._rooms, reverse=True) for identity in self._rooms[room]]
+        self._rooms = {room - laps: bucket for room, bucket in self._rooms.items()}
+        return in_turn * laps
 
     def _choose_by_zone(self, connector: str, wanted: int, zones: Sequence[str]) -> list[str]:
         """As ``_choose``, one by one: from the zone that has the least of the connector, and room."""

@@ -75,9 +75,7 @@ def _surpluses(problem: Problem, loads: Mapping[str, int]) -> dict[str, int]:
 
 
 def _by_connector(pool: Iterable[TaskId], homes: Iterable[TaskId]) -> dict[str, list[TaskId]]:
-    groups: dict[str, list[TaskId]] = {}
-    for item in pool:
-        groups.setdefault(item[0], []).append(item)
+    groups = {connector: list(items) for connector, items in groupby(pool, itemgetter(0))}
     for connector, items in groupby(sorted(homes), itemgetter(0)):
         groups[connector] = sorted([*groups.get(connector, ()), *items])
     return groups
