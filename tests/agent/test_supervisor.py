@@ -17,6 +17,12 @@ class TestShares:
         member.tell(ev.Started(A0, 1))
         assert member.statuses() == [("a-0", TaskState.RUNNING)]
 
+    def test_that_a_task_starts_is_said_before_it_does(self, member):
+        member.share([A0])
+        [word, start] = [one for one in member.said if isinstance(one, do.PutStatus | do.StartTask)]
+        assert isinstance(start, do.StartTask)
+        assert (word.status.state, word.status.epoch) == (TaskState.STARTING, Epoch(1, 1))
+
     def test_the_rest_of_a_share_is_left_alone(self, member):
         member.run(A0, A1)
         assert member.share([A2]) == [do.StartTask(A2, 3, {"unit": "2"}, paused=False, epoch=Epoch(1, 2))]

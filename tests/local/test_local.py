@@ -228,7 +228,7 @@ def test_a_task_whose_start_kills_its_member_is_taken_out_until_its_connector_is
 
     def starts() -> bool:
         living = running.lives()
-        return bad()["state"] == "UNASSIGNED" and bad()["member"] in living
+        return bad()["state"] == "STARTING" and bad()["member"] in living
 
     eventually(starts, CALM_S, "the task is about to start")
     holder = str(bad()["member"])

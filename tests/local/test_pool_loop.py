@@ -188,7 +188,7 @@ def test_brought_down_who_does_not_stop_is_killed() -> None:
 def starting(world: World, *names: str) -> dict[str, Any]:
     """A leader's projection in which these tasks are about to run at lake-0."""
     tasks = [
-        {"name": name, "connector": "bad", "task": n, "member": "lake-0", "state": "UNASSIGNED"}
+        {"name": name, "connector": "bad", "task": n, "member": "lake-0", "state": "STARTING"}
         for n, name in enumerate(names, start=-1)
     ]
     return {**group(world, lake_0=len(names)), "tasks": tasks}

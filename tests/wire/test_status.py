@@ -53,7 +53,12 @@ def test_the_bytes_are_connects_with_our_field_after_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "stock"), [(TaskState.STOPPING, "RUNNING"), (TaskState.HELD, "UNASSIGNED")]
+    ("state", "stock"),
+    [
+        (TaskState.STARTING, "UNASSIGNED"),
+        (TaskState.STOPPING, "RUNNING"),
+        (TaskState.HELD, "UNASSIGNED"),
+    ],
 )
 def test_states_of_ours_are_shown_as_the_nearest_stock_one(state: TaskState, stock: str) -> None:
     record = encode_status(replace(RUNNING, state=state))

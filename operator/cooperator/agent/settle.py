@@ -113,7 +113,9 @@ def _start(state: State, settings: Settings, key: TaskId) -> list[Instruction]:
         paused=paused,
         progress_ms=None,
     )
-    return [StartTask(key, state.attempts, config, paused, task.epoch)]
+    # The word first: who reads that log must not take what was being started for never started.
+    said = say(state, settings, key, TaskState.STARTING)
+    return [*said, StartTask(key, state.attempts, config, paused, task.epoch)]
 
 
 # The leader

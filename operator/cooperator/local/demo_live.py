@@ -21,6 +21,7 @@ _COLOURS: Final = {
     "HELD": "yellow",
     "Pending": "yellow",
     "UNASSIGNED": "dim",
+    "STARTING": "yellow",
     "FAILED": "red",
     "Ended": "red",
 }

@@ -7,7 +7,14 @@ from dataclasses import dataclass, field
 from cooperator.model import Epoch, TaskId, TaskState, TaskStatus
 
 _ENDED = frozenset(
-    (TaskState.UNASSIGNED, TaskState.STOPPED, TaskState.STOPPING, TaskState.FAILED, TaskState.RESTARTING)
+    (
+        TaskState.UNASSIGNED,
+        TaskState.STARTING,
+        TaskState.STOPPED,
+        TaskState.STOPPING,
+        TaskState.FAILED,
+        TaskState.RESTARTING,
+    )
 )
 
 

@@ -9,7 +9,7 @@ from cooperator.model import TaskId
 from cooperator.planner.view import Facts
 from cooperator.pool import GroupSeen, Mark, MarkReason, MemberSeen, Phase, Pod, PoolFacts
 
-_ABOUT_TO_RUN = frozenset(("UNASSIGNED", "RESTARTING"))
+_ABOUT_TO_RUN = frozenset(("UNASSIGNED", "STARTING", "RESTARTING"))
 
 
 def pod(life: Life) -> Pod:

@@ -10,6 +10,8 @@ class TaskState(StrEnum):
     """The state of a task or a connector instance in the status log."""
 
     UNASSIGNED = "UNASSIGNED"
+    STARTING = "STARTING"
+    """Said before the start begins: a task without any word of its member was never started there."""
     RUNNING = "RUNNING"
     PAUSED = "PAUSED"
     FAILED = "FAILED"

@@ -19,7 +19,11 @@ _OURS: Final = "cooperator"
 _TASK_KEY: Final = re.compile(r"(?s)(.+)-([0-9]{1,10})\Z")
 
 # What a stock worker may be told of a state it does not know: a stopping task still runs.
-_STOCK: Final = {TaskState.STOPPING: TaskState.RUNNING, TaskState.HELD: TaskState.UNASSIGNED}
+_STOCK: Final = {
+    TaskState.STARTING: TaskState.UNASSIGNED,
+    TaskState.STOPPING: TaskState.RUNNING,
+    TaskState.HELD: TaskState.UNASSIGNED,
+}
 _ENDED: Final = frozenset({TaskState.UNASSIGNED, TaskState.STOPPED, TaskState.HELD})
 
 
