@@ -8,7 +8,6 @@ import logging
 import queue
 import secrets
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Protocol
 
 from cooperator.group import Round
 from cooperator.leader import events as ev
+from cooperator.leader.clock import SteadyClock
 from cooperator.leader.machine import LeaderMachine
 from cooperator.leader.reports import ReportReader
 from cooperator.logs import (
@@ -79,7 +79,7 @@ class Lead:
         claim: Callable[[LeaderState, LeadWriter], None] | None = None,
         policy_of_log: bool = False,
         on_refused: Callable[[str], None] | None = None,
-        clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        clock_ms: Callable[[], int] | None = None,
     ) -> None:
         self.machine = machine
         self.standing = Standing()
@@ -88,7 +88,7 @@ class Lead:
         self._claim = claim
         self._policy_of_log = policy_of_log
         self._on_refused = on_refused
-        self._clock_ms = clock_ms
+        self._clock_ms = clock_ms or SteadyClock()
         self._queue: queue.Queue[Callable[[], None] | None] = queue.Queue()
         self._wake_at_ms: int | None = None
         self._reader = ReportReader()
