@@ -1,0 +1,355 @@
+"""A Kubernetes of pods and nodes: what is, what its API says, and what kubelets do about it.
+
+Theory of operation. The API server holds objects (``PodObject``, ``NodeObject``) and tells watchers of every
+change. A kubelet that reaches the API starts what is bound to its node, restarts containers that have
+ended, ends what is deleted, and reports. One that does not reach it restarts containers all the same, and
+nobody hears of it. An object can be deleted by force: then the API forgets it at once, and what runs of it
+runs until its kubelet hears of it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from cooperator.pool import Mark
+from simulation.network import API
+
+if TYPE_CHECKING:
+    from simulation.member import MemberProcess
+    from simulation.world import World
+
+KUBELET_MS = 60
+"""How long a kubelet takes for anything, at most; and between two looks of one that is cut off."""
+BACKOFF_MS = 400
+BACKOFF_MAX_MS = 6_000
+FORCED_KILL_MS = 2_000
+MONITOR_MS = 500
+UNREACHABLE_MS = 3_000
+EVICT_MS = 18_000
+
+
+@dataclass(frozen=True, slots=True)
+class PodObject:
+    """A pod as the API has it. ``starts``: containers started so far, as reported; 0: none yet.
+    ``terminated``: the last of them has ended. Times are the API server's (ms)."""
+
+    identity: str
+    uid: str
+    revision: str
+    node: str
+    created_ms: int
+    mark: Mark | None = None
+    deleted_ms: int | None = None
+    starts: int = 0
+    started_ms: int = 0
+    terminated: bool = False
+
+    @property
+    def incarnation(self) -> str:
+        return f"{self.uid}.{max(self.starts, 1)}"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeObject:
+    name: str
+    ready: bool = True
+    cordoned: bool = False
+    leaving: bool = False
+    out_of_service: bool = False
+
+
+Watched = PodObject | NodeObject | None
+Watcher = Callable[[str, Watched], None]
+"""(key, the object or None when it is gone)"""
+
+
+@dataclass(slots=True)
+class Container:
+    """What really runs of a pod on a node. ``ordered``: the kubelet was told to end it."""
+
+    pod: PodObject
+    starts: int = 0
+    process: "MemberProcess | None" = None
+    ordered: bool = False
+    crashes: int = 0
+    started_ms: int = 0
+
+
+@dataclass(slots=True)
+class Machine:
+    """A node as it is: ``powered``, and the containers on it by pod uid."""
+
+    name: str
+    powered: bool = True
+    containers: dict[str, Container] = field(default_factory=dict)
+
+
+class Cluster:
+    """``grace_ms``: how long a pod has to end in order before its kubelet kills it."""
+
+    def __init__(self, world: "World", nodes: list[str], grace_ms: int) -> None:
+        self._world = world
+        self._grace_ms = grace_ms
+        self._uids = 0
+        self.pods: dict[str, PodObject] = {}
+        self.nodes = {name: NodeObject(name) for name in nodes}
+        self.machines = {name: Machine(name) for name in nodes}
+        self._watchers: list[Watcher] = []
+        self._silent_since_ms: dict[str, int] = {}
+        self.restarts_in_place = True
+
+    # --- the API -------------------------------------------------------------------------------------
+
+    def watch(self, watcher: Watcher) -> None:
+        self._watchers.append(watcher)
+
+    def unwatch(self, watcher: Watcher) -> None:
+        if watcher in self._watchers:
+            self._watchers.remove(watcher)
+
+    def create(self, identity: str, revision: str) -> None:
+        if identity in self.pods:
+            return
+        self._uids += 1
+        node = self._schedule()
+        pod = PodObject(identity, f"u{self._uids}", revision, node, self._world.now_ms)
+        self._world.tell(f"pod {identity} ({pod.uid}) is created on {node or 'no node'}")
+        self._put(pod)
+        if not node:
+            self._world.scheduler.after(1_000, lambda: self._bind(pod.uid))
+
+    def mark(self, identity: str, incarnation: str, mark: Mark | None) -> None:
+        pod = self._named(identity, incarnation)
+        if pod is not None and pod.mark != mark:
+            self._put(replace(pod, mark=mark))
+
+    def delete(self, identity: str, incarnation: str) -> None:
+        """With grace: its kubelet ends it, and then it is gone."""
+        pod = self._named(identity, incarnation)
+        if pod is None or pod.deleted_ms is not None:
+            return
+        self._world.tell(f"pod {identity} ({pod.uid}) is deleted")
+        if not pod.node:
+            self._forget(pod)
+            return
+        self._put(replace(pod, deleted_ms=self._world.now_ms))
+
+    def delete_by_force(self, identity: str) -> None:
+        """The object is gone at once, whatever runs."""
+        pod = self.pods.get(identity)
+        if pod is not None:
+            self._world.tell(f"pod {identity} ({pod.uid}) is deleted by force")
+            self._forget(pod)
+
+    def change_node(self, name: str, **changes: bool) -> None:
+        node = self.nodes.get(name)
+        if node is None:
+            return
+        changed = replace(node, **changes)
+        if changed != node:
+            self.nodes[name] = changed
+            self._tell(f"node/{name}", changed)
+
+    def delete_node(self, name: str) -> None:
+        """The object only; its pods' objects go with it."""
+        if self.nodes.pop(name, None) is not None:
+            self._tell(f"node/{name}", None)
+            for pod in [pod for pod in self.pods.values() if pod.node == name]:
+                self._forget(pod)
+
+    def register(self, name: str) -> None:
+        """A kubelet makes the object of its node."""
+        if name not in self.nodes:
+            self.nodes[name] = NodeObject(name, ready=self.connected(name))
+            self._tell(f"node/{name}", self.nodes[name])
+            self._call_kubelet(name)
+
+    def collect(self, node: str) -> None:
+        """Pods of a node that is out of service are forgotten."""
+        for pod in [pod for pod in self.pods.values() if pod.node == node]:
+            self._forget(pod)
+
+    def _named(self, identity: str, incarnation: str) -> PodObject | None:
+        pod = self.pods.get(identity)
+        return pod if pod is not None and incarnation.startswith(f"{pod.uid}.") else None
+
+    def _schedule(self) -> str:
+        free = [n.name for n in self.nodes.values() if n.ready and not n.cordoned and not n.leaving]
+        if not free:
+            return ""
+        fewest = min(sum(p.node == name for p in self.pods.values()) for name in free)
+        return self._world.random.choice(
+            [name for name in free if sum(p.node == name for p in self.pods.values()) == fewest]
+        )
+
+    def _bind(self, uid: str) -> None:
+        pod = self._by_uid(uid)
+        if pod is None or pod.node:
+            return
+        node = self._schedule()
+        if node:
+            self._put(replace(pod, node=node))
+        else:
+            self._world.scheduler.after(1_000, lambda: self._bind(uid))
+
+    def _put(self, pod: PodObject) -> None:
+        self.pods[pod.identity] = pod
+        self._tell(f"pod/{pod.identity}", pod)
+        self._call_kubelet(pod.node)
+
+    def _forget(self, pod: PodObject) -> None:
+        del self.pods[pod.identity]
+        self._tell(f"pod/{pod.identity}", None)
+        self._call_kubelet(pod.node)
+
+    def _tell(self, key: str, value: Watched) -> None:
+        for watcher in list(self._watchers):
+            watcher(key, value)
+
+    def _by_uid(self, uid: str) -> PodObject | None:
+        return next((pod for pod in self.pods.values() if pod.uid == uid), None)
+
+    # --- kubelets ------------------------------------------------------------------------------------
+
+    def connected(self, node: str) -> bool:
+        machine = self.machines.get(node)
+        return machine is not None and machine.powered and self._world.network.reaches(node, API)
+
+    def _call_kubelet(self, node: str) -> None:
+        if node:
+            self._world.scheduler.after(self._world.random.randint(1, KUBELET_MS), lambda: self.sync(node))
+
+    def sync(self, node: str) -> None:
+        """What a kubelet does when it hears from the API: bring its machine to what is said, and report."""
+        if not self.connected(node) or node not in self.nodes:
+            return
+        machine = self.machines[node]
+        wanted = {pod.uid: pod for pod in self.pods.values() if pod.node == node}
+        for uid, container in list(machine.containers.items()):
+            if uid not in wanted:
+                self._end(machine, container, FORCED_KILL_MS)
+        for uid, pod in wanted.items():
+            container = machine.containers.get(uid)
+            if pod.deleted_ms is not None:
+                if container is None:
+                    self._forget(pod)
+                else:
+                    container.pod = pod
+                    self._end(machine, container, self._grace_ms)
+            elif container is None:
+                machine.containers[uid] = Container(pod)
+                self._start(machine, machine.containers[uid], self._world.draw_pod_start_ms())
+        for uid in list(wanted):
+            if uid in machine.containers:
+                self._report(machine, machine.containers[uid])
+
+    def _start(self, machine: Machine, container: Container, delay_ms: int) -> None:
+        self._world.scheduler.after(delay_ms, lambda: self._started(machine, container))
+
+    def _started(self, machine: Machine, container: Container) -> None:
+        uid = container.pod.uid
+        alive = machine.powered and machine.containers.get(uid) is container
+        if not alive or container.ordered or container.process is not None:
+            return
+        container.starts += 1
+        container.started_ms = self._world.now_ms
+        container.process = self._world.start_member(
+            container.pod.identity,
+            f"{uid}.{container.starts}",
+            machine.name,
+            lambda code: self._exited(machine, container, code),
+        )
+        self._report(machine, container)
+
+    def _exited(self, machine: Machine, container: Container, code: int) -> None:
+        container.process = None
+        if not machine.powered or machine.containers.get(container.pod.uid) is not container:
+            return
+        self._world.scheduler.after(
+            self._world.draw_notice_ms(), lambda: self._noticed(machine, container, container.starts)
+        )
+        if container.ordered or not self.restarts_in_place:
+            return
+        container.crashes += 1
+        delay_ms = (
+            0 if container.crashes < 2 else min(BACKOFF_MS << min(container.crashes, 8), BACKOFF_MAX_MS)
+        )
+        self._start(machine, container, delay_ms + self._world.random.randint(1, KUBELET_MS))
+
+    def _noticed(self, machine: Machine, container: Container, starts: int) -> None:
+        if container.ordered and container.process is None:
+            machine.containers.pop(container.pod.uid, None)
+        if self.connected(machine.name):
+            self._report(machine, container, ended=starts)
+            self.sync(machine.name)
+
+    def _end(self, machine: Machine, container: Container, grace_ms: int) -> None:
+        if container.ordered:
+            return
+        container.ordered = True
+        process = container.process
+        if process is None:
+            machine.containers.pop(container.pod.uid, None)
+            self._call_kubelet(machine.name)
+            return
+        process.told_to_end()
+        self._world.scheduler.after(grace_ms, process.kill)
+
+    def _report(self, machine: Machine, container: Container, ended: int | None = None) -> None:
+        pod = self._by_uid(container.pod.uid)
+        if (
+            pod is None
+            or not self.connected(machine.name)
+            or pod.node != machine.name
+            or not container.starts
+        ):
+            return
+        terminated = container.process is None and (ended is not None or container.starts == pod.starts)
+        reported = replace(
+            pod, starts=container.starts, started_ms=container.started_ms, terminated=terminated
+        )
+        if reported != pod:
+            self._put(reported)
+
+    # --- machines ------------------------------------------------------------------------------------
+
+    def lose_power(self, node: str) -> None:
+        machine = self.machines[node]
+        machine.powered = False
+        for container in list(machine.containers.values()):
+            if container.process is not None:
+                container.process.kill()
+
+    def regain_power(self, node: str) -> None:
+        """A boot: nothing runs of what was there; the kubelet begins with what the API says."""
+        machine = self.machines[node]
+        machine.powered = True
+        for container in machine.containers.values():
+            container.process = None
+            container.ordered = False
+        lives = {uid: c.starts for uid, c in machine.containers.items()}
+        machine.containers.clear()
+        for pod in [pod for pod in self.pods.values() if pod.node == node and pod.deleted_ms is None]:
+            container = machine.containers[pod.uid] = Container(pod, starts=lives.get(pod.uid, pod.starts))
+            self._start(machine, container, self._world.draw_pod_start_ms())
+        self._call_kubelet(node)
+
+    # --- the node controller -------------------------------------------------------------------------
+
+    def monitor(self) -> None:
+        """Nodes that are not heard of become unreachable, and their pods are deleted in the end."""
+        now_ms = self._world.now_ms
+        for name in list(self.nodes):
+            if self.connected(name):
+                self._silent_since_ms.pop(name, None)
+                if not self.nodes[name].ready:
+                    self.change_node(name, ready=True)
+                    self._call_kubelet(name)
+                continue
+            silent_ms = now_ms - self._silent_since_ms.setdefault(name, now_ms)
+            if silent_ms >= UNREACHABLE_MS:
+                self.change_node(name, ready=False)
+            if silent_ms >= EVICT_MS:
+                for pod in [p for p in self.pods.values() if p.node == name and p.deleted_ms is None]:
+                    self._put(replace(pod, deleted_ms=now_ms))
+        self._world.scheduler.after(MONITOR_MS, self.monitor)

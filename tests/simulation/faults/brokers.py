@@ -1,0 +1,29 @@
+"""The broker: down, or too busy to be heard."""
+
+from simulation.faults.base import Fault
+from simulation.network import BROKER
+
+
+class BrokerCrashes(Fault):
+    def happen(self) -> str:
+        port = self.world.port
+        if not port.up:
+            return ""
+        port.crash()
+        return f"the broker is down {self.lasting(100, self.random.choice([1_000, 6_000, 14_000]), port.restart)}"
+
+
+class BrokerIsBusy(Fault):
+    """Nobody reaches it, and nobody is told."""
+
+    def happen(self) -> str:
+        network = self.world.network
+        places = [*self.world.cluster.machines, *(f"op-{n}" for n in range(self.world.shape.operators))]
+        for place in places:
+            network.cut(place, BROKER)
+
+        def heal() -> None:
+            for place in places:
+                network.join(place, BROKER)
+
+        return f"nobody reaches the broker {self.lasting(200, self.random.choice([3_000, 13_000]), heal)}"

@@ -1,0 +1,100 @@
+"""Members and their pods: killed, hung, deleted, in crash loops; tasks that do not start or stop."""
+
+from simulation.faults.base import Fault
+from simulation.member import MemberProcess
+
+
+class OfMember(Fault):
+    def member(self) -> MemberProcess | None:
+        return self.one_of(self.world.members)
+
+
+class MemberIsKilled(OfMember):
+    def happen(self) -> str:
+        member = self.member()
+        if member is None:
+            return ""
+        member.kill()
+        return f"{member.name} is killed"
+
+
+class MemberHangs(OfMember):
+    """Its supervisor stands still; its tasks run, and so does its watchdog."""
+
+    def happen(self) -> str:
+        member = self.member()
+        if member is None or member.hung or member.frozen_ms is not None:
+            return ""
+        member.hang()
+
+        def heal() -> None:
+            if member.hung:
+                member.resume()
+
+        return f"{member.name} hangs {self.lasting(500, 16_000, heal)}"
+
+
+class MemberLoops(OfMember):
+    """It is killed whenever it has come up, a few times."""
+
+    def happen(self) -> str:
+        member = self.member()
+        if member is None:
+            return ""
+        identity, deaths = member.identity, self.random.randint(2, 4)
+        ended = False
+
+        def heal() -> None:
+            nonlocal ended
+            ended = True
+
+        def strike(left: int) -> None:
+            if ended or not left:
+                return
+            for other in [m for m in self.world.members if m.identity == identity]:
+                self.world.tell(f"{other.name} crashes")
+                other.kill()
+            self.world.scheduler.after(pause_ms, lambda: strike(left - 1))
+
+        pause_ms = self.random.randint(600, 2_500)
+        strike(deaths)
+        return f"{identity} crashes {deaths} times {self.lasting(9_000, 10_000, heal)}"
+
+
+class PodIsDeleted(Fault):
+    """By somebody else: kubectl, an eviction."""
+
+    def happen(self) -> str:
+        pod = self.one_of(list(self.world.cluster.pods.values()))
+        if pod is None:
+            return ""
+        self.world.cluster.delete(pod.identity, pod.incarnation)
+        return f"somebody deletes pod {pod.identity}"
+
+
+class PodIsDeletedByForce(Fault):
+    def happen(self) -> str:
+        pod = self.one_of(list(self.world.cluster.pods.values()))
+        if pod is None:
+            return ""
+        self.world.cluster.delete_by_force(pod.identity)
+        return f"somebody deletes pod {pod.identity} by force"
+
+
+class StartsFail(OfMember):
+    def happen(self) -> str:
+        member = self.member()
+        if member is None:
+            return ""
+        member.runtime.failing = self.random.randint(1, 3)
+        return f"the next {member.runtime.failing} starts at {member.name} fail"
+
+
+class StopsHang(OfMember):
+    def happen(self) -> str:
+        member = self.member()
+        if member is None:
+            return ""
+        runtime = member.runtime
+        runtime.stuck = True
+        return f"stops at {member.name} hang {self.lasting(500, 12_000, runtime.unstick)}"

@@ -1,0 +1,105 @@
+"""Operators: killed, paused, cut off, with stale pictures and wrong clocks."""
+
+from simulation.faults.base import Fault
+from simulation.network import API, BROKER
+from simulation.operator_process import OperatorProcess
+
+
+class OfOperator(Fault):
+    def operator(self) -> OperatorProcess | None:
+        """More often the one that works."""
+        operators = self.world.operators
+        working = [operator for operator in operators if operator.holds_lease]
+        return self.one_of(working if working and self.random.random() < 0.8 else operators)
+
+    def cut_off(self, places: list[str], what: str) -> str:
+        operator = self.operator()
+        if operator is None:
+            return ""
+        here, network = operator.place, self.world.network
+        for place in places:
+            network.cut(here, place)
+
+        def heal() -> None:
+            for place in places:
+                network.join(here, place)
+
+        return f"{here} loses {what} {self.lasting(300, 12_000, heal)}"
+
+
+class OperatorIsKilled(OfOperator):
+    def happen(self) -> str:
+        operator = self.operator()
+        if operator is None:
+            return ""
+        operator.kill()
+        return f"{operator.name} is killed"
+
+
+class OperatorIsPaused(OfOperator):
+    """It stands still, and believes afterwards that it still leads."""
+
+    def happen(self) -> str:
+        operator = self.operator()
+        if operator is None or operator.frozen_ms is not None:
+            return ""
+        operator.freeze()
+
+        def heal() -> None:
+            if operator.alive:
+                operator.thaw()
+
+        return f"{operator.name} is paused {self.lasting(500, 14_000, heal)}"
+
+
+class OperatorLosesBroker(OfOperator):
+    def happen(self) -> str:
+        return self.cut_off([BROKER], "the broker")
+
+
+class OperatorLosesApi(OfOperator):
+    def happen(self) -> str:
+        return self.cut_off([API], "the API")
+
+
+class OperatorLosesMembers(OfOperator):
+    def happen(self) -> str:
+        return self.cut_off(list(self.world.cluster.machines), "the members")
+
+
+class WatchIsStale(OfOperator):
+    def happen(self) -> str:
+        operator = self.operator()
+        if operator is None:
+            return ""
+        informer = operator.informer
+        informer.lag_ms = self.random.choice([500, 3_000, 8_000])
+
+        def heal() -> None:
+            informer.lag_ms = 0
+
+        return f"{operator.name} sees pods {informer.lag_ms} ms late {self.lasting(1_000, 12_000, heal)}"
+
+
+class WatchIsLost(OfOperator):
+    """What happens until the next relist is never told."""
+
+    def happen(self) -> str:
+        operator = self.operator()
+        if operator is None:
+            return ""
+        blind_ms = self.random.randint(300, 8_000)
+        operator.informer.lose(blind_ms)
+        return f"{operator.name} sees no pods for {blind_ms} ms"
+
+
+class ClockJumps(OfOperator):
+    """The wall clock of one that runs is set; what is started later has a clock that is right again."""
+
+    def happen(self) -> str:
+        operator = self.operator()
+        if operator is None:
+            return ""
+        jump_ms = self.random.choice([-600_000, -5_000, -700, 700, 5_000, 30_000, 600_000])
+        operator.wall_ms += jump_ms
+        return f"the wall clock of {operator.name} jumps by {jump_ms} ms"

@@ -1,0 +1,231 @@
+"""One of our members: the project's agent, whole, in a simulated process."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cooperator.agent.lead import member_lead
+from cooperator.agent.main import Agent, Parts
+from cooperator.agent.options import RuntimeKind, WorkerOptions
+from cooperator.agent.state import Phase, Settings
+from cooperator.logs import LogsConfig
+from cooperator.model import TaskId
+from simulation.process import Process
+from simulation.scheduler import Timer
+from simulation.stages import Queue, SteppedMembership
+from simulation.tasks import Copy, SimulatedRuntime
+from simulation.topics import SimulatedLogs
+
+if TYPE_CHECKING:
+    from simulation.world import World
+
+NOWHERE = Path("/nowhere")
+FAREWELL_MS = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class MemberOptions(WorkerOptions):
+    """With the retries of a supervisor as short as the other times here."""
+
+    def settings(self) -> Settings:
+        return Settings(
+            identity=self.identity,
+            rejoin_retry_ms=6_000,
+            refused_retry_ms=1_000,
+            ask_every_ms=1_000,
+            kill_after_ms=self.kill_after_ms,
+            drain_timeout_ms=self.drain_timeout_ms,
+            post_backoff_max_ms=6_000,
+        )
+
+
+class MemberProcess(Process):
+    """A process of a pod: supervisor, engine and watchdog. ``on_exit``: told of the end, with its code.
+
+    ``engine`` and ``guard`` run beside the supervisor, which can hang while they go on; a frozen machine
+    freezes all of them.
+    """
+
+    def __init__(
+        self, world: "World", identity: str, incarnation: str, place: str, on_exit: Callable[[int], None]
+    ) -> None:
+        super().__init__(world, f"{identity}-{incarnation}", place)
+        self.identity = identity
+        self.incarnation = incarnation
+        self.engine = Process(world, f"{self.name} (engine)", place)
+        self.guard = Process(world, f"{self.name} (watchdog)", place)
+        self._on_exit = on_exit
+        self._kill_timer: Timer | None = None
+        self.kill_at_ms: int | None = None
+        self.woke_ms = 0
+        self.proof_ms = 0
+        """When the newest request was sent whose answer says that it is a member, or has nothing lost."""
+        self.revoked: frozenset[TaskId] | set[TaskId] = frozenset()
+        """What the shares that have reached it have taken away, and not given again."""
+        self.agent: SimulatedAgent
+        self.enter(self._make)
+
+    @property
+    def runtime(self) -> SimulatedRuntime:
+        runtime: object = self.agent._runtime
+        assert isinstance(runtime, SimulatedRuntime)
+        return runtime
+
+    @property
+    def lease_end_ms(self) -> int:
+        """Measured by what was really answered."""
+        return self.proof_ms + self.agent._desk._supervisor.state.lease_ms
+
+    def copies(self) -> list[Copy]:
+        return list(self.runtime.copies.values())
+
+    def counts(self, now_ms: int) -> bool:
+        """Whether what is here runs, or would run if this machine were to go on now."""
+        if self.frozen_ms is None:
+            return True
+        end_ms = self.agent._desk._supervisor.state.lease_end_ms
+        return end_ms is not None and now_ms < end_ms + self.world.times.kill_after_ms
+
+    def failed_tasks(self) -> list[TaskId]:
+        tasks = self.agent._desk._supervisor.state.tasks.values()
+        return [task.task for task in tasks if task.phase is Phase.FAILED]
+
+    def configured(self, task: TaskId) -> Mapping[str, str] | None:
+        return self.agent._logs.config.snapshot().task_config(task)
+
+    def departs_at_once(self, now_ms: int) -> bool:
+        by_ms = self.agent._desk._supervisor.state.depart_by_ms
+        return by_ms is not None and now_ms >= by_ms
+
+    def _make(self) -> None:
+        times = self.world.times
+        options = MemberOptions(
+            group_id=self.world.group_id,
+            bootstrap_servers="simulated:9092",
+            identity=self.identity,
+            incarnation=self.incarnation,
+            state_dir=NOWHERE,
+            checkpoints=NOWHERE,
+            host=self.name,
+            runtime=RuntimeKind.INLINE,
+            session_timeout_ms=times.session_ms,
+            heartbeat_interval_ms=times.heartbeat_ms,
+            rebalance_timeout_ms=times.rebalance_ms,
+            lease_ms=times.lease_ms,
+            kill_after_ms=times.kill_after_ms,
+            drain_timeout_ms=times.drain_ms,
+        )
+        self.agent = SimulatedAgent(options, self)
+        self.agent.begin()
+
+    def told_to_end(self) -> None:
+        """SIGTERM."""
+        self.enter(self.agent.drain)
+
+    def freeze(self) -> None:
+        for process in (self.engine, self.guard):
+            process.freeze()
+        super().freeze()
+        if self not in self.world.sleepers:
+            self.world.sleepers.append(self)
+
+    def thaw(self) -> None:
+        self.woke_ms = self.world.now_ms
+        for process in (self.guard, self.engine):
+            process.thaw()
+        super().thaw()
+
+    def kill(self) -> None:
+        """SIGKILL of the process group, or the end of its machine."""
+        self.exited(137)
+
+    def exited(self, code: int) -> None:
+        if not self.alive:
+            return
+        super().kill()
+        for process in (self.engine, self.guard):
+            process.kill()
+        self.runtime.end()
+        self.world.process_ended(self, code)
+        self._on_exit(code)
+
+    # The watchdog
+
+    def watch(self, kill_at_ms: int | None) -> None:
+        self.kill_at_ms = kill_at_ms
+        if self._kill_timer is not None:
+            self._kill_timer.cancel()
+        if kill_at_ms is not None:
+            delay_ms = max(0, kill_at_ms - self.world.now_ms)
+            self._kill_timer = self.guard.after(delay_ms, self.kill)
+
+
+class SimulatedAgent(Agent):
+    """The agent, whose thread is a queue of events."""
+
+    def __init__(self, options: WorkerOptions, process: MemberProcess) -> None:
+        self.process = process
+        self._alarm: Timer | None = None
+        parts = Parts(
+            group=SteppedMembership,
+            logs=self._open_logs,
+            runtime=lambda _, listener: SimulatedRuntime(process, listener),
+            lead=member_lead,
+        )
+        super().__init__(options, _Watchdog(process), parts)
+
+    def _open_logs(self, config: LogsConfig) -> SimulatedLogs:
+        return SimulatedLogs(self.process, config)
+
+    def begin(self) -> None:
+        """``open``, and ``run`` up to its loop."""
+        stepped: object = self._queue
+        assert isinstance(stepped, Queue)
+        stepped.turn = self._turn
+        self.open()
+        self._calls.start()
+        self._logs.config.on_change(lambda config: self._queue.put(self._config_event))
+        self._logs.config.on_restart(self._restart)
+        self._queue.put(self._config_event)
+        self._group.start()
+
+    def _turn(self) -> None:
+        if self._code is not None:
+            return
+        self._step()
+        if not self.process.alive:
+            return
+        self.process.world.stepped(self.process)
+        if self._code is not None:
+            self._say_farewell(self._code, self.process.world.now_ms + FAREWELL_MS)
+            return
+        if self._alarm is not None:
+            self._alarm.cancel()
+        patience_s = self._patience_s()
+        if patience_s is not None:
+            self._alarm = self.process.after(round(patience_s * 1000), self._turn)
+
+    def _say_farewell(self, code: int, until_ms: int) -> None:
+        """What the membership's ``stop`` waits for."""
+        group: object = self._group
+        assert isinstance(group, SteppedMembership)
+        if not group.ended and self.process.world.now_ms < until_ms:
+            self.process.after(20, lambda: self._say_farewell(code, until_ms))
+            return
+        self._end(code)
+        self.process.exited(code)
+
+
+class _Watchdog:
+    def __init__(self, process: MemberProcess) -> None:
+        self._process = process
+
+    def watch(self, kill_at_ms: int | None) -> None:
+        self._process.watch(kill_at_ms)
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def close(self) -> None:
+        self._process.watch(None)

@@ -1,0 +1,242 @@
+"""An operator: the project's leader service and pool decisions, and the little that a controller adds.
+
+It works while it holds the Lease: looks at pods and nodes, tells the leader the facts, carries the pool's
+actions out on the API. Losing the Lease, or being fenced, ends the process, and its Deployment starts
+another one.
+"""
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from cooperator.leader.lead import Lead
+from cooperator.leader.projection import project
+from cooperator.leader.service import LeaderService, ServiceSettings
+from cooperator.local.pods import group_seen, planner_facts
+from cooperator.logs import LogUnavailable, TopicMisconfigured
+from cooperator.planner.view import Facts
+from cooperator.pool import (
+    Action,
+    Create,
+    Delete,
+    Drain,
+    GroupSeen,
+    Kill,
+    Mark,
+    Node,
+    Phase,
+    Pod,
+    PoolDesired,
+    PoolMemory,
+    PoolObserved,
+    Remove,
+    UnDrain,
+    decide,
+)
+from cooperator.wire import Owner
+from simulation.cluster import PodObject
+from simulation.network import API
+from simulation.process import Process
+from simulation.watch import Informer
+
+if TYPE_CHECKING:
+    from simulation.world import World
+
+TICK_MS = 500
+LEASE_MS = 3_000
+RENEW_DEADLINE_MS = 2_200
+RETRY_OPEN_MS = 1_000
+CHANGE_MS = 40
+
+
+class OperatorProcess(Process):
+    """``place``: where it runs; the Deployment starts the next one there."""
+
+    def __init__(self, world: "World", number: int, place: str) -> None:
+        super().__init__(world, f"operator-{place}-{number}", place)
+        self._held_until_ms: int | None = None
+        self._service: LeaderService | None = None
+        self._pool = PoolMemory()
+        self._facts: Facts | None = None
+        self._told_spec = -1
+        self._stirred = False
+        self.informer: Informer
+        self.enter(self._begin)
+
+    @property
+    def lead(self) -> Lead | None:
+        return self._service._lead if self._service is not None else None
+
+    @property
+    def holds_lease(self) -> bool:
+        return self._service is not None
+
+    def _begin(self) -> None:
+        self.informer = Informer(self, self._stir)
+        self._tick()
+
+    def kill(self) -> None:
+        if not self.alive:
+            return
+        super().kill()
+        self.informer.close()
+        self.world.operator_ended(self)
+
+    def give_up(self, why: str) -> None:
+        """End in order: the Lease is given up, the place in the group is kept."""
+        self.world.tell(f"{self.name} ends: {why}")
+        if self._service is not None:
+            self._service.stop(leave=False, timeout_s=1)
+            lock = self.world.lock
+            if lock.holder == self.name and self.world.network.reaches(self.place, API):
+                lock.holder = ""
+        self.after(100, self.kill)
+
+    # --- the Lease -----------------------------------------------------------------------------------
+
+    def _tick(self) -> None:
+        self.after(TICK_MS, self._tick)
+        now_ms = self.world.now_ms
+        reached = self.world.network.reaches(self.place, API) and not self.world.network.loses()
+        if reached and self.world.lock.acquire(self.name, now_ms):
+            self._held_until_ms = now_ms + RENEW_DEADLINE_MS
+        if self._held_until_ms is None:
+            return
+        if now_ms > self._held_until_ms:
+            self.give_up("it could not renew its Lease")
+            self._held_until_ms = None
+            return
+        if self._service is None:
+            self._lead()
+        elif self._is_fenced():
+            self.give_up("another operator leads under the same name")
+            self._held_until_ms = None
+            return
+        self._step()
+
+    def _is_fenced(self) -> bool:
+        assert self._service is not None
+        leading = self._service.conditions.get("Leading")
+        return leading is not None and leading.reason == "Fenced"
+
+    def _lead(self) -> None:
+        times = self.world.times
+        self.world.tell(f"{self.name} holds the Lease")
+        self._service = LeaderService(
+            ServiceSettings(
+                bootstrap_servers="simulated:9092",
+                group_id=self.world.group_id,
+                owner=Owner("simulated", "default", "lake"),
+                group_policy=self.world.group_policy,
+                policy=self.world.policy,
+                host=self.name,
+                session_timeout_ms=times.leader_session_ms,
+                heartbeat_interval_ms=times.heartbeat_ms,
+                rebalance_timeout_ms=times.rebalance_ms,
+            )
+        )
+        self._service._endpoint.start()
+        self._open(self._service)
+
+    def _open(self, service: LeaderService) -> None:
+        """What the service's own thread would do."""
+        if service._stopping.is_set():
+            return
+        try:
+            if service._try_open():
+                return
+        except (LogUnavailable, TopicMisconfigured):
+            pass
+        self.after(RETRY_OPEN_MS, lambda: self._open(service))
+
+    # --- the pool ------------------------------------------------------------------------------------
+
+    def _stir(self) -> None:
+        """Something was seen: look at all of it soon."""
+        if not self._stirred:
+            self._stirred = True
+            self.after(CHANGE_MS, self._look)
+
+    def _look(self) -> None:
+        self._stirred = False
+        if self._held_until_ms is not None and self._service is not None:
+            self._step()
+
+    def _step(self) -> None:
+        service, world = self._service, self.world
+        if service is None or not self.informer.synced:
+            return
+        spec = world.spec
+        if spec.revision != self._told_spec and world.network.reaches(self.place, API):
+            self._told_spec = spec.revision
+            service.set_policy(world.policy)
+            service.set_desired(spec.desired())
+        desired = PoolDesired("lake", spec.replicas, spec.template, world.pool_policy)
+        pods = tuple(self._pod(pod) for pod in self.informer.pods.values())
+        nodes = {
+            node.name: Node(node.ready, node.cordoned, node.leaving, node.out_of_service)
+            for node in self.informer.nodes.values()
+        }
+        decision = decide(desired, PoolObserved(pods, self._group(), nodes), self._pool, self._wall_ms())
+        self._pool = decision.memory
+        facts = planner_facts(decision.facts, ())
+        if facts != self._facts:
+            self._facts = facts
+            service.set_facts(facts)
+        for action in decision.actions:
+            self._carry_out(action)
+
+    def _wall_ms(self) -> int:
+        return self.world.now_ms + self.wall_ms
+
+    def _pod(self, pod: PodObject) -> Pod:
+        if pod.terminated:
+            phase = Phase.ENDED
+        elif pod.deleted_ms is not None:
+            phase = Phase.TERMINATING
+        else:
+            phase = Phase.RUNNING if pod.starts else Phase.PENDING
+        return Pod(
+            identity=pod.identity,
+            uid=pod.uid,
+            incarnation=pod.incarnation,
+            phase=phase,
+            revision=pod.revision,
+            started_ms=pod.started_ms or pod.created_ms,
+            mark=pod.mark,
+            terminating_since_ms=pod.deleted_ms,
+            node=pod.node,
+            self_restarting=self.world.cluster.restarts_in_place and pod.deleted_ms is None,
+        )
+
+    def _group(self) -> GroupSeen | None:
+        service = self._service
+        lead = self.lead
+        if service is None or lead is None or service._logs is None:
+            return None
+        state = lead.machine.state
+        # The history is for people, and long.
+        history, state.rebalances = state.rebalances, deque()
+        try:
+            return group_seen(project(state, service._logs.status.snapshot()))
+        finally:
+            state.rebalances = history
+
+    def _carry_out(self, action: Action) -> None:
+        cluster, now_ms = self.world.cluster, self._wall_ms()
+        self.world.tell(f"{self.name}: {action}")
+
+        def arrive() -> None:
+            match action:
+                case Create(identity, revision):
+                    cluster.create(identity, revision)
+                case Drain(identity, incarnation, reason):
+                    cluster.mark(identity, incarnation, Mark(reason, now_ms))
+                case UnDrain(identity, incarnation):
+                    cluster.mark(identity, incarnation, None)
+                case Delete(identity, incarnation) | Remove(identity, incarnation):
+                    cluster.delete(identity, incarnation)
+                case Kill():
+                    # The platform sees to it: ``kill_after_ms`` is None.
+                    raise AssertionError(f"nobody asked for {action}")
+
+        self.world.network.send(self, API, arrive)

@@ -1,0 +1,113 @@
+"""Where the project's code reaches for clock, chance, threads and sockets, it finds the simulation.
+
+Everything that is replaced is in this one list.
+"""
+
+import logging
+import queue
+import secrets
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from random import Random
+from types import SimpleNamespace
+from unittest.mock import patch
+
+from cooperator.leader import machine
+from cooperator.model import Memory
+from cooperator.planner.plan import Plan
+from cooperator.planner.view import View
+from simulation import process, stages
+from simulation.connections import Connections
+from simulation.loop import Loop
+from simulation.topics import SimulatedLogs, Transport
+from simulation.world import World
+
+
+@contextmanager
+def simulated(world: World) -> Iterator[None]:
+    """Let the project's code run in ``world``."""
+
+    def monotonic() -> float:
+        # A quarter more, so that seconds times 1000 are never rounded below the millisecond.
+        return (world.now_ms + 0.25) / 1000
+
+    def time_ns() -> int:
+        running = process._STAGE[0]
+        return (world.now_ms + (running.wall_ms if running is not None else 0)) * 1_000_000
+
+    chance = Random(world.random.random())
+    threads = SimpleNamespace(
+        Thread=stages.NoThread, Event=threading.Event, Lock=threading.Lock, current_thread=lambda: None
+    )
+
+    def open_logs(config: object, on_trouble: object = None) -> SimulatedLogs:
+        return SimulatedLogs(process.here(), config)  # type: ignore[arg-type]
+
+    def ensure_topics(config: object, timeout_ms: int) -> None:
+        names = world.topic_names
+        for name in (names.config, names.status, names.leader):
+            Transport(process.here()).ensure_topic(name, 1, 1, timeout_ms)
+
+    def recorded(view: View, memory: Memory) -> tuple[Plan, Memory]:
+        plan, after = decide(view, memory)
+        world.planned(view, memory, plan, after)
+        return plan, after
+
+    decide = machine.decide
+    replaced = {
+        "cooperator.leader.machine.decide": recorded,
+        "cooperator.agent.main.queue": SimpleNamespace(SimpleQueue=stages.Queue, Empty=queue.Empty),
+        "cooperator.agent.main.Endpoint": stages.Endpoint,
+        "cooperator.agent.main.LeaderCalls": stages.Calls,
+        "cooperator.leader.lead.threading": threads,
+        "cooperator.leader.member_lead.Lead": stages.SteppedLead,
+        "cooperator.leader.routes.asyncio": stages.Futures,
+        "cooperator.leader.service.threading": threads,
+        "cooperator.leader.service.Lead": stages.SteppedLead,
+        "cooperator.leader.service.Endpoint": stages.Endpoint,
+        "cooperator.leader.service.Membership": stages.SteppedMembership,
+        "cooperator.leader.service.open_logs": open_logs,
+        "cooperator.leader.service.ensure_topics": ensure_topics,
+        "cooperator.group.membership.threading": threads,
+        "cooperator.group.membership.new_loop": lambda _: Loop(process.here()),
+        "cooperator.group.membership.Connections": Connections,
+        "cooperator.group.admin.Connections": Connections,
+    }
+    listener = _Errors(world)
+    logger = logging.getLogger("cooperator")
+    kafka = logging.getLogger("kafka")
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(time, "monotonic", monotonic))
+        stack.enter_context(patch.object(time, "time_ns", time_ns))
+        stack.enter_context(patch.object(secrets, "token_bytes", chance.randbytes))
+        for name, value in replaced.items():
+            stack.enter_context(patch(name, value))
+        for module in ("cooperator.group.coordinator.random", "cooperator.group.evictor.random"):
+            stack.enter_context(patch(module, chance))
+        stack.enter_context(patch.multiple(logger, level=logging.ERROR, propagate=False))
+        stack.enter_context(patch.multiple(kafka, level=logging.CRITICAL + 1, propagate=False))
+        logger.addHandler(listener)
+        logger.manager._clear_cache()  # type: ignore[attr-defined]
+        try:
+            yield
+        finally:
+            logger.removeHandler(listener)
+            logger.setLevel(logging.CRITICAL + 1)
+            world.end()
+    logger.manager._clear_cache()  # type: ignore[attr-defined]
+
+
+class _Errors(logging.Handler):
+    """What the project's shells catch and log is a failure here."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(logging.ERROR)
+        self._world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info:
+            formatter = logging.Formatter()
+            text = formatter.formatException(record.exc_info)  # type: ignore[arg-type]
+            self._world.errors.append(f"{record.getMessage()}\n{text}")

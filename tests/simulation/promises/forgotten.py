@@ -1,0 +1,63 @@
+"""Promise 3: no task is held past max(its deadline, the proof of its last holder's end), none is forgotten.
+
+In every round that is planned each configured task is somewhere: at a member, in a share, or held with an
+end; and no hold's end is later than the promise says, nor moved while its identity stays away.
+"""
+
+from typing import TYPE_CHECKING
+
+from cooperator.model import INSTANCE, Hold, HoldReason, Memory, TaskId
+from simulation.promises.base import Promise
+from simulation.world import Planned
+
+if TYPE_CHECKING:
+    from simulation.world import World
+
+
+class NothingForgotten(Promise):
+    def __init__(self, world: "World") -> None:
+        super().__init__(world)
+        policy = world.policy
+        self._hold_ms = policy.scheduled_rebalance_max_delay_ms
+        self._lease_ms = policy.lease_ms + policy.lease_margin_ms
+
+    def check(self) -> None:
+        for planned in self.world.plans:
+            self._everything_is_somewhere(planned)
+            for identity, hold in planned.after.holds.items():
+                self._ends_in_time(planned, identity, hold, planned.memory)
+
+    def _everything_is_somewhere(self, planned: Planned) -> None:
+        view, plan = planned.view, planned.plan
+        ended = view.facts.ended
+        present = [m for m in view.members if (m.identity, m.incarnation) not in ended]
+        going = view.facts.leaving | view.facts.gone
+        if all(member.draining or member.identity in going for member in present):
+            # Nobody is there to be given anything.
+            return
+        placed = {task for member in present for task in member.owned} | plan.held.keys() | view.suspended
+        placed |= {task for share in plan.shares.values() for task in share.assigned}
+        if any(hold.blanket for hold in planned.after.holds.values()):
+            return
+        reserved = set[TaskId]().union(*planned.after.given.values())
+        for connector, count in sorted(view.tasks.items()):
+            for number in range(INSTANCE, count):
+                task = TaskId(connector, number)
+                if task not in placed and task not in reserved:
+                    raise self.broken(f"{task} is at nobody, in no share, and not held")
+
+    def _ends_in_time(self, planned: Planned, identity: str, hold: Hold, before: Memory) -> None:
+        now_ms = planned.view.now_ms
+        if hold.not_before_ms > now_ms + self._lease_ms:
+            raise self.broken(f"{identity}: the proof of an end is waited for until {hold.not_before_ms}")
+        if hold.reason is HoldReason.EVICTED:
+            return
+        if hold.deadline_ms > hold.since_ms + self._hold_ms:
+            raise self.broken(f"{identity} is held for longer than the policy allows: {hold}")
+        earlier = before.holds.get(identity)
+        if earlier is None or earlier.incarnation != hold.incarnation or hold.blanket:
+            return
+        if hold.since_ms > earlier.since_ms:
+            raise self.broken(f"{identity} stays away, and its hold begins anew: {earlier}, {hold}")
+        if earlier.reason is not HoldReason.EVICTED and hold.deadline_ms > earlier.deadline_ms:
+            raise self.broken(f"{identity} stays away, and its hold is renewed: {earlier}, {hold}")

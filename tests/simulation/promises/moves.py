@@ -1,0 +1,67 @@
+"""Promise 6: with equal weights and capacities, exactly the least moves for the balance reached.
+
+In each round: what is taken away for balance is no more than what the members have above their part of all
+that can be placed, and nobody is left below it by that.
+"""
+
+from cooperator.model import INSTANCE, PolicyName, TaskId
+from cooperator.planner.plan import Why
+from simulation.promises.base import Promise
+from simulation.world import Planned
+
+
+class LeastMoves(Promise):
+    def check(self) -> None:
+        plans, self.world.plans = self.world.plans, []
+        for planned in plans:
+            view, plan = planned.view, planned.plan
+            if view.policy.name is not PolicyName.DEFAULT:
+                continue
+            self._nothing_twice(planned)
+            if any(why.why is Why.BALANCE for why in plan.revoked_why.values()):
+                for instances in (True, False):
+                    if instances or not view.weights:
+                        self._count(planned, instances)
+
+    def _nothing_twice(self, planned: Planned) -> None:
+        view, plan = planned.view, planned.plan
+        ended = view.facts.ended
+        owned = {
+            task: member.identity
+            for member in view.members
+            if (member.identity, member.incarnation) not in ended
+            for task in member.owned
+        }
+        given: dict[TaskId, str] = {}
+        for member in view.members:
+            for task in plan.shares[member.member_id].assigned:
+                if task in owned:
+                    raise self.broken(f"{task} is assigned in a round in which {owned[task]} reports it")
+                if task in given:
+                    raise self.broken(f"{task} is assigned to {given[task]} and to {member.identity}")
+                given[task] = member.identity
+
+    def _count(self, planned: Planned, instances: bool) -> None:
+        view, plan = planned.view, planned.plan
+        before: list[int] = []
+        taken = 0
+        for member in view.members:
+            stays = [t for t in member.owned if t.is_instance is instances and t not in member.stopping]
+            gone = [t for t in plan.shares[member.member_id].revoked if t.is_instance is instances]
+            if any(plan.revoked_why[t].why is not Why.BALANCE for t in gone):
+                return
+            if member.draining or member.identity in view.facts.leaving | view.facts.gone:
+                continue
+            before.append(len(stays))
+            taken += len(gone)
+        total = sum(
+            task.is_instance is instances
+            for connector, count in view.tasks.items()
+            for task in (TaskId(connector, number) for number in range(INSTANCE, count))
+        )
+        least, extra = divmod(total, len(before))
+        above = sorted(before, reverse=True)
+        needed = sum(max(0, n - least - (i < extra)) for i, n in enumerate(above))
+        if taken > needed:
+            kind = "instances" if instances else "tasks"
+            raise self.broken(f"{taken} {kind} are moved for balance, and {needed} would do: {before}")

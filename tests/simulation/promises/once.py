@@ -1,0 +1,82 @@
+"""Promise 1: no task runs twice.
+
+Measured at the members: a copy of a task runs from the moment at which its start is asked for until nothing
+of it runs any more; a stopping copy runs. The same holds for the units that tasks are made of.
+
+What is asked of a machine that stands still: it might run on at any moment, and may do so until its lease
+ends and its watchdog's time is over. So until then its copies count. Afterwards they do not, and are *stale*
+for good: should the machine wake up, its watchdog ends it at once, and whatever it writes till then is older
+(by epoch) than what runs elsewhere, by which a sink refuses it.
+
+A stock worker has no lease. Whether it ran when it was told to stop, or had been dropped, is what Kafka's
+protocol gives; its copies count until then (``StockMember.fenced``).
+"""
+
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from simulation.promises.base import Promise
+from simulation.tasks import Copy
+
+if TYPE_CHECKING:
+    from simulation.world import World
+
+STALE_MS = 100
+"""How long a machine that has woken up too late may take to notice."""
+
+
+class NoTaskRunsTwice(Promise):
+    def __init__(self, world: "World") -> None:
+        super().__init__(world)
+        self._doubled: list[tuple[Copy, Copy]] = []
+        self._stale_since_ms: dict[int, int] = {}
+
+    def check(self) -> None:
+        world = self.world
+        if world.sleepers:
+            self._mark_stale()
+        if world.copies.changed:
+            world.copies.changed = False
+            self._doubled = self._pairs()
+        for one, other in self._doubled:
+            self._judge(one, other)
+
+    def _pairs(self) -> list[tuple[Copy, Copy]]:
+        pairs = [
+            pair
+            for copies in self.world.copies.by_task.values()
+            if len(copies) > 1
+            for pair in combinations(copies, 2)
+        ]
+        by_unit: dict[str, Copy] = {}
+        for copy in self.world.copies.all():
+            for unit in copy.units:
+                other = by_unit.setdefault(unit, copy)
+                if other is not copy and other.task != copy.task:
+                    pairs.append((other, copy))
+        return pairs
+
+    def _judge(self, one: Copy, other: Copy) -> None:
+        if one.stale or other.stale:
+            stale, live = (one, other) if one.stale else (other, one)
+            if not live.stale and not (stale.epoch or (0, 0)) < (live.epoch or (0, 0)):
+                raise self.broken(f"a sink could not tell {stale}, which woke up too late, from {live}")
+            return
+        if one.member.counts(self.world.now_ms) and other.member.counts(self.world.now_ms):
+            what = f"{one.task} runs twice" if one.task == other.task else "a unit runs twice"
+            raise self.broken(f"{what}: {one}; {other}")
+
+    def _mark_stale(self) -> None:
+        now_ms = self.world.now_ms
+        for member in list(self.world.sleepers):
+            if not member.alive:
+                self.world.sleepers.remove(member)
+            elif member.frozen_ms is None:
+                copies = member.copies()
+                if not any(copy.stale for copy in copies):
+                    self.world.sleepers.remove(member)
+                elif now_ms > member.woke_ms + STALE_MS:
+                    raise self.broken(f"{member.name} woke up after the end of its lease and runs on")
+            elif not member.counts(now_ms):
+                for copy in member.copies():
+                    copy.stale = True

@@ -1,0 +1,157 @@
+"""One seed's history: a safety phase in which faults happen, then a liveness phase that must reach rest."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+from cooperator.wire import RestartRecord, encode_config
+from simulation.faults import ALL as FAULTS
+from simulation.faults import Fault
+from simulation.patches import simulated
+from simulation.promises import ALL as PROMISES
+from simulation.promises import Broken, Promise
+from simulation.rest import Rest
+from simulation.spec import Times
+from simulation.world import Shape, World
+
+WARM_UP_MS = 4_000
+SAFETY_MS = 45_000
+REST_WITHIN_MS = 90_000
+AFTERMATH_MS = 11_000
+"""The longest time-out of any request: until then a fault's last consequences come to light."""
+QUIET_MS = 15_000
+MOST_STEPS = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """A fault to come: ``index`` names it in a history, ``seed`` is its own chance."""
+
+    index: int
+    at_ms: int
+    kind: type[Fault]
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """What is left out of a seed's history, to shrink it. ``until_ms``: faults of the safety phase that begin
+    later do not happen; None: all do."""
+
+    kinds: frozenset[str] = frozenset()
+    faults: frozenset[int] = frozenset()
+    until_ms: int | None = None
+
+
+@dataclass
+class Outcome:
+    seed: int
+    world: World
+    broken: Broken | None = None
+    faults: list[Scheduled] = field(default_factory=list)
+    rest_after_ms: int = 0
+
+
+def history(seed: int) -> tuple[Shape, list[Scheduled], int]:
+    """What a seed stands for: a shape, faults to come, and the seed of everything else."""
+    random = Random(seed)
+    connectors = tuple((name, random.randint(1, 5)) for name in "ab"[: random.randint(1, 2)])
+    shape = Shape(
+        replicas=random.randint(3, 5),
+        nodes=random.randint(2, 4),
+        operators=random.randint(1, 2),
+        connectors=connectors,
+        restarts_in_place=random.random() < 0.7,
+        slow=random.choice([1, 1, 3, 8]),
+    )
+    # Swarm testing: few kinds at a time meet in ways that many would hide.
+    kinds = random.sample(FAULTS, random.randint(2, min(12, len(FAULTS))))
+    count = random.randint(3, 16)
+    times = sorted(random.randint(WARM_UP_MS, SAFETY_MS) for _ in range(count))
+    faults = [
+        Scheduled(index, at_ms, random.choice(kinds), random.getrandbits(32))
+        for index, at_ms in enumerate(times)
+    ]
+    return shape, faults, random.getrandbits(64)
+
+
+def run(seed: int, cuts: Cuts = Cuts(), promises: Collection[type[Promise]] = PROMISES) -> Outcome:
+    """The history of ``seed``, up to the promise that it breaks, or to rest."""
+    shape, faults, chance = history(seed)
+    happening = [
+        fault
+        for fault in faults
+        if fault.kind.__name__ not in cuts.kinds
+        and fault.index not in cuts.faults
+        and (cuts.until_ms is None or fault.at_ms <= cuts.until_ms)
+    ]
+    world = World(shape, Random(chance), Times())
+    outcome = Outcome(seed, world, faults=happening)
+    with simulated(world):
+        try:
+            _live(world, happening, [promise(world) for promise in promises], outcome, cuts)
+        except Broken as broken:
+            world.tell(f"BROKEN {broken}")
+            outcome.broken = broken
+    return outcome
+
+
+def _live(
+    world: World, faults: Sequence[Scheduled], promises: Sequence[Promise], outcome: Outcome, cuts: Cuts
+) -> None:
+    begin_ms = world.now_ms
+    world.begin()
+    for fault in faults:
+        world.scheduler.at(begin_ms + fault.at_ms, lambda fault=fault: _happen(world, fault))  # type: ignore[misc]
+    _pass(world, begin_ms + min(SAFETY_MS, cuts.until_ms or SAFETY_MS), promises)
+    heal(world)
+    healed_ms = world.now_ms
+    world.tell("(all faults are over)")
+    rest = Rest(world)
+    _pass(world, world.now_ms + AFTERMATH_MS, promises)
+    while rest.lacks():
+        if world.now_ms > healed_ms + REST_WITHIN_MS:
+            raise Broken("Rest", f"not within {REST_WITHIN_MS} ms after the last fault: {rest.lacks()}")
+        _pass(world, world.now_ms + 500, promises)
+    outcome.rest_after_ms = world.now_ms - healed_ms
+    world.tell("(rest)")
+    before = rest.picture()
+    _pass(world, world.now_ms + QUIET_MS, promises)
+    after = rest.picture()
+    if before != after:
+        raise Broken("Rest", f"something moved after rest: {_difference(before, after)}")
+
+
+def _difference(before: dict[str, object], after: dict[str, object]) -> str:
+    return "; ".join(f"{key}: {before[key]} -> {after[key]}" for key in before if before[key] != after[key])
+
+
+def _happen(world: World, fault: Scheduled) -> None:
+    told = fault.kind(world, Random(fault.seed)).happen()
+    if told:
+        world.tell(f"FAULT {fault.index} {fault.kind.__name__}: {told}")
+
+
+def _pass(world: World, until_ms: int, promises: Sequence[Promise]) -> None:
+    scheduler = world.scheduler
+    while scheduler.step(until_ms):
+        for promise in promises:
+            promise.check()
+        if scheduler.steps > MOST_STEPS:
+            raise Broken("Rest", f"{MOST_STEPS} events, and no end")
+
+
+def heal(world: World) -> None:
+    """All faults are over: whatever lasts ends now."""
+    for undo in list(world.healing):
+        undo()
+    world.healing.clear()
+    assert not world.network.cuts, world.network.cuts
+    for node in world.cluster.machines:
+        world.cluster.register(node)
+    for member in world.members:
+        member.runtime.failing = 0
+        # Nobody restarts a failed task unasked: its user does.
+        for connector in sorted({task.connector for task in member.failed_tasks()}):
+            record = encode_config(RestartRecord(connector, include_tasks=True, only_failed=True))
+            world.topics.append(world.topic_names.config, [record], marker=False)

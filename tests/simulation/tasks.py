@@ -1,0 +1,175 @@
+"""What really runs, everywhere: copies of tasks, and the runtime that starts and ends them.
+
+A copy runs from the moment at which its start is asked for until nothing of it runs any more, be it known
+to anybody or not: a stopping task runs, and so does one at a member that nobody hears of.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from cooperator.model import Epoch, TaskId
+from cooperator.runtime import RuntimeListener, TaskSpec
+from simulation.scheduler import Act
+
+if TYPE_CHECKING:
+    from simulation.member import MemberProcess
+    from simulation.world import World
+
+UNITS = 6
+"""Of every connector: what its tasks are made of."""
+
+
+def unit_names(connector: str, units: str) -> frozenset[str]:
+    return frozenset(f"{connector}/{unit}" for unit in units.split(",") if unit)
+
+
+def grouped(tasks_max: int) -> list[dict[str, str]]:
+    """The configurations of a connector's tasks: its units, dealt."""
+    tasks = min(tasks_max, UNITS)
+    return [{"units": ",".join(str(u) for u in range(UNITS) if u % tasks == t)} for t in range(tasks)]
+
+
+@dataclass(eq=False, slots=True)
+class Copy:
+    """One attempt of a task that runs. ``stale``: its member has slept past the end of its lease, and what
+    it does now is the sink's to refuse."""
+
+    task: TaskId
+    attempt: int
+    epoch: Epoch | None
+    member: "MemberProcess"
+    units: frozenset[str]
+    config: Mapping[str, str]
+    since_ms: int
+    paused: bool = False
+    started: bool = False
+    stopping: bool = False
+    stale: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.task} at {self.member.name} (attempt {self.attempt}, under {self.epoch})"
+
+
+@dataclass
+class Copies:
+    """All copies there are. ``changed``: since it was last looked at."""
+
+    by_task: dict[TaskId, list[Copy]] = field(default_factory=dict)
+    changed: bool = False
+
+    def all(self) -> list[Copy]:
+        return [copy for copies in self.by_task.values() for copy in copies]
+
+    def add(self, copy: Copy) -> None:
+        self.by_task.setdefault(copy.task, []).append(copy)
+        self.changed = True
+
+    def remove(self, copy: Copy) -> None:
+        copies = self.by_task[copy.task]
+        copies.remove(copy)
+        if not copies:
+            del self.by_task[copy.task]
+        self.changed = True
+
+
+class SimulatedRuntime:
+    """A member's runtime: starts and stops take the time that the world's chance gives them.
+
+    ``failing``: how many of the next starts fail. ``stuck``: stops never end.
+    """
+
+    def __init__(self, member: "MemberProcess", listener: RuntimeListener) -> None:
+        self._member = member
+        self._world: World = member.world
+        self._listener = listener
+        self.copies: dict[TaskId, Copy] = {}
+        self.failing = 0
+        self.stuck = False
+
+    def start(self, spec: TaskSpec, attempt: int) -> None:
+        assert spec.task not in self.copies, f"{spec.task} is started while an attempt of it runs"
+        units = unit_names(spec.task.connector, spec.config.get("units", ""))
+        now_ms = self._world.now_ms
+        copy = Copy(
+            spec.task, attempt, spec.epoch, self._member, units, spec.config, now_ms, paused=spec.paused
+        )
+        self.copies[spec.task] = copy
+        self._world.copies.add(copy)
+        self._world.tell(f"{spec.task} starts at {self._member.name}, attempt {attempt} under {spec.epoch}")
+        self._after(self._world.draw_start_ms(), lambda: self._up(copy, spec))
+
+    def stop(self, task: TaskId, attempt: int) -> None:
+        copy = self.copies.get(task)
+        if copy is None or copy.attempt != attempt:
+            self._listener.stopped(task, attempt)
+            return
+        if copy.stopping:
+            return
+        copy.stopping = True
+        self._world.stops.append(copy)
+        if not self.stuck:
+            self._after(self._world.draw_stop_ms(), lambda: self._down(copy))
+
+    def unstick(self) -> None:
+        """What hung in its stop has stopped."""
+        self.stuck = False
+        for copy in list(self.copies.values()):
+            if copy.stopping:
+                self._after(0, lambda copy=copy: self._down(copy))  # type: ignore[misc]
+
+    def pause(self, task: TaskId) -> None:
+        copy = self.copies.get(task)
+        if copy is not None:
+            copy.paused = True
+            self._listener.paused(task, copy.attempt)
+
+    def resume(self, task: TaskId) -> None:
+        copy = self.copies.get(task)
+        if copy is not None:
+            copy.paused = False
+            self._listener.started(task, copy.attempt)
+
+    def close(self, timeout_s: float) -> bool:
+        return not self.copies
+
+    def end(self) -> None:
+        """The process has ended, and with it everything here."""
+        for copy in self.copies.values():
+            self._world.copies.remove(copy)
+        self.copies.clear()
+
+    def _after(self, delay_ms: int, act: Act) -> None:
+        # The engine is a process beside the supervisor: it goes on when that hangs.
+        self._member.engine.after(delay_ms, act)
+
+    def _up(self, copy: Copy, spec: TaskSpec) -> None:
+        if self.copies.get(copy.task) is not copy or copy.stopping:
+            return
+        if self.failing > 0:
+            self.failing -= 1
+            self._gone(copy)
+            self._tell(lambda: self._listener.failed(copy.task, copy.attempt, "it would not start"))
+            return
+        copy.started = True
+        if copy.paused:
+            self._tell(lambda: self._listener.paused(copy.task, copy.attempt))
+        else:
+            self._tell(lambda: self._listener.started(copy.task, copy.attempt))
+        if copy.task.is_instance:
+            configs = grouped(int(spec.config["tasks.max"]))
+            self._tell(lambda: self._listener.units_changed(copy.task.connector, configs))
+
+    def _down(self, copy: Copy) -> None:
+        if self.copies.get(copy.task) is not copy:
+            return
+        self._gone(copy)
+        self._tell(lambda: self._listener.stopped(copy.task, copy.attempt))
+
+    def _gone(self, copy: Copy) -> None:
+        del self.copies[copy.task]
+        self._world.copies.remove(copy)
+        self._world.tell(f"{copy.task} has ended at {self._member.name}, attempt {copy.attempt}")
+
+    def _tell(self, say: Act) -> None:
+        self._member.enter(say)

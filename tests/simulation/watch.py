@@ -1,0 +1,78 @@
+"""An informer: one process's picture of the API, always late, sometimes stale, complete again after a relist."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from simulation.cluster import NodeObject, PodObject, Watched
+from simulation.network import API
+from simulation.process import Process
+
+if TYPE_CHECKING:
+    from simulation.world import World
+
+RELIST_MS = 800
+
+
+class Informer:
+    """``lag_ms``: how much later than usual events come. ``on_change`` is called after each."""
+
+    def __init__(self, process: Process, on_change: Callable[[], None]) -> None:
+        self._process = process
+        self._world: World = process.world
+        self._on_change = on_change
+        self._order_ms = 0
+        self._stream = 0
+        self._broken_until_ms = 0
+        self.lag_ms = 0
+        self.pods: dict[str, PodObject] = {}
+        self.nodes: dict[str, NodeObject] = {}
+        self.synced = False
+        self._world.cluster.watch(self._event)
+        self._relist(self._stream)
+
+    def close(self) -> None:
+        self._world.cluster.unwatch(self._event)
+
+    def lose(self, for_ms: int) -> None:
+        """The stream ends; what happens until the next relist is never told."""
+        self._stream += 1
+        self._broken_until_ms = self._world.now_ms + for_ms
+        stream = self._stream
+        self._process.after(for_ms, lambda: self._relist(stream))
+
+    def _event(self, key: str, value: Watched) -> None:
+        if not self.synced or self._world.now_ms < self._broken_until_ms:
+            return
+        if not self._world.network.reaches(API, self._process.place):
+            self.lose(RELIST_MS)
+            return
+        world = self._world
+        late_ms = world.network.delay_ms() + self.lag_ms
+        self._order_ms = max(self._order_ms, world.now_ms + late_ms)
+        stream = self._stream
+        world.scheduler.at(
+            self._order_ms, lambda: self._process.enter(lambda: self._take(stream, key, value))
+        )
+
+    def _take(self, stream: int, key: str, value: Watched) -> None:
+        if stream != self._stream:
+            return
+        if isinstance(value, PodObject):
+            self.pods[value.identity] = value
+        elif isinstance(value, NodeObject):
+            self.nodes[value.name] = value
+        else:
+            kind, _, name = key.partition("/")
+            (self.pods if kind == "pod" else self.nodes).pop(name, None)
+        self._on_change()
+
+    def _relist(self, stream: int) -> None:
+        if stream != self._stream:
+            return
+        if not self._world.network.reaches(API, self._process.place):
+            self._process.after(RELIST_MS, lambda: self._relist(stream))
+            return
+        self.pods = dict(self._world.cluster.pods)
+        self.nodes = dict(self._world.cluster.nodes)
+        self.synced = True
+        self._on_change()

@@ -1,0 +1,244 @@
+"""Everything there is, put together: one broker, one Kubernetes, members, operators, and chance.
+
+What is simulated is what surrounds the project's code: time, network, broker, Kubernetes, processes and
+Spark. Whatever decides is the project's own.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from cooperator.leader.lead import Lead
+from cooperator.leader.ownership import GroupPolicy
+from cooperator.logs import Topics as TopicNames
+from cooperator.model import Memory, Policy
+from cooperator.planner.plan import Plan
+from cooperator.planner.view import View
+from cooperator.pool import PoolPolicy
+from cooperator.wire import Record, decode_assignment
+from simulation.broker.machine import GroupCoordinator
+from simulation.broker.messages import Answer, Error, Heartbeaten, Joined, Synced, SyncGroup
+from simulation.broker.settings import BrokerSettings
+from simulation.cluster import Cluster
+from simulation.link import BrokerPort
+from simulation.loop import Loop
+from simulation.member import MemberProcess
+from simulation.network import Network
+from simulation.operator_process import OperatorProcess
+from simulation.process import Process
+from simulation.scheduler import Scheduler
+from simulation.spec import Spec, Times
+from simulation.stages import Endpoint
+from simulation.tasks import Copies, Copy
+from simulation.topics import Topics
+
+GROUP = "lake"
+WHAT_IF = "what if"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Something that happened, for a story."""
+
+    at_ms: int
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One round as somebody planned it; ``after``: the memory after it."""
+
+    view: View
+    memory: Memory
+    plan: Plan
+    after: Memory
+
+
+@dataclass
+class Lock:
+    """The operators' Lease object."""
+
+    duration_ms: int
+    holder: str = ""
+    renewed_ms: int = 0
+
+    def acquire(self, name: str, now_ms: int) -> bool:
+        if self.holder not in ("", name) and now_ms < self.renewed_ms + self.duration_ms:
+            return False
+        self.holder, self.renewed_ms = name, now_ms
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a world begins with. ``operators``: how many Deployments' pods there are."""
+
+    replicas: int
+    nodes: int
+    operators: int
+    connectors: tuple[tuple[str, int], ...]
+    restarts_in_place: bool
+    slow: int
+
+
+class World:
+    def __init__(self, shape: Shape, random: Random, times: Times) -> None:
+        self.random = random
+        self.times = times
+        self.shape = shape
+        self.over = False
+        self.scheduler = Scheduler()
+        self.network = Network(random)
+        self.topics = Topics(self)
+        self.group_id = GROUP
+        self.topic_names = TopicNames.of(GROUP)
+        self.group_policy = GroupPolicy.CREATE
+        self.policy = Policy(
+            scheduled_rebalance_max_delay_ms=times.hold_ms,
+            lease_ms=times.lease_ms,
+            lease_margin_ms=times.lease_margin_ms,
+            join_wait_ms=times.join_wait_ms,
+        )
+        self.pool_policy = PoolPolicy(
+            drain_timeout_ms=times.drain_ms,
+            backoff_initial_ms=500,
+            backoff_max_ms=4_000,
+            healthy_after_ms=20_000,
+            scale_down_delay_ms=1_000,
+            scale_down_wait_max_ms=30_000,
+            stand_in_after_ms=20_000,
+            ready_timeout_ms=30_000,
+            retry_ms=3_000,
+            poison_deaths=1_000,
+        )
+        settings = BrokerSettings(initial_rebalance_delay_ms=500, min_session_timeout_ms=1_000)
+        self.coordinator = GroupCoordinator(settings, random.choice)
+        self.port = BrokerPort(self)
+        self.cluster = Cluster(self, [f"node-{n}" for n in range(shape.nodes)], times.drain_ms + 3_000)
+        self.cluster.restarts_in_place = shape.restarts_in_place
+        self.spec = Spec(shape.replicas)
+        self.lock = Lock(3_000)
+        self.copies = Copies()
+        self.members: list[MemberProcess] = []
+        self.operators: list[OperatorProcess] = []
+        self.leads: list[tuple[Process, Lead]] = []
+        self.endpoints: dict[str, tuple[Process, Endpoint]] = {}
+        self.lines: list[Line] = []
+        self.healing: list[Callable[[], None]] = []
+        self.loops: list[Loop] = []
+        self.group_touched = False
+        self.touched: list[MemberProcess] = []
+        self.records: list[Record] = []
+        self.syncs: list[SyncGroup] = []
+        self.plans: list[Planned] = []
+        self.stops: list[Copy] = []
+        self.sleepers: list[MemberProcess] = []
+        self.errors: list[str] = []
+        self._links = 0
+        self._ports = 8_000
+        self._operators = 0
+
+    @property
+    def now_ms(self) -> int:
+        return self.scheduler.now_ms
+
+    def begin(self) -> None:
+        from simulation.spec import ConnectorSpec
+
+        for name, tasks_max in self.shape.connectors:
+            self.spec.connectors[name] = ConnectorSpec(tasks_max)
+        self.spec.touch()
+        self.cluster.monitor()
+        for number in range(self.shape.operators):
+            self._start_operator(f"op-{number}")
+
+    def tell(self, what: str) -> None:
+        self.lines.append(Line(self.now_ms, what))
+
+    def end(self) -> None:
+        self.over = True
+        for loop in self.loops:
+            loop.dispose()
+
+    # --- processes -----------------------------------------------------------------------------------
+
+    def start_member(
+        self, identity: str, incarnation: str, place: str, on_exit: Callable[[int], None]
+    ) -> MemberProcess:
+        self.tell(f"{identity}-{incarnation} starts on {place}")
+        member = MemberProcess(self, identity, incarnation, place, on_exit)
+        self.members.append(member)
+        return member
+
+    def process_ended(self, member: MemberProcess, code: int) -> None:
+        self.tell(f"{member.name} ends with code {code}")
+        self.members.remove(member)
+        self.endpoints = {url: found for url, found in self.endpoints.items() if found[0] is not member}
+        self.leads = [(process, lead) for process, lead in self.leads if process is not member]
+
+    def _start_operator(self, place: str) -> None:
+        self._operators += 1
+        operator = OperatorProcess(self, self._operators, place)
+        self.tell(f"{operator.name} starts")
+        self.operators.append(operator)
+
+    def operator_ended(self, operator: OperatorProcess) -> None:
+        self.tell(f"{operator.name} has ended")
+        self.operators.remove(operator)
+        self.endpoints = {url: found for url, found in self.endpoints.items() if found[0] is not operator}
+        self.leads = [(process, lead) for process, lead in self.leads if process is not operator]
+        delay_ms = self.random.randint(300, 2_500)
+        self.scheduler.after(delay_ms, lambda: self._start_operator(operator.place))
+
+    # --- what is told to whoever checks --------------------------------------------------------------
+
+    def stepped(self, member: MemberProcess) -> None:
+        self.touched.append(member)
+
+    def appended(self, topic: str, records: Sequence[Record]) -> None:
+        if topic == self.topic_names.leader:
+            self.records += records
+
+    def confirmed(self, process: Process, sent_ms: int) -> None:
+        if isinstance(process, MemberProcess):
+            process.proof_ms = max(process.proof_ms, sent_ms)
+
+    def planned(self, view: View, memory: Memory, plan: Plan, after: Memory) -> None:
+        if view.cause != WHAT_IF:
+            self.plans.append(Planned(view, memory, plan, after))
+
+    def heard(self, process: Process, answer: Answer, sent_ms: int) -> None:
+        """The broker's answer has reached ``process``: what it proves, and what it says."""
+        if not isinstance(process, MemberProcess):
+            return
+        well = answer.error is Error.NONE and isinstance(answer, Joined | Synced | Heartbeaten)
+        if well or (isinstance(answer, Heartbeaten) and answer.error is Error.REBALANCE_IN_PROGRESS):
+            process.proof_ms = max(process.proof_ms, sent_ms)
+        if isinstance(answer, Synced) and answer.error is Error.NONE and answer.assignment:
+            share = decode_assignment(answer.assignment)
+            process.revoked = (process.revoked | set(share.revoked)) - set(share.assigned)
+
+    # --- chance --------------------------------------------------------------------------------------
+
+    def next_link(self) -> int:
+        self._links += 1
+        return self._links
+
+    def next_port(self) -> int:
+        self._ports += 1
+        return self._ports
+
+    def draw_hop_ms(self) -> int:
+        return self.random.randint(0, self.network.weather.hop_ms)
+
+    def draw_start_ms(self) -> int:
+        return self.random.randint(20, 200 * self.shape.slow)
+
+    def draw_stop_ms(self) -> int:
+        return self.random.randint(5, 150 * self.shape.slow)
+
+    def draw_pod_start_ms(self) -> int:
+        return self.random.randint(100, 500 * self.shape.slow)
+
+    def draw_notice_ms(self) -> int:
+        return self.random.randint(10, 400 * self.shape.slow)
