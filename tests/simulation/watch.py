@@ -1,4 +1,4 @@
-"""An informer: one process's picture of the API, always late, sometimes stale, complete again after a relist."""
+"""An informer: one process's picture of the API: always late, sometimes stale, complete after a relist."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING

@@ -10,7 +10,8 @@ class BrokerCrashes(Fault):
         if not port.up:
             return ""
         port.crash()
-        return f"the broker is down {self.lasting(100, self.random.choice([1_000, 6_000, 14_000]), port.restart)}"
+        longest_ms = self.random.choice([1_000, 6_000, 14_000])
+        return f"the broker is down {self.lasting(100, longest_ms, port.restart)}"
 
 
 class BrokerIsBusy(Fault):
