@@ -103,10 +103,11 @@ class GroupCoordinator:
                 if parked.client == client:
                     parked.request_id = None
 
-    def restart(self, now_ms: int) -> None:
+    def restart(self, now_ms: int, settings: BrokerSettings | None = None) -> None:
         """The broker has crashed and is back, with the group as its log has it. No request waits any more;
-        every session begins anew."""
+        every session begins anew. ``settings``: if it has others now."""
         self._rounds.advance(now_ms)
+        self._rounds.settings = settings or self._rounds.settings
         self._rounds.load()
 
     def validate(self) -> None:
@@ -154,7 +155,7 @@ class GroupCoordinator:
             return self._join_unknown(group, parked, request)
         if member_id in group.pending:
             if request.instance_id is not None:
-                return Joined(Error.UNKNOWN_SERVER_ERROR, member_id)
+                return Joined(Error.UNKNOWN_SERVER_ERROR)
             self._rounds.add(group, member_id, request, parked)
             return None
         refusal = group.refusal(member_id, request.instance_id)

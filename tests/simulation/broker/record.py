@@ -25,8 +25,9 @@ class StoredMember:
 
 
 CLIENT_HOST = "/127.0.0.1"
-_BATCH_BYTES = 61 + 20
-"""The header of a record batch, and of its only record, give or take the length of the group's name."""
+_BATCH_BYTES = 76 + 10
+"""Around the record's value, with the name of a group that is ten letters long. A record of less than 8 KB
+needs up to two bytes less."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,161 @@
+"""One side of a comparison: what its clients remember, and its answers with ids that both sides have."""
+
+import zlib
+from dataclasses import dataclass, field
+
+from cooperator.group import DescribedMember
+from simulation.broker.messages import (
+    NO_GENERATION,
+    UNKNOWN_MEMBER,
+    Answer,
+    Described,
+    Error,
+    Heartbeat,
+    Heartbeaten,
+    Joined,
+    JoinGroup,
+    LeaveGroup,
+    Left,
+    Request,
+    Synced,
+    SyncGroup,
+)
+from simulation.broker.script import Line, text_of
+
+_SUFFIX = 37
+"""Of a member id behind what it begins with: a dash and a UUID."""
+
+
+@dataclass
+class Memory:
+    """What a client has said, and has been told."""
+
+    offers: tuple[str, ...] = ("sessioned", "compatible", "default")
+    says: bytes = b""
+    instance_id: str | None = None
+    session_timeout_ms: int = 60_000
+    rebalance_timeout_ms: int = 60_000
+    member_id: str = UNKNOWN_MEMBER
+    generation: int = NO_GENERATION
+    members: tuple[str, ...] = ()
+
+    def say(self, said: dict[str, str]) -> None:
+        if "offers" in said:
+            self.offers = tuple(name for name in said["offers"].split(",") if name)
+        if "says" in said:
+            self.says = text_of(said["says"])
+        if "as" in said:
+            self.instance_id = said["as"] or None
+        self.session_timeout_ms = int(said.get("session", self.session_timeout_ms))
+        self.rebalance_timeout_ms = int(said.get("rebalance", self.rebalance_timeout_ms))
+
+
+@dataclass
+class Speaker:
+    """Names: a client's ids are ``a.1``, ``a.2``, ... in the order in which it was told them."""
+
+    memories: dict[str, Memory] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    """By member id."""
+    seen: dict[str, str] = field(default_factory=dict)
+    """Ids that no client was told yet, by name."""
+
+    def request(self, line: Line) -> Request:
+        """What ``line`` says, in this side's ids."""
+        memory = self._memory(line.client)
+        said, member_id = line.said, memory.member_id
+        if "id" in said:
+            member_id = self._id_of(said["id"])
+        generation = int(said.get("gen", memory.generation))
+        match line.verb:
+            case "joins":
+                memory.say(said)
+                return JoinGroup(
+                    line.connection,
+                    member_id,
+                    memory.instance_id,
+                    tuple((name, memory.says) for name in memory.offers),
+                    memory.session_timeout_ms,
+                    memory.rebalance_timeout_ms,
+                    line.client,
+                )
+            case "syncs":
+                assignments = {self._id_of(k): text_of(v) for k, v in said.items() if k not in ("id", "gen")}
+                if not assignments:
+                    assignments = {m: f"{memory.generation} {m[:-_SUFFIX]}".encode() for m in memory.members}
+                return SyncGroup(line.connection, member_id, generation, memory.instance_id, assignments)
+            case "beats":
+                return Heartbeat(line.connection, member_id, generation, memory.instance_id)
+            case "leaves":
+                return LeaveGroup(line.connection, ((member_id, memory.instance_id),))
+            case "removes":
+                named = (word.partition("@") for word in line.words)
+                return LeaveGroup(line.connection, tuple((self._id_of(c), i or None) for c, _, i in named))
+            case _:
+                raise ValueError(f"{line}: no request")
+
+    def forget(self, client: str) -> None:
+        memory = self._memory(client)
+        memory.member_id, memory.generation, memory.members = UNKNOWN_MEMBER, NO_GENERATION, ()
+
+    def hear(self, client: str, answer: Answer) -> None:
+        """Before any answer that came with this one is put into words."""
+        memory = self._memory(client)
+        if not isinstance(answer, Joined):
+            return
+        if answer.error in (Error.NONE, Error.MEMBER_ID_REQUIRED):
+            memory.member_id = answer.member_id
+            if answer.member_id not in self.names:
+                told = sum(name.startswith(f"{client}.") for name in self.names.values())
+                self.names[answer.member_id] = f"{client}.{told + 1}"
+        if answer.error is Error.NONE:
+            memory.generation = answer.generation
+            memory.members = tuple(sorted(member_id for member_id, _, _ in answer.members))
+
+    def see(self, described: Described) -> None:
+        self.seen = {self.name(m.member_id): m.member_id for m in described.group.members}
+
+    def id_of(self, name: str, otherwise: str) -> str:
+        return next((i for i, told in self.names.items() if told == name), self.seen.get(name, otherwise))
+
+    def words(self, answer: Answer) -> str:
+        """The whole answer, as both sides must give it."""
+        match answer:
+            case Joined(error=Error.NONE):
+                members = sorted(f"{self.name(m)}@{i}:{_short(data)}" for m, i, data in answer.members)
+                head = f"Joined({self.name(answer.member_id)}, {answer.generation}, {answer.protocol}"
+                skip = ", skip_assignment" if answer.skip_assignment else ""
+                return f"{head}, led by {self.name(answer.leader)}{skip}) {' '.join(members)}"
+            case Joined():
+                return f"Joined({answer.error.name}, {self.name(answer.member_id)})"
+            case Left():
+                members = [f"{self.name(m)}@{i}:{error.name}" for m, i, error in answer.members]
+                return f"Left({answer.error.name}) {' '.join(members)}"
+            case Described():
+                group = answer.group
+                members = sorted(self._member(member) for member in group.members)
+                head = f"{answer.error.name} {group.state} {group.protocol_type!r} {group.protocol!r}"
+                return f"{head} {' '.join(members)}"
+            case Synced():
+                return f"Synced({answer.error.name}, {_short(answer.assignment)})"
+            case Heartbeaten():
+                return f"Heartbeaten({answer.error.name})"
+
+    def _memory(self, client: str) -> Memory:
+        return self.memories.setdefault(client, Memory(says=client.encode()))
+
+    def _member(self, member: DescribedMember) -> str:
+        name = f"{self.name(member.member_id)}@{member.group_instance_id} of {member.client_id}"
+        return f"{name}:{_short(member.metadata)}:{_short(member.assignment)}"
+
+    def _id_of(self, client: str) -> str:
+        """A client's member id; of who is no client, the word itself."""
+        return self.memories[client].member_id if client in self.memories else client
+
+    def name(self, member_id: str) -> str:
+        """Ids that no client was told, and words that are none: by what they begin with."""
+        return self.names.get(member_id, f"?{member_id[:-_SUFFIX] or member_id}")
+
+
+def _short(data: bytes) -> str:
+    return repr(data)[2:-1] if len(data) < 30 else f"{len(data)} bytes, {zlib.crc32(data)}"
