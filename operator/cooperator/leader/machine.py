@@ -13,7 +13,7 @@ an offset that the round does not name (protocol notes, 6).
 from collections.abc import Mapping
 from dataclasses import replace
 
-from cooperator.leader import answers
+from cooperator.leader import absences, answers
 from cooperator.leader import events as ev
 from cooperator.leader.history import record_rebalance
 from cooperator.leader.reconcile import connector_records, task_records
@@ -122,21 +122,14 @@ class LeaderMachine:
 
     def _lead_taken(self, event: ev.LeadTaken, now_ms: int) -> list[ev.Instruction]:
         state = self.state
-        given = dict(event.memory.given)
-        incarnations = dict(event.memory.incarnations)
-        for member in event.evicted:
-            # It runs what it reported, whatever the log says it was given.
-            given[member.identity] = frozenset(member.owned) | given.get(member.identity, frozenset())
-            incarnations[member.identity] = member.incarnation
-        state.memory = replace(
-            event.memory, term=event.memory.term + 1, given=given, incarnations=incarnations
-        )
+        memory = absences.with_evicted(event.memory, event.evicted)
+        state.memory = replace(memory, term=memory.term + 1)
         self._saved = state.memory
         state.config = event.config
         state.awaited = {
             member.identity: now_ms + self.settings.awaited_ms
             for member in event.evicted
-            if given.get(member.identity)
+            if memory.given.get(member.identity)
         }
         state.leading = True
         state.members = ()
@@ -178,6 +171,7 @@ class LeaderMachine:
         if latest > state.memory.term:
             # The leader log was lost: members would refuse every share of an older term.
             state.memory = replace(state.memory, term=latest + 1)
+        state.memory = absences.for_round(state.memory, event.generation)
         plan, memory = decide(self._view(now_ms, cause), state.memory)
         memory = replace(memory, generation=event.generation)
         epoch = Epoch(memory.term, event.generation)

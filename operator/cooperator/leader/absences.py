@@ -1,0 +1,39 @@
+"""What a memory may still be taken for when it may have missed something.
+
+A lease is renewed by every answered JoinGroup, also in a round that ends before its plan is saved. So a life
+that the memory calls missing may have been there since: nobody may count its lease from the old absence.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from cooperator.model import Member, Memory, Unstopped
+
+
+def for_round(memory: Memory, generation: int) -> Memory:
+    """``memory`` for the plan of round ``generation``: absences begin anew if rounds before it were not planned.
+
+    Generations of one group are consecutive; one that begins at 1 again was empty, and counts as a gap.
+    """
+    if generation == memory.generation + 1:
+        return memory
+    unstopped = tuple(replace(entry, gone_since_ms=None) for entry in memory.unstopped)
+    return replace(memory, unstopped=unstopped)
+
+
+def with_evicted(memory: Memory, evicted: Iterable[Member]) -> Memory:
+    """``memory`` that knows what ``evicted`` members reported: they run it, whatever they were given.
+
+    Of two lives of one identity the one that memory knows is owed its tasks; the other only keeps others from
+    starting what it runs. Taken together they would vouch for each other.
+    """
+    given = dict(memory.given)
+    incarnations = dict(memory.incarnations)
+    unstopped = list(memory.unstopped)
+    for member in evicted:
+        owned = frozenset(member.owned)
+        if incarnations.setdefault(member.identity, member.incarnation) == member.incarnation:
+            given[member.identity] = owned | given.get(member.identity, frozenset())
+        elif owned:
+            unstopped.append(Unstopped(member.identity, member.incarnation, owned))
+    return replace(memory, given=given, incarnations=incarnations, unstopped=tuple(unstopped))
