@@ -1,4 +1,4 @@
-"""Who may still run what, when the memory has missed something. The model in docs/spec found the histories."""
+"""Who may still run what, when the memory has missed something. docs/spec found these histories."""
 
 import pytest
 

@@ -11,7 +11,7 @@ from cooperator.model import Member, Memory, Unstopped
 
 
 def for_round(memory: Memory, generation: int) -> Memory:
-    """``memory`` for the plan of round ``generation``: absences begin anew if rounds before it were not planned.
+    """``memory`` for the plan of round ``generation``: absences begin anew if rounds went by unplanned.
 
     Generations of one group are consecutive; one that begins at 1 again was empty, and counts as a gap.
     """
