@@ -25,20 +25,25 @@ class Rebalance:
 
 
 def record_rebalance(state: "LeaderState", plan: Plan, cause: str, now_ms: int) -> None:
-    """Add the round of ``plan`` to the history; a move is an assignment to another identity than the last."""
+    """Add the round of ``plan`` to the history; ``state.memory`` is the one before it.
+
+    A move is an assignment to another identity than the last.
+    """
     assigned = revoked = moved = 0
+    owners = state.owners
+    present = {member.identity for member in state.members}
+    for identity, tasks in state.memory.given.items():
+        if identity not in present:
+            owners.update(dict.fromkeys(tasks, identity))
+    for member in state.members:
+        share = plan.shares[member.member_id]
+        revoked += len(share.revoked)
+        owners.update(dict.fromkeys(share.revoked, member.identity))
     for member in state.members:
         share = plan.shares[member.member_id]
         assigned += len(share.assigned)
-        revoked += len(share.revoked)
-        last_owners = list(map(state.owners.get, share.assigned))
-        moved += len(last_owners) - last_owners.count(member.identity) - last_owners.count(None)
-        state.owners.update(dict.fromkeys(share.assigned, member.identity))
-        # Reports that are the same object as in the round before say nothing new.
-        if state.counted.get(member.member_id) is not member.owned:
-            for task in member.owned:
-                state.owners.setdefault(task, member.identity)
-    state.counted = {member.member_id: member.owned for member in state.members}
+        if owners:
+            moved += sum(owners.pop(task, member.identity) != member.identity for task in share.assigned)
     state.rebalances.append(
         Rebalance(
             now_ms,

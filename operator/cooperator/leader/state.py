@@ -28,7 +28,10 @@ class LeaderSettings:
 
 @dataclass(slots=True)
 class LeaderState:
-    """All that the machine knows. Shells and projections read it; only the machine writes it."""
+    """All that the machine knows. Shells and projections read it; only the machine writes it.
+
+    ``owners``: of tasks that nobody runs, the identity that did.
+    """
 
     policy: Policy = field(default_factory=Policy)
     config: ClusterConfig = field(default_factory=ClusterConfig)
@@ -47,6 +50,5 @@ class LeaderState:
     trouble: str = ""
     refusal: str = ""
     owners: dict[TaskId, str] = field(default_factory=dict)
-    counted: dict[str, tuple[TaskId, ...]] = field(default_factory=dict)
     rebalances: deque[Rebalance] = field(default_factory=lambda: deque(maxlen=100))
     counters: dict[str, int] = field(default_factory=dict)

@@ -62,8 +62,8 @@ def _free(
     view: View, memory: Memory, unreported: frozenset[TaskId], settled: holds.Settled
 ) -> dict[TaskId, Reason]:
     """What may be assigned now, to anyone, and why it is free."""
-    mine = frozenset[TaskId]().union(*settled.owed.values(), *settled.reserved.values())
-    candidates = unreported - mine - settled.held.keys()
+    mine = frozenset[TaskId]().union(*settled.owed.values(), *settled.reserved.values(), settled.held)
+    candidates = unreported - mine if mine else unreported
     free = {} if settled.frozen else dict.fromkeys(candidates, Reason(Why.CREATED, view.cause))
     for key, tasks in memory.moving.items():
         why, _, cause = key.partition(":")

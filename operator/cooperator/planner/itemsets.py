@@ -1,19 +1,21 @@
 """Sets of items, made once: what is configured, and what a member reports.
 
-Most rounds change little. A report that is the same object as in an earlier round, or a configuration that
-is equal to an earlier one, gives the same sets again; and sets that are the same objects need not be compared
-or united anew. These are memories of pure functions: they save time and decide nothing.
+Most rounds change little. A report or a configuration that is equal to an earlier one gives the same sets
+again; and sets that are the same objects need not be compared or united anew. These are memories of pure functions: they save time and decide nothing.
 """
 
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from operator import itemgetter
-from typing import Final, NamedTuple, cast
+from typing import Final, Generic, NamedTuple, TypeVar, cast
 
 from cooperator.model import INSTANCE, TaskId
 
-_MOST_REPORTS: Final = 8192
+_MOST_REPORTS: Final = 4096
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 
 # TaskId's own constructor is Python code; a configuration may have 100,000 of them.
 _new_task_id = cast(Callable[[type[TaskId], tuple[str, int]], TaskId], tuple.__new__)
@@ -63,20 +65,44 @@ def _configured(task_counts: Mapping[str, int]) -> Configured:
     )
 
 
-_reports: dict[int, tuple[tuple[TaskId, ...], Items]] = {}
+class _Recent(Generic[_K, _V]):
+    """What was asked for lately: of two halves the older is forgotten when the newer is full."""
+
+    def __init__(self, half: int) -> None:
+        self._half = half
+        self._newer: dict[_K, _V] = {}
+        self._older: dict[_K, _V] = {}
+
+    def get(self, key: _K) -> _V | None:
+        found = self._newer.get(key)
+        if found is None:
+            found = self._older.get(key)
+            if found is not None:
+                self.put(key, found)
+        return found
+
+    def put(self, key: _K, value: _V) -> None:
+        if len(self._newer) >= self._half:
+            self._older, self._newer = self._newer, {}
+        self._newer[key] = value
+
+
+_reports: _Recent[int, tuple[tuple[TaskId, ...], Items]] = _Recent(_MOST_REPORTS)
+_sets: _Recent[frozenset[TaskId], Items] = _Recent(_MOST_REPORTS)
 
 
 def reported(owned: tuple[TaskId, ...]) -> Items:
-    """What a member reports, as sets; the same sets for the same tuple (not for an equal one)."""
+    """What a member reports, as sets; the same objects for the same items."""
     known = _reports.get(id(owned))
     if known is not None and known[0] is owned:
         return known[1]
-    if len(_reports) >= _MOST_REPORTS:
-        _reports.clear()
     found = frozenset(owned)
-    instances = frozenset(item for item in owned if item[1] == INSTANCE)
-    items = Items(found, instances, found - instances if instances else found)
-    _reports[id(owned)] = owned, items
+    items = _sets.get(found)
+    if items is None:
+        instances = frozenset([item for item in owned if item[1] == INSTANCE])
+        items = Items(found, instances, found - instances if instances else found)
+        _sets.put(found, items)
+    _reports.put(id(owned), (owned, items))
     return items
 
 

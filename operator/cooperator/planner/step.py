@@ -72,11 +72,11 @@ def _assignments(view: View, decision: Decision) -> tuple[dict[str, list[TaskId]
             to = decision.placed.get(task, identity)
             assigned[to].append(task)
             why[task] = reason if to == identity else balance
-    free = decision.free
-    for task, to_other in decision.placed.items():
-        if task in free:
-            assigned[to_other].append(task)
-            why[task] = free[task]
+    placed, free = decision.placed, decision.free
+    now = placed if placed.keys() <= free.keys() else {t: placed[t] for t in placed if t in free}
+    for task, to_other in now.items():
+        assigned[to_other].append(task)
+    why.update(zip(now, map(free.__getitem__, now), strict=True))
     return dict(assigned), why
 
 

@@ -1,5 +1,6 @@
 """Where every item of one kind should run, as an assignor finds it, and what that means for the loads."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
@@ -28,10 +29,10 @@ def find(problem: Problem, assignor: Assignor, ask_what_is_put_off: bool = False
     placement = assignor.assign(problem)
     for identity, items in placement.released.items():
         loads[identity] -= len(items)
-    owed = {item: identity for identity, items in problem.owed.items() for item in items}
-    for item, identity in placement.placed.items():
-        loads[identity] += 1
-        if item in owed and owed[item] in loads:
-            loads[owed[item]] -= 1
+    for identity, count in Counter(placement.placed.values()).items():
+        loads[identity] += count
+    for identity, items in problem.owed.items():
+        if identity in loads:
+            loads[identity] -= sum(item in placement.placed for item in items)
     put_off = ask_what_is_put_off and bool(assignor.assign(replace(problem, balance=True)).released)
     return Target(placement.released, placement.placed, loads, put_off)

@@ -6,9 +6,10 @@ One entry a connector: its name, then its task numbers, with -1 for the instance
 
 import struct
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from functools import lru_cache
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Final, cast
 
 from cooperator.model import INSTANCE, TaskId
@@ -22,6 +23,7 @@ _MOST_NAMES: Final = 65_536
 _NOTHING: Final = b"\0\0\0\0"
 _LENGTH: Final = struct.Struct(">h")
 _COUNT_AND_FIRST: Final = struct.Struct(">ii")
+_SMALL: Final = {number: primitives.int32(number, "number") for number in range(INSTANCE, 4096)}
 
 # TaskId's own constructor is Python code; a leader makes 100,000 of them in one round.
 _new_task_id = cast(Callable[[type[TaskId], tuple[str, int]], TaskId], tuple.__new__)
@@ -125,9 +127,14 @@ def _instances(items: Sequence[TaskId]) -> list[str]:
     return [connector for connector, task in items if task == INSTANCE]
 
 
-def _write(items: Sequence[TaskId], instances: Iterable[str], field: str) -> bytes:
+def _write(items: Sequence[TaskId], instances: Collection[str], field: str) -> bytes:
     if not items:
         return _NOTHING
+    if len({connector for connector, _ in items}) == len(items):
+        singles = chain(zip(instances, repeat(INSTANCE)), (item for item in items if item[1] != INSTANCE))
+        with suppress(KeyError):
+            parts = [part for connector, task in singles for part in (_name_and_one(connector), _SMALL[task])]
+            return b"".join((primitives.int32(len(items), field), *parts))
     entries: defaultdict[str, list[int]] = defaultdict(list)
     for connector in instances:
         entries[connector].append(INSTANCE)
@@ -145,3 +152,9 @@ def _write(items: Sequence[TaskId], instances: Iterable[str], field: str) -> byt
 @lru_cache(maxsize=_MOST_NAMES)
 def _name(connector: str) -> bytes:
     return primitives.string(connector, "connector name")
+
+
+@lru_cache(maxsize=_MOST_NAMES)
+def _name_and_one(connector: str) -> bytes:
+    """The name, and that one number follows."""
+    return _name(connector) + primitives.int32(1, "count")

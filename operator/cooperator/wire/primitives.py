@@ -15,7 +15,6 @@ _T = TypeVar("_T")
 _INT8: Final = struct.Struct(">b")
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
-_ONE_INT32: Final = struct.Struct(">ii")
 _INT64: Final = struct.Struct(">q")
 _FLOAT64: Final = struct.Struct(">d")
 
@@ -198,8 +197,6 @@ def nullable_bytes(value: bytes | None, field: str) -> bytes:
 
 def int32_array(values: list[int], field: str) -> bytes:
     try:
-        if len(values) == 1:
-            return _ONE_INT32.pack(1, values[0])
         return struct.pack(f">i{len(values)}i", len(values), *values)
     except struct.error:
         wrong = next(value for value in values if not -(2**31) <= value < 2**31)

@@ -7,6 +7,7 @@ room(m)       = level + 1 − L(m): whoever has the most room is served first (a
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, cycle
 
 from cooperator.model import TaskId
 
@@ -51,7 +52,10 @@ class Dealer:
         placed: dict[TaskId, str] = {}
         zones = sorted(set(self._zones.values()))
         # Connectors with items in place fit fewer members, large ones need the most members: they come first.
-        for connector in sorted(groups, key=lambda c: (c not in self._running, -len(groups[c]), c)):
+        in_turn = sorted(groups, key=lambda c: (c not in self._running, -len(groups[c]), c))
+        if len(zones) < 2 and not self._running:
+            in_turn = self._deal_in_turn(in_turn, groups, placed)
+        for connector in in_turn:
             items = groups[connector]
             if len(zones) < 2:
                 chosen = self._choose(connector, len(items))
@@ -59,6 +63,31 @@ class Dealer:
                 chosen = self._choose_by_zone(connector, len(items), zones)
             placed.update(zip(items, chosen, strict=True))
         return placed
+
+    def _deal_in_turn(
+        self, connectors: Sequence[str], groups: Mapping[str, Sequence[TaskId]], placed: dict[TaskId, str]
+    ) -> Sequence[str]:
+        """Where nothing runs and all have the same room, passes go round the members: do so at once, as far
+        as nobody goes beyond the level. The connectors that are left."""
+        if len(self._rooms) != 1:
+            return connectors
+        [(room, members)] = self._rooms.items()
+        fits, dealt = (room - 1) * len(members), 0
+        if len(members) < len(self._loads):
+            return connectors
+        for done, connector in enumerate(connectors):
+            if dealt + len(groups[connector]) > fits:
+                break
+            dealt += len(groups[connector])
+        else:
+            done = len(connectors)
+        items = chain.from_iterable(groups[connector] for connector in connectors[:done])
+        placed.update(zip(items, cycle(members), strict=False))
+        laps, further = divmod(dealt, len(members))
+        self._rooms = {room - laps: members[further:]}
+        if further:
+            self._rooms[room - laps - 1] = members[:further]
+        return connectors[done:]
 
     def _measure(self, pool: int) -> None:
         level, self._extras = water_level(self._loads.values(), pool)

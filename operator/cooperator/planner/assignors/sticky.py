@@ -13,6 +13,7 @@ by exchanging them (``exchange``) is free: it is chosen to spread each connector
 zones. With weights or capacities see ``weighted``.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from itertools import groupby
 from operator import itemgetter
@@ -48,8 +49,8 @@ class Sticky:
         level, _ = water_level(loads.values(), len(pool) + len(homes))
         dealer = Dealer(loads, _running(problem, homes, groups), problem.of_other_kind, problem.zones)
         placed = dealer.deal(groups)
-        for identity in placed.values():
-            loads[identity] += 1
+        for identity, count in Counter(placed.values()).items():
+            loads[identity] += count
         crowded.update(dealer.uneven)
         if len(set(problem.zones.values())) > 1:
             crowded.update(groups, *(connector_counts(problem.kept[identity]) for identity in surpluses))
