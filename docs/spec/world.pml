@@ -1,0 +1,65 @@
+/* What befalls lives, and what time does. */
+
+inline die(l)
+{
+  running[l] = 0; keep[l] = 0;
+  syncing = syncing & ~BIT(l);
+  has_share = has_share & ~BIT(l);
+  must_acknowledge = must_acknowledge & ~BIT(l);
+  if
+  :: !HAS(members, l) -> forget_share(l)
+  :: else
+  fi
+}
+
+#define PREVIOUS_LIFE(l) ((l) < WORKERS -> (l) : (l) - WORKERS)
+#define MAY_BEGIN(l)     ((l) < WORKERS || !(life[PREVIOUS_LIFE(l)] == UNBORN || life[PREVIOUS_LIFE(l)] == UP))
+
+inline fate_steps(l)
+{
+  if
+  :: d_step { life[l] == UNBORN && MAY_BEGIN(l) -> life[l] = UP; SAY_OF(l, "begins\n") }
+  :: d_step { life[l] == UNBORN && l >= WORKERS && MAY_BEGIN(l) ->
+      life[l] = DEAD; SAY_OF(l, "never comes\n") }
+  :: d_step { worker_faults && MAY_RUN(l) ->
+      worker_faults--; die(l); life[l] = DEAD; SAY_OF(l, "dies, and nobody can prove it\n") }
+  :: d_step { worker_faults && MAY_RUN(l) ->
+      worker_faults--; die(l); life[l] = CORPSE; SAY_OF(l, "dies\n") }
+  :: d_step { worker_faults && life[l] == UP ->
+      worker_faults--; syncing = syncing & ~BIT(l); life[l] = CUT; SAY_OF(l, "is cut off, and runs on\n") }
+  :: d_step { /* lease: without contact it stops everything in time */
+      life[l] == CUT ->
+      die(l); must_acknowledge = must_acknowledge | BIT(l); life[l] = LAPSED;
+      SAY_OF(l, "lets everything go: its lease has ended\n") }
+  :: d_step { life[l] == CUT || life[l] == LAPSED ->
+      life[l] = UP; parked = parked & ~BIT(l); SAY_OF(l, "reaches the broker again\n") }
+  :: d_step { life[l] == LAPSED -> die(l); life[l] = DEAD; SAY_OF(l, "dies, and nobody can prove it\n") }
+  :: d_step { life[l] == LAPSED -> die(l); life[l] = CORPSE; SAY_OF(l, "dies\n") }
+  :: d_step { life[l] == CORPSE -> life[l] = PROVEN; consider(); SAY_OF(l, "is proven to have ended\n") }
+  :: d_step { /* the operator evicts a member whose end is proven: by the member id of that life */
+      operator == LEADS && leader == OPERATOR && group == STABLE && HAS(members, l) && ENDED(l) ->
+      remove(l); prepare();
+      SAY_OF(l, "is evicted by the operator: its end is proven\n")
+    }
+  :: d_step { /* lease and margin have passed since l was found missing. Timing makes that later than the end
+                 of a lease that was last renewed before; of one that was renewed since, nothing is known. */
+      HAS(memory.gone, l) && group != COMPLETING && (!MAY_RUN(l) || HAS(renewed, l)) ->
+      memory.unstopped[l] = 0;
+      memory.gone = memory.gone & ~BIT(l);
+      renewed = renewed & ~BIT(l);
+      sure = sure | BIT(l);
+      consider();
+      SAY_OF(l, "has been missing for lease and margin\n")
+    }
+  fi
+}
+
+/* scheduled.rebalance.max.delay.ms after the departure of this identity: at any time from then on. */
+inline deadline_steps(l)
+{
+  if
+  :: d_step { l < WORKERS && memory.held[ID(l)] && !HAS(memory.due, ID(l)) && group != COMPLETING ->
+      memory.due = memory.due | BIT(ID(l)); release(ID(l)); consider();
+      printf("the hold for w%d ends\n", ID(l)) }
+  fi
+}
