@@ -1,7 +1,8 @@
 """Sets of items, made once: what is configured, and what a member reports.
 
 Most rounds change little. A report or a configuration that is equal to an earlier one gives the same sets
-again; and sets that are the same objects need not be compared or united anew. These are memories of pure functions: they save time and decide nothing.
+again; and sets that are the same objects need not be compared or united anew. These are memories of pure
+functions: they save time and decide nothing.
 """
 
 from collections import Counter, deque

@@ -65,22 +65,19 @@ class Dealer:
         return placed
 
     def _deal_in_turn(
-        self, connectors: Sequence[str], groups: Mapping[str, Sequence[TaskId]], placed: dict[TaskId, str]
-    ) -> Sequence[str]:
+        self, connectors: list[str], groups: Mapping[str, Sequence[TaskId]], placed: dict[TaskId, str]
+    ) -> list[str]:
         """Where nothing runs and all have the same room, passes go round the members: do so at once, as far
         as nobody goes beyond the level. The connectors that are left."""
         if len(self._rooms) != 1:
             return connectors
         [(room, members)] = self._rooms.items()
-        fits, dealt = (room - 1) * len(members), 0
         if len(members) < len(self._loads):
             return connectors
-        for done, connector in enumerate(connectors):
-            if dealt + len(groups[connector]) > fits:
-                break
-            dealt += len(groups[connector])
-        else:
-            done = len(connectors)
+        fits, dealt, done = (room - 1) * len(members), 0, 0
+        while done < len(connectors) and dealt + len(groups[connectors[done]]) <= fits:
+            dealt += len(groups[connectors[done]])
+            done += 1
         items = chain.from_iterable(groups[connector] for connector in connectors[:done])
         placed.update(zip(items, cycle(members), strict=False))
         laps, further = divmod(dealt, len(members))

@@ -14,9 +14,12 @@ exchanged, as long as that lowers the cost:
 When none of these lowers the cost, the plan is a local optimum; tests measure how far it is from the best.
 """
 
+from collections import Counter
 from collections.abc import Iterable
+from functools import cached_property
 
 from cooperator.model import TaskId
+from cooperator.planner.itemsets import connector_counts
 from cooperator.planner.problem import Problem
 
 
@@ -35,12 +38,8 @@ class Exchange:
         loads: dict[str, int],
         level: int,
     ) -> None:
-        self._kept, self._sizes = problem.kept, problem.sizes
+        self._kept, self._owed, self._sizes = problem.kept, problem.owed, problem.sizes
         self._placed, self._homes, self._loads, self._level = placed, homes, loads, level
-        own = (problem.kept, problem.owed)
-        self._owner = {
-            item: i for source in own for i, items in source.items() for item in items if i in loads
-        }
         zones = {identity: problem.zones.get(identity, "") for identity in loads}
         self._zones = zones if len(set(zones.values())) > 1 else {}
         self._at: dict[str, dict[TaskId, None]] = {}
@@ -68,8 +67,10 @@ class Exchange:
     def _improve(self, connector: str, touched: dict[str, None]) -> bool:
         """Make one exchange that moves a task of ``connector`` to where there are fewer of it."""
         counts = self._count(connector)
-        if not self._zones and max(counts.values(), default=0) < 2:
-            return False
+        if not self._zones:
+            least = min(counts.values(), default=0) if len(counts) == len(self._loads) else 0
+            if max(counts.values(), default=0) - least < 2:
+                return False
         for unit in [unit for unit in self._tasks(connector) if unit in self._placed]:
             source = self._placed[unit]
             if counts[source] < 2 and not self._zones:
@@ -179,6 +180,14 @@ class Exchange:
         kept = self._kept[identity]
         return (t for t in self._sorted[identity] if t not in self._homes and (t in kept) is running)
 
+    @cached_property
+    def _owner(self) -> dict[TaskId, str]:
+        """Who keeps or gets back each item, before anything is placed."""
+        own = (self._kept, self._owed)
+        return {
+            item: i for source in own for i, items in source.items() for item in items if i in self._loads
+        }
+
     def _tasks(self, connector: str) -> list[TaskId]:
         return [TaskId(connector, number) for number in range(self._sizes.get(connector, 0))]
 
@@ -186,13 +195,34 @@ class Exchange:
         """How many tasks of ``connector`` each member runs once everything is placed."""
         counts = self._counts.get(connector)
         if counts is None:
-            counts = self._counts[connector] = {}
-            for item in self._tasks(connector):
-                identity = self._placed.get(item) or self._owner.get(item)
-                if identity is not None:
-                    counts[identity] = counts.get(identity, 0) + 1
+            counts = self._counts[connector] = self._count_anew(connector)
             if self._zones:
                 in_zones = self._in_zones[connector] = {}
                 for identity, count in counts.items():
                     in_zones[self._zones[identity]] = in_zones.get(self._zones[identity], 0) + count
         return counts
+
+    def _count_anew(self, connector: str) -> dict[str, int]:
+        counts: dict[str, int] = {}
+        if self._owed or self._sizes.get(connector, 0) < len(self._loads):
+            for item in self._tasks(connector):
+                identity = self._placed.get(item) or self._owner.get(item)
+                if identity is not None:
+                    counts[identity] = counts.get(identity, 0) + 1
+            return counts
+        for identity in self._loads:
+            kept = connector_counts(self._kept[identity]).get(connector, 0)
+            change = self._changes.get(connector, {}).get(identity, 0)
+            if kept + change:
+                counts[identity] = kept + change
+        return counts
+
+    @cached_property
+    def _changes(self) -> dict[str, Counter[str]]:
+        """Per connector, how many of its tasks members get and let go of."""
+        changes: dict[str, Counter[str]] = {}
+        for unit, identity in self._placed.items():
+            changes.setdefault(unit.connector, Counter())[identity] += 1
+        for unit, home in self._homes.items():
+            changes.setdefault(unit.connector, Counter())[home] -= 1
+        return changes

@@ -4,7 +4,7 @@ would have to be stopped.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 
 from cooperator.model import INSTANCE, TaskId
 from cooperator.planner.itemsets import connector_counts
@@ -40,13 +40,14 @@ class Releaser:
     def _choose(self, items: Set[TaskId], counts: dict[str, int], wanted: int) -> list[TaskId]:
         """``wanted`` of ``items``; ``counts`` (of all that the member has) falls with each."""
         left = dict(connector_counts(frozenset(items)))
+        last_first = {connector: self._last_first(connector, items) for connector in left}
         chosen: list[TaskId] = []
         while left and len(chosen) < wanted:
             most = max(counts[connector] for connector in left)
             crowded = sorted(connector for connector in left if counts[connector] == most)
             crowded.sort(key=self._moving.__getitem__)
             for connector in crowded[: wanted - len(chosen)]:
-                chosen.append(self._last(connector, left[connector], items))
+                chosen.append(next(last_first[connector]))
                 counts[connector] -= 1
                 self._moving[connector] += 1
                 left[connector] -= 1
@@ -54,14 +55,11 @@ class Releaser:
                     del left[connector]
         return chosen
 
-    def _last(self, connector: str, nth: int, items: Set[TaskId]) -> TaskId:
-        """The ``nth`` task of ``connector`` among ``items``, in order of their numbers."""
+    def _last_first(self, connector: str, items: Set[TaskId]) -> Iterator[TaskId]:
+        """The tasks of ``connector`` among ``items``, from the highest number down."""
         if not self._problem.sizes:
-            return TaskId(connector, INSTANCE)
-        found = 0
-        for number in range(self._problem.sizes[connector]):
+            yield TaskId(connector, INSTANCE)
+        for number in range(self._problem.sizes.get(connector, 0) - 1, -1, -1):
             item = TaskId(connector, number)
-            found += item in items
-            if found == nth:
-                return item
-        raise AssertionError(f"{connector} has fewer than {nth} tasks here")
+            if item in items:
+                yield item
