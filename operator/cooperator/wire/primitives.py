@@ -18,6 +18,9 @@ _INT32: Final = struct.Struct(">i")
 _INT64: Final = struct.Struct(">q")
 _FLOAT64: Final = struct.Struct(">d")
 
+_SHORT: Final = 256
+_SHORT_ARRAYS: Final = tuple(struct.Struct(f">i{count}i") for count in range(_SHORT))
+
 _MAX_STRING_BYTES: Final = 0x7FFF
 
 
@@ -196,8 +199,10 @@ def nullable_bytes(value: bytes | None, field: str) -> bytes:
 
 
 def int32_array(values: list[int], field: str) -> bytes:
+    count = len(values)
+    pack = _SHORT_ARRAYS[count].pack if count < _SHORT else struct.Struct(f">i{count}i").pack
     try:
-        return struct.pack(f">i{len(values)}i", len(values), *values)
+        return pack(count, *values)
     except struct.error:
         wrong = next(value for value in values if not -(2**31) <= value < 2**31)
         raise EncodeError(f"{field}: {wrong} is beyond 32 bits") from None

@@ -100,7 +100,11 @@ class Dealer:
         """``wanted`` members for one connector; one twice only if there is no other."""
         here = self._running.get(connector)
         allowed = 0
-        if here is None:
+        alone = self._only_one_with_room(wanted)
+        if alone is not None:
+            chosen, here = [alone] * wanted, dict(here or {})
+            here[alone] = here.get(alone, 0) + wanted
+        elif here is None:
             chosen = self._laps(wanted)
             allowed = len(chosen) // len(self._loads)
             here = dict.fromkeys(self._loads, allowed) if allowed else {}
@@ -123,6 +127,18 @@ class Dealer:
         if max(here.values()) > least + 1:
             self.uneven.append(connector)
         return chosen
+
+    def _only_one_with_room(self, wanted: int) -> str | None:
+        """The member that gets all ``wanted``, since nobody else has room now."""
+        others = len(self._rooms) - 1
+        if others > 1 or (others and (self._extras or min(self._rooms) > 1)):
+            return None
+        room = max(self._rooms)
+        if len(self._rooms[room]) > 1 or room <= wanted:
+            return None
+        [identity] = self._rooms.pop(room)
+        self._rooms.setdefault(room - wanted, []).append(identity)
+        return identity
 
     def _laps(self, wanted: int) -> list[str]:
         """As often as possible one for everybody, while all are below the level."""

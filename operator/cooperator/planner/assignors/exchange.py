@@ -14,7 +14,6 @@ exchanged, as long as that lowers the cost:
 When none of these lowers the cost, the plan is a local optimum; tests measure how far it is from the best.
 """
 
-from collections import Counter
 from collections.abc import Iterable
 from functools import cached_property
 
@@ -210,19 +209,20 @@ class Exchange:
                 if identity is not None:
                     counts[identity] = counts.get(identity, 0) + 1
             return counts
+        changes = self._changes.get(connector)
         for identity in self._loads:
-            kept = connector_counts(self._kept[identity]).get(connector, 0)
-            change = self._changes.get(connector, {}).get(identity, 0)
-            if kept + change:
-                counts[identity] = kept + change
+            count = connector_counts(self._kept[identity]).get(connector, 0)
+            count += changes.get(identity, 0) if changes else 0
+            if count:
+                counts[identity] = count
         return counts
 
     @cached_property
-    def _changes(self) -> dict[str, Counter[str]]:
+    def _changes(self) -> dict[str, dict[str, int]]:
         """Per connector, how many of its tasks members get and let go of."""
-        changes: dict[str, Counter[str]] = {}
-        for unit, identity in self._placed.items():
-            changes.setdefault(unit.connector, Counter())[identity] += 1
-        for unit, home in self._homes.items():
-            changes.setdefault(unit.connector, Counter())[home] -= 1
+        changes: dict[str, dict[str, int]] = {}
+        for step, units in ((1, self._placed), (-1, self._homes)):
+            for unit, identity in units.items():
+                here = changes.setdefault(unit[0], {})
+                here[identity] = here.get(identity, 0) + step
         return changes

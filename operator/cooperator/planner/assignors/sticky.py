@@ -51,9 +51,12 @@ class Sticky:
         placed = dealer.deal(groups)
         for identity, count in Counter(placed.values()).items():
             loads[identity] += count
-        crowded.update(dealer.uneven)
         if len(set(problem.zones.values())) > 1:
             crowded.update(groups, *(connector_counts(problem.kept[identity]) for identity in surpluses))
+        else:
+            # What was dealt is even, unless the dealer says so.
+            crowded.difference_update(groups)
+            crowded.update(dealer.uneven)
         if crowded and problem.sizes:
             Exchange(problem, placed, homes, loads, level).improve(sorted(crowded))
         released: dict[str, list[TaskId]] = {}
