@@ -40,13 +40,15 @@ class Releaser:
     def _choose(self, items: Set[TaskId], counts: dict[str, int], wanted: int) -> list[TaskId]:
         """``wanted`` of ``items``; ``counts`` (of all that the member has) falls with each."""
         left = dict(connector_counts(frozenset(items)))
-        last_first = {connector: self._last_first(connector, items) for connector in left}
+        last_first: dict[str, Iterator[TaskId]] = {}
         chosen: list[TaskId] = []
         while left and len(chosen) < wanted:
             most = max(counts[connector] for connector in left)
             crowded = sorted(connector for connector in left if counts[connector] == most)
             crowded.sort(key=self._moving.__getitem__)
             for connector in crowded[: wanted - len(chosen)]:
+                if connector not in last_first:
+                    last_first[connector] = self._last_first(connector, items)
                 chosen.append(next(last_first[connector]))
                 counts[connector] -= 1
                 self._moving[connector] += 1
