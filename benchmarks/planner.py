@@ -288,10 +288,11 @@ def document(sizes: Sequence[Mapping[str, Any]]) -> str:
     return f"""# How long a decision takes
 
 Written by `python benchmarks/planner.py --document docs/speed.md` ({where}).
-Kafka is `IncrementalCooperativeAssignor` of Connect {KAFKA_VERSION} on a warm JVM; ours is the whole leader: reports
-read, plan made, shares encoded. Every connector has {TASKS_PER_CONNECTOR} tasks. In `taken up` all members report for
-the first time what they were given; in `no change` only offset and epoch differ. Medians; a ratio below 1 is
-faster than Kafka. The peak is of the whole Python process, with the members that the benchmark plays in it.
+Kafka is `IncrementalCooperativeAssignor` of Connect {KAFKA_VERSION} on a warm JVM; ours is the whole
+leader: reports read, plan made, shares encoded. Every connector has {TASKS_PER_CONNECTOR} tasks. In
+`taken up` all members report for the first time what they were given; in `no change` only offset and epoch
+differ. Medians; a ratio below 1 is faster than Kafka. The peak is of the whole Python process, with the
+members that the benchmark plays in it.
 What bounds it is said in [planner.md](planner.md#how-long-it-takes).
 
 ![The time of a round by the number of tasks, 100 tasks a member](pictures/speed.svg)
