@@ -32,13 +32,16 @@ class Failure(Exception):
 
 @dataclass(frozen=True)
 class PackageManager:
-    """How a system installs packages. ``java``: packages that bring a Java we support, best first."""
+    """How a system installs packages. ``java``: packages that bring a Java we support, best first.
+    ``spin``, ``compiler``: packages for the formal model (docs/spec); empty where there is no spin."""
 
     command: str
     install: tuple[str, ...]
     java: tuple[str, ...]
     refresh: tuple[str, ...] = ()
     as_root: bool = True
+    spin: tuple[str, ...] = ()
+    compiler: tuple[str, ...] = ()
 
 
 MANAGERS = (
@@ -47,6 +50,8 @@ MANAGERS = (
         ("apt-get", "install", "-y", "--no-install-recommends"),
         ("openjdk-17-jre-headless", "openjdk-21-jre-headless"),
         refresh=("apt-get", "update", "-q"),
+        spin=("spin",),
+        compiler=("build-essential",),
     ),
     PackageManager("dnf", ("dnf", "install", "-y"), ("java-21-openjdk-headless", "java-17-openjdk-headless")),
     PackageManager("yum", ("yum", "install", "-y"), ("java-17-openjdk-headless", "java-21-openjdk-headless")),
@@ -57,7 +62,14 @@ MANAGERS = (
     PackageManager(
         "pacman", ("pacman", "-S", "--noconfirm"), ("jre17-openjdk-headless", "jre21-openjdk-headless")
     ),
-    PackageManager("brew", ("brew", "install"), ("openjdk@17", "openjdk@21"), as_root=False),
+    PackageManager(
+        "brew",
+        ("brew", "install"),
+        ("openjdk@17", "openjdk@21"),
+        as_root=False,
+        spin=("spin",),
+        compiler=("gcc",),
+    ),
 )
 
 
@@ -73,6 +85,8 @@ def main(arguments: list[str]) -> int:
         make_venv(options.yes)
         install_project({"spark"} if options.what == "demo" else {"spark", "test"})
         find_or_install_java(options.yes)
+        if options.what == "tests":
+            find_or_install_spin(options.yes)
     except Failure as failure:
         print(f"run.py: {failure}", file=sys.stderr)
         return 1
@@ -172,6 +186,17 @@ def java_problem() -> str | None:
             f"the installation in {VENV} is damaged; remove that folder and run this again\n{result.stderr}"
         )
     return result.stdout.strip() or None
+
+
+def find_or_install_spin(yes: bool) -> None:
+    """What checks the formal model. Where no package brings spin, its own test fails and says what to do."""
+    manager = package_manager()
+    if manager is None or not manager.spin:
+        return
+    if not any(shutil.which(name) for name in ("gcc", "cc", "clang")):
+        install_packages("a C compiler was not found (spin needs it)", manager.compiler, yes)
+    if not shutil.which("spin"):
+        install_packages("spin was not found (it checks the formal model, docs/spec)", manager.spin, yes)
 
 
 # --- the system's packages ------------------------------------------------------------------------------

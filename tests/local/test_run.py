@@ -115,6 +115,30 @@ def test_homebrew_is_never_run_as_root(run: ModuleType, monkeypatch: pytest.Monk
     assert system.commands == [["brew", "install", "openjdk@17"]]
 
 
+def test_spin_and_a_compiler_are_installed_where_they_are_missing(
+    run: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system = System(run, monkeypatch, "apt-get")
+    as_root(run, monkeypatch, True)
+    run.find_or_install_spin(yes=True)
+    installed = [command[-1] for command in system.commands if "install" in command]
+    assert installed == ["build-essential", "spin"]
+
+
+def test_spin_that_is_there_is_left_alone(run: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    system = System(run, monkeypatch, "apt-get", "spin", "cc")
+    run.find_or_install_spin(yes=True)
+    assert system.commands == []
+
+
+def test_without_a_package_of_spin_its_own_test_speaks(
+    run: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system = System(run, monkeypatch, "dnf")
+    run.find_or_install_spin(yes=False)
+    assert system.commands == []
+
+
 def test_every_check_runs_and_one_failure_is_enough(
     run: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
