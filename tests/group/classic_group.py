@@ -1,18 +1,28 @@
-"""A classic group as Kafka 4.1's coordinator keeps it, reduced to what decides who leads.
-
-Read from ClassicGroup and GroupMetadataManager: parked JoinGroups, pending members, static members that
-are replaced in place, the arbitrary successor of a leader that was removed.
-"""
+"""The machine of a broker's group, as the tests of the take-over talk to it: members act, time does not."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import count
 
-from cooperator.group.listener import DescribedGroup, DescribedMember, GroupState
+from cooperator.group.listener import DescribedGroup, GroupState
 from cooperator.group.takeover import Answer
+from simulation.broker.machine import GroupCoordinator
+from simulation.broker.messages import Answer as Message
+from simulation.broker.messages import (
+    Described,
+    DescribeGroup,
+    Error,
+    Joined,
+    JoinGroup,
+    LeaveGroup,
+    Request,
+    SyncGroup,
+)
+from simulation.broker.settings import BrokerSettings
+
+_NEVER_MS = 1_000_000_000
 
 
-@dataclass
+@dataclass(eq=False)
 class Seat:
     """A member of the group. ``parked``: its JoinGroup waits. ``answer``: to its last JoinGroup."""
 
@@ -28,134 +38,121 @@ class ClassicGroup:
     """``elect``: whom the broker makes leader when one is gone; adversaries choose."""
 
     elect: Callable[[Sequence[str]], str] = lambda ids: ids[0]
-    seats: dict[str, Seat] = field(default_factory=dict)
-    pending: set[str] = field(default_factory=set)
-    leader: str | None = None
-    state: GroupState = GroupState.EMPTY
-    initial: bool = False
     completed: list[tuple[str, frozenset[str]]] = field(default_factory=list)
     """Leader and members of each completed round."""
-    _ids: "count[int]" = field(default_factory=count)
+
+    def __post_init__(self) -> None:
+        self._machine = GroupCoordinator(
+            BrokerSettings(max_session_timeout_ms=_NEVER_MS, new_member_join_timeout_ms=_NEVER_MS),
+            # Not by name: a test may set another.
+            lambda ids: self.elect(ids),
+        )
+        self._requests: dict[int, Seat] = {}
+        self._seats: list[Seat] = []
+        self._sent = 0
+        self._now_ms = 0
+        self._generation = 0
+
+    @property
+    def state(self) -> GroupState:
+        return GroupState.EMPTY if self._machine.group is None else self._machine.group.state
+
+    @property
+    def leader(self) -> str | None:
+        return None if self._machine.group is None else self._machine.group.leader
+
+    @property
+    def pending(self) -> set[str]:
+        return set() if self._machine.group is None else self._machine.group.pending
+
+    @property
+    def seats(self) -> dict[str, Seat]:
+        return {seat.member_id: seat for seat in self._seats if not seat.removed}
 
     def describe(self) -> DescribedGroup:
-        stable = self.state is GroupState.STABLE
-        members = tuple(
-            DescribedMember(seat.member_id, seat.instance_id, "client", "/host", b"m" if stable else b"")
-            for seat in self.seats.values()
-        )
-        return DescribedGroup(self.state, "connect" if members else "", "", members)
+        described = self._say(DescribeGroup("onlooker"))
+        assert isinstance(described, Described)
+        return described.group
 
     def ask_member_id(self) -> str:
-        member_id = self._new_id("pending")
-        self.pending.add(member_id)
-        return member_id
+        answer = self._say(_join("", None))
+        assert isinstance(answer, Joined)
+        assert answer.error is Error.MEMBER_ID_REQUIRED
+        return answer.member_id
 
     def join_pending(self, member_id: str) -> Seat | None:
         """A dynamic member comes with the id that it was told; None: it is no longer known."""
+        seat = Seat(member_id, None)
         if member_id not in self.pending:
             return None
-        self.pending.discard(member_id)
-        return self._add(member_id, None)
+        self._say(_join(member_id, None), seat)
+        return seat
 
     def join_static(self, instance_id: str) -> Seat:
-        member_id = self._new_id(instance_id)
-        earlier = next((s for s in self.seats.values() if s.instance_id == instance_id), None)
-        return self._add(member_id, instance_id) if earlier is None else self._replace(earlier, member_id)
+        seat = Seat("", instance_id)
+        self._say(_join("", instance_id), seat)
+        return seat
 
     def rejoin(self, seat: Seat) -> None:
-        leads = seat.member_id == self.leader
-        if self.state is GroupState.COMPLETING or (self.state is GroupState.STABLE and not leads):
-            seat.answer = Answer.LEADS if leads else Answer.FOLLOWS
-            return
         seat.parked, seat.answer = True, None
-        if self.state is GroupState.STABLE:
-            self._prepare()
-        self._maybe_complete()
+        self._say(_join(seat.member_id, seat.instance_id), seat)
 
     def sync(self) -> None:
         """The leader's SyncGroup."""
-        if self.state is GroupState.COMPLETING:
-            self.state = GroupState.STABLE
+        group = self._machine.group
+        if group is not None and group.leader is not None:
+            self._say(SyncGroup("leader", group.leader, group.generation))
 
     def leave(self, member_ids: Iterable[str]) -> None:
-        done = [member_id for member_id in member_ids if self._remove(member_id)]
-        if done and self.state in (GroupState.STABLE, GroupState.COMPLETING):
-            self._prepare()
-        self._maybe_complete()
+        self._say(LeaveGroup("anybody", tuple((member_id, None) for member_id in member_ids)))
 
     def end_initial_delay(self) -> None:
-        if self.initial and self.state is GroupState.PREPARING:
-            self._complete()
+        while self._machine.group is not None and self._machine.group.initial:
+            wake_ms = self._machine.next_wake_ms()
+            assert wake_ms is not None
+            self._now_ms = wake_ms
+            self._hear(self._machine.tick(self._now_ms))
 
-    def drop_absent(self) -> None:
-        """The rebalance time-out: whoever has not rejoined is out."""
-        if self.state is GroupState.PREPARING:
-            for seat in [s for s in self.seats.values() if not s.parked and s.instance_id is None]:
-                self._remove(seat.member_id)
-            if any(seat.parked for seat in self.seats.values()):
-                self._complete()
+    def _say(self, request: Request, seat: Seat | None = None) -> Message | None:
+        """The answer, if it comes at once. ``seat``: for whom a JoinGroup is."""
+        self._sent += 1
+        if seat is not None:
+            self._requests[self._sent] = seat
+            if seat not in self._seats:
+                self._seats.append(seat)
+        answers = self._machine.handle(self._sent, request, self._now_ms)
+        self._hear(answers)
+        return dict(answers).get(self._sent)
 
-    def _new_id(self, prefix: str) -> str:
-        return f"{prefix}-{next(self._ids)}"
+    def _hear(self, answers: Iterable[tuple[int, Message]]) -> None:
+        self._machine.validate()
+        group = self._machine.group
+        for request_id, answer in answers:
+            seat = self._requests.pop(request_id, None)
+            if seat is None or not isinstance(answer, Joined):
+                continue
+            if answer.error is not Error.NONE:
+                seat.removed = True
+                continue
+            leads = answer.leader == answer.member_id
+            if answer.members and answer.generation > self._generation:
+                self._generation = answer.generation
+                self.completed.append(
+                    (answer.leader, frozenset(member_id for member_id, _, _ in answer.members))
+                )
+            seat.member_id, seat.parked = answer.member_id, False
+            seat.answer = Answer.LEADS if leads else Answer.FOLLOWS
+            if answer.skip_assignment:
+                seat.answer = Answer.REPLACED
+        for seat in self._seats:
+            if seat.instance_id is not None and not seat.member_id and group is not None:
+                # What it will be told: by this name the tests speak of it before that.
+                static = group.static_member(seat.instance_id)
+                seat.member_id = "" if static is None else static.member_id
+            seat.removed = seat.removed or group is None or seat.member_id not in group.members
 
-    def _add(self, member_id: str, instance_id: str | None) -> Seat:
-        seat = self.seats[member_id] = Seat(member_id, instance_id)
-        if self.leader is None:
-            self.leader = member_id
-        if self.state is not GroupState.PREPARING:
-            self._prepare()
-        self._maybe_complete()
-        return seat
 
-    def _replace(self, earlier: Seat, member_id: str) -> Seat:
-        del self.seats[earlier.member_id]
-        earlier.removed = True
-        seat = self.seats[member_id] = Seat(member_id, earlier.instance_id)
-        leads = self.leader == earlier.member_id
-        if leads:
-            self.leader = member_id
-        if self.state is GroupState.STABLE:
-            seat.parked, seat.answer = False, Answer.REPLACED if leads else Answer.FOLLOWS
-            return seat
-        if self.state is GroupState.COMPLETING:
-            self._prepare()
-        self._maybe_complete()
-        return seat
-
-    def _remove(self, member_id: str) -> bool:
-        if member_id in self.pending:
-            self.pending.discard(member_id)
-            return True
-        seat = self.seats.pop(member_id, None)
-        if seat is None:
-            return False
-        seat.removed = True
-        if self.leader == member_id:
-            self.leader = self.elect(sorted(self.seats)) if self.seats else None
-        return True
-
-    def _prepare(self) -> None:
-        self.initial = self.state is GroupState.EMPTY
-        self.state = GroupState.PREPARING
-
-    def _maybe_complete(self) -> None:
-        if self.state is not GroupState.PREPARING or self.initial:
-            return
-        if not self.seats:
-            self.state = GroupState.EMPTY
-        elif not self.pending and all(seat.parked for seat in self.seats.values()):
-            self._complete()
-
-    def _complete(self) -> None:
-        if not self.seats:
-            self.state = GroupState.EMPTY
-            return
-        assert self.leader is not None
-        if not self.seats[self.leader].parked:
-            self.leader = next(seat.member_id for seat in self.seats.values() if seat.parked)
-        self.state, self.initial = GroupState.COMPLETING, False
-        self.completed.append((self.leader, frozenset(self.seats)))
-        for seat in self.seats.values():
-            if seat.parked:
-                leads = seat.member_id == self.leader
-                seat.parked, seat.answer = False, Answer.LEADS if leads else Answer.FOLLOWS
+def _join(member_id: str, instance_id: str | None) -> JoinGroup:
+    return JoinGroup(
+        "somebody", member_id, instance_id, (("sessioned", b"m"),), _NEVER_MS, _NEVER_MS, "client"
+    )

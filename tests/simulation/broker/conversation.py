@@ -126,35 +126,33 @@ class Conversation:
     # --- comparison ----------------------------------------------------------------------------------
 
     def _compare(self, expected: dict[int, Answer]) -> None:
-        answered = self._await_answers(expected)
+        deadline_s = self._deadline_s()
+        answered: dict[int, Answer] = {}
+        while not expected.keys() <= answered.keys() and time.monotonic() < deadline_s:
+            answered |= self._clients.receive(0.1)
         for answers, speaker in ((expected, self._model), (answered, self._real)):
             for request_id, answer in sorted(answers.items()):
                 speaker.hear(self._open[request_id].partition("/")[0], answer)
-        described = self._await_description(answered)
-        self._undisturbed_now_ms(_TIMER_GUARD_MS)
+        while (described := self._described_by_broker()) != self._described_by_machine():
+            if time.monotonic() > deadline_s:
+                break
+        answered |= self._clients.receive(0)
         ours = [*self._in_words(expected, self._model), self._described_by_machine()]
         theirs = [*self._in_words(answered, self._real), described]
         self._transcript += [f"    {words}" for words in theirs]
         if ours != theirs:
-            raise AssertionError("\n".join([*self._transcript, "but the machine:", *ours]))
+            self._transcript += ["but the machine:", *ours]
+        self._undisturbed_now_ms(_TIMER_GUARD_MS)
+        if ours != theirs:
+            raise AssertionError("\n".join(self._transcript))
         for request_id in expected:
             del self._open[request_id]
 
-    def _await_answers(self, expected: dict[int, Answer]) -> dict[int, Answer]:
-        answered: dict[int, Answer] = {}
-        deadline = time.monotonic() + _PATIENCE_S
-        while not expected.keys() <= answered.keys() and time.monotonic() < deadline:
-            answered |= self._clients.receive(0.1)
-        return answered
-
-    def _await_description(self, answered: dict[int, Answer]) -> str:
-        """Adds to ``answered`` what nobody has waited for."""
-        deadline = time.monotonic() + _PATIENCE_S
-        while True:
-            described = self._described_by_broker()
-            answered |= self._clients.receive(0)
-            if described == self._described_by_machine() or time.monotonic() > deadline:
-                return described
+    def _deadline_s(self) -> float:
+        """How long the broker is waited for: not beyond what the machine would do by itself."""
+        wake_ms = self.machine.next_wake_ms()
+        soon_s = _PATIENCE_S if wake_ms is None else self._began_s + wake_ms / 1000 - time.monotonic()
+        return time.monotonic() + min(_PATIENCE_S, soon_s)
 
     def _in_words(self, answers: dict[int, Answer], speaker: Speaker) -> list[str]:
         return [f"{self._open[i]}: {speaker.words(answer)}" for i, answer in sorted(answers.items())]

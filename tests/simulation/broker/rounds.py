@@ -181,7 +181,8 @@ class Rounds:
             if member.join is None and member.instance_id is None:
                 self.drop(group, member.member_id)
         if group.members and not group.elect_among_joined():
-            self.timers.start(ROUND, self.now_ms + group.rebalance_timeout_ms)
+            # At least a moment: a broker's clock goes on by itself.
+            self.timers.start(ROUND, self.now_ms + max(group.rebalance_timeout_ms, 1))
             return
         self.timers.cancel(ROUND)
         group.generation += 1

@@ -102,7 +102,6 @@ ROUNDS = {
         a joins
         b syncs b=mine
         a syncs a=x nobody=y
-        x beats id=a gen=1
         x syncs id=b gen=2
     """,
     "nobody is known in a group that does not exist": """
