@@ -54,8 +54,8 @@ class GroupState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DescribedMember:
-    """A member as the broker describes it. ``metadata`` and ``assignment`` are empty unless the group is
-    stable: the broker tells them in no other state."""
+    """A member as the broker describes it. ``metadata`` is empty unless the group is stable: the broker
+    tells it in no other state. ``assignment`` is the last one, also while the next round is prepared."""
 
     member_id: str
     group_instance_id: str | None
