@@ -1,4 +1,10 @@
-/* The classic group protocol: the broker's side, and a worker's. */
+/* The classic group protocol: the broker's side, and a worker's.
+ *
+ *     EMPTY -> PREPARING -> COMPLETING -> STABLE     (PreparingRebalance, CompletingRebalance of Kafka)
+ *
+ * Any join, leave or end of a session leads to PREPARING. A round completes when all members have joined; it is
+ * over when its leader has sent the shares. Workers learn of a round in preparation by their heartbeats.
+ */
 
 /* A round in preparation; one that was being completed is void, its plan with it. Its JoinGroups were answered,
    which renewed leases, and no memory was saved that knows of it: absences are counted anew (machine.py). */
@@ -13,12 +19,14 @@ inline prepare()
   group = PREPARING; planned = false; syncing = 0; asks = false
 }
 
+/* What the broker and the wire know of l. */
 inline forget_share(l)
 {
   has_share = has_share & ~BIT(l);
   share_assigned[l] = 0; share_revoked[l] = 0; reported[l] = 0; reported_stopping[l] = 0
 }
 
+/* Its member id is gone: by the end of its session, or by a LeaveGroup. The life itself runs on. */
 inline remove(l)
 {
   members = members & ~BIT(l);

@@ -1,4 +1,8 @@
-/* Whoever leads; and the operator, a leader from outside. */
+/* Whoever leads; and the operator, a leader from outside.
+ *
+ * A round has two steps here: plan and save, then send. A crash before the first leaves no trace; one between them
+ * leaves a memory on the log whose plan nobody has. What the leader knows between rounds is what is on the log.
+ */
 
 /* Between rounds: would a round held now change any share? Only then is one asked for (decision 011). */
 inline consider()
@@ -23,6 +27,7 @@ inline consider()
   fi
 }
 
+/* The memory on the log becomes the plan's. */
 inline save()
 {
   for (i : 0 .. WORKERS - 1) {
@@ -33,7 +38,7 @@ inline save()
   for (i : 0 .. LIVES - 1) { memory.unstopped[i] = next.unstopped[i] }
   memory.due = next.due;
   renewed = renewed & memory.gone & next.gone;
-  memory.gone = next.gone;
+  memory.gone = next.gone
 }
 
 inline leader_steps()
@@ -127,7 +132,8 @@ inline operator_steps()
       prepare();
       SAY("the operator still leads, and rejoins\n")
     }
-  :: d_step { /* take-over: while its own JoinGroup is parked, one LeaveGroup names all others */
+  :: d_step { /* take-over: while its own JoinGroup is parked, one LeaveGroup names all others. In mid-round
+                 nothing tells whether it still leads: then, too (takeover.py) */
       operator == BACK && !STILL_LEADS ->
       operator = LEADS;
       read_memory(true);

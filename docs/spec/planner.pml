@@ -34,6 +34,12 @@ hidden byte changes;
 
 #define LOAD(w) (COUNT(stays[current[w]]) + COUNT(assigned[current[w]]) + COUNT(reserved[w]))
 
+#ifdef BUG_STOP_THE_WORLD
+#define TOO_MANY(n) (n > 0)
+#else
+#define TOO_MANY(n) (n > fair + (extras -> 1 : 0))
+#endif
+
 /* Give each of `tasks` to the current life with the least load. */
 inline deal(tasks)
 {
@@ -150,11 +156,11 @@ inline decide(by_operator)
       for (j : 0 .. 2 * TASKS - 1) {
         k = j % TASKS;
         if
-        :: n > fair + (extras -> 1 : 0) && j < TASKS && HAS(owed[i], k) ->
+        :: TOO_MANY(n) && j < TASKS && HAS(owed[i], k) ->
           owed[i] = owed[i] & ~BIT(k);
           unclaimed = unclaimed | BIT(k);
           n--
-        :: n > fair + (extras -> 1 : 0) && j >= TASKS && HAS(stays[current[i]], k) ->
+        :: TOO_MANY(n) && j >= TASKS && HAS(stays[current[i]], k) ->
           revoked[current[i]] = revoked[current[i]] | BIT(k);
           stays[current[i]] = stays[current[i]] & ~BIT(k);
           n--

@@ -1,11 +1,11 @@
-/* What must be true: ghosts, and assertions on them. Nothing here is read by the protocol. */
-
-/* ------------------------------------------------------------------ ghosts: for the properties alone */
+/* What must be true: ghosts, and assertions on them. Nothing here is read by the protocol.
+ * Two more are checked by spin itself: every state without a next step is the one that check_rest describes, and
+ * there is no cycle of states (a run without end).
+ */
 
 byte holder[TASKS];         /* life + 1 that ran it last and was not seen to have stopped it */
 byte sure;                  /* lives that a leader may take for ended: lease and margin are over */
 byte belongs[TASKS];        /* identity + 1 to which the saved plans gave it: it waits for that one */
-
 
 /* Nothing runs at two places; nothing starts before the end of its last holder is certain. */
 inline check_start(l, t)
@@ -19,7 +19,8 @@ inline check_start(l, t)
   fi
 }
 
-/* What the members are told now: the properties of a plan. */
+/* A plan is delivered. The log knows all that members may run from now on; and nothing is assigned in the round
+   of its revocation, or while anybody reports it. */
 inline check_plan()
 {
   n = 0; k = 0;
@@ -28,13 +29,12 @@ inline check_plan()
     :: HAS(members, i) && life[i] != PROVEN ->
       n = n | share_assigned[i];
       k = k | share_revoked[i] | reported[i];
-      /* the memory on the log is not behind: it knows what this member may run from now on */
       assert(((reported[i] | share_assigned[i]) & ~memory.unstopped[i] &
               ~(memory.incarnation[ID(i)] == i -> memory.given[ID(i)] : 0)) == 0)
     :: else
     fi
   }
-  assert((n & k) == 0)      /* nothing is assigned in the round of its revocation, or while anybody reports it */
+  assert((n & k) == 0)
 }
 
 /* What a member does not report, it does not run. */
@@ -68,20 +68,32 @@ inline check_holds()
   }
 }
 
-/* Balance takes no more than the surplus; and nothing at all while somebody is waited for. */
+/* A running task is touched only if that betters the balance (somebody has at least two less), and not at all
+   while somebody is waited for. Whatever is not revoked goes on: nothing else ever makes a member stop a task. */
 inline check_revocation(l)
 {
+  least = 255;
+  for (j : 0 .. WORKERS - 1) {
+    if
+    :: current[j] != NOBODY && LOAD(j) < least -> least = LOAD(j)
+    :: else
+    fi
+  }
   if
-  :: revoked[l] && current[ID(l)] == l -> assert(!waiting && LOAD(ID(l)) >= TASKS / receivers)
+  :: revoked[l] && current[ID(l)] == l ->
+    assert(!waiting && COUNT(revoked[l]) + LOAD(ID(l)) >= least + 2 && LOAD(ID(l)) >= TASKS / receivers)
   :: else
   fi
 }
 
+/* The deadline of w has passed: what it was given waits for it no longer. */
 inline release(w)
 {
   for (j : 0 .. TASKS - 1) { belongs[j] = (belongs[j] == w + 1 -> 0 : belongs[j]) }
 }
 
+/* When nothing more can happen: every task runs once, balanced, at the newest life of an identity that is up,
+   all who are up are members of a stable group, and nothing is waited for. */
 inline check_rest()
 {
   n = 0; present = 0;

@@ -1,17 +1,18 @@
 /* Incremental cooperative rebalancing with a leader from outside: a model for spin. See README.md.
  *
- * Who takes part
- *   Broker      the classic group protocol: parks JoinGroups, completes rounds, elects, ends sessions
- *   Worker(l)   one life of a worker: joins, takes shares up, stops what was revoked, acknowledges by a rejoin
- *   Leader      whoever leads: plans, saves the memory to the log, sends the shares (SyncGroup)
- *   Operator    the leader from outside that runs no tasks: crashes, returns, takes the lead
- *   World       what befalls lives: crash, partition, lease, proof of death; and deadlines
+ *   group.pml       the broker parks JoinGroups, completes rounds, elects, ends sessions; a worker joins, takes
+ *                   shares up, stops what was revoked, acknowledges by a rejoin
+ *   leading.pml     whoever leads plans, saves the memory to the log, sends the shares (SyncGroup); the operator,
+ *                   a leader from outside that runs no tasks, crashes, returns, takes the lead
+ *   planner.pml     one decision
+ *   world.pml       what befalls lives: crash, partition, lease, proof of death; and deadlines
+ *   properties.pml  what must be true
  *
  * Identity and life. Worker w has the identity w (the name of its pod). Its lives (processes) are
  * l = w, w + WORKERS, ...: two lives of one identity can run at the same time, one of them unknown to the host.
  * A member id is a life here: who is evicted and comes back is the same life under another id.
  *
- * Time is events: a deadline passes whenever it likes; a lease never before it can (see World).
+ * Time is events: a deadline passes whenever it likes; a lease never before it can (world.pml).
  * Every run ends: faults are bounded, and the protocol itself must come to rest (checked: no cycle at all).
  */
 
@@ -72,8 +73,8 @@ byte must_acknowledge;      /* lives that let go of something no share has answe
 byte worker_faults = WORKER_FAULTS;
 
 #define MAY_RUN(l)   (life[l] == UP || life[l] == CUT)
-#define NEXT_LIFE(w) ((w) + WORKERS < LIVES -> (w) + WORKERS : (w))
 #ifdef BUG_EVICT_BY_NAME
+#define NEXT_LIFE(w) ((w) + WORKERS < LIVES -> (w) + WORKERS : (w))
 #define ENDED(l)     (life[ID(l)] == PROVEN || life[NEXT_LIFE(ID(l))] == PROVEN)
 #else
 #define ENDED(l)     (life[l] == PROVEN)

@@ -1,5 +1,10 @@
-/* What befalls lives, and what time does. */
+/* What befalls lives, and what time does.
+ *
+ * Clocks are guards. A lease ends only without contact; lease and margin of an absence end only when the lease has
+ * (rebalance time-out + heartbeat < lease, and the margin covers the watchdog); a deadline may pass at once.
+ */
 
+/* Nothing of it runs any more. */
 inline die(l)
 {
   running[l] = 0; keep[l] = 0;

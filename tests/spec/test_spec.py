@@ -61,6 +61,7 @@ FOUND_BY = {
     "BUG_SHARE_OUTLIVES_JOIN": {"check_start"},
     "BUG_STALE_ABSENCE": {"check_start"},
     "BUG_MERGE_LIVES": {"check_start"},
+    "BUG_STOP_THE_WORLD": {"check_revocation"},
     "BUG_NEVER_ASKS": {"check_rest"},
     "BUG_ALWAYS_ASKS": {"a run without end"},
 }
