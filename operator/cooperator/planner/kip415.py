@@ -118,7 +118,7 @@ class _Round:
         if any(identity not in {m.identity for m in view.members} for identity in view.awaited):
             created, reassign = _NONE, ()
         if self.workers:
-            self._assign(sort_tasks(created.union(reassign)))
+            self._assign([*sort_tasks(created), *sort_tasks(frozenset(reassign) - created)])
         placed = frozenset(item for worker in self.workers for item in worker.all())
         self.waiting = lost - placed
         revoked = frozenset[TaskId]().union(*(worker.revoked for worker in self.workers))
