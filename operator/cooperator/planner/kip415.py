@@ -190,7 +190,10 @@ class _Round:
     def _balance(self, items: Items, wanted: frozenset[TaskId]) -> None:
         """Step 6 (4.2): take what is too much from the front of each load, or put that off."""
         totals = len(items.instances & wanted), len(items.tasks & wanted)
-        surplus = [pair for kind in (0, 1) for pair in _surplus(self.workers, kind, totals[kind])]
+        surplus: list[tuple[_Worker, TaskId]] = []
+        if any(totals) and any(load for worker in self.workers for load in worker.loads):
+            # Q2 again: where no task is configured but connectors are, zombies of tasks are a surplus.
+            surplus = [pair for kind in (0, 1) for pair in _surplus(self.workers, kind, totals[kind])]
         if not surplus:
             if self.revoked_in_previous:
                 self.revoked_in_previous, self.successive = False, 0
@@ -244,8 +247,6 @@ def _duplicates(reported: Iterable[frozenset[TaskId]]) -> frozenset[TaskId]:
 
 def _surplus(workers: list[_Worker], kind: int, total: int) -> Iterable[tuple[_Worker, TaskId]]:
     """What each worker has above its quota, from the front; nothing if the loads are balanced already."""
-    if not total or not any(worker.loads[kind] for worker in workers):
-        return
     smallest, extras = divmod(total, len(workers))
     sizes = [len(worker.loads[kind]) for worker in workers]
     if sizes.count(smallest) == len(workers) - extras and sizes.count(smallest + 1) == extras:
