@@ -14,10 +14,12 @@ def tasks(connector: str, *numbers: int) -> set[TaskId]:
     return {TaskId(connector, number) for number in numbers}
 
 
-def running_group(policy: Policy | None = None, members: int = 3, task_count: int = 6) -> GroupTwin:
+def running_group(
+    policy: Policy | None = None, members: int = 3, task_count: int = 6, is_agent: bool = True
+) -> GroupTwin:
     group = GroupTwin(policy)
     for number in range(members):
-        group.join(f"lake-{number}")
+        group.join(f"lake-{number}", is_agent=is_agent)
     group.facts(Facts(expected=frozenset(f"lake-{number}" for number in range(members))))
     group.round()
     group.desire(a=task_count)
@@ -292,6 +294,98 @@ class TestTaskConfigurations:
         group.advance(46_000)
         group.settle()
         assert len(group.written) > written
+
+
+class TestWhatNeverStarted:
+    """It need not wait for a member that has never begun it."""
+
+    def undelivered(
+        self, *, proven: bool = True, away: bool = False
+    ) -> tuple[GroupTwin, set[TaskId], set[TaskId]]:
+        """A group that has lost lake-1, which never saw its last share; what it ran, what it never got."""
+        group = running_group(members=2, task_count=4)
+        ran = group.runs("lake-1")
+        group.desire(a=4, b=1, c=1)
+        assert group.asks_for_round()
+        group.round(lost_to=["lake-0", "lake-1"])
+        sent = {task for task, (member, _) in group.given.items() if member.startswith("lake-1")} - ran
+        assert sent
+        group.status_log_away = away
+        group.die("lake-1", proven=proven)
+        group.round()
+        group.settle()
+        return group, ran, sent
+
+    def test_it_starts_elsewhere_at_once_and_what_ran_is_held(self) -> None:
+        group, ran, sent = self.undelivered()
+        assert sent <= group.runs("lake-0")
+        assert group.machine.state.plan is not None
+        assert group.machine.state.plan.held.keys() == ran
+
+    def test_without_a_proof_it_waits_for_the_lease_alone(self) -> None:
+        group, ran, sent = self.undelivered(proven=False)
+        assert not sent & group.runs("lake-0")
+        group.advance(44_000)
+        assert group.rejoins == [], "its lease may still run"
+        group.advance(1_300)
+        group.settle()
+        assert sent <= group.runs("lake-0")
+        assert not ran & group.runs("lake-0")
+
+    def test_while_the_status_log_cannot_be_read_nothing_is_certain(self) -> None:
+        group, _, sent = self.undelivered(away=True)
+        group.advance(20_000)
+        assert not sent & group.runs("lake-0")
+        group.status_log_away = False
+        group.advance(5_000)
+        group.settle()
+        assert sent <= group.runs("lake-0")
+
+    def test_one_word_of_the_member_under_that_share_is_enough_to_wait_for_it(self) -> None:
+        group = running_group(members=2, task_count=4)
+        lost = group.die("lake-1").running
+        group.round()
+        group.settle()
+        assert not lost & group.runs("lake-0")
+        assert any(read.lives for read in group.reads), "it was looked at"
+
+    def test_a_word_under_an_earlier_share_is_none(self) -> None:
+        group = running_group(members=2, task_count=4)
+        number = min(task.task for task in group.runs("lake-1") if not task.is_instance)
+        changed = [f"u{n}" if n != number else "other" for n in range(4)]
+        assert group.post("a", *changed) == 202
+        assert group.asks_for_round()
+        group.round()
+        group.stop(group.of("lake-1"))
+        group.round()
+        assert group.asks_for_round(), "it is written, and to be given again"
+        group.round(lost_to=["lake-0", "lake-1"])
+        again = TaskId("a", number)
+        assert group.given[again][0].startswith("lake-1")
+        assert group.statuses[again].worker == "lake-1", "what it said when it let go of it"
+        group.die("lake-1")
+        group.round()
+        group.settle()
+        assert again in group.runs("lake-0")
+
+    def test_what_an_earlier_leader_gave_is_waited_for(self) -> None:
+        group = running_group(members=2, task_count=4)
+        group.statuses.clear()
+        group.machine.handle(ev.LeadLost("restart"), group.now_ms)
+        group.take_lead()
+        group.round()
+        lost = group.die("lake-1").running
+        group.round()
+        group.settle()
+        assert not lost & group.runs("lake-0")
+
+    def test_what_a_stock_worker_was_given_is_waited_for(self) -> None:
+        group = running_group(members=2, task_count=4, is_agent=False)
+        group.statuses.clear()
+        lost = group.die("lake-1").running
+        group.round()
+        group.settle()
+        assert not lost & group.runs("lake-0")
 
 
 @pytest.mark.parametrize("members", [1, 2, 5])

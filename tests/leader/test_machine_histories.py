@@ -64,9 +64,23 @@ class Histories(RuleBasedStateMachine):
     def stops_finish_somewhere(self) -> None:
         for member in self.group.members.values():
             if member.stopping:
-                member.stopping.clear()
+                self.group.stop(member)
                 self.group.round()
                 return
+
+    @precondition(lambda self: self.group.members)
+    @rule(data=st.data(), proven=st.booleans())
+    def a_share_is_lost_and_its_member_dies(self, data: st.DataObject, proven: bool) -> None:
+        identity = data.draw(st.sampled_from(self.present()))
+        self.group.round(lost_to=[identity])
+        member = self.group.die(identity, proven=proven)
+        if not proven:
+            self.absent_unproven.append((self.group.now_ms + 40_000, member))
+        self.group.round()
+
+    @rule(late=st.booleans(), away=st.booleans())
+    def statuses_are_slow(self, late: bool, away: bool) -> None:
+        self.group.stops_are_said_late, self.group.status_log_away = late, away
 
     @rule(deliver=st.booleans())
     def incidental_round(self, deliver: bool) -> None:
@@ -94,6 +108,7 @@ class Histories(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         group = self.group
+        group.status_log_away = False
         for identity in IDENTITIES:
             if identity not in self.present():
                 group.join(identity)
@@ -110,8 +125,10 @@ class Histories(RuleBasedStateMachine):
         assert set(group.all_running()) == wanted
         loads = [len([t for t in m.running if t.task >= 0]) for m in group.members.values()]
         assert max(loads) - min(loads) <= 1
+        reads = len(group.reads)
         group.advance(600_000)
         assert group.rejoins == []
+        assert len(group.reads) - reads < 3, "at rest the status log is not read"
 
 
 TestHistories = Histories.TestCase

@@ -4,20 +4,42 @@ It stands in for broker, logs and agents where only the leader's decisions are u
 when a test says so. ``check`` asserts the promises that hold after every step.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 
 from cooperator.leader import events as ev
 from cooperator.leader.machine import LeaderMachine
 from cooperator.leader.state import LeaderSettings
-from cooperator.model import Desired, DesiredConnector, Epoch, Member, Memory, Policy, SessionKey, TaskId
+from cooperator.model import (
+    Desired,
+    DesiredConnector,
+    Epoch,
+    Member,
+    Memory,
+    Policy,
+    SessionKey,
+    TaskId,
+    TaskState,
+    TaskStatus,
+)
+from cooperator.planner import Why
 from cooperator.planner.view import Facts
-from cooperator.wire import ConfigFold, ConfigRecord, SessionKeyRecord, decode_assignment, encode_config
+from cooperator.wire import (
+    ConfigFold,
+    ConfigRecord,
+    SessionKeyRecord,
+    apply_status,
+    decode_assignment,
+    encode_config,
+)
 
 
 @dataclass
 class TwinMember:
-    """An agent: what it runs, what it is stopping, what it took up last."""
+    """An agent: what it runs, what it is stopping, what it took up last.
+
+    ``epochs``: under which share it was given what it has. ``gone_ms``: when its process was last in the
+    group, without a proof of its end."""
 
     identity: str
     life: int
@@ -25,7 +47,10 @@ class TwinMember:
     stopping: set[TaskId] = field(default_factory=set)
     applied: Epoch | None = None
     draining: bool = False
+    is_agent: bool = True
     starts: list[TaskId] = field(default_factory=list)
+    epochs: dict[TaskId, Epoch] = field(default_factory=dict)
+    gone_ms: int | None = None
 
     @property
     def member_id(self) -> str:
@@ -40,6 +65,7 @@ class TwinMember:
             stopping=frozenset(self.stopping),
             draining=self.draining,
             applied=self.applied,
+            is_agent=self.is_agent,
         )
 
 
@@ -60,6 +86,14 @@ class GroupTwin:
         self.answers: dict[str, bytes] | None = None
         self.save_fails = False
         self.dead: set[tuple[str, str]] = set()
+        self.departed: list[TwinMember] = []
+        self.statuses: dict[TaskId, TaskStatus] = {}
+        self.status_log_away = False
+        self.stops_are_said_late = False
+        self.late_words: list[TaskStatus] = []
+        self.reads: list[ev.ReadStatuses] = []
+        self.given: dict[TaskId, tuple[str, Epoch]] = {}
+        self.started: set[tuple[TaskId, str, Epoch]] = set()
         if leading:
             self.take_lead()
 
@@ -80,6 +114,8 @@ class GroupTwin:
         """The process of ``identity`` ends; the broker knows at once, the host only when ``proven``."""
         member = self.of(identity)
         del self.members[member.member_id]
+        self.departed.append(member)
+        member.gone_ms = None if proven else self.now_ms
         if proven:
             self.dead.add((identity, member.report().incarnation))
             self.facts(replace(self.machine.state.facts, ended=frozenset(self.dead)))
@@ -109,13 +145,14 @@ class GroupTwin:
     def policy(self, policy: Policy) -> None:
         self._do(ev.PolicyChanged(policy))
 
-    def round(self, *, deliver: bool = True) -> None:
-        """Everybody rejoins, the leader plans, everybody takes up the share."""
+    def round(self, *, deliver: bool = True, lost_to: Collection[str] = ()) -> None:
+        """Everybody rejoins, the leader plans, everybody takes up the share whom it reaches."""
         self.generation += 1
         self.rejoins.clear()
         self.answers = None
         reports = tuple(m.report() for m in sorted(self.members.values(), key=lambda m: m.life))
         config = self.fold.snapshot()
+        given = dict(self.given)
         self._do(
             ev.RoundReady(
                 self.generation, "sessioned", "leader-1", reports, ("leader-1",), self.offset or -1, config
@@ -126,7 +163,10 @@ class GroupTwin:
             return
         for member_id, data in self.answers.items():
             if member_id in self.members:
-                self._take_up(self.members[member_id], data)
+                member = self.members[member_id]
+                self._give(member, data, given)
+                if member.identity not in lost_to:
+                    self._take_up(member, data)
         self.check()
         self._do(ev.Delivered(self.generation))
 
@@ -135,11 +175,17 @@ class GroupTwin:
         for count in range(rounds):
             revoked = [m for m in self.members.values() if m.stopping]
             for member in revoked:
-                member.stopping.clear()
+                self.stop(member)
             if not revoked and not self.asks_for_round():
                 return count
             self.round()
         raise AssertionError(f"not at rest after {rounds} rounds; asked: {self.rejoins}")
+
+    def stop(self, member: TwinMember) -> None:
+        """What it was told to stop has stopped, and it says so."""
+        for task in member.stopping:
+            self._say(member, task, TaskState.UNASSIGNED)
+        member.stopping.clear()
 
     def asks_for_round(self) -> bool:
         """Whether the leader asks for a round once it has had the time to collect changes."""
@@ -149,6 +195,9 @@ class GroupTwin:
     def advance(self, ms: int) -> None:
         """Time passes; the leader is woken when it asked to be."""
         target = self.now_ms + ms
+        for word in self.late_words:
+            apply_status(self.statuses, word)
+        self.late_words.clear()
         while self.wake_at_ms is not None and self.wake_at_ms <= target:
             self.now_ms = max(self.now_ms, self.wake_at_ms)
             self.wake_at_ms = None
@@ -190,23 +239,49 @@ class GroupTwin:
                 case ev.RequestRejoin(reason):
                     self.rejoins.append(reason)
                 case ev.WriteConfig(records, _):
-                    self._write(records)
+                    self.write(records)
                     self.written.extend(encode_config(record).key for record in records)
                 case ev.MakeSessionKey():
                     key = SessionKey(b"key", "HmacSHA256", self.now_ms)
-                    self._write([SessionKeyRecord(key)])
+                    self.write([SessionKeyRecord(key)])
                 case ev.Evict(member_ids):
                     self.evicted.extend(member_ids)
                 case ev.WakeAt(at_ms):
                     self.wake_at_ms = at_ms
+                case ev.ReadStatuses(lives):
+                    self.reads.append(instruction)
+                    if not self.status_log_away:
+                        self._do(ev.StatusesRead(dict(self.statuses), lives))
                 case _:
                     pass
 
-    def _write(self, records: Iterable[ConfigRecord]) -> None:
+    def write(self, records: Iterable[ConfigRecord]) -> None:
         for record in records:
             self.fold.apply(encode_config(record), self.offset)
             self.offset += 1
         self._do(ev.ConfigChanged(self.fold.snapshot()))
+
+    def _say(self, member: TwinMember, task: TaskId, state: TaskState) -> None:
+        """Words of stops may be late; those of starts come first."""
+        status = TaskStatus(task, state, member.identity, member.epochs[task], self.now_ms)
+        if state is TaskState.UNASSIGNED and self.stops_are_said_late:
+            self.late_words.append(status)
+        else:
+            apply_status(self.statuses, status)
+
+    def _give(self, member: TwinMember, data: bytes, before: dict[TaskId, tuple[str, Epoch]]) -> None:
+        """What the leader sends, be it delivered or not. What it takes for never started never was."""
+        assignment = decode_assignment(data)
+        if assignment.agent is None:
+            return
+        plan, absent = self.machine.state.plan, {m.member_id: m for m in self.departed}
+        assert plan is not None
+        for task in assignment.assigned:
+            last, epoch = before.get(task, ("", Epoch(0, 0)))
+            moved = last in absent and absent[last].identity != member.identity
+            if plan.assigned_why[task].why is Why.UNDELIVERED and moved:
+                assert (task, last, epoch) not in self.started, f"{task} did start at {last}"
+            self.given[task] = (member.member_id, assignment.agent.epoch)
 
     def _take_up(self, member: TwinMember, data: bytes) -> None:
         assignment = decode_assignment(data)
@@ -221,3 +296,6 @@ class GroupTwin:
             assert task not in member.running, f"{member.member_id} is given {task} twice"
             member.running.add(task)
             member.starts.append(task)
+            self.started.add((task, member.member_id, member.applied))
+            member.epochs[task] = member.applied
+            self._say(member, task, TaskState.STARTING)

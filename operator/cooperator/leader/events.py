@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cooperator.model import ClusterConfig, Desired, Member, Memory, Policy
+from cooperator.leader.starts import Life
+from cooperator.model import ClusterConfig, Desired, Member, Memory, Policy, TaskId, TaskStatus
 from cooperator.planner.view import Facts
 from cooperator.wire import ConfigRecord
 
@@ -89,6 +90,14 @@ class TasksPosted:
 
 
 @dataclass(frozen=True, slots=True)
+class StatusesRead:
+    """The status log, read to its end after the ``ReadStatuses`` with the same fields."""
+
+    statuses: Mapping[TaskId, TaskStatus]
+    lives: frozenset[Life] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time passed; sent when a ``WakeAt`` is due."""
 
@@ -104,6 +113,7 @@ Event = (
     | FactsChanged
     | PolicyChanged
     | TasksPosted
+    | StatusesRead
     | Tick
 )
 
@@ -161,6 +171,16 @@ class Evict:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadStatuses:
+    """Read the status log to its end, and answer with ``StatusesRead``.
+
+    ``lives``: that are over, to learn what they never started. May fail: it is asked for again.
+    """
+
+    lives: frozenset[Life]
+
+
+@dataclass(frozen=True, slots=True)
 class WakeAt:
     """Send a ``Tick`` at this time (ms since the epoch); each one replaces the one before."""
 
@@ -176,6 +196,7 @@ Instruction = (
     | MakeSessionKey
     | RequestRejoin
     | Evict
+    | ReadStatuses
     | WakeAt
 )
 

@@ -284,6 +284,8 @@ class Lead:
             elif isinstance(instruction, ev.Evict):
                 log.info("evicting %s: %s", ", ".join(instruction.member_ids), instruction.reason)
                 self._group.evict(instruction.member_ids)
+            elif isinstance(instruction, ev.ReadStatuses):
+                self._read_statuses(instruction)
             elif isinstance(instruction, ev.WakeAt):
                 self._wake_at_ms = instruction.at_ms
             elif isinstance(instruction, ev.SavePolicy):
@@ -291,3 +293,11 @@ class Lead:
             elif isinstance(instruction, ev.MakeSessionKey):
                 key = SessionKey(secrets.token_bytes(SESSION_KEY_BYTES), "HmacSHA256", self._clock_ms())
                 self._writer.write_config([encode_config(SessionKeyRecord(key))])
+
+    def _read_statuses(self, wanted: ev.ReadStatuses) -> None:
+        try:
+            statuses = self._logs.status.read_to_end(CATCH_UP_MS)
+        except LogUnavailable as error:
+            log.debug("the statuses cannot be read now: %s", error)
+            return
+        self.submit(ev.StatusesRead(statuses, wanted.lives))

@@ -19,6 +19,7 @@ from cooperator.leader.history import record_rebalance
 from cooperator.leader.reconcile import connector_records, task_records
 from cooperator.leader.regroup import Regroup
 from cooperator.leader.state import LeaderSettings, LeaderState
+from cooperator.leader.status_chores import StatusChores
 from cooperator.model import ConnectorConfig, Epoch, Memory, Policy, PolicyName
 from cooperator.planner import plan as decide
 from cooperator.planner.plan import Plan
@@ -45,6 +46,7 @@ class LeaderMachine:
         self._rejoin_since_ms: int | None = None
         self._rejoin_sent_ms: int | None = None
         self._refused_until_ms = 0
+        self._chores = StatusChores()
         self._emitted: dict[object, int] = {}
         self._config_planned: Mapping[str, int] = {}
         self._counted: tuple[Mapping[str, ConnectorConfig], Mapping[str, int]] | None = None
@@ -74,6 +76,8 @@ class LeaderMachine:
             state.desired = event.desired
         elif isinstance(event, ev.FactsChanged):
             state.facts = event.facts
+        elif isinstance(event, ev.StatusesRead):
+            self._chores.take(event)
         elif isinstance(event, ev.PolicyChanged):
             changed = state.policy != event.policy
             state.policy = event.policy
@@ -134,6 +138,7 @@ class LeaderMachine:
         state.leading = True
         state.members = ()
         state.regroups = {}
+        self._chores = StatusChores()
         self._in_round = True  # until the round that made us leader has been answered
         return [ev.SaveMemory(state.memory), ev.SavePolicy(state.policy)]
 
@@ -184,6 +189,7 @@ class LeaderMachine:
         record_rebalance(state, plan, cause, now_ms)
         state.plan = plan
         self._config_planned = self._task_counts()
+        self._chores.starts.give(event.members, plan, epoch)
         state.memory = memory
         saves = [] if self._is_durable(memory) else [ev.SaveMemory(memory)]
         self._project(plan)
@@ -221,6 +227,7 @@ class LeaderMachine:
             facts=state.facts,
             weights=weights,
             suspended=suspended,
+            unstarted=self._chores.starts.never,
             awaited={i: until for i, until in state.awaited.items() if until > now_ms},
             cause=cause,
             last_completed_generation=state.completed,
@@ -274,8 +281,10 @@ class LeaderMachine:
         if reason:
             self._want_round(reason, now_ms)
         out += self._pending_rejoin(now_ms)
-        out.append(ev.WakeAt(self._next_wake_ms(now_ms)))
-        return out
+        chore = self._chores.wanted(state, now_ms)
+        reading = self._once(chore, chore, now_ms) if chore is not None else []
+        # Reading takes its time: after all else.
+        return [*out, ev.WakeAt(self._next_wake_ms(now_ms)), *reading]
 
     def _reason_for_round(self, now_ms: int) -> str:
         """Why a round held now would change something; empty when it would not."""
@@ -322,6 +331,7 @@ class LeaderMachine:
         if self.state.plan is not None and self.state.plan.rejoin_at_ms is not None:
             times.append(self.state.plan.rejoin_at_ms)
         times.extend(self.state.awaited.values())
+        times.extend(self._chores.next_ms(self.state, now_ms))
         if self._refused_until_ms > now_ms:
             times.append(self._refused_until_ms)
         # What is overdue and changed nothing is looked at again at leisure, not at once for ever.

@@ -1,0 +1,40 @@
+"""What a leader reads the status log for. Pure.
+
+The log changes all the time, and it matters only when a member departs: so it is read then.
+"""
+
+from collections.abc import Iterator
+
+from cooperator.leader import events as ev
+from cooperator.leader.starts import Life, Starts, lease_end_ms
+from cooperator.leader.state import LeaderState
+
+
+class StatusChores:
+    """One tenure's knowledge of the status log."""
+
+    def __init__(self) -> None:
+        self.starts = Starts()
+
+    def wanted(self, state: LeaderState, now_ms: int) -> ev.ReadStatuses | None:
+        """What to read now."""
+        over = frozenset(life for life, at_ms in self._ends(state) if at_ms <= now_ms)
+        return ev.ReadStatuses(over) if over else None
+
+    def take(self, event: ev.StatusesRead) -> None:
+        self.starts.examine(event.lives, event.statuses)
+
+    def next_ms(self, state: LeaderState, now_ms: int) -> list[int]:
+        """When (ms) time alone may make something wanted."""
+        return [at_ms for _, at_ms in self._ends(state) if at_ms > now_ms]
+
+    def _ends(self, state: LeaderState) -> Iterator[tuple[Life, int]]:
+        """Lives that are gone and may have started what they were given; when (ms) they are over."""
+        present = {(member.identity, member.incarnation) for member in state.members}
+        for life in self.starts.lives:
+            if life in state.facts.ended:
+                yield life, 0
+            elif life not in present:
+                at_ms = lease_end_ms(life, state.memory, state.policy)
+                if at_ms is not None:
+                    yield life, at_ms
