@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from cooperator.local.broker import EmbeddedBroker
+from cooperator.logs import LogsConfig, open_logs
+from cooperator.model import Desired
 from stage import LeaderProcess, Stage
 from support import eventually
 
@@ -98,6 +100,21 @@ def test_another_cooperator_with_the_same_group_id_is_refused_and_touches_nothin
     assert "spec.groupId" in condition(theirs.status(), "Leading")["message"]
     assert leads(ours)
     assert stage.journal.starts() == len(ALL)
+
+
+def test_a_connector_that_is_deleted_leaves_no_status_behind(stage: Stage) -> None:
+    leader = stage.leader(CONNECTORS, WORKERS, **SHORT)
+    for worker in WORKERS:
+        stage.member(worker)
+    stage.runs(*ALL)
+    logs = open_logs(LogsConfig(stage.bootstrap_servers, stage.group_id))
+    try:
+        assert {str(task) for task in logs.status.read_to_end(20_000)} == {"a", *ALL}
+        leader.set_desired(Desired(2, {}))
+        eventually(lambda: not stage.journal.running(), 30)
+        eventually(lambda: logs.status.read_to_end(20_000) == {}, 30, "its statuses are forgotten")
+    finally:
+        logs.close()
 
 
 def test_members_killed_again_and_again_get_their_own_tasks_back(stage: Stage) -> None:

@@ -20,7 +20,7 @@ from cooperator.logs import (
     WriterFenced,
     ensure_topics_of,
 )
-from cooperator.model import Desired, DesiredConnector, TaskId
+from cooperator.model import Desired, DesiredConnector, Epoch, TaskId, TaskState, TaskStatus
 from cooperator.planner.view import Facts
 from cooperator.wire import (
     AgentReport,
@@ -171,6 +171,22 @@ def test_a_group_that_is_not_ours_is_refused_after_fencing_and_nothing_is_writte
 def test_a_member_that_cannot_be_understood_gets_an_empty_share(stage: Stage) -> None:
     lead = stage.lead(Group())
     assert shares(lead.plan(a_round(1, metadata=b"\xff")))["m-1"].assigned == ()
+
+
+def test_statuses_of_what_is_no_more_are_forgotten_by_whoever_leads(stage: Stage) -> None:
+    statuses = stage.group_logs().status
+    for task in (TaskId("z", -1), TaskId("z", 0)):
+        statuses.put(TaskStatus(task, TaskState.RUNNING, "lake-0", Epoch(1, 1)))
+    statuses.flush(5_000)
+    lead = stage.lead(Group())
+
+    shares(lead.plan(a_round(1, TaskId("z", 0))))
+    lead.submit(ev.Delivered(1))
+    assert statuses.read_to_end(5_000).keys() == {TaskId("z", -1), TaskId("z", 0)}, "z-0 still runs"
+
+    shares(lead.plan(a_round(2)))
+    lead.submit(ev.Delivered(2))
+    eventually(lambda: statuses.read_to_end(5_000) == {}, 10)
 
 
 def test_a_proven_death_becomes_an_eviction(stage: Stage) -> None:

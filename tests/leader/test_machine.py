@@ -7,6 +7,7 @@ import pytest
 from cooperator.leader import events as ev
 from cooperator.model import INSTANCE, Epoch, HoldReason, Policy, TaskId
 from cooperator.planner.view import Facts
+from cooperator.wire import CommitRecord
 from twins.group_twin import GroupTwin
 
 
@@ -386,6 +387,96 @@ class TestWhatNeverStarted:
         group.round()
         group.settle()
         assert not lost & group.runs("lake-0")
+
+
+class TestStatuses:
+    """Of what is no more they are forgotten."""
+
+    def test_of_deleted_connectors_and_of_tasks_too_many(self) -> None:
+        group = running_group()
+        group.desire(a=6, b=1)
+        group.settle()
+        assert TaskId("b", INSTANCE) in group.statuses
+        kept = {TaskId("a", INSTANCE), *tasks("a", 0, 1, 2, 3)}
+        assert group.post("a", "u0", "u1", "u2", "u3") == 202
+        group.desire(a=4)
+        group.settle()
+        assert group.post("a", "u0", "u1", "u2", "u3") == 204
+        group.settle()
+        group.advance(3_000)
+        assert group.statuses.keys() == kept
+
+    def test_never_while_somebody_still_runs_it(self) -> None:
+        group = running_group()
+        group.desire()
+        assert group.asks_for_round()
+        group.round()
+        stopping = {member.identity: set(member.stopping) for member in group.members.values()}
+        slow = group.of("lake-2")
+        for member in group.members.values():
+            if member is not slow:
+                group.stop(member)
+        group.round()
+        group.advance(20_000)
+        assert stopping["lake-2"] <= group.statuses.keys()
+        group.stop(slow)
+        group.round()
+        assert not group.statuses
+
+    def test_never_before_the_lease_of_who_vanished_with_it_is_over(self) -> None:
+        group = running_group()
+        vanished = group.die("lake-2", proven=False)
+        group.desire()
+        group.round()
+        group.settle()
+        assert group.statuses
+        group.advance(44_000)
+        assert vanished.running <= group.statuses.keys()
+        group.advance(3_000)
+        assert not group.statuses
+
+    def test_a_late_word_is_forgotten_too(self) -> None:
+        group = running_group()
+        group.stops_are_said_late = True
+        group.desire()
+        group.settle()
+        group.advance(10_000)
+        assert not group.statuses
+
+    def test_of_whatever_an_earlier_leader_left_behind(self) -> None:
+        group = running_group()
+        known = set(group.statuses)
+        group.statuses[TaskId("zombie", 3)] = group.statuses[TaskId("a", 0)]
+        group.machine.handle(ev.LeadLost("restart"), group.now_ms)
+        group.take_lead()
+        group.round()
+        group.settle()
+        assert group.statuses.keys() == known
+
+    def test_of_a_connector_whose_tasks_are_incomplete_for_now_they_stay(self) -> None:
+        group = running_group()
+        known = set(group.statuses)
+        group.write([CommitRecord("a", 7)])
+        group.settle()
+        assert not group.fold.snapshot().connectors["a"].task_count
+        assert group.statuses.keys() == known
+
+    def test_at_rest_the_status_log_is_not_read(self) -> None:
+        group = running_group()
+        group.advance(10_000)
+        reads = len(group.reads)
+        group.advance(600_000)
+        assert len(group.reads) == reads
+
+    def test_a_log_that_cannot_be_read_is_tried_again(self) -> None:
+        group = running_group()
+        group.status_log_away = True
+        group.desire()
+        group.settle()
+        assert group.statuses
+        group.status_log_away = False
+        group.advance(5_000)
+        assert not group.statuses
 
 
 @pytest.mark.parametrize("members", [1, 2, 5])

@@ -128,6 +128,7 @@ class Histories(RuleBasedStateMachine):
         reads = len(group.reads)
         group.advance(600_000)
         assert group.rejoins == []
+        assert group.statuses.keys() == wanted, "statuses of what runs, and of nothing else"
         assert len(group.reads) - reads < 3, "at rest the status log is not read"
 
 

@@ -248,10 +248,12 @@ class GroupTwin:
                     self.evicted.extend(member_ids)
                 case ev.WakeAt(at_ms):
                     self.wake_at_ms = at_ms
-                case ev.ReadStatuses(lives):
+                case ev.ReadStatuses(lives, leftovers):
                     self.reads.append(instruction)
                     if not self.status_log_away:
-                        self._do(ev.StatusesRead(dict(self.statuses), lives))
+                        self._do(ev.StatusesRead(dict(self.statuses), lives, leftovers))
+                case ev.ForgetStatuses(items):
+                    self._forget(items)
                 case _:
                     pass
 
@@ -268,6 +270,16 @@ class GroupTwin:
             self.late_words.append(status)
         else:
             apply_status(self.statuses, status)
+
+    def _forget(self, items: Iterable[TaskId]) -> None:
+        """A status may go when its item is gone from the configuration and from everywhere else."""
+        lease_ms = self.machine.state.policy.lease_ms
+        ghosts = [m for m in self.departed if m.gone_ms is not None and self.now_ms < m.gone_ms + lease_ms]
+        for item in items:
+            assert self.fold.snapshot().task_config(item) is None, f"{item} is configured"
+            for member in (*self.members.values(), *ghosts):
+                assert item not in member.running | member.stopping, f"{item} at {member.member_id}"
+            del self.statuses[item]
 
     def _give(self, member: TwinMember, data: bytes, before: dict[TaskId, tuple[str, Epoch]]) -> None:
         """What the leader sends, be it delivered or not. What it takes for never started never was."""

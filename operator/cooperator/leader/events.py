@@ -95,6 +95,7 @@ class StatusesRead:
 
     statuses: Mapping[TaskId, TaskStatus]
     lives: frozenset[Life] = frozenset()
+    leftovers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,10 +175,19 @@ class Evict:
 class ReadStatuses:
     """Read the status log to its end, and answer with ``StatusesRead``.
 
-    ``lives``: that are over, to learn what they never started. May fail: it is asked for again.
+    ``lives``: that are over, to learn what they never started. ``leftovers``: to find statuses of what is no
+    more. May fail: it is asked for again.
     """
 
     lives: frozenset[Life]
+    leftovers: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetStatuses:
+    """Write tombstones for these items to the status log."""
+
+    items: tuple[TaskId, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +207,7 @@ Instruction = (
     | RequestRejoin
     | Evict
     | ReadStatuses
+    | ForgetStatuses
     | WakeAt
 )
 

@@ -25,7 +25,7 @@ from cooperator.logs import (
     LogUnavailable,
     WriterFenced,
 )
-from cooperator.model import ClusterConfig, Epoch, Member, Memory, Policy, SessionKey
+from cooperator.model import ClusterConfig, Epoch, Member, Memory, Policy, SessionKey, TaskId
 from cooperator.wire import SessionKeyRecord, encode_config
 
 log = logging.getLogger(__name__)
@@ -286,6 +286,8 @@ class Lead:
                 self._group.evict(instruction.member_ids)
             elif isinstance(instruction, ev.ReadStatuses):
                 self._read_statuses(instruction)
+            elif isinstance(instruction, ev.ForgetStatuses):
+                self._forget_statuses(instruction.items)
             elif isinstance(instruction, ev.WakeAt):
                 self._wake_at_ms = instruction.at_ms
             elif isinstance(instruction, ev.SavePolicy):
@@ -300,4 +302,10 @@ class Lead:
         except LogUnavailable as error:
             log.debug("the statuses cannot be read now: %s", error)
             return
-        self.submit(ev.StatusesRead(statuses, wanted.lives))
+        self.submit(ev.StatusesRead(statuses, wanted.lives, wanted.leftovers))
+
+    def _forget_statuses(self, items: Sequence[TaskId]) -> None:
+        if self._tenure:
+            log.info("forgetting the statuses of %d items that are no more, such as %s", len(items), items[0])
+            for item in items:
+                self._logs.status.tombstone(item)

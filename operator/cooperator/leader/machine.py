@@ -46,7 +46,7 @@ class LeaderMachine:
         self._rejoin_since_ms: int | None = None
         self._rejoin_sent_ms: int | None = None
         self._refused_until_ms = 0
-        self._chores = StatusChores()
+        self._chores = StatusChores(REPEAT_MS)
         self._emitted: dict[object, int] = {}
         self._config_planned: Mapping[str, int] = {}
         self._counted: tuple[Mapping[str, ConnectorConfig], Mapping[str, int]] | None = None
@@ -77,7 +77,8 @@ class LeaderMachine:
         elif isinstance(event, ev.FactsChanged):
             state.facts = event.facts
         elif isinstance(event, ev.StatusesRead):
-            self._chores.take(event)
+            forgotten = self._chores.take(event, state, now_ms) if state.leading else []
+            return [*forgotten, *self._consider(now_ms)]
         elif isinstance(event, ev.PolicyChanged):
             changed = state.policy != event.policy
             state.policy = event.policy
@@ -138,7 +139,7 @@ class LeaderMachine:
         state.leading = True
         state.members = ()
         state.regroups = {}
-        self._chores = StatusChores()
+        self._chores = StatusChores(REPEAT_MS)
         self._in_round = True  # until the round that made us leader has been answered
         return [ev.SaveMemory(state.memory), ev.SavePolicy(state.policy)]
 
@@ -281,6 +282,7 @@ class LeaderMachine:
         if reason:
             self._want_round(reason, now_ms)
         out += self._pending_rejoin(now_ms)
+        self._chores.leftovers.configured(self._task_counts())
         chore = self._chores.wanted(state, now_ms)
         reading = self._once(chore, chore, now_ms) if chore is not None else []
         # Reading takes its time: after all else.

@@ -1,32 +1,38 @@
-"""What a leader reads the status log for. Pure.
+"""What a leader reads the status log for, and what it removes from it. Pure.
 
-The log changes all the time, and it matters only when a member departs: so it is read then.
+The log changes all the time, and it matters only when a member departs or items go: so it is read then.
 """
 
 from collections.abc import Iterator
 
 from cooperator.leader import events as ev
+from cooperator.leader.leftovers import Leftovers
 from cooperator.leader.starts import Life, Starts, lease_end_ms
 from cooperator.leader.state import LeaderState
 
 
 class StatusChores:
-    """One tenure's knowledge of the status log."""
+    """One tenure's knowledge of the status log. ``pause_ms``: between looks for leftovers."""
 
-    def __init__(self) -> None:
+    def __init__(self, pause_ms: int) -> None:
         self.starts = Starts()
+        self.leftovers = Leftovers(pause_ms)
 
     def wanted(self, state: LeaderState, now_ms: int) -> ev.ReadStatuses | None:
         """What to read now."""
         over = frozenset(life for life, at_ms in self._ends(state) if at_ms <= now_ms)
-        return ev.ReadStatuses(over) if over else None
+        due = self.leftovers.due(state, now_ms)
+        return ev.ReadStatuses(over, due) if over or due else None
 
-    def take(self, event: ev.StatusesRead) -> None:
+    def take(self, event: ev.StatusesRead, state: LeaderState, now_ms: int) -> list[ev.Instruction]:
         self.starts.examine(event.lives, event.statuses)
+        found = self.leftovers.find(event.statuses, state, now_ms) if event.leftovers else ()
+        return [ev.ForgetStatuses(found)] if found else []
 
     def next_ms(self, state: LeaderState, now_ms: int) -> list[int]:
         """When (ms) time alone may make something wanted."""
-        return [at_ms for _, at_ms in self._ends(state) if at_ms > now_ms]
+        later = [at_ms for _, at_ms in self._ends(state) if at_ms > now_ms]
+        return [*later, *self.leftovers.next_ms(state, now_ms)]
 
     def _ends(self, state: LeaderState) -> Iterator[tuple[Life, int]]:
         """Lives that are gone and may have started what they were given; when (ms) they are over."""

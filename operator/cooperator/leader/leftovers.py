@@ -1,0 +1,80 @@
+"""Statuses of items that are no more: which may be forgotten, and when to look for them. Pure.
+
+    left over = in the status log − configured − in use
+    in use    = reported by a member ∪ possibly still running at a life that was told to stop it
+
+Kafka Connect's leader does the same after each round (protocol notes, section 9). A member's last word may
+arrive after its tombstone, so it is looked again until nothing is found.
+"""
+
+from collections.abc import Mapping
+
+from cooperator.leader.state import LeaderState
+from cooperator.model import ClusterConfig, TaskId, TaskStatus, Unstopped
+
+
+class Leftovers:
+    """Whether there may be any. ``look_at_ms``: not before this time (ms)."""
+
+    def __init__(self, pause_ms: int) -> None:
+        self._pause_ms = pause_ms
+        self._counts: Mapping[str, int] = {}
+        self.suspected = True
+        self.look_at_ms = 0
+
+    def configured(self, counts: Mapping[str, int]) -> None:
+        """The numbers of tasks of all connectors now."""
+        before, self._counts = self._counts, counts
+        if before is not counts and any(counts.get(name, -1) < count for name, count in before.items()):
+            self.suspected = True
+
+    def due(self, state: LeaderState, now_ms: int) -> bool:
+        """Whether to read the status log now: not while somebody still has to let go of something."""
+        return self.suspected and now_ms >= self.look_at_ms and not _in_use(state, now_ms)
+
+    def next_ms(self, state: LeaderState, now_ms: int) -> list[int]:
+        """When (ms) time alone may make it due."""
+        if not self.suspected:
+            return []
+        ends = (_over_ms(entry, state) for entry in state.memory.unstopped)
+        return [at_ms for at_ms in (self.look_at_ms, *ends) if at_ms > now_ms]
+
+    def find(
+        self, statuses: Mapping[TaskId, TaskStatus], state: LeaderState, now_ms: int
+    ) -> tuple[TaskId, ...]:
+        """The items whose statuses are to be forgotten now."""
+        unneeded = {task for task in statuses if not _is_configured(state.config, task)}
+        found = unneeded - _in_use(state, now_ms)
+        self.suspected = bool(unneeded)
+        if found:
+            self.look_at_ms = now_ms + self._pause_ms
+        return tuple(sorted(found))
+
+
+def _in_use(state: LeaderState, now_ms: int) -> frozenset[TaskId]:
+    """What is not configured and runs, or may run, somewhere."""
+    held = [task for member in state.members for task in member.owned]
+    held += [
+        task for entry in state.memory.unstopped if _may_run(entry, state, now_ms) for task in entry.tasks
+    ]
+    return frozenset(task for task in held if not _is_configured(state.config, task))
+
+
+def _may_run(entry: Unstopped, state: LeaderState, now_ms: int) -> bool:
+    if (entry.identity, entry.incarnation) in state.facts.ended:
+        return False
+    return now_ms < _over_ms(entry, state)
+
+
+def _over_ms(entry: Unstopped, state: LeaderState) -> int:
+    """When nothing of the entry can run any more; of a member, its report says."""
+    lease_ms = state.policy.lease_ms + state.policy.lease_margin_ms
+    return 0 if entry.gone_since_ms is None else entry.gone_since_ms + lease_ms
+
+
+def _is_configured(config: ClusterConfig, task: TaskId) -> bool:
+    connector = config.connectors.get(task.connector)
+    if connector is None:
+        return False
+    # An inconsistent set of tasks will be whole again.
+    return task.is_instance or connector.inconsistent or task.task < connector.task_count
