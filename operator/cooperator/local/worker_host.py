@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from cooperator.crd import Connector, Worker, compile_desired, compile_policy, dump
+from cooperator.leader.clock import SteadyClock
 from cooperator.leader.service import LeaderService, ServiceSettings
 from cooperator.local.layout import WorkerDir, read_json, write_atomically, write_json
 from cooperator.local.members import MemberProcesses
@@ -74,7 +75,9 @@ class WorkerHost:
         self._status_at = float("-inf")
         self._facts = Facts()
         self._connectors: Mapping[str, DesiredConnector] = {}
-        self._pool = PoolLoop(MemberProcesses(directory.members, now_ms), self._tell_leader, now_ms)
+        # Not the wall clock: one that is set back would put off what a pool waits for.
+        clock = SteadyClock()
+        self._pool = PoolLoop(MemberProcesses(directory.members, clock), self._tell_leader, clock)
         self._wake = threading.Event()
         self._stopping = False
         self._done = threading.Event()
