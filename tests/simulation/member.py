@@ -10,7 +10,7 @@ from cooperator.agent.main import Agent, Parts
 from cooperator.agent.options import RuntimeKind, WorkerOptions
 from cooperator.agent.state import Phase, Settings
 from cooperator.logs import LogsConfig
-from cooperator.model import TaskId
+from cooperator.model import Epoch, TaskId
 from simulation.process import Process
 from simulation.scheduler import Timer
 from simulation.stages import Queue, SteppedMembership
@@ -59,6 +59,7 @@ class MemberProcess(Process):
         self._kill_timer: Timer | None = None
         self.kill_at_ms: int | None = None
         self.woke_ms = 0
+        self.joint_ms = 0
         self.proof_ms = 0
         """When the newest request was sent whose answer says that it is a member, or has nothing lost."""
         self.revoked: frozenset[TaskId] | set[TaskId] = frozenset()
@@ -76,6 +77,21 @@ class MemberProcess(Process):
     def lease_end_ms(self) -> int:
         """Measured by what was really answered."""
         return self.proof_ms + self.agent._desk._supervisor.state.lease_ms
+
+    @property
+    def member_id(self) -> str:
+        return self.agent._desk._supervisor.state.member_id
+
+    @property
+    def applied(self) -> Epoch | None:
+        return self.agent._desk._supervisor.state.applied
+
+    def runs_on_joint_word(self, now_ms: int) -> bool:
+        """It would have had to stop, but for the word of a leader that has no broker either and that all
+        members of its round have asked (decision 012)."""
+        times = self.world.times
+        patience_ms = times.lease_ms + times.kill_after_ms
+        return self.heard_ms + patience_ms <= now_ms < self.joint_ms + patience_ms
 
     def copies(self) -> list[Copy]:
         return list(self.runtime.copies.values())

@@ -8,6 +8,7 @@ another one.
 from collections import deque
 from typing import TYPE_CHECKING
 
+from cooperator.leader.clock import SteadyClock
 from cooperator.leader.lead import Lead
 from cooperator.leader.projection import project
 from cooperator.leader.service import LeaderService, ServiceSettings
@@ -71,6 +72,7 @@ class OperatorProcess(Process):
         return self._service is not None
 
     def _begin(self) -> None:
+        self._clock = SteadyClock()
         self.informer = Informer(self, self._stir)
         self._tick()
 
@@ -176,7 +178,7 @@ class OperatorProcess(Process):
             node.name: Node(node.ready, node.cordoned, node.leaving, node.out_of_service)
             for node in self.informer.nodes.values()
         }
-        decision = decide(desired, PoolObserved(pods, self._group(), nodes), self._pool, self._wall_ms())
+        decision = decide(desired, PoolObserved(pods, self._group(), nodes), self._pool, self._clock())
         self._pool = decision.memory
         facts = planner_facts(decision.facts, ())
         if facts != self._facts:
@@ -184,9 +186,6 @@ class OperatorProcess(Process):
             service.set_facts(facts)
         for action in decision.actions:
             self._carry_out(action)
-
-    def _wall_ms(self) -> int:
-        return self.world.now_ms + self.wall_ms
 
     def _pod(self, pod: PodObject) -> Pod:
         if pod.terminated:
@@ -222,7 +221,7 @@ class OperatorProcess(Process):
             state.rebalances = history
 
     def _carry_out(self, action: Action) -> None:
-        cluster, now_ms = self.world.cluster, self._wall_ms()
+        cluster, now_ms = self.world.cluster, self._clock()
         self.world.tell(f"{self.name}: {action}")
 
         def arrive() -> None:

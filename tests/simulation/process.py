@@ -31,6 +31,8 @@ class Process:
         self.name = name
         self.place = place
         self.url = ""
+        self.heard_ms = 0
+        """When the newest request was sent that the broker has answered as one of a member."""
         self.alive = True
         self.frozen_ms: int | None = None
         self.hung = False

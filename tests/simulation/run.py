@@ -63,16 +63,27 @@ def history(seed: int) -> tuple[Shape, list[Scheduled], int]:
         connectors=connectors,
         restarts_in_place=random.random() < 0.7,
         slow=random.choice([1, 1, 3, 8]),
+        hold_ms=random.choice([0, 3_000, 12_000, 12_000, 25_000]),
     )
     # Swarm testing: few kinds at a time meet in ways that many would hide.
     kinds = random.sample(FAULTS, random.randint(2, min(12, len(FAULTS))))
     count = random.randint(3, 16)
-    times = sorted(random.randint(WARM_UP_MS, SAFETY_MS) for _ in range(count))
     faults = [
         Scheduled(index, at_ms, random.choice(kinds), random.getrandbits(32))
-        for index, at_ms in enumerate(times)
+        for index, at_ms in enumerate(_moments(random, count))
     ]
     return shape, faults, random.getrandbits(64)
+
+
+def _moments(random: Random, count: int) -> list[int]:
+    """When faults happen: some by themselves, most while another one is still felt."""
+    moments: list[int] = []
+    while len(moments) < count:
+        if moments and random.random() < 0.65:
+            moments.append(min(moments[-1] + int(random.expovariate(1 / 900)), SAFETY_MS))
+        else:
+            moments.append(random.randint(WARM_UP_MS, SAFETY_MS))
+    return sorted(moments)
 
 
 def run(seed: int, cuts: Cuts = Cuts(), promises: Collection[type[Promise]] = PROMISES) -> Outcome:
@@ -85,7 +96,7 @@ def run(seed: int, cuts: Cuts = Cuts(), promises: Collection[type[Promise]] = PR
         and fault.index not in cuts.faults
         and (cuts.until_ms is None or fault.at_ms <= cuts.until_ms)
     ]
-    world = World(shape, Random(chance), Times())
+    world = World(shape, Random(chance), Times(hold_ms=shape.hold_ms))
     outcome = Outcome(seed, world, faults=happening)
     with simulated(world):
         try:

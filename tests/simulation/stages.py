@@ -227,16 +227,18 @@ class Calls(LeaderCalls):
 
         sent_ms = world.now_ms
 
+        found = world.endpoints.get(base)
+
         def hear(status: int, text: str) -> None:
             if not reply.is_done:
-                if path == "lease" and status == 200 and base != process.url:
-                    world.confirmed(process, sent_ms)
+                if found is not None and path == "lease" and status == 200 and base != process.url:
+                    world.confirmed(process, sent_ms, found[0])
                 reply.success((status, text))
 
         def arrive() -> None:
-            found = world.endpoints.get(base)
-            if found is not None:
-                server, endpoint = found
+            serving = world.endpoints.get(base)
+            if serving is not None:
+                server, endpoint = serving
 
                 def answer(status: int, text: str) -> None:
                     world.network.send(
@@ -249,7 +251,6 @@ class Calls(LeaderCalls):
             if not reply.is_done:
                 reply.failure(aiohttp.ClientError("timed out"))
 
-        found = world.endpoints.get(base)
         if found is not None:
             world.network.send(process, found[0].place, arrive)
         process.after(int(total_s * 1000), give_up)

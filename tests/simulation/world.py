@@ -79,6 +79,7 @@ class Shape:
     connectors: tuple[tuple[str, int], ...]
     restarts_in_place: bool
     slow: int
+    hold_ms: int
 
 
 class World:
@@ -120,6 +121,8 @@ class World:
         self.lock = Lock(3_000)
         self.copies = Copies()
         self.members: list[MemberProcess] = []
+        self.everybody: list[MemberProcess] = []
+        self.rounds: list[tuple[int, Planned]] = []
         self.operators: list[OperatorProcess] = []
         self.leads: list[tuple[Process, Lead]] = []
         self.endpoints: dict[str, tuple[Process, Endpoint]] = {}
@@ -137,6 +140,7 @@ class World:
         self._links = 0
         self._ports = 8_000
         self._operators = 0
+        self.operators_away = 0
 
     @property
     def now_ms(self) -> int:
@@ -168,6 +172,7 @@ class World:
         self.tell(f"{identity}-{incarnation} starts on {place}")
         member = MemberProcess(self, identity, incarnation, place, on_exit)
         self.members.append(member)
+        self.everybody.append(member)
         return member
 
     def process_ended(self, member: MemberProcess, code: int) -> None:
@@ -177,6 +182,9 @@ class World:
         self.leads = [(process, lead) for process, lead in self.leads if process is not member]
 
     def _start_operator(self, place: str) -> None:
+        if self.operators_away:
+            self.scheduler.after(1_000, lambda: self._start_operator(place))
+            return
         self._operators += 1
         operator = OperatorProcess(self, self._operators, place)
         self.tell(f"{operator.name} starts")
@@ -199,21 +207,37 @@ class World:
         if topic == self.topic_names.leader:
             self.records += records
 
-    def confirmed(self, process: Process, sent_ms: int) -> None:
-        if isinstance(process, MemberProcess):
-            process.proof_ms = max(process.proof_ms, sent_ms)
+    def confirmed(self, process: Process, sent_ms: int, leader: Process) -> None:
+        """A leader's word has reached ``process``: that nothing of it was given away."""
+        if not isinstance(process, MemberProcess):
+            return
+        process.proof_ms = max(process.proof_ms, sent_ms)
+        if self.now_ms - leader.heard_ms >= self.times.leader_session_ms and self._all_ask(leader):
+            process.joint_ms = max(process.joint_ms, sent_ms)
+
+    def _all_ask(self, leader: Process) -> bool:
+        """Whether all members of the leader's round are still in it."""
+        for process, lead in self.leads:
+            standing = lead.standing
+            if process is leader and standing.epoch is not None:
+                asking = [m for m in self.members if m.member_id in standing.member_ids]
+                return all(member.applied == standing.epoch for member in asking)
+        return False
 
     def planned(self, view: View, memory: Memory, plan: Plan, after: Memory) -> None:
         if view.cause != WHAT_IF:
-            self.plans.append(Planned(view, memory, plan, after))
+            planned = Planned(view, memory, plan, after)
+            self.plans.append(planned)
+            self.rounds.append((self.now_ms, planned))
 
     def heard(self, process: Process, answer: Answer, sent_ms: int) -> None:
         """The broker's answer has reached ``process``: what it proves, and what it says."""
-        if not isinstance(process, MemberProcess):
-            return
         well = answer.error is Error.NONE and isinstance(answer, Joined | Synced | Heartbeaten)
         if well or (isinstance(answer, Heartbeaten) and answer.error is Error.REBALANCE_IN_PROGRESS):
-            process.proof_ms = max(process.proof_ms, sent_ms)
+            process.heard_ms = max(process.heard_ms, sent_ms)
+        if not isinstance(process, MemberProcess):
+            return
+        process.proof_ms = max(process.proof_ms, process.heard_ms)
         if isinstance(answer, Synced) and answer.error is Error.NONE and answer.assignment:
             share = decode_assignment(answer.assignment)
             process.revoked = (process.revoked | set(share.revoked)) - set(share.assigned)

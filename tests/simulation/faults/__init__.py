@@ -44,6 +44,7 @@ from simulation.faults.operators import (
     OperatorLosesApi,
     OperatorLosesBroker,
     OperatorLosesMembers,
+    OperatorsAreAway,
     WatchIsLost,
     WatchIsStale,
 )
@@ -76,6 +77,7 @@ ALL: tuple[type[Fault], ...] = (
     OperatorLosesApi,
     OperatorLosesBroker,
     OperatorLosesMembers,
+    OperatorsAreAway,
     PodIsDeleted,
     PodIsDeletedByForce,
     PodsAreRolled,

@@ -36,6 +36,21 @@ class OperatorIsKilled(OfOperator):
         return f"{operator.name} is killed"
 
 
+class OperatorsAreAway(Fault):
+    """None runs, and none is started: a member leads meanwhile."""
+
+    def happen(self) -> str:
+        world = self.world
+        world.operators_away += 1
+        for operator in list(world.operators):
+            operator.kill()
+
+        def heal() -> None:
+            world.operators_away -= 1
+
+        return f"all operators are away {self.lasting(2_000, 30_000, heal)}"
+
+
 class OperatorIsPaused(OfOperator):
     """It stands still, and believes afterwards that it still leads."""
 

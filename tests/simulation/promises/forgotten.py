@@ -24,6 +24,7 @@ class NothingForgotten(Promise):
     def check(self) -> None:
         for planned in self.world.plans:
             self._everything_is_somewhere(planned)
+            self._holds_are_kept(planned)
             for identity, hold in planned.after.holds.items():
                 self._ends_in_time(planned, identity, hold, planned.memory)
 
@@ -45,6 +46,30 @@ class NothingForgotten(Promise):
                 task = TaskId(connector, number)
                 if task not in placed and task not in reserved:
                     raise self.broken(f"{task} is at nobody, in no share, and not held")
+
+    def _holds_are_kept(self, planned: Planned) -> None:
+        """What waits for one is given to no other before its time."""
+        view = planned.view
+        waiting = {
+            task: (identity, hold.until_ms)
+            for identity, hold in planned.memory.holds.items()
+            if self._stands(hold, (identity, hold.incarnation) in view.facts.ended, view.now_ms)
+            and identity not in view.facts.gone
+            for task in hold.tasks
+        }
+        if not waiting:
+            return
+        back = {member.identity for member in view.members}
+        for member in view.members:
+            for task in planned.plan.shares[member.member_id].assigned:
+                identity, until_ms = waiting.get(task, (member.identity, 0))
+                if identity != member.identity and identity not in back:
+                    raise self.broken(
+                        f"{task} waits for {identity}, and {member.identity} gets it: {until_ms}"
+                    )
+
+    def _stands(self, hold: Hold, proven: bool, now_ms: int) -> bool:
+        return hold.deadline_ms > now_ms or (hold.not_before_ms > now_ms and not proven)
 
     def _ends_in_time(self, planned: Planned, identity: str, hold: Hold, before: Memory) -> None:
         now_ms = planned.view.now_ms

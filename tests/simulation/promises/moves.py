@@ -1,7 +1,7 @@
 """Promise 6: with equal weights and capacities, exactly the least moves for the balance reached.
 
 In each round: what is taken away for balance is no more than what the members have above their part of all
-that can be placed, and nobody is left below it by that.
+that can be placed (what is suspended cannot), and nobody is left below it by that.
 """
 
 from cooperator.model import INSTANCE, PolicyName, TaskId
@@ -55,7 +55,7 @@ class LeastMoves(Promise):
             before.append(len(stays))
             taken += len(gone)
         total = sum(
-            task.is_instance is instances
+            task.is_instance is instances and task not in view.suspended
             for connector, count in view.tasks.items()
             for task in (TaskId(connector, number) for number in range(INSTANCE, count))
         )

@@ -8,8 +8,9 @@ ends and its watchdog's time is over. So until then its copies count. Afterwards
 for good: should the machine wake up, its watchdog ends it at once, and whatever it writes till then is older
 (by epoch) than what runs elsewhere, by which a sink refuses it.
 
-A stock worker has no lease. Whether it ran when it was told to stop, or had been dropped, is what Kafka's
-protocol gives; its copies count until then (``StockMember.fenced``).
+Decision 012 leaves one case: a leader without its broker, and all members of its round with it, confirm each
+other's leases, while somebody who was in none of that has been elected elsewhere, and has waited for a lease
+and a margin. There the sinks' epochs are what remains, and are what is checked.
 """
 
 from itertools import combinations
@@ -62,7 +63,13 @@ class NoTaskRunsTwice(Promise):
             if not live.stale and not (stale.epoch or (0, 0)) < (live.epoch or (0, 0)):
                 raise self.broken(f"a sink could not tell {stale}, which woke up too late, from {live}")
             return
-        if one.member.counts(self.world.now_ms) and other.member.counts(self.world.now_ms):
+        now_ms = self.world.now_ms
+        for jointly, elsewhere in ((one, other), (other, one)):
+            if jointly.member.runs_on_joint_word(now_ms):
+                if (jointly.epoch or (0, 0)) < (elsewhere.epoch or (0, 0)):
+                    return
+                raise self.broken(f"a sink could not tell {jointly}, which is cut off, from {elsewhere}")
+        if one.member.counts(now_ms) and other.member.counts(now_ms):
             what = f"{one.task} runs twice" if one.task == other.task else "a unit runs twice"
             raise self.broken(f"{what}: {one}; {other}")
 

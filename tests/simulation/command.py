@@ -1,0 +1,104 @@
+"""The command line of the simulation."""
+
+import argparse
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from multiprocessing import get_context
+
+from simulation.run import Cuts, Outcome, run
+from simulation.shrink import shrink
+from simulation.story import replay, story
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The exit code: 1 when a promise was broken, or a planted bug was not found."""
+    if arguments[:1] == ["mutations"]:
+        from simulation.mutations import command
+
+        return command(arguments[1:], say)
+    options = _parser().parse_args(arguments)
+    if options.replay is not None:
+        cuts = Cuts(frozenset(options.without), frozenset(options.drop), options.until)
+        lines = replay(options.replay, cuts, options.story)
+        for line in lines:
+            say(line)
+        return 1 if lines[-1].startswith("broken") else 0
+    return _seeds(range(options.start, options.start + options.seeds), options.jobs)
+
+
+def say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def command_of(seed: int, cuts: Cuts = Cuts()) -> str:
+    """What replays exactly this history."""
+    words = ["python -m tests.simulation --replay", str(seed)]
+    words += [word for kind in sorted(cuts.kinds) for word in ("--without", kind)]
+    words += [word for index in sorted(cuts.faults) for word in ("--drop", str(index))]
+    if cuts.until_ms is not None:
+        words += ["--until", str(cuts.until_ms)]
+    return " ".join(words)
+
+
+def explain(seed: int) -> list[str]:
+    """A failing seed, shrunk: what is broken, the story of its last moments, and how to see it again."""
+    outcome = run(seed)
+    if outcome.broken is None:
+        return [f"seed {seed} breaks nothing"]
+    cuts, shortest = shrink(outcome)
+    lines = [f"seed {seed}: {outcome.broken}", f"shrunk to {len(shortest.faults)} faults:"]
+    lines += [str(line) for line in story(shortest) if line.what.startswith(("FAULT", "(over", "BROKEN"))]
+    lines += [f"the whole history: {command_of(seed)}", f"the short one:     {command_of(seed, cuts)}"]
+    lines.append("add --story TASK or --story MEMBER to follow one of them")
+    return lines
+
+
+def _seeds(seeds: range, jobs: int) -> int:
+    began = time.perf_counter()
+    failed: list[int] = []
+    rests: list[int] = []
+    for outcome in _outcomes(seeds, jobs):
+        seed, broken, rest_ms = outcome
+        if broken:
+            failed.append(seed)
+            say(f"seed {seed}: {broken}")
+        else:
+            rests.append(rest_ms)
+    for seed in failed[:3]:
+        for line in explain(seed):
+            say(line)
+    took_s = time.perf_counter() - began
+    longest_s = max(rests, default=0) / 1000
+    say(f"{len(seeds)} seeds in {took_s:.1f} s, {len(failed)} failed; longest way to rest: {longest_s:.1f} s")
+    return 1 if failed else 0
+
+
+Summary = tuple[int, str, int]
+
+
+def _summary(seed: int) -> Summary:
+    outcome: Outcome = run(seed)
+    return seed, str(outcome.broken or ""), outcome.rest_after_ms
+
+
+def _outcomes(seeds: Iterable[int], jobs: int) -> Iterator[Summary]:
+    if jobs <= 1:
+        yield from map(_summary, seeds)
+        return
+    with get_context("spawn").Pool(jobs) as pool:
+        yield from pool.imap(_summary, seeds, chunksize=4)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=100, help="how many histories to run")
+    parser.add_argument("--start", type=int, default=0, help="the first seed")
+    parser.add_argument("--jobs", type=int, default=1, help="processes to run them in")
+    parser.add_argument("--replay", type=int, metavar="SEED", help="run one history and tell its story")
+    parser.add_argument("--story", metavar="TASK", help="with --replay: of this task or member only")
+    parser.add_argument("--without", action="append", default=[], metavar="KIND", help="no faults of a kind")
+    parser.add_argument("--drop", action="append", type=int, default=[], metavar="N", help="not fault N")
+    parser.add_argument("--until", type=int, metavar="MS", help="faults end here")
+    return parser

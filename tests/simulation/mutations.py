@@ -1,0 +1,400 @@
+"""Planted bugs: each must be found by some seed, or the simulation is blind there.
+
+A mutation replaces a function of the project's code by one that is wrong in one way. ``ALL`` is the list.
+"""
+
+import argparse
+import itertools
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest.mock import PropertyMock, patch
+
+from cooperator.agent import settle
+from cooperator.agent.desk import Desk
+from cooperator.agent.learn import Learner
+from cooperator.agent.state import Report, State
+from cooperator.group import takeover
+from cooperator.leader import events as ev
+from cooperator.leader import reports, routes
+from cooperator.leader.machine import LeaderMachine
+from cooperator.leader.regroup import Regroup
+from cooperator.logs import LeadWriter
+from cooperator.model import Memory
+from cooperator.planner import claims, default, holds, roster
+from cooperator.planner.assignors import sticky
+from cooperator.pool import decide, lives
+from simulation.run import Outcome, run
+
+LIMIT = 200
+"""All planted bugs are found within so many seeds."""
+FAST = (
+    "AssignsInTheRoundOfTheRevocation",
+    "AcknowledgesBeforeTheStop",
+    "TakesTheOperatorForAWorker",
+)
+
+Patch = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """``plant``: makes the patches that plant the bug."""
+
+    name: str
+    bug: str
+    plant: Callable[[], Sequence[Patch]]
+
+
+ALL: list[Mutation] = []
+
+
+def planted(plant: Callable[[], Sequence[Patch]]) -> Callable[[], Sequence[Patch]]:
+    name = "".join(word.capitalize() for word in plant.__name__.split("_"))
+    ALL.append(Mutation(name, (plant.__doc__ or "").strip(), plant))
+    return plant
+
+
+def find(mutation: Mutation, limit: int = LIMIT, start: int = 0) -> tuple[int, Outcome] | None:
+    """After how many seeds the bug was found, and in which history; None if it was not."""
+    with ExitStack() as stack:
+        for each in mutation.plant():
+            stack.enter_context(each)
+        for count, seed in enumerate(range(start, start + limit), 1):
+            outcome = run(seed)
+            if outcome.broken is not None:
+                return count, outcome
+    return None
+
+
+def command(arguments: Sequence[str], say: Callable[[str], None]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation mutations", description=__doc__)
+    parser.add_argument("names", nargs="*", help="which ones; all if none is named")
+    parser.add_argument("--limit", type=int, default=LIMIT, help="seeds to try for each")
+    options = parser.parse_args(arguments)
+    missed = 0
+    for mutation in ALL:
+        if options.names and mutation.name not in options.names:
+            continue
+        found = find(mutation, options.limit)
+        if found is None:
+            missed += 1
+            say(f"{mutation.name}: NOT FOUND within {options.limit} seeds: {mutation.bug}")
+        else:
+            count, outcome = found
+            say(f"{mutation.name}: found after {count} seeds: {str(outcome.broken).splitlines()[0][:150]}")
+    return 1 if missed else 0
+
+
+# The planner
+
+
+@planted
+def assigns_in_the_round_of_the_revocation() -> Sequence[Patch]:
+    """What is let go of is free at once, not when its holder has rejoined without it."""
+    right = claims.sort_claims
+
+    def wrong(*args: Any) -> claims.Claims:
+        sorted_ = right(*args)
+        staying = [items.all for items in sorted_.stays.values()]
+        return replace(sorted_, occupied=frozenset().union(*staying), in_flight=frozenset())
+
+    return [patch.object(claims, "sort_claims", wrong)]
+
+
+@planted
+def does_not_wait_for_leases() -> Sequence[Patch]:
+    """A vanished life is taken to have ended."""
+    return [patch.object(holds._Settling, "_fence", lambda self: {})]
+
+
+@planted
+def waits_for_half_a_lease() -> Sequence[Patch]:
+    """The lease of a vanished life is counted too short."""
+    right = holds._Settling.__init__
+
+    def wrong(self: Any, view: Any, *args: Any) -> None:
+        policy = replace(view.policy, lease_ms=view.policy.lease_ms // 2, lease_margin_ms=0)
+        right(self, replace(view, policy=policy), *args)
+
+    return [patch.object(holds._Settling, "__init__", wrong)]
+
+
+@planted
+def renews_holds() -> Sequence[Patch]:
+    """Each round lets a hold begin anew."""
+
+    def wrong(self: Any, identity: str, hold: Any) -> Any:
+        delay_ms = self.view.policy.scheduled_rebalance_max_delay_ms
+        return replace(hold, deadline_ms=self.now_ms + delay_ms, reason=holds.HoldReason.DEPARTED)
+
+    return [patch.object(holds._Settling, "_refresh", wrong)]
+
+
+@planted
+def forgets_holds() -> Sequence[Patch]:
+    """What departed members had is given away at once."""
+    return [patch.object(holds._Settling, "_keep", lambda self, identity, hold, tasks: None)]
+
+
+@planted
+def balances_while_it_holds() -> Sequence[Patch]:
+    """Revocations for balance do not wait for who is held for."""
+    right = default._Asked._problem
+    return [
+        patch.object(default._Asked, "_problem", lambda *args: replace(right(*args), balance=True)),
+    ]
+
+
+@planted
+def never_balances() -> Sequence[Patch]:
+    """Nobody is ever asked to let go for balance."""
+    right = default._Asked._problem
+    return [
+        patch.object(default._Asked, "_problem", lambda *args: replace(right(*args), balance=False)),
+    ]
+
+
+@planted
+def moves_one_more_than_needed() -> Sequence[Patch]:
+    """Whoever has too many lets go of one more."""
+    right = sticky._surpluses
+
+    def wrong(problem: Any, loads: Mapping[str, int]) -> dict[str, int]:
+        return {i: min(n + 1, loads[i]) for i, n in right(problem, loads).items()}
+
+    return [patch.object(sticky, "_surpluses", wrong)]
+
+
+@planted
+def gives_work_to_the_older_life() -> Sequence[Patch]:
+    """Of two members with one identity, the earlier life speaks."""
+    right = roster._is_older
+    return [patch.object(roster, "_is_older", lambda *args: not right(*args))]
+
+
+# The leader
+
+
+@planted
+def forgets_its_memory_with_the_leader() -> Sequence[Patch]:
+    """Whoever takes the lead begins with an empty memory."""
+    return [_lead_taken(lambda machine, event: replace(event, memory=Memory(term=event.memory.term)))]
+
+
+@planted
+def forgets_its_memory_when_a_member_leads() -> Sequence[Patch]:
+    """A member that leads does not read what the operator remembered."""
+
+    def wrong(machine: LeaderMachine, event: ev.LeadTaken) -> ev.LeadTaken:
+        if machine.settings.owns_config:
+            return event
+        return replace(event, memory=Memory(term=event.memory.term))
+
+    return [_lead_taken(wrong)]
+
+
+@planted
+def assigns_during_a_take_over() -> Sequence[Patch]:
+    """What evicted members run is assigned before they are back."""
+    right = LeaderMachine._lead_taken
+
+    def wrong(self: LeaderMachine, event: ev.LeadTaken, now_ms: int) -> list[ev.Instruction]:
+        out = right(self, replace(event, memory=Memory(term=event.memory.term), evicted=()), now_ms)
+        self.state.awaited = {}
+        return out
+
+    return [patch.object(LeaderMachine, "_lead_taken", wrong)]
+
+
+@planted
+def never_saves_its_memory() -> Sequence[Patch]:
+    """Shares are sent that the leader log knows nothing of."""
+    return [patch.object(LeaderMachine, "_is_durable", lambda self, memory: True)]
+
+
+@planted
+def sends_before_it_saves() -> Sequence[Patch]:
+    """The answer of a round goes out before the memory is durable."""
+    right = LeaderMachine._round
+
+    def wrong(self: LeaderMachine, event: ev.RoundReady, now_ms: int) -> list[ev.Instruction]:
+        return sorted(right(self, event, now_ms), key=lambda i: isinstance(i, ev.SaveMemory))
+
+    return [patch.object(LeaderMachine, "_round", wrong)]
+
+
+@planted
+def does_not_fence_its_predecessor() -> Sequence[Patch]:
+    """Each leader writes under a transactional id of its own."""
+    right = LeadWriter.__init__
+    numbers = itertools.count()
+
+    def wrong(self: LeadWriter, transport: Any, topics: Any, group_id: str, timeout_ms: int) -> None:
+        right(self, transport, topics, f"{group_id}-{next(numbers)}", timeout_ms)
+
+    return [patch.object(LeadWriter, "__init__", wrong)]
+
+
+@planted
+def sleeps_through_the_end_of_a_hold() -> Sequence[Patch]:
+    """No timer is set for what the plan waits for."""
+    return [patch.object(LeaderMachine, "_next_wake_ms", lambda self, now_ms: now_ms + 3_600_000)]
+
+
+@planted
+def regroups_what_runs() -> Sequence[Patch]:
+    """New task configurations are written while the old tasks run."""
+    return [patch.object(Regroup, "in_use", lambda *args: False)]
+
+
+@planted
+def takes_a_death_for_all_lives() -> Sequence[Patch]:
+    """A death names an identity, not an incarnation: the living one is evicted."""
+    right = LeaderMachine.handle
+
+    def wrong(self: LeaderMachine, event: ev.Event, now_ms: int) -> list[ev.Instruction]:
+        if isinstance(event, ev.FactsChanged):
+            dead = {identity for identity, _ in event.facts.ended}
+            more = {(m.identity, m.incarnation) for m in self.state.members if m.identity in dead}
+            event = ev.FactsChanged(replace(event.facts, ended=event.facts.ended | more))
+        return right(self, event, now_ms)
+
+    return [patch.object(LeaderMachine, "handle", wrong)]
+
+
+@planted
+def takes_the_operator_for_a_worker() -> Sequence[Patch]:
+    """A member that leads counts the absent operator as a worker."""
+
+    class NoRole:
+        LEADER = "nobody"
+
+    return [patch.object(reports, "Role", NoRole)]
+
+
+@planted
+def confirms_every_lease() -> Sequence[Patch]:
+    """The leader's endpoint says yes to whoever asks."""
+    return [patch.object(routes, "may_confirm", lambda *args, **kwargs: True)]
+
+
+@planted
+def takes_the_lead_without_evicting() -> Sequence[Patch]:
+    """The other members stay in the round in which the lead is taken."""
+    return [patch.object(takeover, "MAX_EVICTIONS", 0)]
+
+
+# The pool
+
+
+@planted
+def takes_an_unreachable_node_for_dead() -> Sequence[Patch]:
+    """Who is on a node that is not ready has ended."""
+
+    def wrong(pod: Any, nodes: Any) -> bool:
+        node = nodes.get(pod.node) if nodes is not None else None
+        return node is not None and not node.ready
+
+    return [patch.object(lives, "_out_of_service", wrong)]
+
+
+@planted
+def takes_a_vanished_object_for_proof() -> Sequence[Patch]:
+    """A pod that is deleted, by force or not, has ended."""
+    right = lives.survey
+
+    def wrong(desired: Any, observed: Any, memory: Any, now_ms: int) -> lives.Survey:
+        seen = right(desired, observed, memory, now_ms)
+        ended = dict(seen.memory.ended)
+        pods = {pod.identity: pod.incarnation for pod in observed.pods}
+        for identity, last in memory.lives.items():
+            if pods.get(identity) != last.incarnation and last.incarnation not in ended.get(identity, ()):
+                ended[identity] = (*ended.get(identity, ()), last.incarnation)
+        return replace(seen, memory=replace(seen.memory, ended=ended))
+
+    return [patch.object(_module(decide), "survey", wrong)]
+
+
+# The member
+
+
+@planted
+def acknowledges_before_the_stop() -> Sequence[Patch]:
+    """A member's report leaves out what it was told to stop, although it still runs."""
+
+    def wrong(self: State) -> Report:
+        report = right(self)
+        return replace(
+            report, owned=tuple(t for t in report.owned if t not in report.stopping), stopping=frozenset()
+        )
+
+    right = State.report
+    return [patch.object(State, "report", wrong)]
+
+
+@planted
+def runs_without_a_lease() -> Sequence[Patch]:
+    """A member does not notice that its lease has ended."""
+    return [
+        patch.object(State, "lease_alive", PropertyMock(return_value=True)),
+        _watchdog_sleeps(),
+    ]
+
+
+@planted
+def has_no_watchdog() -> Sequence[Patch]:
+    """What has not stopped long after the end of the lease is not killed."""
+    return [_watchdog_sleeps()]
+
+
+@planted
+def takes_shares_that_were_overtaken() -> Sequence[Patch]:
+    """A share is taken although a later join has told the leader of a member without it."""
+    return [patch.object(Desk, "is_superseded", lambda self, join: False)]
+
+
+@planted
+def restarts_everything_at_each_share() -> Sequence[Patch]:
+    """What is in neither list of a share is stopped and started, as an eager worker does."""
+    right = Learner._share
+
+    def wrong(self: Learner, share: Any) -> None:
+        right(self, share)
+        for key, task in self._state.tasks.items():
+            if task.alive and task.keep:
+                self._state.tasks[key] = replace(task, restart=True)
+
+    return [patch.object(Learner, "_share", wrong)]
+
+
+@planted
+def forgets_to_acknowledge() -> Sequence[Patch]:
+    """A member that has let go of a task does not rejoin to say so."""
+    return [patch.object(settle, "_acknowledgement", lambda state, settings: [])]
+
+
+def _watchdog_sleeps() -> Patch:
+    right = settle._kill_ms
+
+    def wrong(state: State, settings: Any) -> int | None:
+        at_ms = right(state, settings)
+        return None if at_ms is None else at_ms + 3_600_000
+
+    return patch.object(settle, "_kill_ms", wrong)
+
+
+def _lead_taken(change: Callable[[LeaderMachine, ev.LeadTaken], ev.LeadTaken]) -> Patch:
+    right = LeaderMachine._lead_taken
+
+    def wrong(self: LeaderMachine, event: ev.LeadTaken, now_ms: int) -> list[ev.Instruction]:
+        return right(self, change(self, event), now_ms)
+
+    return patch.object(LeaderMachine, "_lead_taken", wrong)
+
+
+def _module(function: Callable[..., Any]) -> Any:
+    """Of a function that its package has given its own name."""
+    return sys.modules[function.__module__]

@@ -1,0 +1,112 @@
+"""What happened, in plain lines: to one task, to one member, or to all.
+
+Merged in the order of time: faults and what the world did (``-``), what supervisors tell of their tasks and
+of themselves (the member's name), and why leaders gave and took tasks (``plan``).
+"""
+
+import re
+from dataclasses import dataclass
+
+from cooperator.model import INSTANCE, TaskId
+from simulation.run import Cuts, Outcome, run
+from simulation.scheduler import START_MS
+from simulation.world import Planned
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    at_ms: int
+    who: str
+    what: str
+    subjects: frozenset[str]
+
+    def __str__(self) -> str:
+        return f"{(self.at_ms - START_MS) / 1000:9.3f} s  {self.who:<18} {self.what}"
+
+
+def task_named(name: str) -> TaskId:
+    """``a`` is the instance of connector a, ``a-0`` its first task."""
+    connector, dash, number = name.rpartition("-")
+    return TaskId(connector, int(number)) if dash and number.isdecimal() else TaskId(name, INSTANCE)
+
+
+def story(outcome: Outcome, subject: str | None = None) -> list[Told]:
+    """All lines, or those that concern ``subject``: a task, or a member's identity or name. Faults, and what
+    happens to members as a whole, concern everybody."""
+    told = [*_of_world(outcome), *_of_members(outcome), *_of_plans(outcome)]
+    told.sort(key=lambda line: line.at_ms)
+    if subject is None:
+        return told
+    # A task's story is also that of the members that ever had it.
+    involved = {line.who for line in told if subject in line.subjects} - {"-", "plan"}
+    return [line for line in told if _concerns(line, subject, involved)]
+
+
+def _concerns(line: Told, subject: str, involved: set[str]) -> bool:
+    if subject in line.subjects:
+        return True
+    if line.who in ("-", "plan"):
+        return line.who == "-" and not line.subjects
+    is_member = line.who == subject or line.who.startswith(f"{subject}-")
+    return is_member or (line.who in involved and not line.subjects)
+
+
+_TASK = re.compile(r"^([a-z]+(?:-\d+)?) (?:starts at|has ended at) (\S+?),")
+
+
+def _of_world(outcome: Outcome) -> list[Told]:
+    lines = []
+    for line in outcome.world.lines:
+        found = _TASK.match(line.what)
+        subjects = frozenset({found[1], found[2]}) if found else frozenset[str]()
+        lines.append(Told(line.at_ms, "-", line.what, subjects))
+    return lines
+
+
+def _of_members(outcome: Outcome) -> list[Told]:
+    lines = []
+    for member in outcome.world.everybody:
+        for line in member.agent._desk._supervisor._story:
+            subjects = frozenset({str(line.task)}) if line.task is not None else frozenset[str]()
+            what = line.what if line.task is None else f"{line.task}: {line.what}"
+            lines.append(Told(line.at_ms, member.name, f"{what}  <- {line.cause}", subjects))
+    return lines
+
+
+def _of_plans(outcome: Outcome) -> list[Told]:
+    lines = []
+    for at_ms, planned in outcome.world.rounds:
+        lines += [Told(at_ms, "plan", *said) for said in _said(planned)]
+    return lines
+
+
+def _said(planned: Planned) -> list[tuple[str, frozenset[str]]]:
+    view, plan = planned.view, planned.plan
+    round_ = f"round {planned.after.term}.{view.generation}"
+    lines = []
+    for member in view.members:
+        share = plan.shares[member.member_id]
+        who = f"{member.identity}-{member.incarnation}"
+        for task in share.revoked:
+            what = f"{round_} takes {task} from {who}: {plan.revoked_why[task].why}"
+            lines.append((what, frozenset({str(task), member.identity, who})))
+        for task in share.assigned:
+            why = plan.assigned_why.get(task)
+            what = f"{round_} gives {task} to {who}: {why.why if why else 'no reason'}"
+            lines.append((what, frozenset({str(task), member.identity, who})))
+    for task, held in sorted(plan.held.items()):
+        until_s = (held.until_ms - START_MS) / 1000
+        what = f"{round_} holds {task} for {held.identity} until {until_s:.3f} s: {held.reason}"
+        lines.append((what, frozenset({str(task), held.identity})))
+    return lines
+
+
+def replay(seed: int, cuts: Cuts, subject: str | None) -> list[str]:
+    """The story of one seed, as lines."""
+    outcome = run(seed, cuts)
+    lines = [f"seed {seed}: {outcome.world.shape}"]
+    lines += [str(line) for line in story(outcome, subject)]
+    lines.append(
+        f"broken: {outcome.broken}" if outcome.broken else f"at rest {outcome.rest_after_ms} ms after"
+    )
+    return lines
