@@ -8,16 +8,16 @@ own, and must hand out and revoke the same numbers of items, or the run fails. F
 lives after the first third; a ratio is ours by Kafka's. What members do between rounds is not timed. The
 leader log's record, which Kafka has no counterpart of, is timed apart.
 
-Needs a JDK (17 or later), for the one Java file beside this one, and the project's test extra.
+Needs the project's test extra.
 """
 
 import argparse
 import json
+import multiprocessing
 import os
 import platform
 import resource
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ from typing import Any, Final
 
 from matplotlib.figure import Figure
 
-from cooperator.artifacts import KAFKA_VERSION, find_java, resolve
+from cooperator.artifacts import KAFKA_VERSION
 from cooperator.group import JoinedMember, Round
 from cooperator.leader import events as ev
 from cooperator.leader.machine import LeaderMachine
@@ -45,6 +45,7 @@ from cooperator.wire import (
     encode_leader,
     encode_metadata,
 )
+from kafka_leader import KafkaLeader
 
 TASKS_PER_CONNECTOR: Final = 10
 DELAY_MS: Final = 300_000
@@ -58,7 +59,6 @@ ROUNDS: Final = (
     "hold ended",
 )
 SIZES: Final = ((900, 3), (1_000, 10), (10_000, 100), (30_000, 300), (100_000, 1_000), (100_000, 10))
-PROGRAM: Final = Path(__file__).parent / "java" / "ConnectLeader.java"
 URL: Final = "http://worker:8083/"
 
 
@@ -180,63 +180,78 @@ def _config(tasks: int) -> ClusterConfig:
     return ClusterConfig(100, dict.fromkeys(names, connector), SessionKey(b"key", "HmacSHA256", 1_000_000))
 
 
-def play_ours(tasks: int, members: int, lives: int) -> None:
-    """Print the rounds of all lives, in the form of the Java program, and what they cost besides."""
-    prepare_process()
-    records: list[int] = []
-    for life in range(lives):
-        sys.stdout.write(f"life {life}\n")
-        group = Life(tasks, members)
-        for name, timed in zip(ROUNDS, group.rounds(), strict=True):
-            sys.stdout.write(f"{name} {timed.nanos} {timed.assigned} {timed.revoked}\n")
-        began = time.perf_counter_ns()
-        encode_leader(group.memory)
-        records.append(time.perf_counter_ns() - began)
-    peak_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    sys.stdout.write(f"record {statistics.median(records):.0f} {peak_kb} 0\n")
+def play_kafka(kafka: KafkaLeader, tasks: int, members: int) -> Iterator[Timed]:
+    """One life of the group that Kafka leads, in the order of ``ROUNDS``."""
+    running: dict[str, dict[TaskId, None]] = {f"member-{i:05d}": {} for i in range(members)}
+    now_ms, generation = 1_000_000, 0
+    kafka.life(DELAY_MS)
+    kafka.configure(_config(tasks).task_counts())
+
+    def round_() -> Timed:
+        nonlocal generation
+        generation += 1
+        decision = kafka.decide(
+            [(member_id, generation, items) for member_id, items in running.items()],
+            now_ms=now_ms,
+            generation=generation,
+            completed=generation - 1,
+            leader="member-00000",
+            process="leader",
+            offset=generation,
+        )
+        for member_id, share in decision.shares.items():
+            for task in share.revoked:
+                running[member_id].pop(task, None)
+            running[member_id].update(dict.fromkeys(share.assigned))
+        return Timed(
+            decision.nanos,
+            sum(len(share.assigned) for share in decision.shares.values()),
+            sum(len(share.revoked) for share in decision.shares.values()),
+        )
+
+    yield round_()
+    yield round_()
+    yield round_()
+    newcomer = f"member-{members:05d}"
+    running[newcomer] = {}
+    yield round_()
+    yield round_()
+    del running[newcomer]
+    yield round_()
+    now_ms += DELAY_MS + 1
+    yield round_()
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What one side printed. ``rounds``: per name the figures of all lives. ``record_ms`` and ``peak_mb``:
-    of ours only."""
+    """All lives of one side. ``record_ms`` and ``peak_mb``: of ours only."""
 
-    rounds: Mapping[str, Sequence[Timed]]
+    lives: Sequence[Sequence[Timed]]
     record_ms: float = 0.0
     peak_mb: float = 0.0
 
     def median_ms(self, name: str) -> float:
         """Without the first third of the lives, in which everything warms up."""
-        timed = self.rounds[name]
-        return statistics.median(t.nanos for t in timed[len(timed) // 3 :]) / 1e6
+        timed = [life[ROUNDS.index(name)].nanos for life in self.lives[len(self.lives) // 3 :]]
+        return statistics.median(timed) / 1e6
 
-    def changes(self) -> dict[str, tuple[int, int]]:
+    def changes(self) -> list[tuple[int, int]]:
         """Per round what is assigned and revoked; the same in all lives."""
-        return {name: (timed[-1].assigned, timed[-1].revoked) for name, timed in self.rounds.items()}
+        return [(timed.assigned, timed.revoked) for timed in self.lives[-1]]
 
 
-def run(command: Sequence[str]) -> Played:
-    """Run one side and read what it prints. Raises RuntimeError when it fails."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command[:3])} …: exit code {done.returncode}\n{done.stderr[-2000:]}")
-    rounds: dict[str, list[Timed]] = {}
-    record_ms = peak_mb = 0.0
-    for line in done.stdout.splitlines():
-        name, first, *rest = line.rsplit(" ", 3) if not line.startswith("life ") else ("", "")
-        if name == "record":
-            record_ms, peak_mb = int(first) / 1e6, int(rest[0]) / 1024
-        elif name:
-            rounds.setdefault(name, []).append(Timed(int(first), int(rest[0]), int(rest[1])))
-    return Played(rounds, record_ms, peak_mb)
-
-
-def kafka_command(tasks: int, members: int, lives: int) -> list[str]:
-    """How Kafka's side is run: Java compiles and runs the one file. Raises ArtifactError."""
-    jars = resolve("kafka")
-    classes = os.pathsep.join(str(jar) for jar in jars)
-    shape = [str(tasks // TASKS_PER_CONNECTOR), str(TASKS_PER_CONNECTOR), str(members), str(lives)]
-    return [str(find_java()), "-Xmx4g", "-cp", classes, str(PROGRAM), *shape]
+def play_ours(tasks: int, members: int, lives: int) -> Played:
+    """Our side, in this process."""
+    prepare_process()
+    played, records = [], []
+    for _ in range(lives):
+        group = Life(tasks, members)
+        played.append(list(group.rounds()))
+        began = time.perf_counter_ns()
+        encode_leader(group.memory)
+        records.append(time.perf_counter_ns() - began)
+    peak_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return Played(played, statistics.median(records) / 1e6, peak_kb / 1024)
 
 
 def lives_for(tasks: int, members: int) -> tuple[int, int]:
@@ -250,8 +265,11 @@ def lives_for(tasks: int, members: int) -> tuple[int, int]:
 def measure(tasks: int, members: int) -> dict[str, Any]:
     """One size: both sides in turn, compared. Raises RuntimeError when they do not do the same."""
     for_kafka, for_us = lives_for(tasks, members)
-    kafka = run(kafka_command(tasks, members, for_kafka))
-    us = run([sys.executable, __file__, "--ours", f"{tasks}x{members}", "--lives", str(for_us)])
+    with KafkaLeader() as leader:
+        kafka = Played([list(play_kafka(leader, tasks, members)) for _ in range(for_kafka)])
+    # In a process of its own, so that the peak of its memory is its own.
+    with multiprocessing.get_context("spawn").Pool(1) as process:
+        us = process.apply(play_ours, (tasks, members, for_us))
     if kafka.changes() != us.changes():
         raise RuntimeError(f"{tasks}x{members}: Kafka {kafka.changes()}, ours {us.changes()}")
     rows = []
@@ -337,13 +355,7 @@ def main() -> None:
     parser.add_argument("--sizes", type=parse_sizes, default=list(SIZES), help="tasks x members, with commas")
     parser.add_argument("--json", type=Path, help="write all figures there")
     parser.add_argument("--document", type=Path, help="write the page, and the picture beside it")
-    parser.add_argument("--ours", type=parse_sizes, help=argparse.SUPPRESS)
-    parser.add_argument("--lives", type=int, default=9, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.ours:
-        [(tasks, members)] = options.ours
-        play_ours(tasks, members, options.lives)
-        return
     measured = []
     for tasks, members in options.sizes:
         measured.append(measure(tasks, members))

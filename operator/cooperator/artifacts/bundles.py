@@ -69,6 +69,11 @@ BUNDLES: Final[Mapping[str, Bundle]] = MappingProxyType(
             ),
             transitive=True,
         ),
+        # Compiles the Java of benchmarks and tests where there is only a runtime; the newest for Java 17.
+        "java-compiler": Bundle(
+            roots=(Artifact("org.eclipse.jdt", "ecj", "3.40.0"),),
+            transitive=False,
+        ),
         # What these depend on besides (compression, slf4j, Hadoop, Scala) is inside pyspark already.
         "spark-kafka": Bundle(
             roots=(

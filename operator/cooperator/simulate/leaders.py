@@ -5,6 +5,7 @@ driver's. Kafka's leaders are workers: each remembers only the rounds it led, an
 read the config topic. The operator is no worker, and its memory outlives any leader.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -19,12 +20,16 @@ CONFIG_MISMATCH = 1
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a round decided. ``state``: fresh, carried or stale, with the memories around the round."""
+    """What a round decided. ``state``: fresh, carried or stale, with the memories around the round.
+
+    ``config``: the number of tasks of each connector, as far as the leader has read.
+    """
 
     leader: str
     leader_last_completed: int
     config_offset: int
     plan: Plan
+    config: Mapping[str, int]
     error: int = 0
     state: str = ""
     before: Memory = field(default_factory=Memory)
@@ -69,18 +74,26 @@ class ElectedLeader:
         before = leader.memory or Memory()
         state = "fresh" if leader.memory is None else "carried" if leader is self._last else "stale"
         offset = max(group.offset_of(member) for member in members)
-        last_completed = leader.last_completed_generation
+        last_completed, config = leader.last_completed_generation, dict(group.config_of(leader))
         if group.offset_of(leader) < offset:
             nothing = Plan({member.member_id: Share() for member in members})
             leader.memory, self._last = before, leader
             return Outcome(
-                leader.member_id, last_completed, offset, nothing, CONFIG_MISMATCH, state, before, before
+                leader.member_id,
+                last_completed,
+                offset,
+                nothing,
+                config,
+                CONFIG_MISMATCH,
+                state,
+                before,
+                before,
             )
         view = View(
             now_ms=group.now_ms,
             generation=group.generation,
             members=tuple(_member(member) for member in members),
-            tasks=group.config_of(leader),
+            tasks=config,
             policy=_policy(group, self.policy),
             cause=cause,
             last_completed_generation=last_completed,
@@ -88,7 +101,7 @@ class ElectedLeader:
         )
         decided, after = plan(view, before)
         leader.memory, self._last = after, leader
-        return Outcome(leader.member_id, last_completed, offset, decided, 0, state, before, after)
+        return Outcome(leader.member_id, last_completed, offset, decided, config, 0, state, before, after)
 
 
 class StopTheWorldLeader(ElectedLeader):
@@ -132,7 +145,15 @@ class Operator:
         decided, self.memory = plan(view, before)
         group.leader_timer_ms = decided.rejoin_at_ms
         return Outcome(
-            "operator", group.generation - 1, group.config_offset, decided, 0, "carried", before, self.memory
+            "operator",
+            group.generation - 1,
+            group.config_offset,
+            decided,
+            dict(group.config),
+            0,
+            "carried",
+            before,
+            self.memory,
         )
 
     def _facts(self, group: Group, bound_ms: int) -> Facts:

@@ -1,0 +1,106 @@
+"""Kafka Connect's own leader in a JVM of its own, asked round by round (``java/KafkaLeader.java``)."""
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from cooperator.artifacts import find_java, resolve
+from cooperator.model import Share, TaskId
+
+PROGRAM: Final = Path(__file__).parent / "java" / "KafkaLeader.java"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What Kafka decided, and the nanoseconds that it took from the reports' bytes to the shares' bytes."""
+
+    error: int
+    delay_ms: int
+    nanos: int
+    shares: Mapping[str, Share]
+
+
+class KafkaLeader:
+    """A context manager: ``life`` first, then ``configure``, then rounds. RuntimeError if Java fails."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="kafka-leader-")
+        classes = os.pathsep.join(map(str, resolve("kafka")))
+        [compiler] = resolve("java-compiler")
+        java = str(find_java())
+        compile_ = [java, "-jar", str(compiler), "-17", "-nowarn", "-cp", classes, "-d", self._folder.name]
+        compiled = subprocess.run([*compile_, str(PROGRAM)], capture_output=True, text=True, check=False)
+        if compiled.returncode:
+            self._folder.cleanup()
+            raise RuntimeError(f"{PROGRAM} does not compile:\n{compiled.stderr[-2000:]}")
+        self._java = subprocess.Popen(
+            [java, "-Xmx4g", "-cp", os.pathsep.join((self._folder.name, classes)), PROGRAM.stem],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._java.kill()
+        self._java.communicate()
+        self._folder.cleanup()
+
+    def life(self, delay_ms: int) -> None:
+        """Begin anew; ``delay_ms``: scheduled.rebalance.max.delay.ms."""
+        self._say([f"life {delay_ms}"])
+
+    def configure(self, task_counts: Mapping[str, int]) -> None:
+        """The connectors, and how many tasks each has."""
+        self._say(["config", *(f"connector {name} {count}" for name, count in task_counts.items())])
+
+    def decide(
+        self,
+        members: Iterable[tuple[str, int, Iterable[TaskId]]],
+        *,
+        now_ms: int,
+        generation: int,
+        completed: int,
+        leader: str,
+        process: str,
+        offset: int,
+    ) -> Decision:
+        """Plan a round of ``members`` (id, config offset, what it runs, as it reports it).
+
+        ``completed``: the generation whose assignment the leader got last. ``process``: whose memory of the
+        rounds before it has. ``offset``: how far it has read the config topic.
+        """
+        self._say([f"round {now_ms} {generation} {completed} {leader} {process} {offset}"])
+        for member_id, member_offset, items in members:
+            reported = " ".join(f"{connector}:{number}" for connector, number in items)
+            self._say([f"member {member_id} {member_offset} {reported}".rstrip()])
+        self._say(["decide"])
+        assert self._java.stdin is not None
+        assert self._java.stdout is not None
+        self._java.stdin.flush()
+        first = self._java.stdout.readline().split()
+        if len(first) != 3:
+            raise RuntimeError(f"Kafka's leader has ended: exit code {self._java.wait()}")
+        shares = {}
+        for line in iter(self._java.stdout.readline, "done\n"):
+            member_id, given, revoked = line.replace(" revoked", " assigned").split(" assigned")
+            shares[member_id] = Share(_items(given), _items(revoked))
+        return Decision(int(first[0]), int(first[1]), int(first[2]), shares)
+
+    def _say(self, lines: Iterable[str]) -> None:
+        assert self._java.stdin is not None
+        self._java.stdin.writelines(f"{line}\n" for line in lines)
+
+
+def _items(text: str) -> tuple[TaskId, ...]:
+    parts = (word.rpartition(":") for word in text.split())
+    return tuple(TaskId(connector, int(number)) for connector, _, number in parts)

@@ -1,0 +1,54 @@
+"""Kip415 beside Kafka's own leader, in the same rounds of scenarios by chance."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from cooperator.model import PolicyName, Share, TaskId
+from cooperator.simulate.driver import Round, Run, drive
+from kafka_leader import Decision, KafkaLeader
+from simulate.random_scenarios import scenario
+
+pytestmark = pytest.mark.real
+
+SCENARIOS = 250
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[KafkaLeader]:
+    with KafkaLeader() as leader:
+        yield leader
+
+
+def test_every_round_is_kafkas(kafka: KafkaLeader) -> None:
+    rounds = 0
+    for seed in range(SCENARIOS):
+        run = drive(scenario(seed), PolicyName.KIP415)
+        kafka.life(run.scenario.max_delay_ms)
+        for round_ in run.rounds:
+            asked = ask(kafka, run, round_)
+            outcome = round_.outcome
+            where = f"seed {seed}, round {round_.number}"
+            assert (asked.error, asked.delay_ms) == (outcome.error, outcome.plan.delay_ms), where
+            assert as_sets(asked.shares) == as_sets(outcome.plan.shares), where
+            rounds += 1
+    assert rounds > 5 * SCENARIOS, "scenarios with hardly a round compare nothing"
+
+
+def ask(kafka: KafkaLeader, run: Run, round_: Round) -> Decision:
+    """What Kafka decides in this round, given the same reports."""
+    leader = next(member for member in round_.members if member.member_id == round_.outcome.leader)
+    kafka.configure(round_.outcome.config)
+    return kafka.decide(
+        [(member.member_id, member.offset, member.items) for member in round_.members],
+        now_ms=1_000_000 + round_.time_ms,
+        generation=round_.generation,
+        completed=round_.outcome.leader_last_completed,
+        leader=leader.member_id,
+        process=leader.process.incarnation,
+        offset=leader.offset,
+    )
+
+
+def as_sets(shares: dict[str, Share]) -> dict[str, tuple[set[TaskId], set[TaskId]]]:
+    return {member_id: (set(share.assigned), set(share.revoked)) for member_id, share in shares.items()}
