@@ -52,6 +52,7 @@ inline leader_steps()
       save();
 #endif
       planned = true;
+      check_two_rounds();
       learn_who_is_here();
       check_holds();
       for (i : 0 .. LIVES - 1) {
@@ -69,7 +70,7 @@ inline leader_steps()
       group == COMPLETING && CAN_LEAD && planned ->
       planned = false; group = STABLE;
       SAY("the plan is sent\n");
-      check_plan();
+      check_memory();
       for (i : 0 .. LIVES - 1) {
         if
         :: HAS(members, i) && HAS(syncing, i) && life[i] == UP -> has_share = has_share | BIT(i)

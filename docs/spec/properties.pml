@@ -19,22 +19,30 @@ inline check_start(l, t)
   fi
 }
 
-/* A plan is delivered. The log knows all that members may run from now on; and nothing is assigned in the round
-   of its revocation, or while anybody reports it. */
-inline check_plan()
+/* Two rounds for a move: nothing is assigned in the round of its revocation, or while anybody reports it. */
+inline check_two_rounds()
 {
   n = 0; k = 0;
   for (i : 0 .. LIVES - 1) {
     if
+    :: HAS(present, i) -> n = n | assigned[i]; k = k | revoked[i] | reported[i]
+    :: else
+    fi
+  }
+  assert((n & k) == 0)
+}
+
+/* A plan is delivered: the memory on the log knows all that members may run from now on. */
+inline check_memory()
+{
+  for (i : 0 .. LIVES - 1) {
+    if
     :: HAS(members, i) && life[i] != PROVEN ->
-      n = n | share_assigned[i];
-      k = k | share_revoked[i] | reported[i];
       assert(((reported[i] | share_assigned[i]) & ~memory.unstopped[i] &
               ~(memory.incarnation[ID(i)] == i -> memory.given[ID(i)] : 0)) == 0)
     :: else
     fi
   }
-  assert((n & k) == 0)
 }
 
 /* What a member does not report, it does not run. */

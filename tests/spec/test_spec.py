@@ -50,13 +50,13 @@ def test_every_run_comes_to_rest() -> None:
 
 
 FOUND_BY = {
-    "BUG_ASSIGN_AT_ONCE": {"check_plan"},
-    "BUG_START_BEFORE_STOP": {"check_plan"},
+    "BUG_ASSIGN_AT_ONCE": {"check_two_rounds"},
+    "BUG_START_BEFORE_STOP": {"check_two_rounds"},
     "BUG_FORGET_HOLDS": {"check_start", "check_holds"},
     "BUG_MEMBER_FORGETS": {"check_start", "check_holds"},
-    "BUG_EVICT_BY_NAME": {"check_start", "check_plan"},
+    "BUG_EVICT_BY_NAME": {"check_start", "check_memory"},
     "BUG_ASSIGN_IN_TAKEOVER": {"check_start", "check_holds"},
-    "BUG_SEND_BEFORE_SAVE": {"check_plan"},
+    "BUG_SEND_BEFORE_SAVE": {"check_memory"},
     "BUG_IGNORE_LEASE": {"check_start"},
     "BUG_SHARE_OUTLIVES_JOIN": {"check_start"},
     "BUG_STALE_ABSENCE": {"check_start"},
