@@ -13,20 +13,34 @@ given, whose words name no terms, counts as started: it is a question of waiting
 
 from collections.abc import Collection, Iterable, Mapping
 
+from dataclasses import dataclass, replace
+
 from cooperator.model import Epoch, Member, Memory, Policy, TaskId, TaskStatus
 from cooperator.planner.plan import Plan
+
+_MANY = 4096
+"""Shares; when there are more, those of which everything was given again are forgotten."""
 
 Life = tuple[str, str]
 """(identity, incarnation)"""
 
 
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """One share that assigned something. ``life`` None: of a stock worker, whose words name no terms."""
+
+    life: Life | None
+    epoch: Epoch
+    tasks: Collection[TaskId]
+
+
 class Starts:
-    """What was given, by life, until it is known to have started or to never have."""
+    """What was given, share by share: the last one that has a task says whose it is."""
 
     def __init__(self) -> None:
-        self._given: dict[Life, dict[TaskId, Epoch]] = {}
-        self._where: dict[TaskId, Life] = {}
-        self._never: dict[TaskId, Life] = {}
+        self._given: list[_Given] = []
+        self._never: set[TaskId] = set()
+        self._too_many = _MANY
 
     @property
     def never(self) -> frozenset[TaskId]:
@@ -36,34 +50,42 @@ class Starts:
     @property
     def lives(self) -> Collection[Life]:
         """Those that were given something of which it is not known whether it has started."""
-        return self._given.keys()
+        return {given.life for given in self._given if given.life is not None}
 
     def give(self, members: Iterable[Member], plan: Plan, epoch: Epoch) -> None:
         """The shares of ``plan`` are about to be sent."""
         for member in members:
-            for task in plan.shares[member.member_id].assigned:
-                self._take_back(task)
-                if member.is_agent:
-                    life = (member.identity, member.incarnation)
-                    self._where[task] = life
-                    self._given.setdefault(life, {})[task] = epoch
+            tasks = plan.shares[member.member_id].assigned
+            if tasks:
+                life = (member.identity, member.incarnation) if member.is_agent else None
+                self._given.append(_Given(life, epoch, tasks))
+                self._never.difference_update(tasks)
+        if len(self._given) > self._too_many:
+            self._given = [given for given in self._last_holders() if given.tasks]
+            self._too_many = max(_MANY, 2 * len(self._given))
 
-    def examine(self, lives: Iterable[Life], statuses: Mapping[TaskId, TaskStatus]) -> None:
+    def examine(self, lives: Collection[Life], statuses: Mapping[TaskId, TaskStatus]) -> None:
         """``statuses``: the log read to its end when ``lives`` were over."""
-        for life in lives:
-            for task, epoch in list(self._given.get(life, {}).items()):
-                self._take_back(task)
-                if not _has_word(statuses.get(task), life[0], epoch):
-                    self._never[task] = life
+        if not lives:
+            return
+        left = []
+        for given in self._last_holders():
+            if given.life is None or given.life not in lives:
+                left.append(given)
+                continue
+            identity = given.life[0]
+            never = (t for t in given.tasks if not _has_word(statuses.get(t), identity, given.epoch))
+            self._never.update(never)
+        self._given = left
 
-    def _take_back(self, task: TaskId) -> None:
-        self._never.pop(task, None)
-        life = self._where.pop(task, None)
-        if life is not None:
-            given = self._given[life]
-            del given[task]
-            if not given:
-                del self._given[life]
+    def _last_holders(self) -> list[_Given]:
+        """What was given, without what was given again later; in the same order."""
+        later: set[TaskId] = set()
+        found = []
+        for given in reversed(self._given):
+            found.append(replace(given, tasks=[task for task in given.tasks if task not in later]))
+            later.update(given.tasks)
+        return found[::-1]
 
 
 def lease_end_ms(life: Life, memory: Memory, policy: Policy) -> int | None:
