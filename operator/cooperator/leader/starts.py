@@ -12,7 +12,6 @@ given, whose words name no terms, counts as started: it is a question of waiting
 """
 
 from collections.abc import Collection, Iterable, Mapping
-
 from dataclasses import dataclass, replace
 
 from cooperator.model import Epoch, Member, Memory, Policy, TaskId, TaskStatus
