@@ -6,6 +6,7 @@ from cooperator.crd import (
     Condition,
     ConditionStatus,
     Connector,
+    ResourceError,
     Worker,
     WorkerStatus,
     compile_desired,
@@ -87,6 +88,30 @@ def test_the_policy() -> None:
 
     assert policy.name is PolicyName.KIP415
     assert (policy.scheduled_rebalance_max_delay_ms, policy.lease_ms) == (5, 50_000)
+
+
+def test_the_policy_of_the_default_planner() -> None:
+    made = worker(spec="{assignor: Spread, spread: Strict, joinWaitMs: 0, maxReturns: 2}")
+
+    policy = compile_policy(made)
+
+    assert (policy.name, policy.assignor, policy.strict_spread) == (PolicyName.DEFAULT, "Spread", True)
+    assert (policy.join_wait_ms, policy.max_returns) == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("{assignor: Range, spread: Strict}", "spread: Strict is for the assignors Sticky and Spread"),
+        ("{policy: Kip415, assignor: Range}", "Kip415 plans as Kafka's own leader does"),
+        ("{assignor: 'two words'}", "name an assignor: Sticky, Spread, Uniform, Range"),
+        ("{rollout: {strategy: Surge}}", "Surge"),
+        ("{rollout: {maxUnavailable: 0}}", "maxUnavailable"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused_with_the_remedy(spec: str, message: str) -> None:
+    with pytest.raises(ResourceError, match=message):
+        worker(spec=spec)
 
 
 def test_immutable_fields_are_named_with_the_reason() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from cooperator.crd.connector import Connector, State
-from cooperator.crd.worker import Worker
+from cooperator.crd.worker import Spread, Worker
 from cooperator.model import Desired, DesiredConnector, Policy, PolicyName, TargetState
 
 _TARGETS: Final = {
@@ -34,6 +34,10 @@ def compile_policy(worker: Worker) -> Policy:
         name=PolicyName(spec.policy),
         scheduled_rebalance_max_delay_ms=spec.scheduled_rebalance_max_delay_ms,
         lease_ms=spec.lease_ms,
+        join_wait_ms=spec.join_wait_ms,
+        max_returns=spec.max_returns,
+        assignor=spec.assignor,
+        strict_spread=spec.spread is Spread.STRICT,
     )
 
 

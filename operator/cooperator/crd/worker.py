@@ -13,6 +13,7 @@ _INT32_MAX: Final = 2_147_483_647
 _DAY_MS: Final = 86_400_000
 _NAME_LIMIT: Final = 52
 """Pods are called NAME-ORDINAL, and their names are labels."""
+_ASSIGNOR: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}\Z")
 _GROUP_ID: Final = re.compile(r"[a-zA-Z0-9._-]{1,200}\Z")
 
 
@@ -29,6 +30,29 @@ class GroupPolicy(StrEnum):
 class SchedulingPolicy(StrEnum):
     DEFAULT = "Default"
     KIP415 = "Kip415"
+
+
+class Spread(StrEnum):
+    """How far each connector's tasks are spread over the members.
+
+    BestEffort: as far as the fewest moves allow. Strict: every connector within 1, at the price of moves.
+    """
+
+    BEST_EFFORT = "BestEffort"
+    STRICT = "Strict"
+
+
+class RolloutStrategy(StrEnum):
+    """Hold: a member is replaced in place, its tasks wait for it. Drain: they move away first."""
+
+    HOLD = "Hold"
+    DRAIN = "Drain"
+
+
+def _assignor(name: str) -> str:
+    if not _ASSIGNOR.match(name):
+        raise ValueError("name an assignor: Sticky, Spread, Uniform, Range, or a plug-in's")
+    return name
 
 
 def _name(name: str) -> str:
@@ -69,6 +93,18 @@ class Spark(Model):
     conf: Settings = Field(default_factory=dict, description="Spark settings such as spark.driver.memory: 1g")
 
 
+class Rollout(Model):
+    """How members are replaced when what they are started with changes."""
+
+    strategy: Annotated[RolloutStrategy, Lenient] = Field(
+        default=RolloutStrategy.HOLD,
+        description="Hold replaces a member in place while its tasks wait for it, Drain moves them away first",
+    )
+    max_unavailable: int = Field(
+        default=1, ge=1, le=1000, description="how many members may be away at the same time"
+    )
+
+
 class WorkerSpec(Model):
     """What a Worker is meant to be. Times are in milliseconds unless the name says otherwise."""
 
@@ -94,6 +130,26 @@ class WorkerSpec(Model):
     scheduled_rebalance_max_delay_ms: int = Field(
         default=300_000, ge=0, le=_INT32_MAX, description="how long a lost member's tasks wait for its return"
     )
+    max_returns: int = Field(
+        default=5,
+        ge=0,
+        le=1000,
+        description="how many departures of one member within an hour its tasks wait for; after that they move",
+    )
+    join_wait_ms: int = Field(
+        default=30_000,
+        ge=0,
+        le=_DAY_MS,
+        description="how long members that are being started are waited for before tasks are moved for balance",
+    )
+    assignor: Annotated[str, AfterValidator(_assignor)] = Field(
+        default="Sticky", description="who runs what: Sticky, Spread, Uniform, Range, or a plug-in's name"
+    )
+    spread: Annotated[Spread, Lenient] = Field(
+        default=Spread.BEST_EFFORT,
+        description="Strict keeps every connector's tasks within 1 over the members, at the price of moves",
+    )
+    rollout: Rollout = Field(default_factory=Rollout, description="how members are replaced")
     lease_ms: int = Field(
         default=40_000,
         ge=1,
@@ -131,6 +187,23 @@ class WorkerSpec(Model):
                 f"leaseMs ({self.lease_ms}) is not greater than rebalanceTimeoutMs + heartbeatIntervalMs "
                 f"({longest_silence_ms}): members would stop their tasks in every slow round. Raise leaseMs "
                 "or lower rebalanceTimeoutMs"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _one_planner(self) -> "WorkerSpec":
+        if self.spread is Spread.STRICT and self.assignor not in ("Sticky", "Spread"):
+            raise ValueError(
+                f"spread: Strict is for the assignors Sticky and Spread, not for {self.assignor}: "
+                "remove one of the two"
+            )
+        if self.policy is SchedulingPolicy.KIP415 and (self.assignor, self.spread) != (
+            "Sticky",
+            Spread.BEST_EFFORT,
+        ):
+            raise ValueError(
+                "policy: Kip415 plans as Kafka's own leader does, without assignor and spread: remove these, "
+                "or the policy"
             )
         return self
 

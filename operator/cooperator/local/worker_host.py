@@ -21,7 +21,7 @@ from cooperator.local.template import MemberCommand, leader_settings
 from cooperator.local.view import WorkerFacts
 from cooperator.model import DesiredConnector
 from cooperator.planner.view import Facts
-from cooperator.pool import PoolDesired, PoolPolicy
+from cooperator.pool import PoolDesired, PoolPolicy, RollStrategy
 from cooperator.wire import RestartRecord
 
 log = logging.getLogger(__name__)
@@ -199,7 +199,13 @@ class WorkerHost:
         worker = wanted.worker
         drain_ms = worker.spec.drain_timeout_seconds * 1000
         removing = wanted.goal is Goal.REMOVE
-        policy = PoolPolicy(drain_timeout_ms=drain_ms, kill_after_ms=drain_ms + _GRACE_MS)
+        rollout = worker.spec.rollout
+        policy = PoolPolicy(
+            strategy=RollStrategy(rollout.strategy.value),
+            max_unavailable=rollout.max_unavailable,
+            drain_timeout_ms=drain_ms,
+            kill_after_ms=drain_ms + _GRACE_MS,
+        )
         if removing:
             policy = replace(policy, scale_down_delay_ms=0, scale_down_wait_max_ms=0)
         replicas = 0 if removing else worker.spec.replicas
