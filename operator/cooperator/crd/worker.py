@@ -98,7 +98,7 @@ class Rollout(Model):
 
     strategy: Annotated[RolloutStrategy, Lenient] = Field(
         default=RolloutStrategy.HOLD,
-        description="Hold replaces a member in place while its tasks wait for it, Drain moves them away first",
+        description="Hold: a member is replaced in place while its tasks wait; Drain: they move away first",
     )
     max_unavailable: int = Field(
         default=1, ge=1, le=1000, description="how many members may be away at the same time"
@@ -134,13 +134,13 @@ class WorkerSpec(Model):
         default=5,
         ge=0,
         le=1000,
-        description="how many departures of one member within an hour its tasks wait for; after that they move",
+        description="how many departures of a member within an hour are waited for; then tasks move",
     )
     join_wait_ms: int = Field(
         default=30_000,
         ge=0,
         le=_DAY_MS,
-        description="how long members that are being started are waited for before tasks are moved for balance",
+        description="how long members that are to come are waited for before tasks move for balance",
     )
     assignor: Annotated[str, AfterValidator(_assignor)] = Field(
         default="Sticky", description="who runs what: Sticky, Spread, Uniform, Range, or a plug-in's name"
