@@ -6,10 +6,10 @@ One entry a connector: its name, then its task numbers, with -1 for the instance
 
 import struct
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from itertools import chain, repeat
+from itertools import repeat
 from typing import Final, cast
 
 from cooperator.model import INSTANCE, TaskId
@@ -115,38 +115,41 @@ class KnownItems:
 
 def write_items(items: Sequence[TaskId], field: str) -> bytes:
     """Entries of connector instances first, in the order given, then those that have tasks only."""
-    return _write(items, dict.fromkeys(_instances(items)), field)
+    return _write(items, dict.fromkeys, field)
 
 
 def write_items_hashed(items: Sequence[TaskId], field: str) -> bytes:
     """As ``write_items``, with the instances in the order in which a Java HashSet iterates."""
-    return _write(items, hash_set_order(_instances(items)), field)
+    return _write(items, hash_set_order, field)
 
 
-def _instances(items: Sequence[TaskId]) -> list[str]:
-    return [connector for connector, task in items if task == INSTANCE]
-
-
-def _write(items: Sequence[TaskId], instances: Collection[str], field: str) -> bytes:
+def _write(items: Sequence[TaskId], in_order: Callable[[Sequence[str]], Iterable[str]], field: str) -> bytes:
     if not items:
         return _NOTHING
-    if len({connector for connector, _ in items}) == len(items):
-        singles = chain(zip(instances, repeat(INSTANCE)), (item for item in items if item[1] != INSTANCE))
-        with suppress(KeyError):
-            parts = [part for connector, task in singles for part in (_name_and_one(connector), _SMALL[task])]
-            return b"".join((primitives.int32(len(items), field), *parts))
     entries: defaultdict[str, list[int]] = defaultdict(list)
-    for connector in instances:
-        entries[connector].append(INSTANCE)
     for connector, task in items:
-        if task != INSTANCE:
-            entries[connector].append(task)
-    parts = [primitives.int32(len(entries), field)]
-    add = parts.append
+        entries[connector].append(task)
+    count = primitives.int32(len(entries), field)
+    instances = [connector for connector, task in items if task == INSTANCE]
+    if instances:
+        first = {connector: entries.pop(connector) for connector in in_order(instances)}
+        for numbers in first.values():
+            numbers.sort(key=_instance_first)
+        first.update(entries)
+        entries = cast("defaultdict[str, list[int]]", first)
+    if len(entries) == len(items):
+        with suppress(KeyError):
+            small = _SMALL
+            parts = [part for name, (task,) in entries.items() for part in (_name_and_one(name), small[task])]
+            return b"".join((count, *parts))
+    parts = [count]
     for connector, numbers in entries.items():
-        add(_name(connector))
-        add(primitives.int32_array(numbers, field))
+        parts += (_name(connector), primitives.int32_array(numbers, field))
     return b"".join(parts)
+
+
+def _instance_first(number: int) -> bool:
+    return number != INSTANCE
 
 
 @lru_cache(maxsize=_MOST_NAMES)
