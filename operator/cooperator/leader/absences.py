@@ -4,10 +4,10 @@ A lease is renewed by every answered JoinGroup, also in a round that ends before
 that the memory calls missing may have been there since: nobody may count its lease from the old absence.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import replace
 
-from cooperator.model import Member, Memory, Unstopped
+from cooperator.model import Member, Memory, Policy, Unstopped
 
 
 def for_round(memory: Memory, generation: int) -> Memory:
@@ -19,6 +19,18 @@ def for_round(memory: Memory, generation: int) -> Memory:
         return memory
     unstopped = tuple(replace(entry, gone_since_ms=None) for entry in memory.unstopped)
     return replace(memory, unstopped=unstopped)
+
+
+def over_ms(entry: Unstopped, policy: Policy) -> int:
+    """When (ms) nothing of the entry can run any more without a proof; 0 for a member, whose report says."""
+    if entry.gone_since_ms is None:
+        return 0
+    return entry.gone_since_ms + policy.lease_ms + policy.lease_margin_ms
+
+
+def may_run(entry: Unstopped, ended: Container[tuple[str, str]], policy: Policy, now_ms: int) -> bool:
+    """Whether a life that is gone may still run what it was told to stop, or had when it was last seen."""
+    return (entry.identity, entry.incarnation) not in ended and now_ms < over_ms(entry, policy)
 
 
 def with_evicted(memory: Memory, evicted: Iterable[Member]) -> Memory:

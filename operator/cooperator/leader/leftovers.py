@@ -9,8 +9,9 @@ arrive after its tombstone, so it is looked again until nothing is found.
 
 from collections.abc import Mapping
 
+from cooperator.leader import absences
 from cooperator.leader.state import LeaderState
-from cooperator.model import ClusterConfig, TaskId, TaskStatus, Unstopped
+from cooperator.model import ClusterConfig, TaskId, TaskStatus
 
 
 class Leftovers:
@@ -36,7 +37,7 @@ class Leftovers:
         """When (ms) time alone may make it due."""
         if not self.suspected:
             return []
-        ends = (_over_ms(entry, state) for entry in state.memory.unstopped)
+        ends = (absences.over_ms(entry, state.policy) for entry in state.memory.unstopped)
         return [at_ms for at_ms in (self.look_at_ms, *ends) if at_ms > now_ms]
 
     def find(
@@ -55,21 +56,12 @@ def _in_use(state: LeaderState, now_ms: int) -> frozenset[TaskId]:
     """What is not configured and runs, or may run, somewhere."""
     held = [task for member in state.members for task in member.owned]
     held += [
-        task for entry in state.memory.unstopped if _may_run(entry, state, now_ms) for task in entry.tasks
+        task
+        for entry in state.memory.unstopped
+        if absences.may_run(entry, state.facts.ended, state.policy, now_ms)
+        for task in entry.tasks
     ]
     return frozenset(task for task in held if not _is_configured(state.config, task))
-
-
-def _may_run(entry: Unstopped, state: LeaderState, now_ms: int) -> bool:
-    if (entry.identity, entry.incarnation) in state.facts.ended:
-        return False
-    return now_ms < _over_ms(entry, state)
-
-
-def _over_ms(entry: Unstopped, state: LeaderState) -> int:
-    """When nothing of the entry can run any more; of a member, its report says."""
-    lease_ms = state.policy.lease_ms + state.policy.lease_margin_ms
-    return 0 if entry.gone_since_ms is None else entry.gone_since_ms + lease_ms
 
 
 def _is_configured(config: ClusterConfig, task: TaskId) -> bool:

@@ -41,7 +41,9 @@ class LeaderMachine:
         self.settings = settings
         self.state = LeaderState(policy=policy or Policy())
         self._in_round = False
-        self._saved = self.state.memory
+        self._saved: Memory | None = None
+        """What the leader log says for certain; None: not known."""
+        self._planned_with = self.state.memory
         self._rejoin_reason = ""
         self._rejoin_since_ms: int | None = None
         self._rejoin_sent_ms: int | None = None
@@ -104,7 +106,7 @@ class LeaderMachine:
             state.regroups.pop(event.connector, None)
             return ev.PostOutcome.WRITTEN, self._consider(now_ms)
         regroup = Regroup.between(event.connector, known, event.configs)
-        if not self._in_round and not regroup.in_use(state.members, state.memory, now_ms):
+        if not self._in_round and not self._in_use(regroup, now_ms):
             state.regroups.pop(event.connector, None)
             records = task_records(event.connector, event.configs)
             return ev.PostOutcome.WRITTEN, self._write(records, f"tasks of {event.connector}", now_ms)
@@ -129,7 +131,8 @@ class LeaderMachine:
         state = self.state
         memory = absences.with_evicted(event.memory, event.evicted)
         state.memory = replace(memory, term=memory.term + 1)
-        self._saved = state.memory
+        self._saved = None
+        self._planned_with = state.memory
         state.config = event.config
         state.awaited = {
             member.identity: now_ms + self.settings.awaited_ms
@@ -177,7 +180,7 @@ class LeaderMachine:
         if latest > state.memory.term:
             # The leader log was lost: members would refuse every share of an older term.
             state.memory = replace(state.memory, term=latest + 1)
-        state.memory = absences.for_round(state.memory, event.generation)
+        state.memory = self._planned_with = absences.for_round(state.memory, event.generation)
         plan, memory = decide(self._view(now_ms, cause), state.memory)
         memory = replace(memory, generation=event.generation)
         epoch = Epoch(memory.term, event.generation)
@@ -202,14 +205,16 @@ class LeaderMachine:
 
     def _is_durable(self, memory: Memory) -> bool:
         # The generation alone decides nothing: a round that changed nothing is not written.
-        return replace(memory, generation=self._saved.generation) == self._saved
+        saved = self._saved
+        return saved is not None and replace(memory, generation=saved.generation) == saved
 
     def _round_failed(self, event: ev.RoundFailed) -> None:
         if event.generation == self.state.generation and not self.state.refusal:
             self._in_round = False
             self.state.trouble = event.reason
             if not self._is_durable(self.state.memory):
-                self.state.memory = self._saved
+                # A write without an answer may have happened: what the log says is unknown until the next.
+                self.state.memory, self._saved = self._planned_with, None
             # What the members hold is unknown until they report again.
             self._want_round("the last round failed", 0)
 
@@ -272,7 +277,7 @@ class LeaderMachine:
             wanted = connector_records(state.desired, state.config, self.settings.owns_config)
             out += self._write(wanted, "desired connectors", now_ms)
         for regroup in state.regroups.values():
-            if not regroup.in_use(state.members, state.memory, now_ms):
+            if not self._in_use(regroup, now_ms):
                 records = task_records(regroup.connector, regroup.configs)
                 out += self._write(records, f"tasks of {regroup.connector}", now_ms)
         ended = [m.member_id for m in state.members if (m.identity, m.incarnation) in state.facts.ended]
@@ -333,11 +338,17 @@ class LeaderMachine:
         if self.state.plan is not None and self.state.plan.rejoin_at_ms is not None:
             times.append(self.state.plan.rejoin_at_ms)
         times.extend(self.state.awaited.values())
+        if self.state.regroups:
+            times.extend(absences.over_ms(entry, self.state.policy) for entry in self.state.memory.unstopped)
         times.extend(self._chores.next_ms(self.state, now_ms))
         if self._refused_until_ms > now_ms:
             times.append(self._refused_until_ms)
         # What is overdue and changed nothing is looked at again at leisure, not at once for ever.
         return min(at if at > now_ms else now_ms + REPEAT_MS for at in times)
+
+    def _in_use(self, regroup: Regroup, now_ms: int) -> bool:
+        state = self.state
+        return regroup.in_use(state.members, state.memory, state.facts.ended, state.policy, now_ms)
 
     def _drop_settled_regroups(self) -> None:
         config = self.state.config.connectors

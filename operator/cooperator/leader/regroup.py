@@ -3,36 +3,53 @@
 Units never change; a new ``tasksMax`` only deals them to tasks anew. Two tasks must not run one unit,
 so the tasks whose units change are let go first, everywhere, and only then are the new configurations
 written and assigned. Tasks that stay as they are run on.
+
+What still runs of an earlier connector of the same name has units, too: it has to end as well.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
-from cooperator.model import Member, Memory, TaskId
+from cooperator.leader import absences
+from cooperator.model import Member, Memory, Policy, TaskId
 
 TaskConfigs = tuple[Mapping[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Regroup:
-    """New task configurations of one connector, and which running tasks they change or remove."""
+    """New task configurations of one connector: which tasks they change or remove, and which they leave."""
 
     connector: str
     configs: TaskConfigs
     affected: frozenset[TaskId]
+    unchanged: frozenset[TaskId]
 
     @classmethod
     def between(cls, connector: str, old: TaskConfigs, new: TaskConfigs) -> "Regroup":
-        changed = (TaskId(connector, n) for n, config in enumerate(old) if n >= len(new) or new[n] != config)
-        return cls(connector, new, frozenset(changed))
+        tasks = frozenset(TaskId(connector, n) for n in range(len(old)))
+        unchanged = frozenset(t for t in tasks if t.task < len(new) and new[t.task] == old[t.task])
+        return cls(connector, new, tasks - unchanged, unchanged)
 
-    def in_use(self, members: Iterable[Member], memory: Memory, now_ms: int) -> bool:
-        """Whether an affected task runs, or may still run at a departed member whose end is unproven."""
-        if not self.affected:
-            return False
-        if any(not self.affected.isdisjoint(member.owned) for member in members):
+    def in_use(
+        self,
+        members: Iterable[Member],
+        memory: Memory,
+        ended: Container[tuple[str, str]],
+        policy: Policy,
+        now_ms: int,
+    ) -> bool:
+        """Whether a task that is not among the unchanged ones runs, or may still run at a departed life whose
+        end is not in ``ended``: be it what that had, or what it was told to stop."""
+        if any(self._concerns(member.owned) for member in members):
             return True
         return any(
-            now_ms < hold.not_before_ms and not self.affected.isdisjoint(hold.tasks)
-            for hold in memory.holds.values()
+            self._concerns(entry.tasks) and absences.may_run(entry, ended, policy, now_ms)
+            for entry in memory.unstopped
+        )
+
+    def _concerns(self, tasks: Iterable[TaskId]) -> bool:
+        return any(
+            task.connector == self.connector and not task.is_instance and task not in self.unchanged
+            for task in tasks
         )

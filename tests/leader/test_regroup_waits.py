@@ -1,0 +1,65 @@
+"""Two tasks must not run one unit: what new task configurations wait for."""
+
+from cooperator.model import Policy
+from twins.group_twin import GroupTwin
+
+LEASE_AND_MARGIN_MS = 45_000
+
+
+def running_group() -> GroupTwin:
+    """lake-0 and lake-1 run one task each; holds are over at once, so that only leases keep anything back."""
+    policy = Policy(scheduled_rebalance_max_delay_ms=0, lease_ms=40_000, lease_margin_ms=5_000)
+    group = GroupTwin(policy)
+    group.desire(a=2)
+    for number in range(2):
+        group.join(f"lake-{number}")
+    group.round()
+    assert group.post("a", "u0,u2", "u1,u3") == 204
+    group.settle()
+    return group
+
+
+def test_a_member_that_vanishes_while_it_stops_is_waited_for() -> None:
+    group = running_group()
+    assert group.post("a", "u0,u1", "u2,u3") == 202
+    group.advance(1_000)
+    group.round()
+    cut_off = group.of("lake-1")
+    assert cut_off.stopping
+    group.die("lake-1", proven=False)
+    group.of("lake-0").stopping.clear()
+    group.round()
+    # Its task was taken away, so that nobody holds it for lake-1; but it may run on.
+    group.advance(1_000)
+    assert group.post("a", "u0,u1", "u2,u3") == 202
+    group.advance(LEASE_AND_MARGIN_MS)
+    assert group.post("a", "u0,u1", "u2,u3") == 204
+
+
+def test_a_proof_of_its_end_is_enough() -> None:
+    group = running_group()
+    group.post("a", "u0,u1", "u2,u3")
+    group.advance(1_000)
+    group.round()
+    group.die("lake-1", proven=True)
+    group.of("lake-0").stopping.clear()
+    group.round()
+    group.advance(1_000)
+    assert group.post("a", "u0,u1", "u2,u3") == 204
+
+
+def test_what_still_runs_of_an_earlier_connector_of_that_name_is_waited_for() -> None:
+    group = running_group()
+    group.desire()
+    group.round()
+    group.advance(3_000)
+    group.desire(a=2)
+    slow = next(member for member in group.members.values() if member.stopping)
+    for member in group.members.values():
+        if member is not slow:
+            member.stopping.clear()
+    group.round()
+    assert group.post("a", "u0,u1,u2,u3") == 202
+    slow.stopping.clear()
+    group.round()
+    assert group.post("a", "u0,u1,u2,u3") == 204
