@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from multiprocessing import get_context
 
-from simulation.run import Cuts, Outcome, run
+from simulation.run import NOTHING, Cuts, Outcome, run
 from simulation.shrink import shrink
 from simulation.story import replay, story
 
@@ -32,7 +32,7 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
-def command_of(seed: int, cuts: Cuts = Cuts()) -> str:
+def command_of(seed: int, cuts: Cuts = NOTHING) -> str:
     """What replays exactly this history."""
     words = ["python -m tests.simulation --replay", str(seed)]
     words += [word for kind in sorted(cuts.kinds) for word in ("--without", kind)]

@@ -23,7 +23,7 @@ from cooperator.leader.machine import LeaderMachine
 from cooperator.leader.regroup import Regroup
 from cooperator.logs import LeadWriter
 from cooperator.model import Memory
-from cooperator.planner import claims, default, holds, roster
+from cooperator.planner import claims, default, holds
 from cooperator.planner.assignors import sticky
 from cooperator.pool import decide, lives
 from simulation.run import Outcome, run
@@ -166,13 +166,6 @@ def moves_one_more_than_needed() -> Sequence[Patch]:
         return {i: min(n + 1, loads[i]) for i, n in right(problem, loads).items()}
 
     return [patch.object(sticky, "_surpluses", wrong)]
-
-
-@planted
-def gives_work_to_the_older_life() -> Sequence[Patch]:
-    """Of two members with one identity, the earlier life speaks."""
-    right = roster._is_older
-    return [patch.object(roster, "_is_older", lambda *args: not right(*args))]
 
 
 # The leader

@@ -43,6 +43,9 @@ class Cuts:
     until_ms: int | None = None
 
 
+NOTHING = Cuts()
+
+
 @dataclass
 class Outcome:
     seed: int
@@ -86,7 +89,7 @@ def _moments(random: Random, count: int) -> list[int]:
     return sorted(moments)
 
 
-def run(seed: int, cuts: Cuts = Cuts(), promises: Collection[type[Promise]] = PROMISES) -> Outcome:
+def run(seed: int, cuts: Cuts = NOTHING, promises: Collection[type[Promise]] = PROMISES) -> Outcome:
     """The history of ``seed``, up to the promise that it breaks, or to rest."""
     shape, faults, chance = history(seed)
     happening = [

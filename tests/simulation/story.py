@@ -106,7 +106,6 @@ def replay(seed: int, cuts: Cuts, subject: str | None) -> list[str]:
     outcome = run(seed, cuts)
     lines = [f"seed {seed}: {outcome.world.shape}"]
     lines += [str(line) for line in story(outcome, subject)]
-    lines.append(
-        f"broken: {outcome.broken}" if outcome.broken else f"at rest {outcome.rest_after_ms} ms after"
-    )
+    well = f"at rest {outcome.rest_after_ms} ms after the last fault"
+    lines.append(f"broken: {outcome.broken}" if outcome.broken else well)
     return lines

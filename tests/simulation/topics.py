@@ -34,6 +34,10 @@ class Topics:
     world: "World"
     by_name: dict[str, Topic] = field(default_factory=dict)
     writers: dict[str, int] = field(default_factory=dict)
+    newest: "Transactor | None" = None
+    """Who has opened last: nobody who did before may write."""
+    down: int = 0
+    """How many faults keep the topics, and only them, out of everybody's reach."""
 
     def of(self, name: str) -> Topic:
         return self.by_name.setdefault(name, Topic())
@@ -44,7 +48,7 @@ class Topics:
             raise LogUnavailable("the broker cannot be reached")
 
     def reached_by(self, process: Process) -> bool:
-        return self.world.port.up and self.world.network.reaches(process.place, BROKER)
+        return not self.down and self.world.port.up and self.world.network.reaches(process.place, BROKER)
 
     def append(self, name: str, records: Sequence[Record], marker: bool) -> int:
         topic = self.of(name)
@@ -173,6 +177,7 @@ class Transactor:
 
     def open(self) -> None:
         self._topics.check(self._process)
+        self._topics.newest = self
         self._writer = self._topics.writers[self._id] = self._topics.writers.get(self._id, 0) + 1
 
     def write(self, topic: str, records: Sequence[Record]) -> int:
@@ -184,6 +189,8 @@ class Transactor:
         self._topics.check(self._process)
         if self._topics.writers[self._id] != self._writer:
             raise WriterFenced(f"writer {self._id}: another one has taken over")
+        if self._topics.newest is not self:
+            self._process.world.late_writes.append(f"{self._process.name} to {topic}")
         after = self._topics.append(topic, records, marker=True)
         if network.loses():
             raise LogUnavailable("it is not known whether the transaction was committed")

@@ -133,6 +133,7 @@ class World:
         self.touched: list[MemberProcess] = []
         self.records: list[Record] = []
         self.syncs: list[SyncGroup] = []
+        self.late_writes: list[str] = []
         self.plans: list[Planned] = []
         self.stops: list[Copy] = []
         self.sleepers: list[MemberProcess] = []

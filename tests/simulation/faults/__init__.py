@@ -1,7 +1,7 @@
 """Everything that can happen to a world, one class each. ``ALL`` is the list: what is in it happens."""
 
 from simulation.faults.base import Fault
-from simulation.faults.brokers import BrokerCrashes, BrokerIsBusy
+from simulation.faults.brokers import BrokerCrashes, BrokerIsBusy, LogsAreDown
 from simulation.faults.changes import (
     ConnectorIsCreated,
     ConnectorIsDeleted,
@@ -58,6 +58,7 @@ ALL: tuple[type[Fault], ...] = (
     ConnectorIsPaused,
     ConnectorIsReconfigured,
     ConnectorIsWeighed,
+    LogsAreDown,
     MachineFreezes,
     MemberHangs,
     MemberIsKilled,

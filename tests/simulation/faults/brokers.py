@@ -14,6 +14,19 @@ class BrokerCrashes(Fault):
         return f"the broker is down {self.lasting(100, longest_ms, port.restart)}"
 
 
+class LogsAreDown(Fault):
+    """The topics' leaders are away, the group's coordinator is not."""
+
+    def happen(self) -> str:
+        topics = self.world.topics
+        topics.down += 1
+
+        def heal() -> None:
+            topics.down -= 1
+
+        return f"the topics are away {self.lasting(200, self.random.choice([1_000, 8_000]), heal)}"
+
+
 class BrokerIsBusy(Fault):
     """Nobody reaches it, and nobody is told."""
 

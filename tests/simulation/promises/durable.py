@@ -30,6 +30,8 @@ class MemoryBeforeShares(Promise):
                 value = decode_leader(record)
                 if isinstance(value, Memory):
                     self._written(value)
+        if world.late_writes:
+            raise self.broken(f"somebody else has taken the lead, and there writes {world.late_writes[0]}")
         if world.syncs:
             syncs, world.syncs = world.syncs, []
             for sync in syncs:

@@ -57,9 +57,17 @@ class NothingForgotten(Promise):
             and identity not in view.facts.gone
             for task in hold.tasks
         }
+        back = {member.identity for member in view.members}
+        for identity, tasks in planned.memory.given.items():
+            known = back | planned.memory.holds.keys() | view.facts.gone
+            if identity not in known and self._is_held_for(identity, planned):
+                until_ms = view.now_ms + self._hold_ms
+                waiting.update((task, (identity, until_ms)) for task in tasks if task not in waiting)
+        for task in view.unstarted:
+            # What never ran there does not wait for it.
+            waiting.pop(task, None)
         if not waiting:
             return
-        back = {member.identity for member in view.members}
         for member in view.members:
             for task in planned.plan.shares[member.member_id].assigned:
                 identity, until_ms = waiting.get(task, (member.identity, 0))
@@ -67,6 +75,11 @@ class NothingForgotten(Promise):
                     raise self.broken(
                         f"{task} waits for {identity}, and {member.identity} gets it: {until_ms}"
                     )
+
+    def _is_held_for(self, identity: str, planned: Planned) -> bool:
+        """Whether who has just departed is waited for at all."""
+        budget = planned.view.policy.max_returns
+        return self._hold_ms > 0 and len(planned.memory.returns.get(identity, ())) < budget
 
     def _stands(self, hold: Hold, proven: bool, now_ms: int) -> bool:
         return hold.deadline_ms > now_ms or (hold.not_before_ms > now_ms and not proven)
