@@ -24,6 +24,8 @@ BACKOFF_MS = 400
 BACKOFF_MAX_MS = 6_000
 FORCED_KILL_MS = 2_000
 MONITOR_MS = 500
+RELIST_MS = 2_000
+"""A kubelet looks at all of its pods this often, whatever it has been told."""
 UNREACHABLE_MS = 3_000
 EVICT_MS = 18_000
 
@@ -342,8 +344,8 @@ class Cluster:
         for name in list(self.nodes):
             if self.connected(name):
                 self._silent_since_ms.pop(name, None)
-                if not self.nodes[name].ready:
-                    self.change_node(name, ready=True)
+                self.change_node(name, ready=True)
+                if now_ms % RELIST_MS < MONITOR_MS:
                     self._call_kubelet(name)
                 continue
             silent_ms = now_ms - self._silent_since_ms.setdefault(name, now_ms)

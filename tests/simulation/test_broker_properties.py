@@ -292,3 +292,21 @@ def whose(member_id: str) -> str:
 
 TestWhateverIsSaid = AnybodySaysAnything.TestCase
 TestWhateverIsSaid.settings = settings(max_examples=300, stateful_step_count=50, deadline=None)
+
+
+def test_a_newcomer_that_has_gone_away_keeps_its_place_for_five_minutes_at_most() -> None:
+    """The one rule that no test waits for a real broker to keep."""
+    machine = GroupCoordinator(BrokerSettings(initial_rebalance_delay_ms=0), lambda ids: ids[0])
+
+    def join(request_id: int, name: str, member_id: str = "") -> list[tuple[int, Answer]]:
+        offered = (("sessioned", b"m"),)
+        request = JoinGroup(name, member_id, name, offered, 1_800_000, 1_800_000, name)
+        return machine.handle(request_id, request, 0) + machine.tick(0)
+
+    ((_, leader),) = join(1, "a")
+    assert isinstance(leader, Joined)
+    assert leader.error is Error.NONE
+    assert join(2, "b") == []
+    assert machine.tick(299_999) == []
+    assert machine.tick(300_000) == [(2, Joined(Error.UNKNOWN_MEMBER_ID))]
+    machine.validate()
