@@ -14,6 +14,7 @@ given, whose words name no terms, counts as started: it is a question of waiting
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from cooperator.leader import absences
 from cooperator.model import Epoch, Member, Memory, Policy, TaskId, TaskStatus
 from cooperator.planner.plan import Plan
 
@@ -88,11 +89,21 @@ class Starts:
 
 
 def lease_end_ms(life: Life, memory: Memory, policy: Policy) -> int | None:
-    """When (ms) the lease and margin of a life that is missing have run out; None: it is not held for."""
+    """When (ms) the lease and margin of a life that is missing have run out; None: it is not held for.
+
+    The hold of an identity tells since when it has been missing to the leader; a lease may have been renewed
+    since, in a round that was not planned. So what may still run at the life has the last word.
+    """
     hold = memory.holds.get(life[0])
     if hold is None or hold.incarnation != life[1]:
         return None
-    return hold.since_ms + policy.lease_ms + policy.lease_margin_ms
+    ends = [0]
+    for entry in memory.unstopped:
+        if (entry.identity, entry.incarnation) == life:
+            if entry.gone_since_ms is None:
+                return None
+            ends.append(absences.over_ms(entry, policy))
+    return max(ends)
 
 
 def _has_word(status: TaskStatus | None, identity: str, epoch: Epoch) -> bool:
