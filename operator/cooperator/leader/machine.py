@@ -181,7 +181,7 @@ class LeaderMachine:
             # The leader log was lost: members would refuse every share of an older term.
             state.memory = replace(state.memory, term=latest + 1)
         state.memory = self._planned_with = absences.for_round(state.memory, event.generation)
-        plan, memory = decide(self._view(now_ms, cause), state.memory)
+        plan, memory = decide(self.view(now_ms, cause), state.memory)
         memory = replace(memory, generation=event.generation)
         epoch = Epoch(memory.term, event.generation)
         answer = answers.of_plan(event, plan, self.settings.url, epoch, state.policy.lease_ms)
@@ -218,7 +218,8 @@ class LeaderMachine:
             # What the members hold is unknown until they report again.
             self._want_round("the last round failed", 0)
 
-    def _view(self, now_ms: int, cause: str) -> View:
+    def view(self, now_ms: int, cause: str) -> View:
+        """What a round would be planned with now."""
         state = self.state
         suspended = frozenset(t for regroup in state.regroups.values() for t in regroup.affected)
         weights = {}
@@ -304,7 +305,7 @@ class LeaderMachine:
             if due and state.plan and (state.plan.rejoin_at_ms or 0) <= now_ms:
                 return "scheduled rebalance delay ended"
             return "configuration changed" if self._config_planned != self._task_counts() else ""
-        what_if, _ = decide(self._view(now_ms, "what if"), state.memory)
+        what_if, _ = decide(self.view(now_ms, "what if"), state.memory)
         whys = {why.why.value for why in (*what_if.assigned_why.values(), *what_if.revoked_why.values())}
         if any(not share.is_empty for share in what_if.shares.values()):
             return ", ".join(sorted(whys)) or "a share changes"

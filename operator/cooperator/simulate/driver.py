@@ -59,19 +59,28 @@ def drive(scenario: Scenario, policy: PolicyName, told: bool = True) -> Run:
     ``told``: the operator (policy Default) knows what it has ordered (see ``knowledge``).
     """
     group = Group(scenario, Policy().lease_ms if policy is PolicyName.DEFAULT else None)
-    leader = leader_for(policy, Knowledge(scenario) if told else None)
+    return play(group, policy, leader_for(policy, Knowledge(scenario) if told else None))
+
+
+def play(group: Group, policy: PolicyName, leader: Leader, alone: bool = False) -> Run:
+    """Let the events of the scenario of ``group`` happen, and rounds follow, until nothing is left to happen.
+
+    ``alone``: there are rounds without any worker, too.
+    """
+    scenario, start_ms = group.scenario, group.now_ms
     rounds: list[Round] = []
     unseen: list[Event] = []
     for time_ms, events in _times(group):
         group.advance(time_ms)
-        trigger = ["start"] if group.generation == 0 and time_ms == 0 and group.members() else []
+        starting = not rounds and time_ms == start_ms and (group.members() or alone)
+        trigger = ["start"] if starting else []
         loud = [group.apply(event) for event in events]
         unseen.extend(events)
         if any(loud):
             trigger.append("event")
         trigger.extend(group.take_timers())
         leader.prepare(group)
-        if not trigger or not group.members():
+        if not trigger or not (group.members() or alone):
             continue
         if len(rounds) == MOST_ROUNDS:
             return _finish(Run(scenario, policy, tuple(rounds), group, quiescent=False))
@@ -83,7 +92,7 @@ def drive(scenario: Scenario, policy: PolicyName, told: bool = True) -> Run:
 def _times(group: Group) -> Iterator[tuple[int, Sequence[Event]]]:
     """Each time at which something is due, with its events. The start is one."""
     events = list(group.scenario.events)
-    done, time_ms = 0, 0
+    done, time_ms = 0, group.now_ms
     while True:
         last = done
         while done < len(events) and events[done].time_ms <= time_ms:
@@ -108,6 +117,7 @@ def _round(
     undelivered = group.undelivered()
     for member in members:
         _deliver(group, member, outcome, undelivered)
+    group.finish_stops()
     return Round(
         number=number,
         time_ms=group.now_ms,

@@ -22,15 +22,15 @@ FIRST_OFFSET = 2
 class Group:
     """Who is there, what is configured, and which timers run."""
 
-    def __init__(self, scenario: Scenario, lease_ms: int | None = None) -> None:
+    def __init__(self, scenario: Scenario, lease_ms: int | None = None, now_ms: int = 0) -> None:
         self.scenario, self.lease_ms = scenario, lease_ms
-        self.now_ms = 0
+        self.now_ms = now_ms
         self.config: Mapping[str, int] = dict(scenario.config0)
         self.config_offset = FIRST_OFFSET
         self.generation = 0
         self.leader_id = ""
         self.meter = Meter()
-        self.meter.configure(self.items(), 0)
+        self.meter.configure(self.items(), now_ms)
         self.processes: dict[int, Process] = {}
         self.ended: set[tuple[str, str]] = set()
         self.unstarted: set[TaskId] = set()
@@ -44,6 +44,15 @@ class Group:
         self._joins = 0
         for pod in scenario.workers0:
             self._join(self._new_process(pod))
+
+    def admit(self, process: Process) -> None:
+        """A member that is there already, with what it runs."""
+        self.processes[process.pod] = process
+        for item in process.running:
+            self.meter.appears(item, self.now_ms)
+            self.meter.last_member[item] = (process.member_id, process.pod)
+        self._joins += 1
+        process.joined, process.in_group = self._joins, True
 
     # What can be seen of it
 
@@ -119,6 +128,21 @@ class Group:
         self._fail_next.clear()
         return failing
 
+    def finish_stops(self) -> None:
+        """What was being stopped before the play began has stopped."""
+        for member in self.members():
+            if member.stopping:
+                self.meter.stops(member.stopping, self.now_ms)
+                member.running = {item: None for item in member.running if item not in member.stopping}
+                member.stopping = frozenset()
+                self.want_rejoin()
+
+    def configure(self, config: Mapping[str, int]) -> None:
+        """The config log says ``config`` (connector to its number of tasks) from now on."""
+        self.config = config
+        self.config_offset += 1
+        self.meter.configure(self.items(), self.now_ms)
+
     # Events
 
     def apply(self, event: Event) -> bool:
@@ -160,10 +184,10 @@ class Group:
         self._fail_next.update(dict.fromkeys(event.pods, event.dead))
 
     def _on_set(self, event: Event) -> None:
-        self._configure({**self.config, event.connector: event.count})
+        self.configure({**self.config, event.connector: event.count})
 
     def _on_delete(self, event: Event) -> None:
-        self._configure({name: count for name, count in self.config.items() if name != event.connector})
+        self.configure({name: count for name, count in self.config.items() if name != event.connector})
 
     def _on_rebalance(self, event: Event) -> None:
         """Only the round."""
@@ -182,14 +206,18 @@ class Group:
     def _on_expect(self, event: Event) -> None:
         self.expected = frozenset(map(pod_name, event.pods))
 
-    def end(self, process: Process | None) -> None:
-        """The process is gone, in the group or not."""
+    def _on_vanish(self, event: Event) -> None:
+        self.end(self.processes.get(event.pod), proven=False)
+
+    def end(self, process: Process | None, proven: bool = True) -> None:
+        """The process is gone, in the group or not; unless ``proven``, nobody can tell."""
         if process is None:
             return
         if not process.dead:
             self.meter.dies(process, self.now_ms)
         del self.processes[process.pod]
-        self.ended.add((process.name, process.incarnation))
+        if proven:
+            self.ended.add((process.name, process.incarnation))
 
     def dies_unnoticed(self, process: Process) -> None:
         """The process is gone, and the broker has not noticed yet."""
@@ -200,7 +228,8 @@ class Group:
     def _new_process(self, pod: int) -> Process:
         self.end(self.processes.get(pod))
         self._lives[pod] = self._lives.get(pod, 0) + 1
-        process = Process(pod, f"{pod_name(pod)}#{self._lives[pod]}")
+        name = self.scenario.names.get(pod, "")
+        process = Process(pod, f"{name or pod_name(pod)}#{self._lives[pod]}", identity=name)
         self.processes[pod] = process
         return process
 
@@ -209,8 +238,3 @@ class Group:
         process.member_id = member_id(process.pod, self._memberships[process.pod])
         self._joins += 1
         process.joined, process.in_group = self._joins, True
-
-    def _configure(self, config: Mapping[str, int]) -> None:
-        self.config = config
-        self.config_offset += 1
-        self.meter.configure(self.items(), self.now_ms)

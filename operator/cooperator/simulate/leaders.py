@@ -92,7 +92,7 @@ class ElectedLeader:
         view = View(
             now_ms=group.now_ms,
             generation=group.generation,
-            members=tuple(_member(member) for member in members),
+            members=members_of(group),
             tasks=config,
             policy=_policy(group, self.policy),
             cause=cause,
@@ -129,20 +129,8 @@ class Operator:
             group.end(process)
 
     def decide(self, group: Group, cause: str) -> Outcome:
-        members = group.members()
-        policy = _policy(group, self.policy)
-        view = View(
-            now_ms=group.now_ms,
-            generation=group.generation,
-            members=tuple(_member(member) for member in members),
-            tasks=group.config,
-            policy=policy,
-            facts=self._facts(group, policy.join_wait_ms),
-            unstarted=frozenset(group.unstarted),
-            cause=cause,
-        )
         before = self.memory
-        decided, self.memory = plan(view, before)
+        decided, self.memory = plan(self.view(group, cause), before)
         group.leader_timer_ms = decided.rejoin_at_ms
         return Outcome(
             "operator",
@@ -154,6 +142,20 @@ class Operator:
             "carried",
             before,
             self.memory,
+        )
+
+    def view(self, group: Group, cause: str) -> View:
+        """All that it knows in this round."""
+        policy = _policy(group, self.policy)
+        return View(
+            now_ms=group.now_ms,
+            generation=group.generation,
+            members=members_of(group),
+            tasks=group.config,
+            policy=policy,
+            facts=self._facts(group, policy.join_wait_ms),
+            unstarted=frozenset(group.unstarted),
+            cause=cause,
         )
 
     def _facts(self, group: Group, bound_ms: int) -> Facts:
@@ -172,13 +174,21 @@ class Operator:
         )
 
 
-def _member(process: Process) -> Member:
-    return Member(
-        member_id=process.member_id,
-        identity=process.name,
-        incarnation=process.incarnation,
-        owned=process.report(),
-        draining=process.draining,
+def members_of(group: Group) -> tuple[Member, ...]:
+    """The members as they report themselves, in the order in which Kafka's leader iterates over them."""
+    return tuple(
+        Member(
+            member_id=process.member_id,
+            identity=process.name,
+            incarnation=process.incarnation,
+            owned=process.report(),
+            stopping=process.stopping,
+            draining=process.draining,
+            is_agent=process.is_agent,
+            capacity=process.capacity,
+            zone=process.zone,
+        )
+        for process in group.members()
     )
 
 

@@ -2,7 +2,8 @@
 
 Read are ``id, name, protocol, scheduled_rebalance_max_delay_ms, rejoin_ms, config0, workers0, events``;
 everything else in a line is ignored. Types of events beyond Kafka's vectors: ``drain`` (the pod announces
-its departure), ``cordon``, ``uncordon`` and ``expect`` (the pods that are to be there).
+its departure), ``vanish`` (it is gone, without a proof of its end), ``cordon``, ``uncordon`` and ``expect``
+(the pods that are to be there).
 """
 
 import json
@@ -28,6 +29,7 @@ _NEEDS = {
     "delete": ("connector",),
     "rebalance": (),
     "drain": ("pod",),
+    "vanish": ("pod",),
     "cordon": ("pod",),
     "uncordon": ("pod",),
     "expect": ("pods",),
@@ -60,7 +62,8 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """``workers0``: the pods that are there at the start, in the order in which they join."""
+    """``workers0``: the pods that are there at the start, in the order in which they join. ``names``: of pods
+    that are not called by their numbers."""
 
     id: str
     name: str
@@ -70,6 +73,7 @@ class Scenario:
     config0: Mapping[str, int]
     workers0: tuple[int, ...]
     events: tuple[Event, ...] = field(default_factory=tuple)
+    names: Mapping[int, str] = field(default_factory=dict)
 
 
 def read_scenarios(path: Path) -> Iterator[Scenario]:

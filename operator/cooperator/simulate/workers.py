@@ -20,19 +20,26 @@ _ORDER_BITS = 1023
 class Process:
     """One life of a pod. ``member_id`` changes when it joins anew; ``incarnation`` names the process.
 
-    ``joined``: rank among all joins. ``frozen``: the config offset and the config at which it stopped
-    reading, if it did. ``scheduled_ms``: when its own delay timer ends. ``lease_expires_ms``: until when it
-    may run anything while it is out of the group. ``memory``: what it remembers as a leader.
+    ``identity``: of a pod that is not called by its number. ``stopping``: the part of ``running`` that it was
+    told to stop before the play began, and lets go of after the first round. ``joined``: rank among all
+    joins. ``frozen``: the config offset and the config at which it stopped reading, if it did.
+    ``scheduled_ms``: when its own delay timer ends. ``lease_expires_ms``: until when it may run anything
+    while it is out of the group. ``memory``: what it remembers as a leader.
     """
 
     pod: int
     incarnation: str
     member_id: str = ""
+    identity: str = ""
+    capacity: float = 1.0
+    zone: str = ""
+    is_agent: bool = True
     joined: int = -1
     in_group: bool = False
     dead: bool = False
     draining: bool = False
     running: dict[TaskId, None] = field(default_factory=dict)
+    stopping: frozenset[TaskId] = frozenset()
     frozen: tuple[int, Mapping[str, int]] | None = None
     last_completed_generation: int = -1
     scheduled_ms: int | None = None
@@ -41,7 +48,7 @@ class Process:
 
     @property
     def name(self) -> str:
-        return pod_name(self.pod)
+        return self.identity or pod_name(self.pod)
 
     def report(self) -> tuple[TaskId, ...]:
         """What it runs, as its leader reads it."""

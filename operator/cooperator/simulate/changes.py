@@ -1,0 +1,156 @@
+"""What may happen to a group in a question "what if"; and which of it cannot.
+
+Each kind of change is named by the option of ``cooperator plan`` that asks for it. All happen at once, now.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from cooperator.planner import View
+
+MOST_JOINERS: Final = 1000
+
+
+class ChangeError(ValueError):
+    """A change that cannot be played; the message names the option, its value and the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class _OfMember:
+    identity: str
+    option: ClassVar[str]
+    verb: ClassVar[str]
+
+    def __str__(self) -> str:
+        return f"{self.identity} {self.verb}"
+
+
+class Leave(_OfMember):
+    """It ends, and will not come back; its host knows that."""
+
+    option, verb = "--leave", "leaves for good"
+
+
+class Die(_OfMember):
+    """Its process ends; nobody knows whether it will come back."""
+
+    option, verb = "--die", "dies"
+
+
+class Vanish(_OfMember):
+    """It is silent, and nobody can prove its end."""
+
+    option, verb = "--vanish", "vanishes"
+
+
+class Drain(_OfMember):
+    """It announces its departure, and goes when it has handed everything over."""
+
+    option, verb = "--drain", "drains"
+
+
+@dataclass(frozen=True, slots=True)
+class Restart(_OfMember):
+    """Its process ends, and its next life joins ``after_ms`` later."""
+
+    after_ms: int
+    option = "--restart"
+
+    def __str__(self) -> str:
+        return f"{self.identity} dies and is back {self.after_ms / 1000:g} s later"
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """So many new members join."""
+
+    count: int
+    option: ClassVar[str] = "--join"
+
+    def __str__(self) -> str:
+        return "a new member joins" if self.count == 1 else f"{self.count} new members join"
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """A connector is created that will have so many tasks."""
+
+    connector: str
+    tasks: int
+    option: ClassVar[str] = "--add"
+
+    def __str__(self) -> str:
+        return f"connector {self.connector} is created with {_tasks(self.tasks)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """A connector gets another number of tasks. ``affected``: numbers of those of its tasks now whose
+    configuration changes; they stop everywhere before any of them starts anew."""
+
+    connector: str
+    tasks: int
+    affected: frozenset[int] = frozenset()
+    option: ClassVar[str] = "--tasks-max"
+
+    def __str__(self) -> str:
+        return f"connector {self.connector} gets {_tasks(self.tasks)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    connector: str
+    option: ClassVar[str] = "--delete"
+
+    def __str__(self) -> str:
+        return f"connector {self.connector} is deleted"
+
+
+Change = Leave | Die | Vanish | Drain | Restart | Join | Add | Resize | Delete
+
+
+def check(changes: Sequence[Change], view: View) -> None:
+    """Raise ChangeError for the first change that cannot happen to the group of ``view``."""
+    for problem in _problems(changes, view):
+        raise ChangeError(problem)
+
+
+def _problems(changes: Sequence[Change], view: View) -> Iterator[str]:
+    identities = sorted({member.identity for member in view.members})
+    for change in changes:
+        match change:
+            case Join(count) if not 1 <= count <= MOST_JOINERS:
+                yield f"--join {count}: give a number of members from 1 to {MOST_JOINERS}"
+            case Add(connector, tasks) if connector in view.tasks:
+                yield (
+                    f"--add {connector}: there is a connector of that name; give another name, or change its "
+                    f"number of tasks by --tasks-max {connector}={tasks}"
+                )
+            case Add(connector, tasks) if not connector or tasks < 0:
+                yield f"--add {connector}={tasks}: give a name and a number of tasks of at least 0"
+            case Resize(connector, tasks) if tasks < 1:
+                yield f"--tasks-max {connector}={tasks}: give a number of at least 1"
+            case Restart(identity, after_ms) if after_ms < 0:
+                yield f"--restart {identity}={after_ms / 1000:g}: give a number of seconds of at least 0"
+        if isinstance(change, Resize | Delete) and change.connector not in view.tasks:
+            known = ", ".join(sorted(view.tasks)) or "there is none"
+            yield f"{change.option} {change.connector}: no connector has that name; known are: {known}"
+        if isinstance(change, _OfMember) and change.identity not in identities:
+            known = ", ".join(identities) or "there is none"
+            yield f"{change.option} {change.identity}: no member has that name; members are: {known}"
+    yield from _contradictions(changes)
+
+
+def _contradictions(changes: Sequence[Change]) -> Iterator[str]:
+    members = [change.identity for change in changes if isinstance(change, _OfMember)]
+    connectors = [change.connector for change in changes if isinstance(change, Add | Resize | Delete)]
+    for what, names in (("member", members), ("connector", connectors)):
+        for name, count in Counter(names).items():
+            if count > 1:
+                yield f"several options name the {what} {name}: let one thing happen to it"
+
+
+def _tasks(number: int) -> str:
+    return "1 task" if number == 1 else f"{number} tasks"
