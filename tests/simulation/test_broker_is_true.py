@@ -18,7 +18,10 @@ from simulation.broker.group import Group
 from simulation.broker.real import RealBroker
 from simulation.broker.record import record_of
 from simulation.broker.script import parse
-from simulation.broker.scripts import ACROSS_A_RESTART, HELD_AT_ONCE, IN_AN_EMPTY_GROUP, RESTART
+from simulation.broker.scripts.limits import SIZE, TIME
+from simulation.broker.scripts.members import LEAVING, STATIC
+from simulation.broker.scripts.restarts import ACROSS_A_RESTART, IN_AN_EMPTY_GROUP, RESTART
+from simulation.broker.scripts.rounds import PENDING, PROTOCOLS, ROUNDS
 from simulation.broker.settings import BrokerSettings
 
 pytestmark = pytest.mark.real
@@ -57,8 +60,9 @@ def group_of(conversation: Conversation) -> Group:
     return conversation.machine.group
 
 
+SCRIPTS = ROUNDS | PENDING | PROTOCOLS | STATIC | LEAVING | TIME | SIZE
 AT_ONCE: dict[str, Hold] = {
-    **{name: scripted(script) for name, script in HELD_AT_ONCE.items()},
+    **{name: scripted(script) for name, script in SCRIPTS.items()},
     "a record at the limit of its size": at_the_limit,
     **{f"by chance {seed}": by_chance(seed, steps=50) for seed in range(48)},
     **{f"by chance, in time {seed}": by_chance(seed, 30, 2_000) for seed in range(16)},
