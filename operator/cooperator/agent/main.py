@@ -5,7 +5,7 @@ import queue
 import signal
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Protocol
@@ -23,13 +23,14 @@ from cooperator.agent.state import IllegalStep, Report
 from cooperator.agent.watchdog import ProcessWatchdog, Watchdog, own_process_group
 from cooperator.group import GroupConfig, Listener, Membership
 from cooperator.leader.endpoint import Endpoint
-from cooperator.logs import Logs, LogsConfig, open_logs
+from cooperator.logs import Logs, LogsConfig, LogTimeout, open_logs
 from cooperator.runtime import InlineRuntime, Runtime, RuntimeListener, TaskSpec
 from cooperator.wire import RestartRecord
 
 log = logging.getLogger(__name__)
 
 _LEAVE_S = 5.0
+_SAY_MS = 2_000
 _CLOSE_S = 10.0
 
 
@@ -158,12 +159,26 @@ class Agent:
             # It has changed nothing; whoever told it is in error.
             log.exception("an event that cannot be")
             return
-        for instruction in instructions:
+        for instruction in self._told_first(instructions):
             try:
                 self._carry_out(instruction)
             except Exception:
                 # What runs here is worth more than this: the watchdog has the last word on what must end.
                 log.exception("could not carry out %s", type(instruction).__name__)
+
+    def _told_first(self, instructions: Sequence[do.Instruction]) -> Iterator[do.Instruction]:
+        """Before anything starts, what is said of it is on the log: no word means that it never started.
+
+        Where the log is out of reach tasks start all the same, a little later.
+        """
+        starts = [instruction for instruction in instructions if isinstance(instruction, do.StartTask)]
+        yield from (instruction for instruction in instructions if not isinstance(instruction, do.StartTask))
+        if starts:
+            try:
+                self._logs.status.flush(_SAY_MS)
+            except LogTimeout as error:
+                log.warning("starting before that is on the log: %s", error)
+        yield from starts
 
     def _patience_s(self) -> float | None:
         return None if self._timer_ms is None else max(0.0, (self._timer_ms - now_ms()) / 1000)

@@ -4,11 +4,12 @@
                           and, by the status log as it stood after that, without any word of that member
                           about the task under that share
 
-A life is over when its end is proven, or its lease and margin have run out. A member says STARTING before
-it starts anything, and no word of it can come once it is over: then the log, read to its end, has them all.
-(Words of its last milliseconds may be lost with it. Then a task that had just begun moves, instead of
-waiting; twice it cannot run, for its life is over.) What an earlier leader gave, and what stock workers were
-given, whose words name no terms, counts as started: it is a question of waiting, and waiting is safe.
+A life is over when its end is proven, or its lease and margin have run out. A member starts nothing before
+its word STARTING is on the log, and no word of it can come once it is over: then the log, read to its end,
+has them all. (Where the log is out of reach a member starts all the same. Then a task that had just begun
+may move instead of waiting; twice it cannot run, for its life is over.) What an earlier leader gave, and what
+stock workers were given, whose words name no terms, counts as started: it is a question of waiting, and
+waiting is safe.
 """
 
 from collections.abc import Collection, Iterable, Mapping
