@@ -1,4 +1,4 @@
-"""What members and the group's coordinator say to each other: JoinGroup v9, SyncGroup v5 and their like.
+"""What members and the group's coordinator say to each other: JoinGroup as of version 9 and the like.
 
 One group per machine, so no message names one. Every JoinGroup is of protocol type ``connect``. ``client``
 is the connection a request came in by; no request is answered after its connection has ended.

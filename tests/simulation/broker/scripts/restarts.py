@@ -1,4 +1,4 @@
-"""Conversations with a crash of the broker in the middle, or, for other settings, before them. The notation: ``script``."""
+"""A crash of the broker in the middle, or, for other settings, before. The notation: ``script``."""
 
 RESTART = "broker restarts"
 
