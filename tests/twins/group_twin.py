@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from cooperator.leader import events as ev
 from cooperator.leader.machine import LeaderMachine
 from cooperator.leader.state import LeaderSettings
-from cooperator.model import (
+from cooperator.model import INSTANCE, (
     Desired,
     DesiredConnector,
     Epoch,
@@ -311,3 +311,24 @@ class GroupTwin:
             self.started.add((task, member.member_id, member.applied))
             member.epochs[task] = member.applied
             self._say(member, task, TaskState.STARTING)
+
+
+def tasks(connector: str, *numbers: int) -> set[TaskId]:
+    return {TaskId(connector, number) for number in numbers}
+
+
+def running_group(
+    policy: Policy | None = None, members: int = 3, task_count: int = 6, is_agent: bool = True
+) -> GroupTwin:
+    """A group at rest that runs connector ``a``."""
+    group = GroupTwin(policy)
+    for number in range(members):
+        group.join(f"lake-{number}", is_agent=is_agent)
+    group.facts(Facts(expected=frozenset(f"lake-{number}" for number in range(members))))
+    group.round()
+    group.desire(a=task_count)
+    group.settle()
+    assert group.post("a", *(f"u{n}" for n in range(task_count))) == 204
+    group.settle()
+    assert set(group.all_running()) == tasks("a", INSTANCE, *range(task_count))
+    return group
