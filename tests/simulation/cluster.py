@@ -15,7 +15,7 @@ from cooperator.pool import Mark
 from simulation.network import API
 
 if TYPE_CHECKING:
-    from simulation.member import MemberProcess
+    from simulation.worker import WorkerProcess
     from simulation.world import World
 
 KUBELET_MS = 60
@@ -71,7 +71,7 @@ class Container:
 
     pod: PodObject
     starts: int = 0
-    process: "MemberProcess | None" = None
+    process: "WorkerProcess | None" = None
     ordered: bool = False
     crashes: int = 0
     started_ms: int = 0

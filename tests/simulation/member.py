@@ -1,6 +1,6 @@
 """One of our members: the project's agent, whole, in a simulated process."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 from cooperator.agent.lead import member_lead
 from cooperator.agent.main import Agent, Parts
 from cooperator.agent.options import RuntimeKind, WorkerOptions
-from cooperator.agent.state import Phase, Settings
+from cooperator.agent.state import Phase, Settings, State
+from cooperator.agent.story import StoryLine
 from cooperator.logs import LogsConfig
 from cooperator.model import Epoch, TaskId
-from simulation.process import Process
+from cooperator.runtime import RuntimeListener
 from simulation.scheduler import Timer
 from simulation.stages import Queue, SteppedMembership
 from simulation.tasks import Copy, SimulatedRuntime
 from simulation.topics import SimulatedLogs
+from simulation.worker import WorkerProcess
 
 if TYPE_CHECKING:
     from simulation.world import World
@@ -40,51 +42,39 @@ class MemberOptions(WorkerOptions):
         )
 
 
-class MemberProcess(Process):
-    """A process of a pod: supervisor, engine and watchdog. ``on_exit``: told of the end, with its code.
-
-    ``engine`` and ``guard`` run beside the supervisor, which can hang while they go on; a frozen machine
-    freezes all of them.
-    """
+class MemberProcess(WorkerProcess):
+    """Our agent in its pod, with its watchdog."""
 
     def __init__(
         self, world: "World", identity: str, incarnation: str, place: str, on_exit: Callable[[int], None]
     ) -> None:
-        super().__init__(world, f"{identity}-{incarnation}", place)
-        self.identity = identity
-        self.incarnation = incarnation
-        self.engine = Process(world, f"{self.name} (engine)", place)
-        self.guard = Process(world, f"{self.name} (watchdog)", place)
-        self._on_exit = on_exit
+        super().__init__(world, identity, incarnation, place, on_exit)
         self._kill_timer: Timer | None = None
-        self.kill_at_ms: int | None = None
-        self.woke_ms = 0
-        self.joint_ms = 0
-        self.proof_ms = 0
-        """When the newest request was sent whose answer says that it is a member, or has nothing lost."""
-        self.revoked: frozenset[TaskId] | set[TaskId] = frozenset()
-        """What the shares that have reached it have taken away, and not given again."""
         self.agent: SimulatedAgent
         self.enter(self._make)
 
     @property
-    def runtime(self) -> SimulatedRuntime:
-        runtime: object = self.agent._runtime
-        assert isinstance(runtime, SimulatedRuntime)
-        return runtime
-
-    @property
-    def lease_end_ms(self) -> int:
-        """Measured by what was really answered."""
-        return self.proof_ms + self.agent._desk._supervisor.state.lease_ms
+    def state(self) -> State:
+        return self.agent._desk._supervisor.state
 
     @property
     def member_id(self) -> str:
-        return self.agent._desk._supervisor.state.member_id
+        return self.state.member_id
 
     @property
     def applied(self) -> Epoch | None:
-        return self.agent._desk._supervisor.state.applied
+        return self.state.applied
+
+    def may_stop(self, copy: Copy) -> bool:
+        """A share took it away, its configuration has changed, the lease has ended (measured by what was
+        really answered), or the time to depart is over."""
+        now_ms, by_ms = self.world.now_ms, self.state.depart_by_ms
+        return (
+            copy.task in self.revoked
+            or now_ms >= self.proof_ms + self.state.lease_ms
+            or self.configured(copy.task) != copy.config
+            or (by_ms is not None and now_ms >= by_ms)
+        )
 
     def runs_on_joint_word(self, now_ms: int) -> bool:
         """It would have had to stop, but for the word of a leader that has no broker either and that all
@@ -93,26 +83,34 @@ class MemberProcess(Process):
         patience_ms = times.lease_ms + times.kill_after_ms
         return self.heard_ms + patience_ms <= now_ms < self.joint_ms + patience_ms
 
-    def copies(self) -> list[Copy]:
-        return list(self.runtime.copies.values())
-
     def counts(self, now_ms: int) -> bool:
-        """Whether what is here runs, or would run if this machine were to go on now."""
         if self.frozen_ms is None:
             return True
-        end_ms = self.agent._desk._supervisor.state.lease_end_ms
+        end_ms = self.state.lease_end_ms
         return end_ms is not None and now_ms < end_ms + self.world.times.kill_after_ms
 
     def failed_tasks(self) -> list[TaskId]:
-        tasks = self.agent._desk._supervisor.state.tasks.values()
-        return [task.task for task in tasks if task.phase is Phase.FAILED]
+        return [task.task for task in self.state.tasks.values() if task.phase is Phase.FAILED]
 
     def configured(self, task: TaskId) -> Mapping[str, str] | None:
         return self.agent._logs.config.snapshot().task_config(task)
 
-    def departs_at_once(self, now_ms: int) -> bool:
-        by_ms = self.agent._desk._supervisor.state.depart_by_ms
-        return by_ms is not None and now_ms >= by_ms
+    def validate(self) -> None:
+        self.agent._desk._supervisor.validate()
+
+    def told(self) -> Sequence[StoryLine]:
+        return list(self.agent._desk._supervisor._story)
+
+    def told_to_end(self) -> None:
+        self.enter(self.agent.drain)
+
+    def watch(self, kill_at_ms: int | None) -> None:
+        """By the watchdog, which is a process of its own."""
+        if self._kill_timer is not None:
+            self._kill_timer.cancel()
+        if kill_at_ms is not None:
+            delay_ms = max(0, kill_at_ms - self.world.now_ms)
+            self._kill_timer = self.guard.after(delay_ms, self.kill)
 
     def _make(self) -> None:
         times = self.world.times
@@ -135,47 +133,6 @@ class MemberProcess(Process):
         self.agent = SimulatedAgent(options, self)
         self.agent.begin()
 
-    def told_to_end(self) -> None:
-        """SIGTERM."""
-        self.enter(self.agent.drain)
-
-    def freeze(self) -> None:
-        for process in (self.engine, self.guard):
-            process.freeze()
-        super().freeze()
-        if self not in self.world.sleepers:
-            self.world.sleepers.append(self)
-
-    def thaw(self) -> None:
-        self.woke_ms = self.world.now_ms
-        for process in (self.guard, self.engine):
-            process.thaw()
-        super().thaw()
-
-    def kill(self) -> None:
-        """SIGKILL of the process group, or the end of its machine."""
-        self.exited(137)
-
-    def exited(self, code: int) -> None:
-        if not self.alive:
-            return
-        super().kill()
-        for process in (self.engine, self.guard):
-            process.kill()
-        self.runtime.end()
-        self.world.process_ended(self, code)
-        self._on_exit(code)
-
-    # The watchdog
-
-    def watch(self, kill_at_ms: int | None) -> None:
-        self.kill_at_ms = kill_at_ms
-        if self._kill_timer is not None:
-            self._kill_timer.cancel()
-        if kill_at_ms is not None:
-            delay_ms = max(0, kill_at_ms - self.world.now_ms)
-            self._kill_timer = self.guard.after(delay_ms, self.kill)
-
 
 class SimulatedAgent(Agent):
     """The agent, whose thread is a queue of events."""
@@ -186,10 +143,14 @@ class SimulatedAgent(Agent):
         parts = Parts(
             group=SteppedMembership,
             logs=self._open_logs,
-            runtime=lambda _, listener: SimulatedRuntime(process, listener),
+            runtime=self._make_runtime,
             lead=member_lead,
         )
         super().__init__(options, _Watchdog(process), parts)
+
+    def _make_runtime(self, _: WorkerOptions, listener: RuntimeListener) -> SimulatedRuntime:
+        self.process.runtime = SimulatedRuntime(self.process, listener)
+        return self.process.runtime
 
     def _open_logs(self, config: LogsConfig) -> SimulatedLogs:
         return SimulatedLogs(self.process, config)

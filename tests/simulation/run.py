@@ -20,6 +20,8 @@ REST_WITHIN_MS = 90_000
 AFTERMATH_MS = 11_000
 """The longest time-out of any request: until then a fault's last consequences come to light."""
 QUIET_MS = 15_000
+STOCK_SHARE = 0.15
+"""Of all seeds, how many have stock Kafka Connect workers as members."""
 MOST_STEPS = 200_000
 
 
@@ -67,9 +69,11 @@ def history(seed: int) -> tuple[Shape, list[Scheduled], int]:
         restarts_in_place=random.random() < 0.7,
         slow=random.choice([1, 1, 3, 8]),
         hold_ms=random.choice([0, 3_000, 12_000, 12_000, 25_000]),
+        stock=random.random() < STOCK_SHARE,
     )
     # Swarm testing: few kinds at a time meet in ways that many would hide.
-    kinds = random.sample(FAULTS, random.randint(2, min(12, len(FAULTS))))
+    possible = [kind for kind in FAULTS if kind.concerns_stock or not shape.stock]
+    kinds = random.sample(possible, random.randint(2, 12))
     count = random.randint(3, 16)
     faults = [
         Scheduled(index, at_ms, random.choice(kinds), random.getrandbits(32))

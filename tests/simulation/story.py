@@ -66,7 +66,7 @@ def _of_world(outcome: Outcome) -> list[Told]:
 def _of_members(outcome: Outcome) -> list[Told]:
     lines = []
     for member in outcome.world.everybody:
-        for line in member.agent._desk._supervisor._story:
+        for line in member.told():
             subjects = frozenset({str(line.task)}) if line.task is not None else frozenset[str]()
             what = line.what if line.task is None else f"{line.task}: {line.what}"
             lines.append(Told(line.at_ms, member.name, f"{what}  <- {line.cause}", subjects))

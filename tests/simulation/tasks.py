@@ -13,7 +13,7 @@ from cooperator.runtime import RuntimeListener, TaskSpec
 from simulation.scheduler import Act
 
 if TYPE_CHECKING:
-    from simulation.member import MemberProcess
+    from simulation.worker import WorkerProcess
     from simulation.world import World
 
 UNITS = 6
@@ -38,7 +38,7 @@ class Copy:
     task: TaskId
     attempt: int
     epoch: Epoch | None
-    member: "MemberProcess"
+    member: "WorkerProcess"
     units: frozenset[str]
     config: Mapping[str, str]
     since_ms: int
@@ -79,7 +79,7 @@ class SimulatedRuntime:
     ``failing``: how many of the next starts fail. ``stuck``: stops never end.
     """
 
-    def __init__(self, member: "MemberProcess", listener: RuntimeListener) -> None:
+    def __init__(self, member: "WorkerProcess", listener: RuntimeListener) -> None:
         self._member = member
         self._world: World = member.world
         self._listener = listener

@@ -29,8 +29,10 @@ from simulation.process import Process
 from simulation.scheduler import Scheduler
 from simulation.spec import Spec, Times
 from simulation.stages import Endpoint
+from simulation.stock import StockProcess
 from simulation.tasks import Copies, Copy
 from simulation.topics import Topics
+from simulation.worker import WorkerProcess
 
 GROUP = "lake"
 WHAT_IF = "what if"
@@ -80,6 +82,7 @@ class Shape:
     restarts_in_place: bool
     slow: int
     hold_ms: int
+    stock: bool = False
 
 
 class World:
@@ -93,7 +96,7 @@ class World:
         self.topics = Topics(self)
         self.group_id = GROUP
         self.topic_names = TopicNames.of(GROUP)
-        self.group_policy = GroupPolicy.CREATE
+        self.group_policy = GroupPolicy.ADOPT if shape.stock else GroupPolicy.CREATE
         self.policy = Policy(
             scheduled_rebalance_max_delay_ms=times.hold_ms,
             lease_ms=times.lease_ms,
@@ -120,8 +123,8 @@ class World:
         self.spec = Spec(shape.replicas)
         self.lock = Lock(3_000)
         self.copies = Copies()
-        self.members: list[MemberProcess] = []
-        self.everybody: list[MemberProcess] = []
+        self.members: list[WorkerProcess] = []
+        self.everybody: list[WorkerProcess] = []
         self.rounds: list[tuple[int, Planned]] = []
         self.operators: list[OperatorProcess] = []
         self.leads: list[tuple[Process, Lead]] = []
@@ -130,13 +133,13 @@ class World:
         self.healing: list[Callable[[], None]] = []
         self.loops: list[Loop] = []
         self.group_touched = False
-        self.touched: list[MemberProcess] = []
+        self.touched: list[WorkerProcess] = []
         self.records: list[Record] = []
         self.syncs: list[SyncGroup] = []
         self.late_writes: list[str] = []
         self.plans: list[Planned] = []
         self.stops: list[Copy] = []
-        self.sleepers: list[MemberProcess] = []
+        self.sleepers: list[WorkerProcess] = []
         self.errors: list[str] = []
         self._links = 0
         self._ports = 8_000
@@ -169,14 +172,15 @@ class World:
 
     def start_member(
         self, identity: str, incarnation: str, place: str, on_exit: Callable[[int], None]
-    ) -> MemberProcess:
+    ) -> WorkerProcess:
         self.tell(f"{identity}-{incarnation} starts on {place}")
-        member = MemberProcess(self, identity, incarnation, place, on_exit)
+        kind = StockProcess if self.shape.stock else MemberProcess
+        member = kind(self, identity, incarnation, place, on_exit)
         self.members.append(member)
         self.everybody.append(member)
         return member
 
-    def process_ended(self, member: MemberProcess, code: int) -> None:
+    def process_ended(self, member: WorkerProcess, code: int) -> None:
         self.tell(f"{member.name} ends with code {code}")
         self.members.remove(member)
         self.endpoints = {url: found for url, found in self.endpoints.items() if found[0] is not member}
@@ -201,7 +205,7 @@ class World:
 
     # --- what is told to whoever checks --------------------------------------------------------------
 
-    def stepped(self, member: MemberProcess) -> None:
+    def stepped(self, member: WorkerProcess) -> None:
         self.touched.append(member)
 
     def appended(self, topic: str, records: Sequence[Record]) -> None:
@@ -210,7 +214,7 @@ class World:
 
     def confirmed(self, process: Process, sent_ms: int, leader: Process) -> None:
         """A leader's word has reached ``process``: that nothing of it was given away."""
-        if not isinstance(process, MemberProcess):
+        if not isinstance(process, WorkerProcess):
             return
         process.proof_ms = max(process.proof_ms, sent_ms)
         if self.now_ms - leader.heard_ms >= self.times.leader_session_ms and self._all_ask(leader):
@@ -236,7 +240,7 @@ class World:
         well = answer.error is Error.NONE and isinstance(answer, Joined | Synced | Heartbeaten)
         if well or (isinstance(answer, Heartbeaten) and answer.error is Error.REBALANCE_IN_PROGRESS):
             process.heard_ms = max(process.heard_ms, sent_ms)
-        if not isinstance(process, MemberProcess):
+        if not isinstance(process, WorkerProcess):
             return
         process.proof_ms = max(process.proof_ms, process.heard_ms)
         if isinstance(answer, Synced) and answer.error is Error.NONE and answer.assignment:

@@ -16,6 +16,9 @@ class Fault:
     ``random``: this fault's own chance, so that leaving another fault out changes nothing here.
     """
 
+    concerns_stock = True
+    """Whether it means something in a world of stock workers."""
+
     def __init__(self, world: "World", random: Random) -> None:
         self.world = world
         self.random = random

@@ -25,6 +25,9 @@ class ConnectorIsCreated(Fault):
 
 
 class ConnectorIsDeleted(OfConnector):
+    # An adopted group keeps what nobody desires.
+    concerns_stock = False
+
     def happen(self) -> str:
         name = self.connector()
         if name is None:
@@ -80,6 +83,9 @@ class ConnectorIsWeighed(OfConnector):
 
 
 class WorkerIsScaled(Fault):
+    # The pool does not know its pods among stock members.
+    concerns_stock = False
+
     def happen(self) -> str:
         spec = self.world.spec
         spec.replicas = self.random.randint(2, 6)
@@ -88,6 +94,8 @@ class WorkerIsScaled(Fault):
 
 
 class PodsAreRolled(Fault):
+    concerns_stock = False
+
     def happen(self) -> str:
         spec = self.world.spec
         spec.template = f"t{spec.revision}"

@@ -99,6 +99,8 @@ class NodeIsCordoned(OfNode):
 class NodeIsDrained(OfNode):
     """An autoscaler's taint: it is about to go."""
 
+    concerns_stock = False
+
     def happen(self) -> str:
         node = self.node()
         change = self.world.cluster.change_node

@@ -1,11 +1,11 @@
 """Members and their pods: killed, hung, deleted, in crash loops; tasks that do not start or stop."""
 
 from simulation.faults.base import Fault
-from simulation.member import MemberProcess
+from simulation.worker import WorkerProcess
 
 
 class OfMember(Fault):
-    def member(self) -> MemberProcess | None:
+    def member(self) -> WorkerProcess | None:
         return self.one_of(self.world.members)
 
 
@@ -20,6 +20,8 @@ class MemberIsKilled(OfMember):
 
 class MemberHangs(OfMember):
     """Its supervisor stands still; its tasks run, and so does its watchdog."""
+
+    concerns_stock = False
 
     def happen(self) -> str:
         member = self.member()

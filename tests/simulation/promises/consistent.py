@@ -13,7 +13,7 @@ class Consistent(Promise):
             for member in touched:
                 if member.alive:
                     try:
-                        member.agent._desk._supervisor.validate()
+                        member.validate()
                     except AssertionError as error:
                         raise self.broken(f"{member.name}: {error}") from error
         if world.group_touched:

@@ -43,6 +43,10 @@ class LeastMoves(Promise):
 
     def _count(self, planned: Planned, instances: bool) -> None:
         view, plan = planned.view, planned.plan
+        reported = [task for member in view.members for task in member.owned]
+        if len(reported) != len(set(reported)):
+            # Of two copies one goes for another reason; reasons are kept by task.
+            return
         before: list[int] = []
         taken = 0
         for member in view.members:

@@ -11,6 +11,9 @@ for good: should the machine wake up, its watchdog ends it at once, and whatever
 Decision 012 leaves one case: a leader without its broker, and all members of its round with it, confirm each
 other's leases, while somebody who was in none of that has been elected elsewhere, and has waited for a lease
 and a margin. There the sinks' epochs are what remains, and are what is checked.
+
+A stock worker has no lease. What it runs while it is not in touch with the broker, and until it is told to
+stop that afterwards, is Kafka's protocol to answer for (the table of guarantees), and is not counted.
 """
 
 from itertools import combinations
@@ -58,6 +61,8 @@ class NoTaskRunsTwice(Promise):
         return pairs
 
     def _judge(self, one: Copy, other: Copy) -> None:
+        if one.member.is_stock and (one.stale or other.stale):
+            return
         if one.stale or other.stale:
             stale, live = (one, other) if one.stale else (other, one)
             if not live.stale and not (stale.epoch or (0, 0)) < (live.epoch or (0, 0)):
@@ -76,7 +81,7 @@ class NoTaskRunsTwice(Promise):
     def _mark_stale(self) -> None:
         now_ms = self.world.now_ms
         for member in list(self.world.sleepers):
-            if not member.alive:
+            if not member.alive or member.is_stock:
                 self.world.sleepers.remove(member)
             elif member.frozen_ms is None:
                 copies = member.copies()

@@ -9,7 +9,6 @@ be seen in the round that it was planned in.
 from cooperator.model import TaskId
 from cooperator.planner.plan import Why
 from simulation.promises.base import Promise
-from simulation.tasks import Copy
 from simulation.world import Planned
 
 
@@ -19,19 +18,10 @@ class UntouchedTasksRunOn(Promise):
         if world.stops:
             stops, world.stops = world.stops, []
             for copy in stops:
-                if not self._has_reason(copy):
+                if not copy.member.may_stop(copy):
                     raise self.broken(f"{copy} was stopped, and nothing of it had changed")
         for planned in world.plans:
             self._check_round(planned)
-
-    def _has_reason(self, copy: Copy) -> bool:
-        member, now_ms = copy.member, self.world.now_ms
-        return (
-            copy.task in member.revoked
-            or now_ms >= member.lease_end_ms
-            or member.configured(copy.task) != copy.config
-            or member.departs_at_once(now_ms)
-        )
 
     def _check_round(self, planned: Planned) -> None:
         view, plan = planned.view, planned.plan

@@ -1,0 +1,106 @@
+"""What all members' processes have in common, ours and Kafka's."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from cooperator.agent.story import StoryLine
+from cooperator.model import Epoch, TaskId
+from simulation.process import Process
+from simulation.tasks import Copy, SimulatedRuntime
+
+if TYPE_CHECKING:
+    from simulation.world import World
+
+
+class WorkerProcess(Process):
+    """A process of a pod. ``engine`` and ``guard`` run beside the part that decides, which can hang while
+    they go on; a frozen machine freezes all of them. ``on_exit``: told of the end, with its code."""
+
+    runtime: SimulatedRuntime
+    is_stock = False
+
+    def __init__(
+        self, world: "World", identity: str, incarnation: str, place: str, on_exit: Callable[[int], None]
+    ) -> None:
+        super().__init__(world, f"{identity}-{incarnation}", place)
+        self.identity = identity
+        self.incarnation = incarnation
+        self.engine = Process(world, f"{self.name} (engine)", place)
+        self.guard = Process(world, f"{self.name} (watchdog)", place)
+        self._on_exit = on_exit
+        self.woke_ms = 0
+        self.joint_ms = 0
+        self.proof_ms = 0
+        """When the newest request was sent whose answer says that it is a member, or has nothing lost."""
+        self.revoked: frozenset[TaskId] | set[TaskId] = frozenset()
+        """What the shares that have reached it have taken away, and not given again."""
+
+    # What is asked of it by whoever checks
+
+    @property
+    def member_id(self) -> str:
+        raise NotImplementedError
+
+    @property
+    def applied(self) -> Epoch | None:
+        return None
+
+    def may_stop(self, copy: Copy) -> bool:
+        """Whether there is a reason to stop ``copy``."""
+        raise NotImplementedError
+
+    def counts(self, now_ms: int) -> bool:
+        """Whether what is here runs, or would run if this machine were to go on now."""
+        raise NotImplementedError
+
+    def configured(self, task: TaskId) -> Mapping[str, str] | None:
+        raise NotImplementedError
+
+    def told_to_end(self) -> None:
+        """SIGTERM."""
+        raise NotImplementedError
+
+    def runs_on_joint_word(self, now_ms: int) -> bool:
+        return False
+
+    def failed_tasks(self) -> list[TaskId]:
+        return []
+
+    def validate(self) -> None:
+        """Raises AssertionError where it contradicts itself."""
+
+    def told(self) -> Sequence[StoryLine]:
+        """What it tells of itself."""
+        return ()
+
+    def copies(self) -> list[Copy]:
+        return list(self.runtime.copies.values())
+
+    # Its life
+
+    def freeze(self) -> None:
+        for process in (self.engine, self.guard):
+            process.freeze()
+        super().freeze()
+        if self not in self.world.sleepers:
+            self.world.sleepers.append(self)
+
+    def thaw(self) -> None:
+        self.woke_ms = self.world.now_ms
+        for process in (self.guard, self.engine):
+            process.thaw()
+        super().thaw()
+
+    def kill(self) -> None:
+        """SIGKILL of the process group, or the end of its machine."""
+        self.exited(137)
+
+    def exited(self, code: int) -> None:
+        if not self.alive:
+            return
+        super().kill()
+        for process in (self.engine, self.guard):
+            process.kill()
+        self.runtime.end()
+        self.world.process_ended(self, code)
+        self._on_exit(code)
