@@ -31,6 +31,7 @@ from cooperator.wire import (
     encode_metadata,
     member_of,
 )
+from simulation.scheduler import Timer
 from simulation.stages import Calls, Endpoint, SteppedMembership
 from simulation.tasks import Copy, SimulatedRuntime
 from simulation.topics import SimulatedLogs
@@ -60,7 +61,8 @@ class StockProcess(WorkerProcess):
         self._completed = -1
         self._ending = False
         self._lost = False
-        self._restarting: set[TaskId] = set()
+        self._delay: Timer | None = None
+        self._failed: set[TaskId] = set()
         self.enter(self._make)
 
     def _make(self) -> None:
@@ -82,7 +84,15 @@ class StockProcess(WorkerProcess):
         self._group = SteppedMembership(config, self)
         self._known = self._config
         self._logs.config.on_change(lambda config: self.hop(lambda: self._config_changed(config)))
+        self._logs.config.on_restart(lambda record: self.hop(self._restart_failed))
         self._group.start()
+
+    def _restart_failed(self) -> None:
+        self._failed.clear()
+        self._start_given()
+
+    def failed_tasks(self) -> list[TaskId]:
+        return sorted(self._failed)
 
     @property
     def _config(self) -> ClusterConfig:
@@ -197,8 +207,13 @@ class StockProcess(WorkerProcess):
 
     def stopped(self, task: TaskId, attempt: int) -> None:
         self._go_on()
+        if self._share is None and not self._ending:
+            # Stopped for its new configuration: that makes no round.
+            self._start_given()
 
-    def failed(self, task: TaskId, attempt: int, trace: str) -> None: ...
+    def failed(self, task: TaskId, attempt: int, trace: str) -> None:
+        self._failed.add(task)
+        self._go_on()
 
     def units_changed(self, connector: str, configs: list[dict[str, str]]) -> None:
         self._wanted[connector] = tuple(dict(config) for config in configs)
@@ -210,6 +225,8 @@ class StockProcess(WorkerProcess):
         self._rounds += 1
         self._completed = generation
         self._leader_url = share.leader_url
+        if self._delay is not None:
+            self._delay.cancel()
         for task in share.revoked:
             self._given.pop(task, None)
             copy = self.runtime.copies.get(task)
@@ -247,13 +264,13 @@ class StockProcess(WorkerProcess):
         if share.revoked:
             self._group.rejoin("has revoked")
         elif share.delay_ms:
-            self.after(share.delay_ms, lambda: self._group.rejoin("scheduled delay"))
+            self._delay = self.after(share.delay_ms, lambda: self._group.rejoin("scheduled delay"))
 
     def _start_given(self) -> None:
         config = self._config
         for task in self._given:
             wanted = config.task_config(task)
-            if task in self.runtime.copies or wanted is None:
+            if task in self.runtime.copies or wanted is None or task in self._failed:
                 continue
             self._attempts += 1
             paused = config.connectors[task.connector].target is TargetState.PAUSED
@@ -267,8 +284,7 @@ class StockProcess(WorkerProcess):
             wanted = config.task_config(copy.task)
             if wanted is not None and wanted != copy.config and not copy.stopping:
                 self.runtime.stop(copy.task, copy.attempt)
-                self._share = self._share or Assignment(0, "", self._leader_url, config.offset)
-        if before.task_counts() != config.task_counts() or self._share is not None:
+        if before.task_counts() != config.task_counts():
             self._group.rejoin("the configuration has changed")
 
     def _post(self, connector: str) -> None:
