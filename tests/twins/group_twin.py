@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from cooperator.leader import events as ev
 from cooperator.leader.machine import LeaderMachine
 from cooperator.leader.state import LeaderSettings
-from cooperator.model import INSTANCE, (
+from cooperator.model import (
+    INSTANCE,
     Desired,
     DesiredConnector,
     Epoch,
