@@ -126,6 +126,11 @@ def test_what_its_instance_computes_reaches_the_leader(member: Played) -> None:
     [(name, configs)] = eventually(lambda: posted, 10)
     assert name == "a"
     assert [config["task.units"] for config in configs] == ["unit-0,unit-1,unit-2"]
+
+    offset = member.write(*noop_records("b", ["unit-2", "unit-0"], member.journal.path, units="3"))
+    member.group.share([A, TaskId("b", INSTANCE)], config_offset=offset, leader_url=leader.url)
+    eventually(lambda: len(posted) > 1, 10)
+    assert [config["task.units"] for config in posted[1][1]] == ["unit-2,unit-1", "unit-0"], "dealt anew"
     leader.stop()
 
 

@@ -1,12 +1,13 @@
 """One Spark runtime and one broker for all tests of this room that need them."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 from typing import Any
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from cooperator.model import INSTANCE, TaskId
 from cooperator.runtime import RuntimeSettings, TaskSpec
@@ -62,6 +63,18 @@ class SparkBench:
     def create_topic(self, topic: str, partitions: int) -> None:
         ensure_topic(self.client, topic, partitions, -1)
         eventually(lambda: partition_counts(self.client, [topic])[topic] == partitions)
+
+    def produce(self, topic: str, records: Sequence[Any]) -> None:
+        """Records in order: values, or keyword arguments of confluent-kafka's ``produce``. Creates the topic
+        with one partition where there is none."""
+        ensure_topic(self.client, topic, 1, -1)
+        producer = Producer(self.client)
+        failed: list[object] = []
+        for record in records:
+            arguments = record if isinstance(record, dict) else {"value": record}
+            producer.produce(topic, **arguments, on_delivery=lambda error, _: failed.append(error))
+        assert producer.flush(30) == 0
+        assert not any(failed), failed
 
     def start(self, task: TaskId, config: dict[str, str]) -> int:
         self.attempts[task] += 1

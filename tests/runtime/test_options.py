@@ -22,6 +22,7 @@ def told(class_name: str, config: dict[str, str]) -> list[str]:
 def test_the_least_that_is_needed_is_enough() -> None:
     assert validate("files-to-kafka", FILES) == []
     assert validate("kafka-to-files", TOPICS) == []
+    assert validate("kafka-to-files", {"topics.regex": "lines-.*", "path": "/data/out"}) == []
     assert validate("noop", {}) == []
 
 
@@ -71,7 +72,18 @@ def test_the_least_that_is_needed_is_enough() -> None:
         (
             "kafka-to-files",
             {**TOPICS, "topics": " , "},
-            "option 'topics' = ' , ': is empty; give topics to read, with commas",
+            "option 'topics' = ' , ': names no topic; give topics to read, with commas, or topics.regex",
+        ),
+        (
+            "kafka-to-files",
+            {**TOPICS, "topics.regex": "l.*"},
+            "option 'topics.regex' = 'l.*': cannot be given with topics; give one of them",
+        ),
+        (
+            "kafka-to-files",
+            {"path": "/out", "topics.regex": "lines["},
+            "option 'topics.regex' = 'lines[': is no regular expression (unterminated character set at "
+            "position 5); write a regular expression of Python for whole names, such as orders[.].*",
         ),
         (
             "kafka-to-files",

@@ -17,6 +17,7 @@ from confluent_kafka.cimpl import NewPartitions
 
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import INSTANCE, TaskId
+from cooperator.runtime.output import read_units
 from runtime.spark_bench import LINES_SQL, SparkBench, lines_in, write_files
 from support import eventually
 
@@ -218,6 +219,37 @@ def test_new_partitions_become_new_units(spark: SparkBench, tmp_path: Path, uniq
     units = [[task["task.units"] for task in configs] for configs in spark.heard.configs[unique]]
     assert units == [[f"{unique}-0"], [f"{unique}-0", f"{unique}-1", f"{unique}-2"]]
     spark.stop(instance)
+
+
+def test_topics_that_are_created_later_are_read_and_no_running_task_is_touched(
+    spark: SparkBench, tmp_path: Path, unique: str
+) -> None:
+    first, later, other = f"{unique}-a", f"{unique}-b", f"other-{unique}"
+    for topic in (first, other):
+        spark.create_topic(topic, 1)
+    config = sink(tmp_path / "out", first, tasks_max=8, units_refresh_interval_ms=200)
+    del config["topics"]
+    config |= {"topics.regex": f"{unique}-.*", "starting.offsets": "latest", "sql": "SELECT value FROM input"}
+    [instance, running] = spark.start_connector(unique, config, 1)
+    spark.produce(later, ["b0", "b1"])
+    spark.produce(other, ["not read"])
+    configs = spark.heard.configs[unique]
+    eventually(lambda: [task["task.units"] for task in configs[-1]] == [f"{first}-0", f"{later}-0"], 60)
+    assert configs[-1][0] == configs[0][0], "the running task was configured anew"
+    spark.start(TaskId(unique, 1), configs[-1][1])
+    spark.wait_started(TaskId(unique, 1))
+    begun = spark.settings.checkpoints / unique / f"{first}-0" / "sources" / "0" / "0"
+    eventually(begun.exists, 60, "where it begins is written down")
+    spark.produce(first, ["a0"])
+
+    def values() -> list[str]:
+        table = read_units(tmp_path / "out")
+        return sorted(table["value"].to_pylist()) if table.num_rows else []
+
+    eventually(lambda: len(values()) >= 3, 60)
+    assert values() == ["a0", "b0", "b1"], "a topic that came later is read from its beginning"
+    assert spark.unharmed([instance, running])
+    spark.stop(instance, running, TaskId(unique, 1))
 
 
 def test_a_jvm_that_dies_fails_its_tasks_and_the_next_start_brings_a_new_one(

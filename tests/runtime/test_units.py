@@ -1,34 +1,14 @@
-"""Units are grouped into tasks: always all of them, evenly, in order, and always the same way."""
+"""An instance writes the configurations of tasks, and what may never change, beside the checkpoints."""
 
-import itertools
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cooperator.runtime.connectors import find
 from cooperator.runtime.options import OptionError, parse
 from cooperator.runtime.units import checkpoint, fixed_values, read_layout, settle_layout, task_configs
 
 NOOP = find("noop")
-UNITS = st.integers(0, 300).map(lambda count: [f"u-{number}" for number in range(count)])
-
-
-@given(units=UNITS, tasks_max=st.integers(1, 400))
-def test_groups_are_even_slices_of_all_units(units: list[str], tasks_max: int) -> None:
-    groups = NOOP.groups(units, tasks_max)
-    assert list(itertools.chain(*groups)) == units
-    assert len(groups) == min(tasks_max, len(units))
-    sizes = {len(group) for group in groups}
-    assert not sizes or max(sizes) - min(sizes) <= 1
-    assert groups == NOOP.groups(units, tasks_max)
-
-
-@given(count=st.integers(1, 100), more=st.integers(0, 20))
-def test_one_task_a_unit_keeps_every_task_when_units_are_added(count: int, more: int) -> None:
-    units = [f"u-{number}" for number in range(count + more)]
-    assert NOOP.groups(units[:count], 1000) == NOOP.groups(units, 1000)[:count]
 
 
 def test_a_task_has_the_connectors_configuration_as_written_and_its_units() -> None:
@@ -40,9 +20,11 @@ def test_a_task_has_the_connectors_configuration_as_written_and_its_units() -> N
         "journal": "${env:JOURNAL}",
     }
     common = {"connector.class": "noop", "journal": "${env:JOURNAL}"}
-    assert task_configs(NOOP, config, ["a", "b", "c"], 2) == [
-        {**common, "task.units": "a"},
-        {**common, "task.units": "b,c"},
+    first = [{**common, "task.units": "a,b"}, {**common, "task.units": "c"}]
+    assert task_configs(NOOP, config, ["a", "b", "c"], 2) == first
+    assert task_configs(NOOP, config, ["a", "aa", "b", "c"], 2, first) == [
+        first[0],
+        {**common, "task.units": "c,aa"},
     ]
 
 

@@ -5,7 +5,7 @@ import queue
 import signal
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Protocol
@@ -24,6 +24,7 @@ from cooperator.agent.watchdog import ProcessWatchdog, Watchdog, own_process_gro
 from cooperator.group import GroupConfig, Listener, Membership
 from cooperator.leader.endpoint import Endpoint
 from cooperator.logs import Logs, LogsConfig, LogTimeout, open_logs
+from cooperator.model import TaskId
 from cooperator.runtime import InlineRuntime, Runtime, RuntimeListener, TaskSpec
 from cooperator.wire import RestartRecord
 
@@ -220,10 +221,17 @@ class Agent:
     def _start_task(self, order: do.StartTask) -> None:
         log.info("starting %s (attempt %d) under %s", order.task, order.attempt, order.epoch)
         try:
-            self._runtime.start(TaskSpec(order.task, order.config, order.paused, order.epoch), order.attempt)
+            committed = self._committed(order.task)
+            spec = TaskSpec(order.task, order.config, order.paused, order.epoch, committed)
+            self._runtime.start(spec, order.attempt)
         except Exception:
             log.exception("the runtime did not take %s", order.task)
             self.tell(ev.Failed(order.task, order.attempt, traceback.format_exc()))
+
+    def _committed(self, task: TaskId) -> Sequence[Mapping[str, str]]:
+        """What an instance goes on from: the tasks of its connector in the config log."""
+        connector = self._logs.config.snapshot().connectors.get(task.connector) if task.is_instance else None
+        return () if connector is None or connector.inconsistent else connector.tasks
 
     def _end(self, code: int) -> int:
         """Close in the order of dependence. What cannot be closed is ended with the process group."""

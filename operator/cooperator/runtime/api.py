@@ -5,7 +5,7 @@ An attempt is the caller's number of one life of a task: it grows with each star
 calls are idempotent per (task, attempt), so a caller that is unsure simply repeats itself.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -17,13 +17,15 @@ from cooperator.model import Epoch, TaskId
 class TaskSpec:
     """One task to run: its configuration as committed in the config log (secrets are references).
 
-    ``paused``: take the task up without running it. ``epoch``: the share that gave it.
+    ``paused``: take the task up without running it. ``epoch``: the share that gave it. ``committed``: of a
+    connector's instance, the configurations of its tasks in the config log, whose grouping it goes on from.
     """
 
     task: TaskId
     config: Mapping[str, str]
     paused: bool = False
     epoch: Epoch | None = None
+    committed: Sequence[Mapping[str, str]] = ()
 
 
 @dataclass(frozen=True, slots=True)

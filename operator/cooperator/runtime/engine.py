@@ -103,6 +103,7 @@ class Engine:
             checkpoints=settings.checkpoints,
             resolver=Resolver(os.environ, settings.env_allowed, settings.bootstrap_servers),
             session=self._session,
+            committed=spec.committed,
         )
         if spec.task.is_instance:
             run_instance(work, self._teller, run)

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,7 @@ _RETRY_MAX_S = 15.0
 @dataclass(frozen=True, slots=True)
 class Work:
     """What a job is about. ``owner`` names the attempt; ``session`` gives the Spark session, or raises
-    ``Cancelled`` when its event is set first."""
+    ``Cancelled`` when its event is set first. ``committed``: the connector's task configurations so far."""
 
     task: TaskId
     connector: Connector[Any]
@@ -42,6 +42,7 @@ class Work:
     checkpoints: Path
     resolver: Resolver
     session: "Callable[[threading.Event], SparkSession]"
+    committed: Sequence[Mapping[str, str]] = ()
 
 
 def run_task(work: Work, run: Run) -> None:
@@ -178,7 +179,8 @@ def run_instance(work: Work, listener: RuntimeListener, run: Run) -> None:
             wait_s, retry_s = retry_s, min(retry_s * 2, _RETRY_MAX_S)
         else:
             retry_s = _RETRY_S
-            configs = task_configs(work.connector, work.config, known, options.tasks_max)
+            earlier = work.committed if told is None else told
+            configs = task_configs(work.connector, work.config, known, options.tasks_max, earlier)
             if configs != told:
                 listener.units_changed(work.task.connector, configs)
                 told = configs

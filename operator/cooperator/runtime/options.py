@@ -101,7 +101,7 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
 FullPath = Annotated[str, AfterValidator(_full_path)]
 """A directory: absolute, or a URI; without a slash at its end."""
 TopicName = Annotated[str, AfterValidator(_topic)]
-TopicNames = Annotated[tuple[TopicName, ...], BeforeValidator(_split), Field(min_length=1)]
+TopicNames = Annotated[tuple[TopicName, ...], BeforeValidator(_split)]
 
 
 class Options(BaseModel):

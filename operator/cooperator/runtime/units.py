@@ -99,12 +99,19 @@ def _write(target: Path, content: Mapping[str, Any]) -> None:
 
 
 def task_configs(
-    connector: Connector[Any], config: Mapping[str, str], units: Sequence[str], tasks_max: int
+    connector: Connector[Any],
+    config: Mapping[str, str],
+    units: Sequence[str],
+    tasks_max: int,
+    earlier: Sequence[Mapping[str, str]] = (),
 ) -> list[dict[str, str]]:
     """The configurations of tasks 0, 1, …: the connector's as written, less what concerns its instance
-    alone, and each task's units. ValueError when a unit's id is no file name or comes twice."""
+    alone, and each task's units. ``earlier``: those of before, whose grouping is kept where it
+    can be. ValueError when a unit's id is no file name or comes twice."""
     if len(set(units)) != len(units) or not all(_SAFE.match(unit) for unit in units):
         raise ValueError(f"unit ids must be distinct file names, not {', '.join(units[:10])}")
     dropped = option_names(connector.options, "instance_only")
     common = {name: value for name, value in config.items() if name not in dropped}
-    return [{**common, "task.units": ",".join(group)} for group in connector.groups(units, tasks_max)]
+    before = [[unit for unit in task.get("task.units", "").split(",") if unit] for task in earlier]
+    groups = connector.groups(units, tasks_max, before)
+    return [{**common, "task.units": ",".join(group)} for group in groups]

@@ -14,11 +14,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Generic, Protocol
 
 from cooperator.model import TaskId
+from cooperator.runtime.grouping import regroup
 from cooperator.runtime.options import O, Options
 
 if TYPE_CHECKING:
@@ -99,9 +99,9 @@ class Connector(ABC, Generic[O]):
         """Start one unit and return when it is under way. Raises what it fails with, ``Cancelled`` when
         the context is cancelled meanwhile; then nothing of it runs."""
 
-    def groups(self, units: Sequence[str], tasks_max: int) -> list[tuple[str, ...]]:
-        """The units of task 0, 1, …: slices of the order given, sizes within one of each other, none
-        empty, at most ``tasks_max`` of them; the same units and number give the same slices."""
-        count = min(tasks_max, len(units))
-        bounds = [len(units) * task // count for task in range(count + 1)] if count else [0]
-        return [tuple(units[start:end]) for start, end in pairwise(bounds)]
+    def groups(
+        self, units: Sequence[str], tasks_max: int, earlier: Sequence[Sequence[str]] = ()
+    ) -> list[tuple[str, ...]]:
+        """The units of task 0, 1, …, where tasks had those of ``earlier`` before (see ``grouping.regroup``).
+        A pure function of its arguments."""
+        return regroup(earlier, units, tasks_max)

@@ -1,7 +1,7 @@
 """What connectors ask Kafka about topics, and the options by which they find it."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -61,6 +61,15 @@ def partition_counts(client: Mapping[str, Any], topics: Iterable[str]) -> dict[s
             raise
 
     return {topic: count(future) for topic, future in futures.items()}
+
+
+def matching_topics(client: Mapping[str, Any], wanted: Callable[[str], bool]) -> dict[str, int]:
+    """The topics whose names are ``wanted``, sorted by name, and their numbers of partitions."""
+    admin = AdminClient(dict(client), logger=log)
+    found = admin.list_topics(timeout=_TIMEOUT_S).topics
+    return {
+        name: len(found[name].partitions) for name in sorted(found) if wanted(name) and found[name].partitions
+    }
 
 
 def ensure_topic(

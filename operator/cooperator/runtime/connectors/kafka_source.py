@@ -1,0 +1,117 @@
+"""What connectors that read topics share: which partitions there are, and a unit's stream of records.
+
+A unit is a partition of a topic, ``<topic>-<number>``. Topics are named, or found by a regular expression
+again and again, so that what is created later is read, too, and from its beginning.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Literal, Self
+
+from pydantic import model_validator
+
+from cooperator.runtime.connectors.base import UnitContext
+from cooperator.runtime.connectors.topics import (
+    KafkaOptions,
+    client_config,
+    matching_topics,
+    partition_counts,
+    reaching,
+)
+from cooperator.runtime.options import TopicNames, option, refuse
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class KafkaSourceOptions(KafkaOptions):
+    topics: TopicNames = option("topics", (), expected="topics to read, with commas")
+    topics_regex: str = option(
+        "topics.regex",
+        "",
+        expected="a regular expression (Python's) for whole names of topics, instead of topics",
+    )
+    starting_offsets: Literal["earliest", "latest"] = option(
+        "starting.offsets",
+        "earliest",
+        expected="earliest, or latest (skips what is in the topics when the connector is created)",
+    )
+    max_offsets: int = option(
+        "max.offsets.per.trigger", 100_000, expected="the number of records that make a batch", ge=1
+    )
+    isolation_level: Literal["read_committed", "read_uncommitted"] = option(
+        "isolation.level", "read_committed", expected="read_committed or read_uncommitted"
+    )
+    fetch_max_wait_ms: int = option(
+        "fetch.max.wait.ms",
+        50,
+        expected="milliseconds that the broker waits for records, 1 to 500",
+        ge=1,
+        le=500,
+    )
+    fail_on_data_loss: bool = option(
+        "fail.on.data.loss",
+        True,
+        expected="true, or false (goes on when records were deleted before they were read)",
+    )
+
+    @model_validator(mode="after")
+    def _one_way_to_name_topics(self) -> Self:
+        if self.topics and self.topics_regex:
+            raise refuse("cannot be given with topics", "give one of them", "topics.regex")
+        if not self.topics and not self.topics_regex:
+            raise refuse("names no topic", "give topics to read, with commas, or topics.regex", "topics")
+        try:
+            re.compile(self.topics_regex)
+        except re.error as error:
+            remedy = "write a regular expression of Python for whole names, such as orders[.].*"
+            raise refuse(f"is no regular expression ({error})", remedy, "topics.regex") from None
+        return self
+
+
+def reads(options: KafkaSourceOptions, topic: str) -> bool:
+    """Whether a topic of that name is among those to read."""
+    if options.topics:
+        return topic in options.topics
+    return not topic.startswith("__") and re.fullmatch(options.topics_regex, topic) is not None
+
+
+def source_partitions(options: KafkaSourceOptions, say: Callable[[str], None]) -> dict[str, int]:
+    """The topics to read that exist, and how many partitions each has. What is missing is said."""
+    with reaching(options):
+        client = client_config(options)
+        if options.topics_regex:
+            found = matching_topics(client, lambda topic: reads(options, topic))
+            say("" if found else f"waiting for a topic that matches {options.topics_regex}")
+            return found
+        counts = partition_counts(client, options.topics)
+    missing = [topic for topic in options.topics if not counts[topic]]
+    say(f"waiting for the topics {', '.join(missing)}" if missing else "")
+    return {topic: counts[topic] for topic in options.topics if counts[topic]}
+
+
+def partition_units(counts: dict[str, int]) -> Sequence[str]:
+    return [f"{topic}-{number}" for topic, count in counts.items() for number in range(count)]
+
+
+def read_partition(
+    spark: "SparkSession", options: KafkaSourceOptions, context: UnitContext, *, headers: bool = False
+) -> "DataFrame":
+    """The records of the unit's partition, as Spark's Kafka source gives them."""
+    topic, _, partition = context.unit.rpartition("-")
+    # What was added later is read from its beginning, or records would be missed.
+    starting = options.starting_offsets if context.is_first else "earliest"
+    return (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", options.bootstrap_servers)
+        .option("kafka.isolation.level", options.isolation_level)
+        .option("kafka.fetch.max.wait.ms", options.fetch_max_wait_ms)
+        # With eight tries of a read (see session.py) a broker may be away for 160 s.
+        .option("kafkaConsumer.pollTimeoutMs", 20_000)
+        .option("assign", f'{{"{topic}": [{partition}]}}')
+        .option("startingOffsets", starting)
+        .option("maxOffsetsPerTrigger", options.max_offsets)
+        .option("failOnDataLoss", options.fail_on_data_loss)
+        .option("includeHeaders", headers)
+        .load()
+    )
