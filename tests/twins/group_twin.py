@@ -159,15 +159,15 @@ class GroupTwin:
                 self.generation, "sessioned", "leader-1", reports, ("leader-1",), self.offset or -1, config
             )
         )
+        answers = [(self.members[i], data) for i, data in (self.answers or {}).items() if i in self.members]
+        for member, data in answers:
+            self._give(member, data, given)
         if self.answers is None or not deliver:
             self._do(ev.RoundFailed(self.generation, "not delivered"))
             return
-        for member_id, data in self.answers.items():
-            if member_id in self.members:
-                member = self.members[member_id]
-                self._give(member, data, given)
-                if member.identity not in lost_to:
-                    self._take_up(member, data)
+        for member, data in answers:
+            if member.identity not in lost_to:
+                self._take_up(member, data)
         self.check()
         self._do(ev.Delivered(self.generation))
 

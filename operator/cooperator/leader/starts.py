@@ -79,6 +79,13 @@ class Starts:
             self._never.update(never)
         self._given = left
 
+    def forget(self, tasks: Collection[TaskId]) -> None:
+        """Their words are about to be removed from the log, where their silence would say nothing then."""
+        gone = frozenset(tasks)
+        kept = (replace(given, tasks=[t for t in given.tasks if t not in gone]) for given in self._given)
+        self._given = [given for given in kept if given.tasks]
+        self._never -= gone
+
     def _last_holders(self) -> list[_Given]:
         """What was given, without what was given again later; in the same order."""
         later: set[TaskId] = set()

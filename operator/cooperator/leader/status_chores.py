@@ -27,6 +27,7 @@ class StatusChores:
     def take(self, event: ev.StatusesRead, state: LeaderState, now_ms: int) -> list[ev.Instruction]:
         self.starts.examine(event.lives, event.statuses)
         found = self.leftovers.find(event.statuses, state, now_ms) if event.leftovers else ()
+        self.starts.forget(found)
         return [ev.ForgetStatuses(found)] if found else []
 
     def next_ms(self, state: LeaderState, now_ms: int) -> list[int]:
