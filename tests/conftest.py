@@ -1,5 +1,6 @@
 """What all rooms' tests share: one real broker for the whole run, and names nobody else uses."""
 
+import os
 import re
 import uuid
 from collections.abc import Iterator
@@ -9,8 +10,9 @@ from hypothesis import settings
 
 from cooperator.local.broker import EmbeddedBroker
 
-# How long an example takes says more about the machine than about the code.
-settings.register_profile("cooperator", deadline=None)
+# How long an example takes says more about the machine than about the code. At a desk every run tries new
+# examples; a run that decides about a change tries the same ones again.
+settings.register_profile("cooperator", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("cooperator")
 
 
