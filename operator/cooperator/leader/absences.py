@@ -29,8 +29,16 @@ def over_ms(entry: Unstopped, policy: Policy) -> int:
 
 
 def may_run(entry: Unstopped, ended: Container[tuple[str, str]], policy: Policy, now_ms: int) -> bool:
-    """Whether a life that is gone may still run what it was told to stop, or had when it was last seen."""
-    return (entry.identity, entry.incarnation) not in ended and now_ms < over_ms(entry, policy)
+    """Whether a life that is no member may still run what it was told to stop, or had when last seen."""
+    if (entry.identity, entry.incarnation) in ended:
+        return False
+    return entry.gone_since_ms is None or now_ms < over_ms(entry, policy)
+
+
+def as_given(memory: Memory) -> Iterable[Unstopped]:
+    """What each life was given, of those that were members in the last round that was planned."""
+    for identity, tasks in memory.given.items():
+        yield Unstopped(identity, memory.incarnations.get(identity, ""), tasks)
 
 
 def with_evicted(memory: Memory, evicted: Iterable[Member]) -> Memory:

@@ -58,7 +58,8 @@ def _in_use(state: LeaderState, now_ms: int) -> frozenset[TaskId]:
     held += [
         task
         for entry in state.memory.unstopped
-        if absences.may_run(entry, state.facts.ended, state.policy, now_ms)
+        if entry.gone_since_ms is not None
+        and absences.may_run(entry, state.facts.ended, state.policy, now_ms)
         for task in entry.tasks
     ]
     return frozenset(task for task in held if not _is_configured(state.config, task))

@@ -41,11 +41,18 @@ class Regroup:
     ) -> bool:
         """Whether a task that is not among the unchanged ones runs, or may still run at a departed life whose
         end is not in ``ended``: be it what that had, or what it was told to stop."""
-        if any(self._concerns(member.owned) for member in members):
-            return True
+        present: set[tuple[str, str]] = set()
+        for member in members:
+            present.add((member.identity, member.incarnation))
+            if self._concerns(member.owned):
+                return True
+        # Who is missing since a round that was not planned is not known to be missing yet.
+        entries = [*memory.unstopped, *absences.as_given(memory)]
         return any(
-            self._concerns(entry.tasks) and absences.may_run(entry, ended, policy, now_ms)
-            for entry in memory.unstopped
+            self._concerns(entry.tasks)
+            and (entry.identity, entry.incarnation) not in present
+            and absences.may_run(entry, ended, policy, now_ms)
+            for entry in entries
         )
 
     def _concerns(self, tasks: Iterable[TaskId]) -> bool:

@@ -90,6 +90,7 @@ class _Settling:
         self.lease_ms = view.policy.lease_ms + view.policy.lease_margin_ms
         self.settled = Settled(returns=self._recent_returns())
         self.fenced = self._fence()
+        self._owed: set[TaskId] = set()
 
     def _fence(self) -> dict[TaskId, HeldTask]:
         """What vanished lives may still run, with the end of the longest lease on it."""
@@ -126,7 +127,9 @@ class _Settling:
             self._drains_and_returns(identity, lost, hold, member)
         elif lost and identity in self.roster.leaving:
             self.settled.free.update(dict.fromkeys(lost, Reason(Why.DRAIN, self.view.cause)))
-        elif lost:
+        elif lost := lost - self._owed:
+            # Two can be owed one task, where reports were older than the memory: it goes to one of them.
+            self._owed |= lost
             back = hold is not None or self.memory.incarnations.get(identity) != member.incarnation
             reason = Reason(Why.RETURNED if back else Why.UNDELIVERED, self.view.cause)
             self.settled.owed[identity] = dict.fromkeys(sorted(lost), reason)
