@@ -13,7 +13,6 @@ from typing import Any
 from unittest.mock import PropertyMock, patch
 
 from cooperator.agent import settle
-from cooperator.agent.desk import Desk
 from cooperator.agent.learn import Learner
 from cooperator.agent.state import Report, State
 from cooperator.group import takeover
@@ -23,7 +22,7 @@ from cooperator.leader.machine import LeaderMachine
 from cooperator.leader.regroup import Regroup
 from cooperator.logs import LeadWriter
 from cooperator.model import Memory
-from cooperator.planner import claims, default, holds
+from cooperator.planner import claims, default, holds, step
 from cooperator.planner.assignors import sticky
 from cooperator.pool import decide, lives
 from simulation.run import Outcome, run
@@ -120,6 +119,13 @@ def waits_for_half_a_lease() -> Sequence[Patch]:
         right(self, replace(view, policy=policy), *args)
 
     return [patch.object(holds._Settling, "__init__", wrong)]
+
+
+@planted
+def forgets_who_still_stops() -> Sequence[Patch]:
+    """What was revoked from a life that vanished before it had stopped is not remembered."""
+    right = step._remember
+    return [patch.object(step, "_remember", lambda *args: replace(right(*args), unstopped=()))]
 
 
 @planted
@@ -341,12 +347,6 @@ def runs_without_a_lease() -> Sequence[Patch]:
 def has_no_watchdog() -> Sequence[Patch]:
     """What has not stopped long after the end of the lease is not killed."""
     return [_watchdog_sleeps()]
-
-
-@planted
-def takes_shares_that_were_overtaken() -> Sequence[Patch]:
-    """A share is taken although a later join has told the leader of a member without it."""
-    return [patch.object(Desk, "is_superseded", lambda self, join: False)]
 
 
 @planted

@@ -284,6 +284,9 @@ class StockProcess(WorkerProcess):
             wanted = config.task_config(copy.task)
             if wanted is not None and wanted != copy.config and not copy.stopping:
                 self.runtime.stop(copy.task, copy.attempt)
+        for connector in self._wanted:
+            # Kafka's compares only when it starts: with it, a late request of an earlier life would stand.
+            self._post(connector)
         if before.task_counts() != config.task_counts():
             self._group.rejoin("the configuration has changed")
 
