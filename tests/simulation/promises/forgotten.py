@@ -82,6 +82,9 @@ class NothingForgotten(Promise):
         return self._hold_ms > 0 and len(planned.memory.returns.get(identity, ())) < budget
 
     def _stands(self, hold: Hold, proven: bool, now_ms: int) -> bool:
+        if proven and hold.reason is HoldReason.EVICTED:
+            # It was awaited for a while; with the proof it is an absence like others.
+            return hold.since_ms + self._hold_ms > now_ms
         return hold.deadline_ms > now_ms or (hold.not_before_ms > now_ms and not proven)
 
     def _ends_in_time(self, planned: Planned, identity: str, hold: Hold, before: Memory) -> None:
