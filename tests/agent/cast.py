@@ -12,7 +12,7 @@ from cooperator.agent.main import Agent, Parts, make_runtime
 from cooperator.agent.options import RuntimeKind, WorkerOptions
 from cooperator.group import GroupConfig, Joined, Listener
 from cooperator.logs import Logs, LogsConfig, MemoryBroker, MemoryTransport, ensure_topics_of
-from cooperator.model import Epoch, TaskId
+from cooperator.model import Epoch, TaskId, without_reserved
 from cooperator.runtime import Runtime, RuntimeListener
 from cooperator.runtime.connectors.noop import Noop
 from cooperator.runtime.units import task_configs
@@ -114,7 +114,7 @@ def noop_records(name: str, task_units: Sequence[str], journal: Path, **options:
         "tasks.max": str(tasks_max),
         **options,
     }
-    computed = task_configs(Noop(), config, units, tasks_max)
+    computed = task_configs(Noop(), without_reserved(config), units, tasks_max)
     return (
         encode_config(ConnectorRecord(name, config)),
         *(

@@ -9,7 +9,15 @@ from cooperator.agent import events as ev
 from cooperator.agent import instructions as do
 from cooperator.agent.machine import Supervisor
 from cooperator.agent.state import Report, Settings
-from cooperator.model import ClusterConfig, ConnectorConfig, Epoch, TargetState, TaskId, TaskState
+from cooperator.model import (
+    AutoRestart,
+    ClusterConfig,
+    ConnectorConfig,
+    Epoch,
+    TargetState,
+    TaskId,
+    TaskState,
+)
 
 T = TypeVar("T")
 LEASE_MS = 40_000
@@ -56,9 +64,11 @@ class Talk:
         path: str = "/in",
         target: TargetState = TargetState.STARTED,
         tasks: Sequence[Mapping[str, str]] = ({"unit": "0"}, {"unit": "1"}, {"unit": "2"}),
+        auto_restart: AutoRestart | None = None,
     ) -> list[do.Instruction]:
         """The config log now says this of connector a."""
-        connector = ConnectorConfig({"path": path}, target, tuple(tasks))
+        more = {} if auto_restart is None else auto_restart.settings()
+        connector = ConnectorConfig({"path": path, **more}, target, tuple(tasks))
         self.config = ClusterConfig(self.config.offset + 1, {"a": connector})
         return self.tell(ev.ConfigChanged(self.config))
 

@@ -171,8 +171,10 @@ def test_a_runtime_that_does_not_take_a_task_has_failed_it(tmp_path: Path) -> No
     member = Played(tmp_path, runtime=broken)
     member.start()
     member.group.share([A0], config_offset=member.write(*noop_records("a", ["u-0"], member.journal.path)))
-    eventually(lambda: states(member) == {"a-0": TaskState.FAILED}, 10)
-    assert "out of threads" in member.logs.status.snapshot()[A0].trace
+    eventually(lambda: states(member) == {"a-0": TaskState.RESTARTING}, 10)
+    status = member.logs.status.snapshot()[A0]
+    assert "out of threads" in status.trace
+    assert status.next_attempt_ms == status.at_ms + 10_000, "by the wall clock"
     member.stop()
 
 

@@ -186,22 +186,27 @@ class TestConfiguration:
 
 
 class TestFailures:
-    def test_a_failed_task_stays_owned_and_is_not_restarted(self, member):
+    def test_a_failed_task_stays_owned_while_it_waits_for_its_next_attempt(self, member):
         member.run(A0)
         assert member.tell(ev.Failed(A0, 1, "no disk")) == []
         [put] = member.all(do.PutStatus)
         assert (put.status.state, put.status.trace, put.status.worker) == (
-            TaskState.FAILED,
+            TaskState.RESTARTING,
             "no disk",
             "lake-0",
         )
+        assert put.next_attempt_in_ms == 10_000
         assert member.report.owned == (A0,)
         assert member.share(revoked=[A0]) == [do.Rejoin("let go of a-0")]
 
     def test_a_task_that_ends_by_itself_has_failed(self, member):
         member.run(A0)
         member.stopped(A0)
-        assert member.statuses() == [("a-0", TaskState.FAILED)]
+        [put] = member.all(do.PutStatus)
+        assert (put.status.state, put.status.trace) == (
+            TaskState.RESTARTING,
+            "The task ended by itself; a streaming task has no end.",
+        )
 
     def test_a_failure_while_it_stops_is_the_end_of_it(self, member):
         member.run(A0)

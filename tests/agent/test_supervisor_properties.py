@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
-from agent.world import LEASE_MS, MARGIN_MS, TASKS, World
+from agent.world import AUTO, BY_HAND, LEASE_MS, MARGIN_MS, MAX_RESTARTS, TASKS, World
 from cooperator.agent import events as ev
 from cooperator.agent import instructions as do
 from cooperator.agent.state import Phase
-from cooperator.model import ConnectorConfig, Epoch, TargetState, TaskId
+from cooperator.model import ConnectorConfig, Epoch, TargetState, TaskId, TaskState
 
 SOME = st.one_of(st.just(set(TASKS)), st.sets(st.sampled_from(TASKS), max_size=4))
 
@@ -202,9 +202,12 @@ class MemberInAWorld(World):
         path=st.sampled_from("xy"),
         wanted=st.sampled_from(TargetState),
         tasks=st.lists(st.sampled_from("uv"), max_size=2),
+        restarts=st.sampled_from([AUTO, AUTO, BY_HAND]),
     )
-    def a_connector_changes(self, connector: str, path: str, wanted: TargetState, tasks: list[str]) -> None:
-        made = ConnectorConfig({"path": path}, wanted, tuple({"unit": unit} for unit in tasks))
+    def a_connector_changes(
+        self, connector: str, path: str, wanted: TargetState, tasks: list[str], restarts: dict[str, str]
+    ) -> None:
+        made = ConnectorConfig({"path": path, **restarts}, wanted, tuple({"unit": unit} for unit in tasks))
         self.put_config({**self.log.connectors, connector: made})
 
     @precondition(lambda self: self.log is not self.config)
@@ -259,6 +262,18 @@ class MemberInAWorld(World):
             assert set(self.runtime.runs) <= self.report.stopping
 
     @invariant()
+    def what_has_failed_says_when_it_starts_again_or_that_it_does_not(self) -> None:
+        state = self.supervisor.state
+        for key, task in state.tasks.items():
+            if self.ended or task.phase is not Phase.FAILED or task.restart:
+                continue
+            restart_ms = state.restart_ms(task)
+            if restart_ms is None:
+                assert self.said[key][0] is TaskState.FAILED
+            elif restart_ms > self.now_ms:
+                assert self.said[key] == (TaskState.RESTARTING, restart_ms)
+
+    @invariant()
     def the_state_is_consistent(self) -> None:
         self.supervisor.validate()
 
@@ -267,7 +282,7 @@ class MemberInAWorld(World):
         self.elsewhere.clear()
         tasks = ({"unit": "u"}, {"unit": "v"})
         if not self.ended:
-            calm = ConnectorConfig({"path": "calm"}, TargetState.STARTED, tasks)
+            calm = ConnectorConfig({"path": "calm", **AUTO}, TargetState.STARTED, tasks)
             self.put_config({"a": calm, "b": calm})
             self.the_config_log_is_read()
         if self.answered_joins != self.joins or not self.joins:
@@ -283,6 +298,10 @@ class MemberInAWorld(World):
         assert not self.report.stopping
         assert not state.draining, "a departure comes to its end"
         assert {t.phase for t in state.tasks.values()} <= {Phase.RUNNING, Phase.FAILED}
+        for key, task in state.tasks.items():
+            assert task.phase is Phase.RUNNING or self.restarts[key] == MAX_RESTARTS, (
+                "no restart is forgotten"
+            )
         assert set(self.runtime.runs) == {k for k, t in state.tasks.items() if t.phase is Phase.RUNNING}
         for task in self.runtime.runs:
             assert self.runtime.configs[task] == self.config.task_config(task)

@@ -6,7 +6,7 @@ from cooperator.agent import events as ev
 from cooperator.agent import instructions as do
 from cooperator.agent.machine import Supervisor
 from cooperator.agent.state import IllegalStep, Settings
-from cooperator.model import INSTANCE, ClusterConfig, Epoch, TaskId
+from cooperator.model import INSTANCE, AutoRestart, ClusterConfig, Epoch, TaskId
 
 A, A0, A1 = (TaskId("a", task) for task in (INSTANCE, 0, 1))
 URL = "http://leader/"
@@ -23,6 +23,7 @@ class TestLease:
         assert member.report.stopping == {A0}
 
     def test_when_it_ends_everything_stops_without_a_word(self, member):
+        member.configure(auto_restart=AutoRestart(enabled=False))
         member.run(A0, A1)
         member.tell(ev.Failed(A1, 2, "no disk"))
         member.share([TaskId("a", 9)])

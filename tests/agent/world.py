@@ -11,11 +11,19 @@ from hypothesis.stateful import RuleBasedStateMachine
 from cooperator.agent import events as ev
 from cooperator.agent import instructions as do
 from cooperator.agent.machine import Supervisor
-from cooperator.agent.state import Report, Settings
-from cooperator.model import INSTANCE, ClusterConfig, ConnectorConfig, Epoch, TaskId
+from cooperator.agent.state import Phase, Report, Settings
+from cooperator.model import INSTANCE, AutoRestart, ClusterConfig, ConnectorConfig, Epoch, TaskId, TaskState
 
 LEASE_MS = 40_000
 MARGIN_MS = 5_000
+MAX_RESTARTS, BACKOFF_MS, BACKOFF_MAX_MS, RESET_AFTER_MS = 3, 4_000, 10_000, 15_000
+AUTO = AutoRestart(
+    max_restarts=MAX_RESTARTS,
+    backoff_ms=BACKOFF_MS,
+    backoff_max_ms=BACKOFF_MAX_MS,
+    reset_after_ms=RESET_AFTER_MS,
+).settings()
+BY_HAND = AutoRestart(enabled=False).settings()
 TASKS = [TaskId(connector, task) for connector in ("a", "b") for task in (INSTANCE, 0, 1)]
 
 
@@ -76,24 +84,76 @@ class World(RuleBasedStateMachine):
         self.elsewhere: set[TaskId] = set()
         self.believed: set[TaskId] = set()
         self.needs: dict[TaskId, int] = {}
-        first = ConnectorConfig({"path": "x"}, tasks=({"unit": "u"}, {"unit": "v"}))
+        # Failures, as told to the supervisor: since when a task has failed, since when it had been running,
+        # and how many restarts in a row came before; and what was said of each task last.
+        self.failed: dict[TaskId, int] = {}
+        self.running: dict[TaskId, int] = {}
+        self.restarts: dict[TaskId, int] = {}
+        self.said: dict[TaskId, tuple[TaskState, int | None]] = {}
+        self.event: ev.Event = ev.Tick()
+        first = ConnectorConfig({"path": "x", **AUTO}, tasks=({"unit": "u"}, {"unit": "v"}))
         self.put_config({"a": first, "b": first})
         self.config = self.log
         self.tell(ev.ConfigChanged(self.config))
 
     def tell(self, event: ev.Event) -> list[do.Instruction]:
+        self.event = event
+        self.note_failure(event)
         out = self.supervisor.handle(event, self.now_ms)
         self.report = self.supervisor.report
         for instruction in out:
             self.carry_out(instruction)
+        self.failed = {task: at_ms for task, at_ms in self.failed.items() if task in self.report.owned}
         return out
+
+    def note_failure(self, event: ev.Event) -> None:
+        if not isinstance(event, ev.Started | ev.Paused | ev.Stopped | ev.Failed):
+            return
+        task = self.supervisor.state.tasks.get(event.task)
+        if task is None or task.attempt != event.attempt or task.phase not in (Phase.STARTING, Phase.RUNNING):
+            return
+        if isinstance(event, ev.Started):
+            self.running.setdefault(event.task, self.now_ms)
+            return
+        since_ms = self.running.pop(event.task, None)
+        if not isinstance(event, ev.Paused):
+            self.failed[event.task] = self.now_ms
+            if (
+                since_ms is not None
+                and self.now_ms - since_ms >= self.auto_restart(event.task).reset_after_ms
+            ):
+                self.restarts[event.task] = 0
+
+    def auto_restart(self, task: TaskId) -> AutoRestart:
+        known = self.config.connectors.get(task.connector)
+        return AutoRestart(enabled=False) if known is None else AutoRestart.of(known.config)
+
+    def note_start(self, task: TaskId) -> None:
+        """A failed task that nobody asked for starts when its pause is over, and not too often."""
+        failed_ms = self.failed.pop(task, None)
+        self.running.pop(task, None)
+        before = self.restarts.get(task, 0)
+        now = self.supervisor.state.tasks[task].restarts
+        if failed_ms is None or isinstance(self.event, ev.RestartRequested):
+            assert now == 0, "a new count"
+        elif isinstance(self.event, ev.ConfigChanged):
+            assert now in (0, before + 1)
+        else:
+            assert self.auto_restart(task).enabled
+            assert now == before + 1 <= MAX_RESTARTS
+            assert self.now_ms >= failed_ms + (BACKOFF_MS, 2 * BACKOFF_MS, BACKOFF_MAX_MS)[before]
+        self.restarts[task] = now
 
     def carry_out(self, instruction: do.Instruction) -> None:
         match instruction:
             case do.StartTask(task, attempt, config):
                 assert config == self.config.task_config(task)
                 assert self.config.offset >= self.needs[task]
+                assert config.keys() <= {"path", "unit"}, "what is reserved is not for connectors"
+                self.note_start(task)
                 self.runtime.start(task, attempt, config)
+            case do.PutStatus(status, in_ms):
+                self.said[status.task] = status.state, None if in_ms is None else self.now_ms + in_ms
             case do.StopTask(task, attempt):
                 self.runtime.stop(task, attempt)
             case do.SetTimer(at_ms):

@@ -1,5 +1,7 @@
 """Resources in the planner's terms, refused changes, and conditions."""
 
+import re
+
 import pytest
 
 from cooperator.crd import (
@@ -17,7 +19,7 @@ from cooperator.crd import (
     to_manifest,
     worker_found,
 )
-from cooperator.model import DesiredConnector, PolicyName, TargetState
+from cooperator.model import RESERVED, AutoRestart, DesiredConnector, PolicyName, TargetState
 
 
 def worker(name: str = "lake", spec: str = "{}", namespace: str = "default") -> Worker:
@@ -59,6 +61,43 @@ def test_a_connector_becomes_kafka_connects_flat_config() -> None:
             weight=2.0,
         )
     }
+
+
+def test_automatic_restarts_travel_in_the_configuration_as_far_as_they_are_no_defaults() -> None:
+    made = connector(spec=", autoRestart: {enabled: false, maxRestarts: 3, backoffMaxSeconds: 60}")
+
+    config = compile_desired(worker(), [made], 1).connectors["sources"].config
+
+    reserved = {name: value for name, value in config.items() if name.startswith(RESERVED)}
+    assert reserved == {
+        "cooperator.auto.restart.enabled": "false",
+        "cooperator.auto.restart.max": "3",
+        "cooperator.auto.restart.backoff.max.ms": "60000",
+    }
+    assert AutoRestart.of(config) == AutoRestart(enabled=False, max_restarts=3, backoff_max_ms=60_000)
+    defaults = connector().spec.auto_restart
+    assert (defaults.enabled, defaults.max_restarts, defaults.backoff_seconds) == (True, 7, 10)
+    assert (defaults.backoff_max_seconds, defaults.reset_after_seconds) == (300, 600)
+    assert compile_desired(worker(), [connector()], 1).connectors["sources"].config.keys() == {
+        "name",
+        "connector.class",
+        "tasks.max",
+    }
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("autoRestart: {maxRestarts: -1}", "spec.autoRestart.maxRestarts is -1, but must be at least 0"),
+        ("autoRestart: {backoffSeconds: 0}", "spec.autoRestart.backoffSeconds is 0, but must be at least 1"),
+        ("autoRestart: {backoffSecs: 5}", "did you mean 'backoffSeconds'"),
+        ("autoRestart: {backoffSeconds: 400}", "raise backoffMaxSeconds to 400, or lower backoffSeconds"),
+        ("config: {cooperator.auto.restart.max: 5}", "such as spec.autoRestart: remove it from the config"),
+    ],
+)
+def test_automatic_restarts_that_cannot_be_are_refused_with_the_remedy(spec: str, message: str) -> None:
+    with pytest.raises(ResourceError, match=re.escape(message)):
+        connector(spec=f", {spec}")
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,11 @@
 """What a leader says of itself, for people."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from cooperator.leader.projection import plan_conditions, project
-from cooperator.model import Policy, TaskId
+from cooperator.leader.projection import is_settled, plan_conditions, project
+from cooperator.model import INSTANCE, Policy, TaskId, TaskState, TaskStatus
 from cooperator.planner.view import Facts
 from twins.group_twin import GroupTwin
 
@@ -64,3 +65,27 @@ def test_a_task_in_quarantine_has_failed_and_says_what_to_do() -> None:
     group.settle()
     assert back.running == dead.running
     assert "reason" not in task(group, "bad-0")
+
+
+def test_a_task_that_failed_says_when_it_is_tried_again_and_the_group_is_at_rest_meanwhile() -> None:
+    group = GroupTwin()
+    group.join("lake-0")
+    group.round()
+    group.desire(a=1)
+    group.settle()
+    group.post("a", "u0")
+    group.settle()
+    instance, a0 = TaskId("a", INSTANCE), TaskId("a", 0)
+    runs = TaskStatus(instance, TaskState.RUNNING, "lake-0")
+    waits = TaskStatus(a0, TaskState.RESTARTING, "lake-0", trace="no disk", next_attempt_ms=70_000)
+
+    def told_with(status: TaskStatus) -> dict[str, Any]:
+        return project(group.machine.state, {instance: runs, a0: status})
+
+    [_, found] = told_with(waits)["tasks"]
+    assert (found["state"], found["trace"], found["next_attempt_ms"]) == ("RESTARTING", "no disk", 70_000)
+    assert is_settled(told_with(waits))
+    assert not is_settled(told_with(replace(waits, next_attempt_ms=0))), "it stops, to start anew"
+
+    [_, found] = told_with(replace(waits, state=TaskState.FAILED, reason="RestartLimit"))["tasks"]
+    assert (found["state"], found["reason"]) == ("FAILED", "RestartLimit")

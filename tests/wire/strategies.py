@@ -88,7 +88,7 @@ CONFIG_RECORDS = st.one_of(
     st.builds(CommitRecord, NAMES, COUNT),
     st.builds(TargetStateRecord, NAMES, st.none() | st.sampled_from(TargetState)),
     st.builds(SessionKeyRecord, st.builds(SessionKey, st.binary(max_size=64), TEXT, INT64)),
-    st.builds(RestartRecord, NAMES, st.booleans(), st.booleans()),
+    st.builds(RestartRecord, NAMES, st.booleans(), st.booleans(), st.none() | st.integers(-1, 20)),
     st.builds(FencingRecord, NAMES, COUNT),
     st.builds(LoggerRecord, NAMES, TEXT),
 )
@@ -102,6 +102,8 @@ STATUSES = st.builds(
     at_ms=TIME_MS,
     trace=TEXT,
     progress=TEXT,
+    reason=TEXT,
+    next_attempt_ms=TIME_MS,
 )
 
 OWNERS = st.builds(Owner, TEXT, TEXT, TEXT, TEXT)

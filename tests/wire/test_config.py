@@ -67,6 +67,11 @@ def test_a_record_comes_back(record: ConfigRecord) -> None:
             "restart-connector-x",
             '{"include-tasks":true,"only-failed":false}',
         ),
+        (
+            RestartRecord("x", only_failed=True, task=3),
+            "restart-connector-x",
+            '{"include-tasks":false,"only-failed":true,"cooperator.task":3}',
+        ),
         (FencingRecord("x", 2), "tasks-fencing-x", '{"task-count":2}'),
         (LoggerRecord("org.apache", "DEBUG"), "logger-cluster-org.apache", '{"level":"DEBUG"}'),
     ],

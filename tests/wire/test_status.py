@@ -52,6 +52,21 @@ def test_the_bytes_are_connects_with_our_field_after_them() -> None:
     assert encode_status(replace(status, task=TaskId("x", INSTANCE))).key == "status-connector-x"
 
 
+def test_a_task_that_waits_for_its_next_attempt_says_when_that_is() -> None:
+    status = replace(
+        RUNNING, state=TaskState.RESTARTING, trace="no disk", at_ms=5, reason="Why", next_attempt_ms=10_005
+    )
+    record = encode_status(status)
+
+    assert json.loads(record.value or b"")["cooperator"] == {
+        "term": 3,
+        "at_ms": 5,
+        "reason": "Why",
+        "next_attempt_ms": 10_005,
+    }
+    assert decode_status(record) == status
+
+
 @pytest.mark.parametrize(
     ("state", "stock"),
     [

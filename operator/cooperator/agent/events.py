@@ -65,11 +65,15 @@ class ConfigChanged:
 
 @dataclass(frozen=True, slots=True)
 class RestartRequested:
-    """A restart record in the config log (KIP-745): each member restarts what it owns of the connector."""
+    """A restart record in the config log (KIP-745): each member restarts what it owns of the connector.
+
+    ``task``: this one alone (-1: the instance), as long as it is owned here, whatever the others say.
+    """
 
     connector: str
     include_tasks: bool
     only_failed: bool
+    task: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

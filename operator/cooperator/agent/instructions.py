@@ -44,9 +44,10 @@ class Rejoin:
 
 @dataclass(frozen=True, slots=True)
 class PutStatus:
-    """Write the status; the shell adds the time of the wall clock."""
+    """Write the status; the shell adds the time of the wall clock, also to that of the next attempt."""
 
     status: TaskStatus
+    next_attempt_in_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

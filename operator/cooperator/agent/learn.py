@@ -172,7 +172,13 @@ class Learner:
 
     def _restart(self, event: RestartRequested) -> None:
         for key, task in self._state.tasks.items():
-            if key.connector != event.connector or not (key.is_instance or event.include_tasks):
+            if key.connector != event.connector:
+                continue
+            if (
+                key.task != event.task
+                if event.task is not None
+                else not (key.is_instance or event.include_tasks)
+            ):
                 continue
             if task.phase is Phase.FAILED or (task.phase in _RUNS and not event.only_failed):
                 self._state.tasks[key] = replace(task, restart=True)
@@ -184,7 +190,10 @@ class Learner:
         task = self._alive(key, attempt)
         self._tell(key, f"attempt {attempt} {'is paused' if paused else 'runs'}")
         if task is not None and task.phase in _RUNS:
-            self._state.tasks[key] = replace(task, phase=Phase.RUNNING)
+            since_ms = self._state.now_ms if task.running_ms is None else task.running_ms
+            self._state.tasks[key] = replace(
+                task, phase=Phase.RUNNING, running_ms=None if paused else since_ms
+            )
             self._say(key, TaskState.PAUSED if paused else TaskState.RUNNING)
 
     def _stopped(self, key: TaskId, attempt: int) -> None:
@@ -193,8 +202,7 @@ class Learner:
         if task is not None and task.phase is Phase.STOPPING:
             self._state.tasks[key] = replace(task, phase=Phase.WAITING)
         elif task is not None:
-            self._state.tasks[key] = replace(task, phase=Phase.FAILED)
-            self._say(key, TaskState.FAILED, trace="The task ended by itself; a streaming task has no end.")
+            self._fails(task, "The task ended by itself; a streaming task has no end.")
 
     def _failed(self, key: TaskId, attempt: int, trace: str) -> None:
         task = self._alive(key, attempt)
@@ -202,8 +210,18 @@ class Learner:
         if task is not None and task.phase is Phase.STOPPING:
             self._state.tasks[key] = replace(task, phase=Phase.WAITING)
         elif task is not None:
-            self._state.tasks[key] = replace(task, phase=Phase.FAILED)
-            self._say(key, TaskState.FAILED, trace=trace)
+            self._fails(task, trace)
+
+    def _fails(self, task: Task, trace: str) -> None:
+        """What follows is a question of time, and of the connector's configuration at that time."""
+        now_ms = self._state.now_ms
+        restarts = task.restarts
+        reset_after_ms = self._state.auto_restart(task.task.connector).reset_after_ms
+        if task.running_ms is not None and now_ms >= task.running_ms + reset_after_ms:
+            restarts = 0
+        self._state.tasks[task.task] = replace(
+            task, phase=Phase.FAILED, failed_ms=now_ms, trace=trace, restarts=restarts, running_ms=None
+        )
 
     def _progressed(self, event: Progressed) -> None:
         task = self._alive(event.task, event.attempt)
@@ -251,8 +269,8 @@ class Learner:
         at_ms = state.now_ms if newer and not event.error else state.now_ms + pause_ms
         state.posts[event.connector] = replace(post, in_flight=None, tries=tries, at_ms=at_ms)
 
-    def _say(self, key: TaskId, state: TaskState, trace: str = "", progress: str = "") -> None:
-        self.out.extend(say(self._state, self._settings, key, state, trace, progress))
+    def _say(self, key: TaskId, state: TaskState, progress: str = "") -> None:
+        self.out.extend(say(self._state, self._settings, key, state, progress=progress))
 
     def _tell(self, task: TaskId | None, what: str) -> None:
         self.lines.append((task, what))

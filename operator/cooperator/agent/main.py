@@ -144,7 +144,9 @@ class Agent:
         return ev.ConfigChanged(self._logs.config.snapshot())
 
     def _restart(self, record: RestartRecord) -> None:
-        self.tell(ev.RestartRequested(record.connector, record.include_tasks, record.only_failed))
+        self.tell(
+            ev.RestartRequested(record.connector, record.include_tasks, record.only_failed, record.task)
+        )
 
     # The ladder
 
@@ -195,8 +197,10 @@ class Agent:
                 self._runtime.pause(task)
             case do.Resume(task):
                 self._runtime.resume(task)
-            case do.PutStatus(status):
-                self._logs.status.put(replace(status, at_ms=time.time_ns() // 1_000_000))
+            case do.PutStatus(status, in_ms):
+                at_ms = time.time_ns() // 1_000_000
+                next_ms = 0 if in_ms is None else at_ms + in_ms
+                self._logs.status.put(replace(status, at_ms=at_ms, next_attempt_ms=next_ms))
             case do.Rejoin(reason):
                 log.info("rejoining: %s", reason)
                 self._group.rejoin(reason)

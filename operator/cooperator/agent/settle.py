@@ -20,7 +20,7 @@ from cooperator.agent.instructions import (
     Watch,
 )
 from cooperator.agent.state import Phase, Settings, State, Task
-from cooperator.agent.statuses import say
+from cooperator.agent.statuses import say, say_failed
 from cooperator.model import INSTANCE, TargetState, TaskId, TaskState
 
 
@@ -74,13 +74,20 @@ def _task(state: State, settings: Settings, key: TaskId) -> list[Instruction]:
         if not task.quiet:
             out += say(state, settings, key, TaskState.UNASSIGNED)
         del state.tasks[key]
-    elif task.phase is Phase.WAITING or task.restart or _is_halted(state, key):
+    elif task.phase is Phase.WAITING or task.restart or _is_halted(state, key) or _restart_due(state, task):
         out += _start(state, settings, key)
+    else:
+        out += say_failed(state, settings, key)
     return out
 
 
 def _must_stop(state: State, task: Task) -> bool:
     return not task.keep or task.restart or _is_halted(state, task.task)
+
+
+def _restart_due(state: State, task: Task) -> bool:
+    restart_ms = state.restart_ms(task)
+    return restart_ms is not None and state.now_ms >= restart_ms
 
 
 def _is_halted(state: State, key: TaskId) -> bool:
@@ -100,8 +107,10 @@ def _start(state: State, settings: Settings, key: TaskId) -> list[Instruction]:
         text = f"waits for its configuration, which is not in the config log up to {state.config.offset}"
         return say(state, settings, key, TaskState.UNASSIGNED, progress=text)
     if _is_halted(state, key):
-        state.tasks[key] = replace(task, phase=Phase.WAITING, restart=False)
+        state.tasks[key] = replace(task, phase=Phase.WAITING, restart=False, failed_ms=None)
         return say(state, settings, key, TaskState.STOPPED)
+    # Whoever asks for a restart, or changes the configuration, begins a new count.
+    by_itself = task.phase is Phase.FAILED and not task.restart and config == task.config
     state.attempts += 1
     paused = state.config.connectors[key.connector].target is TargetState.PAUSED
     state.tasks[key] = replace(
@@ -112,6 +121,9 @@ def _start(state: State, settings: Settings, key: TaskId) -> list[Instruction]:
         config=config,
         paused=paused,
         progress_ms=None,
+        running_ms=None,
+        restarts=task.restarts + 1 if by_itself else 0,
+        failed_ms=None,
     )
     # The word first: who reads that log must not take what was being started for never started.
     said = say(state, settings, key, TaskState.STARTING)
@@ -238,6 +250,7 @@ def _next_ms(state: State, settings: Settings) -> int | None:
         state.rejoin_ms,
         None if state.asked_ms is None else state.asked_ms + settings.rejoin_retry_ms,
     ]
+    times += [state.restart_ms(task) for task in state.tasks.values() if task.failed_ms is not None]
     if state.leader_url:
         times += [post.at_ms for post in state.posts.values() if post.in_flight is None]
     return min((at_ms for at_ms in times if at_ms is not None and at_ms > state.now_ms), default=None)

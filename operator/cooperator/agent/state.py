@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from cooperator.model import ClusterConfig, Epoch, TaskId, TaskState
+from cooperator.model import AutoRestart, ClusterConfig, Epoch, TaskId, TaskState
 
 
 class IllegalStep(Exception):
@@ -44,7 +44,7 @@ class Phase(StrEnum):
     """Where an owned task is.
 
     WAITING (nothing runs) -> STARTING -> RUNNING (or paused) -> STOPPING -> WAITING, or let go.
-    STARTING, RUNNING -> FAILED (nothing runs, and nobody restarts it unasked).
+    STARTING, RUNNING -> FAILED (nothing runs) -> STARTING, when its pause is over or somebody asks for it.
     """
 
     WAITING = "WAITING"
@@ -60,7 +60,10 @@ class Task:
 
     ``keep``: false when it shall be let go of (revoked, or the lease has ended) as soon as it has stopped;
     ``quiet``: without a status. ``restart``: stop this attempt and start another. ``config`` and ``paused``
-    are what the attempt was given. ``said``: the last status. ``progress_ms``: when progress was reported.
+    are what the attempt was given. ``said``: the last status, its text, and the next attempt that it names.
+    ``progress_ms``: when progress was reported. ``running_ms``: since when the attempt has been running.
+    ``restarts``: how many attempts before this one followed a failure, in a row. ``failed_ms``, ``trace``:
+    of the last failure, while nothing runs because of it.
     """
 
     task: TaskId
@@ -73,8 +76,12 @@ class Task:
     restart: bool = False
     config: Mapping[str, str] | None = None
     paused: bool = False
-    said: tuple[TaskState, str] | None = None
+    said: tuple[TaskState, str, int | None] | None = None
     progress_ms: int | None = None
+    running_ms: int | None = None
+    restarts: int = 0
+    failed_ms: int | None = None
+    trace: str = ""
 
     @property
     def alive(self) -> bool:
@@ -189,6 +196,18 @@ class State:
         known = self.config.connectors.get(connector)
         return None if known is None or known.inconsistent else known.tasks
 
+    def auto_restart(self, connector: str) -> AutoRestart:
+        """When its failed tasks start again; never those of a connector that is not configured."""
+        known = self.config.connectors.get(connector)
+        return AutoRestart(enabled=False) if known is None else AutoRestart.of(known.config)
+
+    def restart_ms(self, task: Task) -> int | None:
+        """When a failed task starts again by itself; None when it does not."""
+        if task.phase is not Phase.FAILED or task.failed_ms is None:
+            return None
+        delay_ms = self.auto_restart(task.task.connector).delay_ms(task.restarts)
+        return None if delay_ms is None else task.failed_ms + delay_ms
+
     def report(self) -> Report:
         return Report(
             owned=tuple(self.tasks),
@@ -210,6 +229,11 @@ def check(state: State) -> None:
         )
         _require(not (task.alive and task.phase is Phase.WAITING), f"waits while it runs: {task}")
         _require(task.attempt <= state.attempts, f"an attempt that was never made: {task}")
+        _require((task.phase is Phase.FAILED) == (task.failed_ms is not None), f"failed at no time: {task}")
+        restart_ms = state.restart_ms(task)
+        if restart_ms is not None and restart_ms > state.now_ms and state.exiting is None:
+            timer_ms = state.timer_ms
+            _require(timer_ms is not None and timer_ms <= restart_ms, f"nobody will restart it: {task}")
         if task.alive:
             _require(task.attempt not in attempts, f"one attempt for two tasks: {task}")
             attempts.add(task.attempt)

@@ -7,17 +7,46 @@ from dataclasses import replace
 
 from cooperator.agent.instructions import Instruction, PutStatus
 from cooperator.agent.state import Settings, State
-from cooperator.model import TaskId, TaskState, TaskStatus
+from cooperator.model import RESTART_LIMIT, TaskId, TaskState, TaskStatus
 
 
 def say(
-    state: State, settings: Settings, key: TaskId, what: TaskState, trace: str = "", progress: str = ""
+    state: State,
+    settings: Settings,
+    key: TaskId,
+    what: TaskState,
+    *,
+    trace: str = "",
+    progress: str = "",
+    reason: str = "",
+    next_attempt_ms: int | None = None,
 ) -> list[Instruction]:
-    """The instruction to write the status of an owned task; none if it says what the last one said."""
+    """The instruction to write the status of an owned task; none if it says what the last one said.
+
+    ``next_attempt_ms``: by the supervisor's clock.
+    """
     task = state.tasks[key]
-    said = (what, trace or progress)
+    said = (what, trace or progress, next_attempt_ms)
     if task.said == said:
         return []
     state.tasks[key] = replace(task, said=said)
-    status = TaskStatus(key, what, settings.identity, epoch=task.epoch, trace=trace, progress=progress)
-    return [PutStatus(status)]
+    status = TaskStatus(
+        key, what, settings.identity, epoch=task.epoch, trace=trace, progress=progress, reason=reason
+    )
+    return [PutStatus(status, None if next_attempt_ms is None else next_attempt_ms - state.now_ms)]
+
+
+def say_failed(state: State, settings: Settings, key: TaskId) -> list[Instruction]:
+    """What a failed task waits for: its next attempt, or somebody."""
+    task = state.tasks[key]
+    restart_ms = state.restart_ms(task)
+    if restart_ms is not None:
+        return say(state, settings, key, TaskState.RESTARTING, trace=task.trace, next_attempt_ms=restart_ms)
+    auto = state.auto_restart(key.connector)
+    if not (auto.enabled and task.restarts):
+        return say(state, settings, key, TaskState.FAILED, trace=task.trace)
+    trace = (
+        f"It has failed again after {task.restarts} automatic restarts (maxRestarts is {auto.max_restarts}) "
+        f"and stays failed: mend the cause, then restart it.\n{task.trace}"
+    )
+    return say(state, settings, key, TaskState.FAILED, trace=trace, reason=RESTART_LIMIT)

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import Final
 
-from cooperator.crd.connector import Connector, State
+from cooperator.crd.connector import AutoRestartSpec, Connector, State
 from cooperator.crd.worker import Spread, Worker
-from cooperator.model import Desired, DesiredConnector, Policy, PolicyName, TargetState
+from cooperator.model import AutoRestart, Desired, DesiredConnector, Policy, PolicyName, TargetState
 
 _TARGETS: Final = {
     State.RUNNING: TargetState.STARTED,
@@ -49,7 +49,18 @@ def _compile(connector: Connector) -> DesiredConnector:
             "name": connector.metadata.name,
             "connector.class": spec.class_,
             "tasks.max": str(spec.tasks_max),
+            **_auto_restart(spec.auto_restart).settings(),
         },
         target=_TARGETS[spec.state],
         weight=spec.task_weight,
+    )
+
+
+def _auto_restart(spec: AutoRestartSpec) -> AutoRestart:
+    return AutoRestart(
+        enabled=spec.enabled,
+        max_restarts=spec.max_restarts,
+        backoff_ms=spec.backoff_seconds * 1000,
+        backoff_max_ms=spec.backoff_max_seconds * 1000,
+        reset_after_ms=spec.reset_after_seconds * 1000,
     )

@@ -18,8 +18,8 @@ def project(state: LeaderState, statuses: Mapping[TaskId, TaskStatus]) -> dict[s
     """Members, connectors, tasks (with holds and their ends), the last rebalances, totals.
 
     Times are milliseconds since the epoch. A task's state is what its owner reported last under the
-    present ownership; HELD and UNASSIGNED are the leader's own words, and so is FAILED with the reason
-    ``PoisonTask``.
+    present ownership, with the time of its next attempt (``next_attempt_ms``) if it waits for one; HELD
+    and UNASSIGNED are the leader's own words, and so is FAILED with the reason ``PoisonTask``.
     """
     ended = state.facts.ended
     owner_of = {
@@ -62,14 +62,17 @@ def plan_conditions(status: Mapping[str, Any]) -> Iterator[tuple[str, bool, str,
 
 
 def is_settled(status: Mapping[str, Any]) -> bool:
-    """Whether nothing moves, waits or starts in a projection: every configured task is at rest."""
+    """Whether nothing moves, waits or starts in a projection: every configured task is at rest.
+
+    One that failed and waits for its next attempt is, as one that failed for good: no round will help it.
+    """
     resting = {TaskState.RUNNING.value, TaskState.PAUSED.value, TaskState.FAILED.value}
     return (
         bool(status["leading"])
         and not status["awaited"]
         and not any(connector["regrouping"] for connector in status["connectors"].values())
         and not any(member["stopping"] or member["draining"] for member in status["members"])
-        and all(task["state"] in resting for task in status["tasks"])
+        and all(task["state"] in resting or "next_attempt_ms" in task for task in status["tasks"])
     )
 
 
@@ -115,6 +118,10 @@ def _tasks(
             entry["epoch"] = str(reported.epoch) if isinstance(reported.epoch, Epoch) else None
             entry["progress"] = reported.progress
             entry["trace"] = reported.trace
+            if reported.reason:
+                entry["reason"] = reported.reason
+            if reported.next_attempt_ms:
+                entry["next_attempt_ms"] = reported.next_attempt_ms
         elif owner is None and task in state.facts.poisoned:
             entry["state"] = TaskState.FAILED.value
             entry["reason"] = POISON_TASK

@@ -11,10 +11,14 @@ from cooperator.model.ids import INSTANCE, Epoch, TaskId, group_tasks
 from cooperator.model.member import Member, Share
 from cooperator.model.memory import Hold, HoldReason, Kip415Memory, Memory, Unstopped
 from cooperator.model.policy import Policy, PolicyName
+from cooperator.model.restart import RESERVED, RESTART_LIMIT, AutoRestart, without_reserved
 from cooperator.model.status import TaskState, TaskStatus
 
 __all__ = [
     "INSTANCE",
+    "RESERVED",
+    "RESTART_LIMIT",
+    "AutoRestart",
     "ClusterConfig",
     "ConnectorConfig",
     "Desired",
@@ -35,4 +39,5 @@ __all__ = [
     "TaskStatus",
     "Unstopped",
     "group_tasks",
+    "without_reserved",
 ]

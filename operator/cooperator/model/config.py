@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from cooperator.model.ids import INSTANCE, TaskId
+from cooperator.model.restart import without_reserved
 
 
 class TargetState(StrEnum):
@@ -56,12 +57,13 @@ class ClusterConfig:
         return {name: connector.task_count for name, connector in self.connectors.items()}
 
     def task_config(self, task: TaskId) -> Mapping[str, str] | None:
-        """The configuration that a member needs to run ``task``; None when it is not configured."""
+        """The configuration that a member needs to run ``task``, without what is reserved for the member
+        itself; None when it is not configured."""
         connector = self.connectors.get(task.connector)
         if connector is None:
             return None
         if task.task == INSTANCE:
-            return connector.config
+            return without_reserved(connector.config)
         if task.task >= connector.task_count:
             return None
-        return connector.tasks[task.task]
+        return without_reserved(connector.tasks[task.task])

@@ -16,6 +16,7 @@ class TaskState(StrEnum):
     PAUSED = "PAUSED"
     FAILED = "FAILED"
     RESTARTING = "RESTARTING"
+    """It stops to start anew, or has failed and waits for its next attempt (then with a trace)."""
     STOPPED = "STOPPED"
     STOPPING = "STOPPING"
     HELD = "HELD"
@@ -23,7 +24,11 @@ class TaskState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TaskStatus:
-    """One status record: ``worker`` says who reported, ``epoch`` under which share, ``at_ms`` when."""
+    """One status record: ``worker`` says who reported, ``epoch`` under which share, ``at_ms`` when.
+
+    ``next_attempt_ms``: when (ms since the epoch, as ``at_ms``) a RESTARTING task will be started again; 0:
+    not known. ``reason``: one word on why it is in that state; usually empty.
+    """
 
     task: TaskId
     state: TaskState
@@ -32,3 +37,5 @@ class TaskStatus:
     at_ms: int = 0
     trace: str = ""
     progress: str = ""
+    reason: str = ""
+    next_attempt_ms: int = 0

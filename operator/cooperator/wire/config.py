@@ -17,6 +17,7 @@ from cooperator.wire.records import Record, Unknown, dump_json, parse_json
 
 SESSION_KEY: Final = "session-key"
 _INT32_MAX: Final = 2**31 - 1
+_OUR_TASK: Final = "cooperator.task"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +61,16 @@ class SessionKeyRecord:
 
 @dataclass(frozen=True, slots=True)
 class RestartRecord:
-    """``restart-connector-NAME`` (KIP-745): an event, not a state; each member restarts its own items."""
+    """``restart-connector-NAME`` (KIP-745): an event, not a state; each member restarts its own items.
+
+    ``task`` is our addition: this one item and no other (-1: the instance). Stock workers do not look at
+    it; to them such a record should say ``only_failed`` without tasks, so that they do as little as can be.
+    """
 
     connector: str
     include_tasks: bool = False
     only_failed: bool = False
+    task: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +116,10 @@ def encode_config(record: ConfigRecord) -> Record:
             return _record("target-state-", connector, None if state is None else _states(state))
         case SessionKeyRecord(key):
             return _record(SESSION_KEY, "", _session_key(key))
-        case RestartRecord(connector, include_tasks, only_failed):
-            value = {"include-tasks": include_tasks, "only-failed": only_failed}
+        case RestartRecord(connector, include_tasks, only_failed, task_number):
+            value: dict[str, Any] = {"include-tasks": include_tasks, "only-failed": only_failed}
+            if task_number is not None:
+                value[_OUR_TASK] = task_number
             return _record("restart-connector-", connector, value)
         case FencingRecord(connector, task_count):
             return _record("tasks-fencing-", connector, {"task-count": _counted(connector, task_count)})
@@ -227,7 +235,8 @@ def _session_key_record(_name: str, value: Any) -> SessionKeyRecord:
 
 def _restart(name: str, value: Any) -> RestartRecord:
     fields = Fields(value, "value")
-    return RestartRecord(name, fields.flag("include-tasks"), fields.flag("only-failed"))
+    task = fields.integer(_OUR_TASK) if _OUR_TASK in fields else None
+    return RestartRecord(name, fields.flag("include-tasks"), fields.flag("only-failed"), task)
 
 
 def _logger(name: str, value: Any) -> LoggerRecord:

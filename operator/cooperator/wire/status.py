@@ -53,6 +53,10 @@ def encode_status(status: TaskStatus) -> Record:
         ours["at_ms"] = status.at_ms
     if status.progress:
         ours["progress"] = status.progress
+    if status.reason:
+        ours["reason"] = status.reason
+    if status.next_attempt_ms:
+        ours["next_attempt_ms"] = status.next_attempt_ms
     value: dict[str, Any] = {
         "state": stock.value,
         "trace": status.trace or None,
@@ -94,6 +98,8 @@ def decode_status(record: Record) -> TaskStatus | StatusTombstone | Unknown:
         at_ms=ours.integer("at_ms", 0),
         trace=value.text("trace", ""),
         progress=ours.text("progress", ""),
+        reason=ours.text("reason", ""),
+        next_attempt_ms=ours.integer("next_attempt_ms", 0),
     )
 
 

@@ -24,6 +24,12 @@ class NoopOptions(Options):
     start_delay_ms: int = option("start.delay.ms", 0, expected=_DELAY, ge=0)
     stop_delay_ms: int = option("stop.delay.ms", 0, expected=_DELAY, ge=0)
     start_failure: str = option("start.failure", "", expected="the text of an error to fail with at start")
+    fail_starts: int = option(
+        "fail.starts",
+        0,
+        expected="how many of its first starts each unit fails after (needs a journal)",
+        ge=0,
+    )
     fail_after_ms: int | None = option("fail.after.ms", None, expected=_DELAY, ge=0)
 
 
@@ -54,10 +60,23 @@ class _Running:
         self._journal = journal
         self._started = time.monotonic()
         self._stopped = False
+        self._fails = options.fail_starts > self._starts_before() if options.fail_starts else False
         self._write("start")
+
+    def _starts_before(self) -> int:
+        """What the journal has of this unit; it outlives processes."""
+        if self._journal is None or not self._journal.exists():
+            return 0
+        lines = map(json.loads, self._journal.read_text().splitlines())
+        task, unit = str(self._context.task), self._context.unit
+        return sum((line["task"], line["unit"], line["event"]) == (task, unit, "start") for line in lines)
 
     def poll(self) -> UnitProgress:
         self._write("beat")
+        if self._fails:
+            raise RuntimeError(
+                f"fails in each of its first {self._options.fail_starts} starts, as configured"
+            )
         age_ms = (time.monotonic() - self._started) * 1000
         if self._options.fail_after_ms is not None and age_ms >= self._options.fail_after_ms:
             raise RuntimeError(f"failed as configured after {self._options.fail_after_ms} ms")
