@@ -16,6 +16,7 @@ from cooperator.group.listener import (
     Round,
 )
 from cooperator.group.membership import GroupUnavailable, Membership
+from cooperator.group.onlooker import describe_group
 
 __all__ = [
     "DescribedGroup",
@@ -28,4 +29,5 @@ __all__ = [
     "Listener",
     "Membership",
     "Round",
+    "describe_group",
 ]

@@ -4,6 +4,7 @@ What may live here: the leader's decisions as a pure machine (``machine``), the 
 config log towards what is desired (``reconcile``), the confirmation of leases (``lease``), the status
 as a projection (``projection``); and their shells: the thread that carries decisions out (``lead``),
 the HTTP endpoint (``endpoint``), the operator's service (``service``) and the small part that a member
-needs when the broker makes it the leader (``member_lead``).
-May import ``group``, ``logs``, ``planner``, ``wire`` and ``model``.
+needs when the broker makes it the leader (``member_lead``); and the view of a group from outside, for a
+question "what if" (``onlooker``).
+May import ``group``, ``logs``, ``planner``, ``simulate``, ``wire`` and ``model``.
 """

@@ -1,7 +1,7 @@
 """The status of a group as one JSON-like value: a projection for people, never read back to decide."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, fields
 from typing import Any, Final
 
 from cooperator.leader.state import LeaderState
@@ -50,7 +50,27 @@ def project(state: LeaderState, statuses: Mapping[TaskId, TaskStatus]) -> dict[s
         "trouble": state.trouble,
         "refusal": state.refusal,
         "warnings": list(state.plan.warnings) if state.plan is not None else [],
+        "inputs": _inputs(state),
     }
+
+
+def _inputs(state: LeaderState) -> dict[str, Any]:
+    """What the leader plans with and no log says (``onlooker.told`` reads it)."""
+    facts = {
+        each.name: None if (value := getattr(state.facts, each.name)) is None else _listed(value)
+        for each in fields(state.facts)
+    }
+    suspended = {task for regroup in state.regroups.values() for task in regroup.affected}
+    desired = state.desired.connectors if state.desired is not None else {}
+    return {
+        "facts": facts,
+        "suspended": _listed(suspended),
+        "weights": {name: connector.weight for name, connector in sorted(desired.items())},
+    }
+
+
+def _listed(values: Iterable[Any]) -> list[Any]:
+    return [list(value) if isinstance(value, tuple) else value for value in sorted(values)]
 
 
 def plan_conditions(status: Mapping[str, Any]) -> Iterator[tuple[str, bool, str, str]]:

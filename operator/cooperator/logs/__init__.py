@@ -22,7 +22,7 @@ from cooperator.logs.errors import (
     TopicMisconfigured,
     WriterFenced,
 )
-from cooperator.logs.kafka import KafkaTransport, ensure_topics, open_logs
+from cooperator.logs.kafka import KafkaTransport, LogsRead, ensure_topics, open_logs, read_logs
 from cooperator.logs.lead_writer import LeadWriter
 from cooperator.logs.leader_log import LeaderLog, LeaderState
 from cooperator.logs.logs import Logs, LogsConfig, ensure_topics_of
@@ -42,6 +42,7 @@ __all__ = [
     "LogUnreadable",
     "Logs",
     "LogsConfig",
+    "LogsRead",
     "MemoryBroker",
     "MemoryTransport",
     "OnTrouble",
@@ -54,4 +55,5 @@ __all__ = [
     "ensure_topics",
     "ensure_topics_of",
     "open_logs",
+    "read_logs",
 ]

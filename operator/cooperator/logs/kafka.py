@@ -1,16 +1,23 @@
 """The logs on Kafka."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from cooperator.logs.kafka_clients import Clients
+from confluent_kafka import KafkaException
+
+from cooperator.logs.config_log import ConfigLog
+from cooperator.logs.errors import LogUnavailable
+from cooperator.logs.kafka_clients import Clients, error_text
 from cooperator.logs.kafka_outlet import KafkaOutlet
 from cooperator.logs.kafka_tail import KafkaTail
-from cooperator.logs.kafka_topics import ensure_topic
+from cooperator.logs.kafka_topics import count_partitions, ensure_topic
 from cooperator.logs.kafka_transactor import KafkaTransactor
+from cooperator.logs.leader_log import LeaderLog, LeaderState
 from cooperator.logs.logs import Logs, LogsConfig, ensure_topics_of
 from cooperator.logs.transport import Follower
 from cooperator.logs.trouble import OnTrouble, Troubles
+from cooperator.model import ClusterConfig
 
 
 class KafkaTransport:
@@ -31,6 +38,14 @@ class KafkaTransport:
     ) -> None:
         ensure_topic(self._clients.admin(), topic, partitions, replication_factor, timeout_ms)
 
+    def has_topic(self, topic: str, timeout_ms: int) -> bool:
+        """Whether there is one; asking makes none. Raises LogUnavailable."""
+        try:
+            return count_partitions(self._clients.admin(), topic, timeout_ms / 1000) is not None
+        except KafkaException as error:
+            servers = self._clients.bootstrap_servers
+            raise LogUnavailable(f"topic {topic}: Kafka at {servers}: {error_text(error)}") from error
+
     def tail(self, topic: str, follower: Follower) -> KafkaTail:
         return KafkaTail(self._clients, topic, follower, self._troubles)
 
@@ -48,6 +63,39 @@ def open_logs(config: LogsConfig, on_trouble: OnTrouble | None = None) -> Logs:
     over. Raises ValueError for a security setting that is unknown.
     """
     return Logs(_transport(config, on_trouble), config)
+
+
+@dataclass(frozen=True, slots=True)
+class LogsRead:
+    """What the logs of a group say; None where the topic does not exist."""
+
+    config: ClusterConfig | None
+    leader: LeaderState | None
+
+
+def read_logs(config: LogsConfig, timeout_ms: int = 10_000) -> LogsRead:
+    """Read config and leader log to their ends, once; nothing is created, written or committed.
+
+    ``timeout_ms``: for each of the logs. Raises LogUnavailable, LogUnreadable.
+    """
+    # A name of its own: to the broker this reader has nothing to do with the group.
+    transport = KafkaTransport(config.bootstrap_servers, f"{config.group_id}-onlooker", config.security)
+    topics = config.topic_names
+    cluster: ClusterConfig | None = None
+    state: LeaderState | None = None
+    if transport.has_topic(topics.config, timeout_ms):
+        configs = ConfigLog(transport, topics.config)
+        try:
+            cluster = configs.read_to_end(timeout_ms)
+        finally:
+            configs.close()
+    if transport.has_topic(topics.leader, timeout_ms):
+        leader = LeaderLog(transport, topics.leader)
+        try:
+            state = leader.read_to_end(timeout_ms)
+        finally:
+            leader.close()
+    return LogsRead(cluster, state)
 
 
 def ensure_topics(config: LogsConfig, replication_factor: int = -1, timeout_ms: int = 10_000) -> None:
