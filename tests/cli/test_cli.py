@@ -43,7 +43,16 @@ def test_version() -> None:
 
 
 def test_every_command_has_its_help() -> None:
-    for words in ([], ["local"], ["worker"], ["leader"], ["simulate"], ["demo"], ["local", "apply"]):
+    for words in (
+        [],
+        ["local"],
+        ["worker"],
+        ["leader"],
+        ["simulate"],
+        ["plan"],
+        ["demo"],
+        ["local", "apply"],
+    ):
         result = CliRunner().invoke(app, [*words, "--help"])
         assert (result.exit_code, "Usage: " in result.output) == (0, True)
 

@@ -57,9 +57,17 @@ class Local:
         assert run.returncode == code, run.stdout + run.stderr
         return run.stdout + run.stderr
 
-    def _run(self, *words: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
+    def program(self, *words: str, code: int = 0) -> str:
+        """As a call, of a command that is not one of ``cooperator local``."""
+        run = self._run(*words, room=())
+        assert run.returncode == code, run.stdout + run.stderr
+        return run.stdout + run.stderr
+
+    def _run(
+        self, *words: str, stdin: str = "", room: tuple[str, ...] = ("local",)
+    ) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
-            [sys.executable, "-m", "cooperator.cli", "local", *words],
+            [sys.executable, "-m", "cooperator.cli", *room, *words],
             env=self._environment,
             input=stdin,
             capture_output=True,
@@ -248,6 +256,28 @@ def test_a_task_whose_start_kills_its_member_is_taken_out_until_its_connector_is
     eventually(lambda: bad()["state"] == "RUNNING", CALM_S, "it runs once it is mended")
     running("delete", "connector", "bad")
     running.settled()
+
+
+def test_what_would_happen_can_be_asked_by_the_worker_s_name(running: Local, tmp_path: Path) -> None:
+    placed = running.settled()
+
+    def plan(*words: str) -> dict[str, Any]:
+        told: dict[str, Any] = json.loads(running.program("plan", *words, "--output", "json"))
+        return told
+
+    saved = tmp_path / "pond.json"
+    told = plan("--worker", running.worker, "--die", f"{running.worker}-0", "--save", str(saved))
+    assert told["led_by"] == "operator"
+    assert told["notes"] == [], "the daemon has told what cannot be seen from outside"
+    held = {entry["name"] for entry in told["rounds"][0]["held"]}
+    assert held == {task for task, member in placed.items() if member == f"{running.worker}-0"}
+    assert told["rest_after_ms"] == 60_000
+    assert plan("--file", str(saved), "--die", f"{running.worker}-0") == told
+    assert running.settled() == placed
+
+    refused = running.program("plan", "--worker", "puddle", code=1)
+    assert "--worker puddle: namespace default of" in " ".join(refused.split())
+    assert running.worker in refused
 
 
 def test_logs_of_everybody(running: Local) -> None:

@@ -2,7 +2,8 @@
 
 What may live here: the reading of scenarios, a group of workers without processes or broker, the leaders
 that plan for it (Kafka's, elected among the workers, and the operator), what is measured, and the tables
-made of it. Time is simulated; the only I/O is reading scenarios and writing results.
+made of it; the play of changes to a group as it is now (``what_if``). Time is simulated; the only I/O is
+reading scenarios and writing results.
 May import ``planner`` and ``model`` only.
 """
 

@@ -1,0 +1,208 @@
+"""``cooperator plan``: what would happen if. Nothing is touched: nobody joins, nothing is written."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from cooperator.cli.plan_source import PlanError, of_group, of_worker, regrouped
+from cooperator.cli.plan_text import text_of
+from cooperator.local.cluster import ClusterError
+from cooperator.local.console import Console
+from cooperator.local.options import DEFAULT_STATE, NamespaceOption, StateOption
+from cooperator.local.resource_commands import Output
+from cooperator.model import PolicyName
+from cooperator.simulate.answer import to_plain
+from cooperator.simulate.changes import (
+    Add,
+    Change,
+    ChangeError,
+    Delete,
+    Die,
+    Drain,
+    Join,
+    Leave,
+    Resize,
+    Restart,
+    Vanish,
+)
+from cooperator.simulate.snapshot import Snapshot, SnapshotError, from_json, to_json
+from cooperator.simulate.what_if import under, what_if
+
+_SOURCES: Final = (
+    "name the group: --bootstrap-servers with --group, or --worker of a local installation, or --file"
+)
+
+
+def plan(
+    bootstrap_servers: Annotated[
+        str | None, typer.Option(help="Kafka of a live group, host:port[,host:port…]; with --group.")
+    ] = None,
+    group: Annotated[str | None, typer.Option(help="Kafka's id of a live group.")] = None,
+    worker: Annotated[str | None, typer.Option(help="A Worker of a local installation, by its name.")] = None,
+    namespace: NamespaceOption = "default",
+    state: StateOption = DEFAULT_STATE,
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", help="A snapshot that --save wrote.", dir_okay=False)
+    ] = None,
+    config_topic: Annotated[
+        str | None, typer.Option(help="The config topic of a Kafka Connect cluster; default GROUP-configs.")
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option(help="Write the snapshot that the answer starts from.", dir_okay=False)
+    ] = None,
+    leave: Annotated[
+        list[str] | None, typer.Option(metavar="MEMBER", help="It ends and will not come back.")
+    ] = None,
+    die: Annotated[
+        list[str] | None, typer.Option(metavar="MEMBER", help="It ends; whether it comes back, nobody knows.")
+    ] = None,
+    restart: Annotated[
+        list[str] | None, typer.Option(metavar="MEMBER=SECONDS", help="It ends, and is back so much later.")
+    ] = None,
+    vanish: Annotated[
+        list[str] | None, typer.Option(metavar="MEMBER", help="It is silent; nobody can prove its end.")
+    ] = None,
+    drain: Annotated[
+        list[str] | None, typer.Option(metavar="MEMBER", help="It announces its departure and hands over.")
+    ] = None,
+    join: Annotated[
+        list[str] | None, typer.Option(metavar="NUMBER", help="So many new members join.")
+    ] = None,
+    add: Annotated[
+        list[str] | None, typer.Option(metavar="CONNECTOR=TASKS", help="A new connector with so many tasks.")
+    ] = None,
+    tasks_max: Annotated[
+        list[str] | None, typer.Option(metavar="CONNECTOR=NUMBER", help="Its tasksMax is changed.")
+    ] = None,
+    delete: Annotated[
+        list[str] | None, typer.Option(metavar="CONNECTOR", help="The connector is deleted.")
+    ] = None,
+    policy: Annotated[
+        PolicyName | None, typer.Option(help="Play it under these rules; default: the group's own.")
+    ] = None,
+    max_delay_ms: Annotated[
+        int | None, typer.Option(help="Play it with this scheduled.rebalance.max.delay.ms.", min=0)
+    ] = None,
+    output: Annotated[Output, typer.Option("--output", "-o")] = Output.TABLE,
+) -> None:
+    """What would happen if: who would let go of what, who would start what, what would wait and for how long.
+
+    All changes happen at once, now; each option may be repeated. Without any, the answer is what the next
+    rounds will do anyway.
+    """
+    with _errors_said():
+        snapshot = _snapshot(bootstrap_servers, group, worker, namespace, state, file, config_topic)
+        if save is not None:
+            _write(save, to_json(snapshot))
+        chosen = snapshot.view.policy
+        if policy is not None:
+            chosen = replace(chosen, name=policy)
+        if max_delay_ms is not None:
+            chosen = replace(chosen, scheduled_rebalance_max_delay_ms=max_delay_ms)
+        snapshot = under(snapshot, chosen)
+        changes: list[Change] = [
+            *map(Leave, leave or ()),
+            *map(Die, die or ()),
+            *(Restart(name, ms) for name, ms in _pairs("--restart", restart, _seconds_as_ms, "w-1=30")),
+            *map(Vanish, vanish or ()),
+            *map(Drain, drain or ()),
+            *(Join(_number("--join", text)) for text in join or ()),
+            *(Add(name, tasks) for name, tasks in _pairs("--add", add, int, "orders=4")),
+            *map(Delete, delete or ()),
+        ]
+        for name, number in _pairs("--tasks-max", tasks_max, int, "orders=4"):
+            change, note = regrouped(snapshot, Resize(name, number))
+            changes.append(change)
+            snapshot = replace(snapshot, notes=(*snapshot.notes, *note))
+        answer = what_if(snapshot, _one_join(changes))
+        if output is Output.JSON:
+            typer.echo(json.dumps(to_plain(answer), indent=2, ensure_ascii=False))
+        else:
+            typer.echo(text_of(answer))
+
+
+def _snapshot(
+    bootstrap_servers: str | None,
+    group: str | None,
+    worker: str | None,
+    namespace: str,
+    state: Path,
+    file: Path | None,
+    config_topic: str | None,
+) -> Snapshot:
+    live = bootstrap_servers is not None or group is not None
+    if [live, worker is not None, file is not None].count(True) != 1:
+        raise PlanError(_SOURCES)
+    if worker is not None:
+        return of_worker(state, namespace, worker)
+    if file is not None:
+        return from_json(_read(file), str(file))
+    if bootstrap_servers is None or group is None:
+        missing = "--group" if group is None else "--bootstrap-servers"
+        raise PlanError(f"{missing} is missing: a live group is named by --bootstrap-servers and --group")
+    return of_group(bootstrap_servers, group, config_topic)
+
+
+def _pairs(
+    option: str, texts: Sequence[str] | None, number_of: Callable[[str], int], example: str
+) -> Iterator[tuple[str, int]]:
+    """The values of an option that takes NAME=NUMBER."""
+    for text in texts or ():
+        name, equals, number = text.rpartition("=")
+        try:
+            if not equals or not name:
+                raise ValueError
+            yield name, number_of(number)
+        except (ValueError, OverflowError):
+            raise PlanError(
+                f"{option} {text!r} is not NAME=NUMBER: write it like {option} {example}"
+            ) from None
+
+
+def _seconds_as_ms(text: str) -> int:
+    return round(float(text) * 1000)
+
+
+def _number(option: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise PlanError(f"{option} {text!r} is no number: write it like {option} 2") from None
+
+
+def _one_join(changes: Sequence[Change]) -> list[Change]:
+    """Joins asked for several times are one."""
+    joins = [change.count for change in changes if isinstance(change, Join)]
+    others: list[Change] = [change for change in changes if not isinstance(change, Join)]
+    return [*others, *([Join(sum(joins))] if joins and min(joins) > 0 else map(Join, joins))]
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise PlanError(f"--file {file} cannot be read: {reason}") from None
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text)
+    except OSError as error:
+        raise PlanError(f"--save {file} cannot be written: {error.strerror}; name another file") from None
+
+
+@contextmanager
+def _errors_said() -> Iterator[None]:
+    from cooperator.leader.onlooker import NotSeen
+
+    try:
+        yield
+    except (PlanError, ChangeError, SnapshotError, ClusterError, NotSeen) as error:
+        Console().error(str(error))
+        raise typer.Exit(1) from None

@@ -1,0 +1,85 @@
+"""What ``cooperator plan`` starts from: a live group, found by its broker or by a local Worker's name."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from cooperator.crd import Worker
+from cooperator.leader.onlooker import Where, look, told
+from cooperator.local.broker import EmbeddedBroker
+from cooperator.local.cluster import read_cluster
+from cooperator.local.daemon import HostAway, ask_host
+from cooperator.local.layout import StateDir
+from cooperator.local.options import existing_state
+from cooperator.local.store import ManifestStore
+from cooperator.runtime.connectors import find
+from cooperator.runtime.options import OptionError
+from cooperator.simulate.changes import Resize
+from cooperator.simulate.snapshot import LedBy, Snapshot
+
+
+class PlanError(Exception):
+    """What was asked cannot be answered; the text names the option, its value and the remedy."""
+
+
+def of_group(bootstrap_servers: str, group_id: str, config_topic: str | None = None) -> Snapshot:
+    """A live group, from outside. Raises PlanError, NotSeen."""
+    for server in bootstrap_servers.split(","):
+        host, _, port = server.strip().rpartition(":")
+        if not host or not port.isdecimal() or not 0 < int(port) < 65_536:
+            raise PlanError(
+                f"--bootstrap-servers {server.strip()!r} is not host:port: write host1:port1,host2:port2"
+            )
+    snapshot = look(Where(bootstrap_servers, group_id, config_topic))
+    if snapshot.led_by is LedBy.OPERATOR:
+        note = (
+            "what only the operator's host knows (who is expected, cordoned or in quarantine) and the "
+            "weights of tasks cannot be seen from outside"
+        )
+        snapshot = replace(snapshot, notes=(*snapshot.notes, note))
+    return snapshot
+
+
+def of_worker(state: Path, namespace: str, name: str) -> Snapshot:
+    """The group of a Worker that runs from a state directory. Raises PlanError, ClusterError, NotSeen."""
+    directory = existing_state(state)
+    stored = ManifestStore(directory.manifests, lambda: 0).read()
+    known = {w.metadata.name: w for w in stored.workers if w.metadata.namespace == namespace}
+    if name not in known:
+        raise PlanError(
+            f"--worker {name}: namespace {namespace} of {state} has no such Worker; known are: "
+            f"{', '.join(sorted(known)) or 'none'}"
+        )
+    worker = known[name]
+    snapshot = look(Where(_servers(directory, worker), worker.group_id))
+    try:
+        groups = ask_host(directory)["groups"]
+    except HostAway:
+        note = "the host daemon does not run: what it would tell the leader is not in the answer"
+        return replace(snapshot, notes=(*snapshot.notes, note))
+    found = [group for group in groups if (group["namespace"], group["worker"]) == (namespace, name)]
+    return told(snapshot, found[0] if found else {})
+
+
+def _servers(directory: StateDir, worker: Worker) -> str:
+    cluster = read_cluster(directory)
+    servers = worker.spec.bootstrap_servers or (cluster.bootstrap_servers if cluster is not None else None)
+    return servers or EmbeddedBroker(directory.broker, detached=True).bootstrap_servers
+
+
+def regrouped(snapshot: Snapshot, change: Resize) -> tuple[Resize, tuple[str, ...]]:
+    """``change`` as the connector's class would deal its units to so many tasks; and what to note of it."""
+    name, old = change.connector, snapshot.units.get(change.connector)
+    if name not in snapshot.view.tasks or change.tasks < 1:
+        return change, ()
+    try:
+        connector = find(snapshot.classes.get(name, ""))
+    except OptionError:
+        old = None
+    if old is None:
+        return change, (f"connector {name}: tasks that stay are taken to keep their configuration",)
+    units = [unit for group in old for unit in group]
+    new = connector.groups(units, change.tasks, old)
+    affected = frozenset(n for n, group in enumerate(old) if n >= len(new) or new[n] != group)
+    capped = f"--tasks-max {name}={change.tasks} is more than its units: {len(new)} tasks run"
+    notes = (capped,) if len(new) < change.tasks else ()
+    return replace(change, tasks=len(new), affected=affected), notes

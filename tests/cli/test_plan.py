@@ -1,0 +1,212 @@
+"""``cooperator plan`` from a file: what it answers, and what it refuses."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from cooperator.cli.app import app
+from cooperator.model import INSTANCE, Member, TaskId
+from cooperator.planner import Facts, View
+from cooperator.simulate.snapshot import LedBy, Snapshot, fresh_memory, to_json
+
+NOW = 1_700_000_000_000
+
+
+def snapshot() -> Snapshot:
+    """Two members; ``a`` has four units in four tasks, ``legacy`` is of a class that nobody knows."""
+    owned = (
+        (TaskId("a", INSTANCE), TaskId("a", 0), TaskId("a", 2), TaskId("legacy", 0)),
+        (TaskId("legacy", INSTANCE), TaskId("a", 1), TaskId("a", 3), TaskId("legacy", 1)),
+    )
+    members = tuple(Member(f"w-{n}-id", f"w-{n}", f"w-{n}-life", items) for n, items in enumerate(owned))
+    facts = Facts(expected=frozenset({"w-0", "w-1"}))
+    view = View(NOW, 5, members, {"a": 4, "legacy": 2}, facts=facts)
+    units = {"a": (("u0",), ("u1",), ("u2",), ("u3",))}
+    classes = {"a": "noop", "legacy": "org.example.Legacy"}
+    return Snapshot("lake", LedBy.OPERATOR, view, fresh_memory(view), units, classes, notes=("seen at noon",))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "lake.json"
+    path.write_text(to_json(snapshot()))
+    return path
+
+
+def run(*words: object, code: int = 0) -> str:
+    result = CliRunner().invoke(app, ["plan", *map(str, words)])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def answer(file: Path, *words: object) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(run("--file", file, *words, "--output", "json"))
+    return value
+
+
+def test_nothing_asked_of_a_group_at_rest(file: Path) -> None:
+    text = run("--file", file)
+    assert "group lake, led by the operator, policy Default, 2 members" in text
+    assert "nothing changes" in text
+    assert "note: seen at noon" in text
+
+
+def test_a_table_tells_who_waits_until_when_and_who_starts_what(file: Path) -> None:
+    text = run("--file", file, "--die", "w-1")
+    lines = [line.split() for line in text.splitlines()]
+    [held] = [line for line in lines if line[2:4] == ["held", "for"]]
+    assert held[:2] == ["1", "0s"]
+    assert held[4:] == [
+        "w-1",
+        "a-1,",
+        "a-3,",
+        "legacy,",
+        "legacy-1",
+        *["Departed,", "until", "300s", "what", "is", "asked"],
+    ]
+    [starts] = [line for line in lines if line[2:3] == ["starts"]]
+    assert starts[:4] == ["2", "300s", "starts", "w-0"]
+    assert ["w-1", "3", "->", "gone", "1", "->", "gone"] in lines
+    assert ["w-0", "3", "->", "6", "1", "->", "2"] in lines
+    assert "comes to rest after 2 rounds and 300 s" in text
+    assert "the longest time that a task is unassigned: 300 s" in text
+
+
+def test_long_runs_of_tasks_are_short_to_read(file: Path) -> None:
+    assert "b, b-[0..8]" in run("--file", file, "--add", "b=9", "--leave", "w-1")
+
+
+def test_the_answer_as_json_has_the_documented_form(file: Path) -> None:
+    told = answer(file, "--restart", "w-1=20", "--join", 1)
+    assert list(told) == [
+        "format",
+        "group",
+        "led_by",
+        "policy",
+        "now_ms",
+        "changes",
+        "rounds",
+        "members",
+        "moved",
+        "task_starts",
+        "longest_unassigned_ms",
+        "placed",
+        "unassigned",
+        "at_rest",
+        "rest_after_ms",
+        "notes",
+    ]
+    assert told["format"] == "cooperator-answer/1"
+    assert (told["led_by"], told["policy"], told["now_ms"]) == ("operator", "Default", NOW)
+    assert told["changes"] == ["w-1 dies and is back 20 s later", "a new member joins"]
+    first, *_ = told["rounds"]
+    assert list(first) == ["after_ms", "cause", "lets_go", "starts", "held"]
+    assert first["held"][0] == {
+        "name": "a-1",
+        "connector": "a",
+        "task": 1,
+        "held_for": "w-1",
+        "until_ms": NOW + 300_000,
+        "why": "Departed",
+    }
+    back = [round_ for round_ in told["rounds"] if round_["cause"] == "w-1 is back"]
+    assert back[0]["after_ms"] == 20_000
+    assert {"name", "connector", "task", "member", "why"} == back[0]["starts"][0].keys()
+    assert [load["name"] for load in told["members"]] == ["new-0", "w-0", "w-1"]
+    assert told["members"][0]["before"] is None
+    assert told["members"][1]["before"] == {"connectors": 1, "tasks": 3}
+    assert told["members"][0]["after"].keys() == {"connectors", "tasks"}
+    assert len(told["placed"]) == 8
+    assert told["longest_unassigned_ms"] == 20_000
+
+
+def test_several_changes_and_options_given_again(file: Path) -> None:
+    told = answer(file, "--join", 1, "--join", 2, "--drain", "w-0", "--drain", "w-1", "--add", "b=1")
+    assert {load["name"] for load in told["members"] if load["after"]} == {"new-0", "new-1", "new-2"}
+    assert told["unassigned"] == []
+
+
+def test_a_new_tasks_max_deals_units_as_the_connector_does(file: Path) -> None:
+    told = answer(file, "--tasks-max", "a=3")
+    first, second = told["rounds"]
+    assert sorted(step["name"] for step in first["lets_go"]) == ["a-0", "a-3"], "u3 goes to task 0"
+    assert [step["name"] for step in second["starts"]] == ["a-0"]
+    capped = answer(file, "--tasks-max", "a=9")
+    assert capped["rounds"] == []
+    assert "--tasks-max a=9 is more than its units: 4 tasks run" in capped["notes"]
+
+
+def test_of_a_class_that_is_not_installed_here_tasks_are_taken_to_stay_as_they_are(file: Path) -> None:
+    told = answer(file, "--tasks-max", "legacy=3")
+    assert [step["name"] for round_ in told["rounds"] for step in round_["starts"]] == ["legacy-2"]
+    assert any("legacy: tasks that stay" in note for note in told["notes"])
+
+
+def test_other_rules_for_the_same_question(file: Path) -> None:
+    assert answer(file, "--restart", "w-1=20")["rest_after_ms"] == 20_000
+    kafka = answer(file, "--restart", "w-1=20", "--policy", "Kip415")
+    assert (kafka["policy"], kafka["longest_unassigned_ms"]) == ("Kip415", 300_000)
+    assert answer(file, "--die", "w-1", "--max-delay-ms", 60_000)["rest_after_ms"] == 60_000
+
+
+def test_a_saved_file_is_what_was_asked_of(file: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.json"
+    before = file.read_text()
+    run("--file", file, "--save", copy, "--die", "w-1")
+    assert copy.read_text() == file.read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--leave", "w-9"), "--leave w-9: no member has that name; members are: w-0, w-1"),
+        (("--restart", "w-1"), "--restart 'w-1' is not NAME=NUMBER: write it like --restart w-1=30"),
+        (("--restart", "w-1=soon"), "--restart 'w-1=soon' is not NAME=NUMBER"),
+        (("--restart", "w-1=inf"), "--restart 'w-1=inf' is not NAME=NUMBER"),
+        (("--restart", "w-1=-5"), "--restart w-1=-5: give a number of seconds of at least 0"),
+        (("--join", "many"), "--join 'many' is no number: write it like --join 2"),
+        (("--join", "0"), "--join 0: give a number of members from 1 to 1000"),
+        (("--add", "b"), "--add 'b' is not NAME=NUMBER: write it like --add orders=4"),
+        (("--add", "a=2"), "--add a: there is a connector of that name"),
+        (("--tasks-max", "b=2"), "--tasks-max b: no connector has that name; known are: a, legacy"),
+        (("--tasks-max", "a=0"), "--tasks-max a=0: give a number of at least 1"),
+        (("--delete", "b"), "--delete b: no connector has that name"),
+        (("--die", "w-1", "--drain", "w-1"), "several options name the member w-1"),
+        (("--save", "/no/such/place"), "--save /no/such/place cannot be written: No such file or directory"),
+    ],
+)
+def test_a_bad_option_is_named_with_its_value_and_a_remedy(
+    file: Path, words: tuple[str, ...], message: str
+) -> None:
+    assert message in " ".join(run("--file", file, *words, code=1).split())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "name the group: --bootstrap-servers with --group, or --worker"),
+        (("--file", "x", "--worker", "lake"), "name the group"),
+        (("--group", "lake"), "--bootstrap-servers is missing"),
+        (("--bootstrap-servers", "k:1"), "--group is missing"),
+        (("--bootstrap-servers", "kafka", "--group", "lake"), "--bootstrap-servers 'kafka' is not host:port"),
+        (("--file", "/no/such/file"), "--file /no/such/file cannot be read: No such file or directory"),
+        (("--worker", "lake", "--state-dir", "/no/such/dir"), "there is no state directory /no/such/dir"),
+    ],
+)
+def test_a_group_that_is_not_named_well(words: tuple[str, ...], message: str) -> None:
+    assert message in " ".join(run(*words, code=1).split())
+
+
+def test_a_file_that_is_no_snapshot(tmp_path: Path) -> None:
+    file = tmp_path / "other.json"
+    file.write_text('{"format": "something"}')
+    assert "format is 'something', not 'cooperator-plan/1'" in " ".join(run("--file", file, code=1).split())
+
+
+def test_a_broker_that_does_not_answer_is_named_within_ten_seconds() -> None:
+    text = run("--bootstrap-servers", "127.0.0.1:1", "--group", "lake", code=1)
+    assert "Kafka at 127.0.0.1:1" in text
+    assert "--bootstrap-servers" in text
