@@ -223,9 +223,11 @@ class MemberInAWorld(World):
     def a_connector_is_deleted(self, connector: str) -> None:
         self.put_config({k: v for k, v in self.log.connectors.items() if k != connector})
 
-    @rule(include_tasks=st.booleans(), only_failed=st.booleans())
-    def a_restart_is_asked_for(self, include_tasks: bool, only_failed: bool) -> None:
-        self.tell(ev.RestartRequested("a", include_tasks, only_failed))
+    @rule(include_tasks=st.booleans(), only_failed=st.booleans(), task=st.none() | st.integers(-1, 1))
+    def a_restart_is_asked_for(self, include_tasks: bool, only_failed: bool, task: int | None) -> None:
+        out = self.tell(ev.RestartRequested("a", include_tasks, only_failed, task))
+        touched = {one.task.task for one in out if isinstance(one, do.StartTask | do.StopTask)}
+        assert task is None or touched <= {task}
 
     @precondition(lambda self: self.supervisor.state.posts)
     @rule(error=st.sampled_from(["", "409"]))

@@ -280,6 +280,32 @@ def test_what_would_happen_can_be_asked_by_the_worker_s_name(running: Local, tmp
     assert running.worker in refused
 
 
+def test_a_connector_or_one_task_is_restarted_by_command_where_it_is(running: Local) -> None:
+    before = running.settled()
+    lives = running.lives()
+
+    def starts() -> dict[str, int]:
+        logs = [path.read_text() for path in running.state.workers.glob("*/members/*/member.log")]
+        return {name: sum(log.count(f"starting {name} (attempt") for log in logs) for name in before}
+
+    generation = running.ask("groups")[0]["generation"]
+    once = starts()
+    assert "Connector ticks, task 2: restarts" in running("restart", "ticks", "--task", "2")
+    one = {**once, "ticks-2": once["ticks-2"] + 1}
+    eventually(lambda: starts() == one, CALM_S, "one task has been started anew")
+    assert "Connector ticks: restarts" in running("restart", "ticks")
+    twice = {name: count + 1 for name, count in one.items()}
+    eventually(lambda: starts() == twice, CALM_S, "all have")
+    assert running.settled() == before
+    assert running.lives() == lives
+    assert running.ask("groups")[0]["generation"] == generation
+    assert "what has failed restarts" in running("restart", "ticks", "--failed")
+    assert starts() == twice, "nothing has failed"
+    assert "there is no connector 'tocks'" in running("restart", "tocks", code=1)
+    assert "has no such task" in running("restart", "ticks", "--task", "9", code=1)
+    assert "choose one of them" in running("restart", "ticks", "--task", "1", "--failed", code=1)
+
+
 def test_logs_of_everybody(running: Local) -> None:
     running.settled()
     [first, *_] = sorted(running.lives())

@@ -1,5 +1,6 @@
 """Tables and what they are made of."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cooperator.crd import parse
+from cooperator.crd.status import timestamp
 from cooperator.local import tables
 from cooperator.local.members import Life
 from cooperator.local.store import Stored
@@ -122,6 +124,24 @@ def test_tasks_with_a_hold(view: dict[str, Any]) -> None:
         ["sources", "RUNNING", "lake-0", "<none>", "<none>", "<none>", "10s", "8 units in 2 tasks"],
         ["sources-0", "RUNNING", "lake-0", "<none>", "<none>", "2.7", "10s", "12,345 rows, 8/s"],
         ["sources-1", "HELD", "<none>", "lake-1", "in 41s", "<none>", "10s"],
+    ]
+
+
+def test_tasks_that_failed(view: dict[str, Any]) -> None:
+    waits = task(
+        "sources", 0, "RESTARTING", "lake-0", trace="no disk\nat line 1", next_attempt_ms=NOW + 9_500
+    )
+    failed = task("sources", 1, "FAILED", "lake-0", trace="no disk\nat line 1", reason="RestartLimit")
+    view = state_view(
+        STORED, {("default", "lake"): replace(SEEN, leader={**LEADER, "tasks": [waits, failed]})}, NOW
+    )
+    [_, first, second] = lines(tables.tasks_table(view["tasks"], NOW))
+    assert (first[1], first[-1]) == ("RESTARTING", "next attempt in 10s: no disk")
+    assert (second[1], second[-1]) == ("FAILED", "no disk")
+    statuses = view["connectors"][0]["status"]["taskStatuses"]
+    assert [(s["state"], s["reason"], s["nextAttempt"]) for s in statuses] == [
+        ("RESTARTING", "", timestamp(NOW + 9_500)),
+        ("FAILED", "RestartLimit", ""),
     ]
 
 

@@ -174,13 +174,11 @@ class Learner:
         for key, task in self._state.tasks.items():
             if key.connector != event.connector:
                 continue
-            if (
-                key.task != event.task
-                if event.task is not None
-                else not (key.is_instance or event.include_tasks)
-            ):
-                continue
-            if task.phase is Phase.FAILED or (task.phase in _RUNS and not event.only_failed):
+            if event.task is not None:
+                named, also_running = key.task == event.task, True
+            else:
+                named, also_running = key.is_instance or event.include_tasks, not event.only_failed
+            if named and (task.phase is Phase.FAILED or (task.phase in _RUNS and also_running)):
                 self._state.tasks[key] = replace(task, restart=True)
                 self._tell(key, "a restart was requested")
 

@@ -88,7 +88,8 @@ class WorkerStatus(Projection):
 class TaskStatusEntry(Projection):
     """One task of a connector: its number (-1: the instance), its state as Connect names it, its member.
 
-    ``reason``: of a state that the leader has found, such as PoisonTask of FAILED.
+    ``reason``: of a state, such as PoisonTask or RestartLimit of FAILED. ``next_attempt`` (RFC 3339): when a
+    RESTARTING task that has failed is started again.
     """
 
     id: int
@@ -97,6 +98,7 @@ class TaskStatusEntry(Projection):
     member: str = ""
     trace: str = ""
     progress: str = ""
+    next_attempt: str = ""
 
 
 class ConnectorStatus(Projection):

@@ -26,7 +26,7 @@ from cooperator.logs import (
     WriterFenced,
 )
 from cooperator.model import ClusterConfig, Epoch, Member, Memory, Policy, SessionKey, TaskId
-from cooperator.wire import SessionKeyRecord, encode_config
+from cooperator.wire import RestartRecord, SessionKeyRecord, encode_config
 
 log = logging.getLogger(__name__)
 
@@ -136,12 +136,21 @@ class Lead:
 
     def post_tasks(self, connector: str, configs: Sequence[Mapping[str, str]]) -> "Future[int]":
         """See ``LeaderMachine.post_tasks``; the future gives the HTTP code."""
-        future: Future[int] = Future()
         event = ev.TasksPosted(connector, tuple(dict(config) for config in configs))
+        return self._answered(lambda machine, now_ms: machine.post_tasks(event, now_ms))
+
+    def restart(self, record: RestartRecord) -> "Future[int]":
+        """See ``LeaderMachine.restart``; the future gives the HTTP code."""
+        return self._answered(lambda machine, now_ms: machine.restart(record, now_ms))
+
+    def _answered(
+        self, decide: Callable[[LeaderMachine, int], tuple[int, list[ev.Instruction]]]
+    ) -> "Future[int]":
+        future: Future[int] = Future()
 
         def answer() -> None:
             try:
-                code, instructions = self.machine.post_tasks(event, self._clock_ms())
+                code, instructions = decide(self.machine, self._clock_ms())
                 self._carry_out(instructions)
                 future.set_result(code)
             except Exception as error:

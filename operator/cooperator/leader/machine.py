@@ -20,11 +20,11 @@ from cooperator.leader.reconcile import connector_records, task_records
 from cooperator.leader.regroup import Regroup
 from cooperator.leader.state import LeaderSettings, LeaderState
 from cooperator.leader.status_chores import StatusChores
-from cooperator.model import ConnectorConfig, Epoch, Memory, Policy, PolicyName
+from cooperator.model import INSTANCE, ConnectorConfig, Epoch, Memory, Policy, PolicyName
 from cooperator.planner import plan as decide
 from cooperator.planner.plan import Plan
 from cooperator.planner.view import View
-from cooperator.wire import ConfigRecord, encode_config
+from cooperator.wire import ConfigRecord, RestartRecord, encode_config
 
 REFUSED_PAUSE_MS = 30_000
 REPEAT_MS = 2_000
@@ -48,6 +48,7 @@ class LeaderMachine:
         self._rejoin_since_ms: int | None = None
         self._rejoin_sent_ms: int | None = None
         self._refused_until_ms = 0
+        self._restarts: list[RestartRecord] = []
         self._chores = StatusChores(REPEAT_MS)
         self._emitted: dict[object, int] = {}
         self._config_planned: Mapping[str, int] = {}
@@ -113,6 +114,16 @@ class LeaderMachine:
         state.regroups[event.connector] = regroup
         return ev.PostOutcome.PENDING, self._consider(now_ms)
 
+    def restart(self, record: RestartRecord, now_ms: int) -> tuple[int, list[ev.Instruction]]:
+        """Ask the members to restart what ``record`` names: 202, or 404 and 409 as for ``post_tasks``."""
+        if not self.state.leading:
+            return ev.PostOutcome.NOT_LEADING, []
+        known = self.state.config.connectors.get(record.connector)
+        if known is None or not (record.task is None or INSTANCE <= record.task < known.task_count):
+            return ev.PostOutcome.UNKNOWN_CONNECTOR, []
+        self._restarts.append(record)
+        return ev.PostOutcome.PENDING, self._consider(now_ms)
+
     def delivered_epoch(self) -> Epoch | None:
         """The epoch that the members are in; None while not leading or while a round is under way."""
         state = self.state
@@ -154,6 +165,7 @@ class LeaderMachine:
         state.regroups = {}
         state.plan = None
         self._in_round = False
+        self._restarts = []
         self._rejoin_since_ms = self._rejoin_sent_ms = None
         self._emitted.clear()
 
@@ -277,6 +289,9 @@ class LeaderMachine:
         if state.desired is not None:
             wanted = connector_records(state.desired, state.config, self.settings.owns_config)
             out += self._write(wanted, "desired connectors", now_ms)
+        if self._restarts:
+            out.append(ev.WriteConfig(tuple(self._restarts), "restarts that were asked for"))
+            self._restarts = []
         for regroup in state.regroups.values():
             if not self._in_use(regroup, now_ms):
                 records = task_records(regroup.connector, regroup.configs)

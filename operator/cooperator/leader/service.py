@@ -155,6 +155,13 @@ class LeaderService:
         if self._lead is not None:
             self._lead.submit(ev.PolicyChanged(policy))
 
+    def restart(self, record: RestartRecord, timeout_s: float = 10) -> int:
+        """Have the members restart what ``record`` names. 202; 404 for what is not configured; 409 while
+        this leader does not lead. Raises TimeoutError, LogUnavailable."""
+        if self._lead is None:
+            return ev.PostOutcome.NOT_LEADING
+        return self._lead.restart(record).result(timeout_s)
+
     def status(self, timeout_s: float = 5) -> dict[str, Any]:
         """The projection (see ``projection``) with ``group_id``, ``url``, ``settled`` and ``conditions``."""
         lead, logs = self._lead, self._logs

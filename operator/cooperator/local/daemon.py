@@ -30,6 +30,10 @@ class HostAway(Exception):
     """No daemon answers for this state directory."""
 
 
+class HostRefused(Exception):
+    """The daemon did not do what it was told; the text says why and what to do."""
+
+
 class HostFailed(Exception):
     """The daemon ended at its start; the text is the end of its log."""
 
@@ -118,6 +122,28 @@ def ask_host(state: StateDir) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise HostAway
     return value
+
+
+def tell_host(state: StateDir, path: str, body: dict[str, Any]) -> None:
+    """POST ``body`` to the daemon. Raises HostAway, and HostRefused with what it answered."""
+    address = read_json(state.host)
+    if address is None or host_pid(state) is None:
+        raise HostAway
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{address['port']}{path}",
+        json.dumps(body).encode(),
+        {"Content-Type": "application/json"},
+    )
+    try:
+        _DIRECT.open(request, timeout=2 * _ANSWER_S).close()
+    except urllib.error.HTTPError as error:
+        with error:
+            answer = error.read().decode(errors="replace")
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            answer = str(json.loads(answer)["message"])
+        raise HostRefused(answer or f"it answered {error.code}") from None
+    except (urllib.error.URLError, OSError) as error:
+        raise HostAway from error
 
 
 def _end_of(state: StateDir, offset: int) -> str:

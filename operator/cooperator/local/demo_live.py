@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from cooperator.local.tables import progress
+from cooperator.local.tables import task_words
 
 _COLOURS: Final = {
     "RUNNING": "green",
@@ -128,7 +128,7 @@ def _tasks(scene: Scene) -> Table:
         state = _coloured(task["state"])
         if task["state"] == "HELD":
             state.append(f" for {task['held_for']}, {_left(task, scene)}")
-        words = progress(task["progress"]) or task["trace"].split("\n", 1)[0][:60]
+        words = task_words(task, scene.view["at_ms"])[:100]
         table.add_row(task["name"], state, task["member"] or "", Text(words))
     return table
 

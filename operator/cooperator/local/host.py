@@ -4,6 +4,7 @@ It may be killed at any time: members run on, and the next daemon takes them up.
 """
 
 import asyncio
+import json
 import logging
 import os
 import signal
@@ -15,7 +16,7 @@ from aiohttp import web
 
 from cooperator.artifacts import ArtifactError
 from cooperator.crd import Connector, Problem, Resource, ResourceError, Worker, parse
-from cooperator.leader.endpoint import Endpoint, json_answer
+from cooperator.leader.endpoint import Endpoint, error_answer, json_answer
 from cooperator.local.broker import BrokerError, EmbeddedBroker
 from cooperator.local.cluster import Cluster, read_cluster
 from cooperator.local.daemon import host_lock
@@ -25,6 +26,8 @@ from cooperator.local.store import ManifestStore, Stored
 from cooperator.local.template import member_command
 from cooperator.local.view import WorkerFacts, state_view
 from cooperator.local.worker_host import LOOK_S, Goal, Wanted, WorkerHost, now_ms
+from cooperator.logs import LogUnavailable
+from cooperator.wire import RestartRecord
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +53,8 @@ class Host:
         self._seen: object = None
         self._workers: dict[Name, WorkerHost] = {}
         self._broker = None if cluster.bootstrap_servers else EmbeddedBroker(state.broker, detached=True)
-        self._endpoint = Endpoint("127.0.0.1", 0, {"GET /state": self._get})
+        routes = {"GET /state": self._get, "POST /restart": self._post_restart}
+        self._endpoint = Endpoint("127.0.0.1", 0, routes)
         self._ending = threading.Event()
 
     @property
@@ -167,6 +171,43 @@ class Host:
             }
 
         return json_answer(200, await asyncio.get_running_loop().run_in_executor(None, view))
+
+    async def _post_restart(self, request: web.Request) -> web.StreamResponse:
+        """``{"namespace", "connector", "include_tasks", "only_failed", "task"}``; see ``RestartRecord``."""
+        if request.content_type != "application/json":
+            # What a browser sends for a foreign page cannot have this type.
+            return error_answer(415, "send application/json")
+        try:
+            asked = json.loads(await request.read())
+            namespace = str(asked["namespace"])
+            task = None if asked.get("task") is None else int(asked["task"])
+            record = RestartRecord(
+                str(asked["connector"]), bool(asked["include_tasks"]), bool(asked["only_failed"]), task
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            return error_answer(400, f"a restart names namespace, connector and what of it: {error!r}")
+        code, message = await asyncio.get_running_loop().run_in_executor(
+            None, self._restart, namespace, record
+        )
+        return json_answer(code, {}) if code < 300 else error_answer(code, message)
+
+    def _restart(self, namespace: str, record: RestartRecord) -> tuple[int, str]:
+        name = record.connector
+        stored = self._stored or Stored(())
+        found = [c for c in stored.connectors if _name(c) == (namespace, name)]
+        worker = self._workers.get((namespace, found[0].spec.worker_ref.name)) if found else None
+        if worker is None:
+            return 404, f"there is no connector {name!r} that runs: `cooperator local get connectors`"
+        try:
+            code = worker.restart(record)
+        except (TimeoutError, LogUnavailable) as error:
+            return 503, f"the leader could not write it, ask again: {error or 'it does not answer'}"
+        messages = {
+            404: f"{name} is not configured yet, or has no such task: `cooperator local get tasks {name}`",
+            409: "the group has no leader at the moment: ask again when `cooperator local get workers` "
+            "says Ready",
+        }
+        return code, messages.get(code, "")
 
 
 def run_host(state: StateDir) -> None:

@@ -12,7 +12,7 @@ from cooperator.crd import ResourceError
 from cooperator.local.broker import BrokerError
 from cooperator.local.cluster import ClusterError, read_cluster
 from cooperator.local.console import Console
-from cooperator.local.daemon import HostFailed
+from cooperator.local.daemon import HostAway, HostFailed, HostRefused
 from cooperator.local.layout import StateDir
 
 DEFAULT_STATE: Final = Path(".cooperator")
@@ -36,7 +36,9 @@ def errors_said(console: Console) -> Iterator[None]:
         yield
     except HostFailed as error:
         console.error(f"the host daemon did not start: {error}")
-    except (ClusterError, BrokerError, ArtifactError, ResourceError) as error:
+    except HostAway:
+        console.error("the host daemon does not answer: `cooperator local up` starts it")
+    except (HostRefused, ClusterError, BrokerError, ArtifactError, ResourceError) as error:
         console.error(str(error))
     else:
         return

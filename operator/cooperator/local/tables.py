@@ -64,7 +64,7 @@ def tasks_table(items: Sequence[Row], now_ms: int) -> str:
             "HELD-UNTIL": lambda t: _until(t.get("held_until_ms"), now_ms),
             "EPOCH": lambda t: t.get("epoch") or "",
             "REPORTED": lambda t: age(t.get("at_ms") or None, now_ms),
-            "PROGRESS": lambda t: progress(t.get("progress", "")) or first_line(t.get("trace", "")),
+            "PROGRESS": lambda t: task_words(t, now_ms),
         },
     )
 
@@ -107,6 +107,15 @@ def age(since_ms: int | None, now_ms: int) -> str:
         return f"{minutes}m"
     hours = minutes // 60
     return f"{hours}h" if hours < 48 else f"{hours // 24}d"
+
+
+def task_words(task: Row, now_ms: int) -> str:
+    """How far a task is, or what it failed with and when it is tried again."""
+    trace = first_line(task.get("trace", ""))
+    next_ms = task.get("next_attempt_ms")
+    if next_ms:
+        return f"next attempt {_until(next_ms, now_ms)}" + (f": {trace}" if trace else "")
+    return progress(task.get("progress", "")) or trace
 
 
 def progress(text: str) -> str:

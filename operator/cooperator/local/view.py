@@ -174,6 +174,7 @@ def connector_status(connector: Connector, workers: Sequence[Worker], leader: Le
                 member=task["member"] or "",
                 trace=task["trace"],
                 progress=task["progress"],
+                next_attempt=timestamp(task["next_attempt_ms"]) if "next_attempt_ms" in task else "",
             )
             for task in tasks
         ),

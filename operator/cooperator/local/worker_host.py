@@ -101,6 +101,10 @@ class WorkerHost:
         self._wake.set()
         self._thread.join()
 
+    def restart(self, record: RestartRecord) -> int:
+        """See ``LeaderService.restart``."""
+        return self._leader.restart(record) if self._leader is not None else 409
+
     def facts(self) -> WorkerFacts:
         expected = self._facts.expected or frozenset()
         return WorkerFacts(dict(self._pool.lives), self._status, self._pool.reports, expected)
@@ -163,7 +167,7 @@ class WorkerHost:
                 self._pool.pardon(name)
 
     def _restart(self, record: RestartRecord) -> None:
-        self._pool.pardon(record.connector, record.include_tasks)
+        self._pool.pardon(record.connector, record.include_tasks or record.task is not None)
         self._wake.set()
 
     def _lead(self, worker: Worker) -> None:

@@ -1,0 +1,46 @@
+"""``cooperator local restart``: have a connector, or a part of it, started anew."""
+
+from typing import Annotated
+
+import typer
+
+from cooperator.local.cluster import ClusterError
+from cooperator.local.console import Console
+from cooperator.local.daemon import tell_host
+from cooperator.local.options import (
+    DEFAULT_STATE,
+    NamespaceOption,
+    StateOption,
+    errors_said,
+    existing_state,
+)
+from cooperator.model import INSTANCE
+
+
+def restart(
+    connector: Annotated[str, typer.Argument(help="the connector's name")],
+    task: Annotated[
+        int | None, typer.Option(help="Only this task, by its number; -1: the connector's instance.")
+    ] = None,
+    failed: Annotated[bool, typer.Option("--failed", help="Only what has failed.")] = False,
+    state: StateOption = DEFAULT_STATE,
+    namespace: NamespaceOption = "default",
+) -> None:
+    """Restart a connector with all of its tasks, one task, or what of it has failed. Nothing moves."""
+    with errors_said(Console()):
+        directory = existing_state(state)
+        if task is not None and failed:
+            raise ClusterError("--task names one task, --failed those that have failed: choose one of them")
+        if task is not None and task < INSTANCE:
+            raise ClusterError(f"--task is {task}: give the number of a task, or -1 for the instance")
+        body = {
+            "namespace": namespace,
+            "connector": connector,
+            "task": task,
+            "include_tasks": task is None,
+            # A stock worker restarts as little as can be when it is told of one task of ours.
+            "only_failed": failed or task is not None,
+        }
+        tell_host(directory, "/restart", body)
+        of = "" if task is None else f", task {task}" if task >= 0 else ", its instance"
+        typer.echo(f"Connector {connector}{of}: {'what has failed restarts' if failed else 'restarts'}")
