@@ -2,12 +2,14 @@
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +93,41 @@ class Local:
             process.stderr.read()
         assert process.returncode == 1
         return seconds
+
+    def on_a_terminal(self, until: str, *words: str) -> str:
+        """All that a command sends to its terminal, which it is told to end by Ctrl-C after ``until``."""
+        ours, its = pty.openpty()
+        with subprocess.Popen(
+            [sys.executable, "-m", "cooperator.cli", "local", *words],
+            env={**self._environment, "TERM": "xterm-256color", "COLUMNS": "120", "LINES": "40"},
+            stdout=its,
+            stderr=its,
+        ) as process:
+            os.close(its)
+            seen = b""
+            with suppress(OSError):  # Linux says so when the other end is closed.
+                while part := os.read(ours, 65_536):
+                    if until.encode() not in seen and until.encode() in seen + part:
+                        process.send_signal(signal.SIGINT)
+                    seen += part
+            os.close(ours)
+        assert process.returncode == 130, seen
+        return seen.decode()
+
+    def first_line(self, *words: str) -> str:
+        """What a command that goes on prints first; Ctrl-C ends it."""
+        with subprocess.Popen(
+            [sys.executable, "-m", "cooperator.cli", "local", *words],
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            process.send_signal(signal.SIGINT)
+            process.stdout.read()
+        assert process.returncode == 130
+        return line
 
     def apply(self, *texts: str, code: int = 0) -> str:
         return self("apply", "-f", "-", code=code, stdin="---".join(texts).replace("NAME", self.worker))
@@ -304,6 +341,20 @@ def test_a_connector_or_one_task_is_restarted_by_command_where_it_is(running: Lo
     assert "there is no connector 'tocks'" in running("restart", "tocks", code=1)
     assert "has no such task" in running("restart", "ticks", "--task", "9", code=1)
     assert "choose one of them" in running("restart", "ticks", "--task", "1", "--failed", code=1)
+
+
+def test_the_live_picture_of_a_moment_and_a_table_that_is_watched(running: Local) -> None:
+    running.settled()
+    text = running("top", "--once")
+    assert "2 of 2 members run, 5 of 5 tasks run" in text
+    assert all(f"ticks-{number}" in text for number in range(4))
+    assert "\x1b" not in text, "nothing for a terminal where there is none"
+    sent = running.on_a_terminal("tasks run", "top", "--interval", "0.2")
+    assert sent.startswith("\x1b[?1049h"), "the terminal's other screen"
+    assert sent.rstrip().endswith("\x1b[?25h\x1b[?1049l"), "and back, with the cursor"
+    assert "ticks-3" in sent, "the picture fits"
+    assert "leave out --output, or --watch" in running("get", "tasks", "-w", "-o", "json", code=1)
+    assert running.first_line("get", "tasks", "--watch").startswith("NAME")
 
 
 def test_logs_of_everybody(running: Local) -> None:

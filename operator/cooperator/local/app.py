@@ -2,7 +2,7 @@
 
 import typer
 
-from cooperator.local import commands, resource_commands, restart
+from cooperator.local import commands, resource_commands, restart, top
 
 app = typer.Typer(
     no_args_is_help=True, help="Run workers and connectors on this machine, without Kubernetes."
@@ -14,6 +14,7 @@ for command in (
     resource_commands.get,
     resource_commands.scale,
     restart.restart,
+    top.top,
     resource_commands.delete,
     resource_commands.kill,
     resource_commands.logs,

@@ -28,6 +28,7 @@ from cooperator.local.options import (
 )
 from cooperator.local.store import Key, ManifestStore, anchored
 from cooperator.local.view import unknown_view
+from cooperator.local.watch import print_changes
 
 
 class Output(StrEnum):
@@ -109,6 +110,9 @@ def get(
     kind: Annotated[str, typer.Argument(help="workers, connectors, tasks or members")],
     name: Annotated[str | None, typer.Argument()] = None,
     output: Annotated[Output, typer.Option("--output", "-o")] = Output.TABLE,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Go on, and print it when it changes.")
+    ] = False,
     state: StateOption = DEFAULT_STATE,
 ) -> None:
     """Show what there is and how it is."""
@@ -118,22 +122,16 @@ def get(
         plural = kind.lower() if kind.lower().endswith("s") else f"{kind.lower()}s"
         if plural not in _TABLES:
             raise ClusterError(f"there are no {kind!r}: choose of {', '.join(_TABLES)}")
-        try:
-            view = ask_host(directory)
-        except HostAway:
-            view = unknown_view(_store(directory).read(), time.time_ns() // 1_000_000)
-            console.say("the host daemon does not run (`cooperator local up` starts it): states are unknown")
-        for problem in view["problems"]:
-            console.error(
-                f"a stored manifest cannot be read, nothing is changed until it is mended: {problem}"
-            )
-        items = [item for item in view[plural] if name is None or _named(plural, item, name)]
-        if name is not None and not items:
-            raise ClusterError(f"there is no {plural[:-1]} {name!r}")
+        if watch and output is not Output.TABLE:
+            raise ClusterError("--watch prints tables: leave out --output, or --watch")
+        if watch:
+            print_changes(lambda: _TABLES[plural](*_look(directory, console, plural, name)))
+            return
+        items, at_ms = _look(directory, console, plural, name)
         if output is Output.JSON:
             typer.echo(json.dumps(items[0] if name and len(items) == 1 else _list(items), indent=2))
         elif items:
-            typer.echo(_TABLES[plural](items, view["at_ms"]))
+            typer.echo(_TABLES[plural](items, at_ms))
         else:
             console.say(f"there are no {plural}")
 
@@ -172,6 +170,23 @@ def logs(
                 sys.stdout.flush()
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
+
+
+def _look(
+    directory: StateDir, console: Console, plural: str, name: str | None
+) -> tuple[list[Mapping[str, Any]], int]:
+    """What there is of a kind, and the time (ms) to which that applies."""
+    try:
+        view = ask_host(directory)
+    except HostAway:
+        view = unknown_view(_store(directory).read(), time.time_ns() // 1_000_000)
+        console.say("the host daemon does not run (`cooperator local up` starts it): states are unknown")
+    for problem in view["problems"]:
+        console.error(f"a stored manifest cannot be read, nothing is changed until it is mended: {problem}")
+    items = [item for item in view[plural] if name is None or _named(plural, item, name)]
+    if name is not None and not items:
+        raise ClusterError(f"there is no {plural[:-1]} {name!r}")
+    return items, view["at_ms"]
 
 
 def _store(state: StateDir) -> ManifestStore:

@@ -61,7 +61,7 @@ def tasks_table(items: Sequence[Row], now_ms: int) -> str:
             "STATE": lambda t: t["state"],
             "MEMBER": lambda t: t.get("member") or "",
             "HELD-FOR": lambda t: t.get("held_for") or "",
-            "HELD-UNTIL": lambda t: _until(t.get("held_until_ms"), now_ms),
+            "HELD-UNTIL": lambda t: until(t.get("held_until_ms"), now_ms),
             "EPOCH": lambda t: t.get("epoch") or "",
             "REPORTED": lambda t: age(t.get("at_ms") or None, now_ms),
             "PROGRESS": lambda t: task_words(t, now_ms),
@@ -114,7 +114,7 @@ def task_words(task: Row, now_ms: int) -> str:
     trace = first_line(task.get("trace", ""))
     next_ms = task.get("next_attempt_ms")
     if next_ms:
-        return f"next attempt {_until(next_ms, now_ms)}" + (f": {trace}" if trace else "")
+        return f"next attempt {until(next_ms, now_ms)}" + (f": {trace}" if trace else "")
     return progress(task.get("progress", "")) or trace
 
 
@@ -172,7 +172,8 @@ def _created_ms(resource: Row) -> int | None:
     return int(datetime.fromisoformat(created).timestamp() * 1000) if created else None
 
 
-def _until(until_ms: int | None, now_ms: int) -> str:
+def until(until_ms: int | None, now_ms: int) -> str:
+    """How long it is from now: in 41s."""
     if not until_ms:
         return ""
     left = (until_ms - now_ms + 999) // 1000
