@@ -1,13 +1,19 @@
 """One Spark runtime and one broker for all tests of this room that need them."""
 
+import json
+import os
+import signal
+import subprocess
+import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 from typing import Any
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from cooperator.model import INSTANCE, TaskId
 from cooperator.runtime import RuntimeSettings, TaskSpec
@@ -47,6 +53,24 @@ def lines_in(output: Path) -> Lines:
     if table.num_rows == 0:
         return Counter()
     return Counter(zip(table["path"].to_pylist(), table["line"].to_pylist(), strict=True))
+
+
+@contextmanager
+def member(told: dict[str, object], log: Path) -> Iterator[None]:
+    """A process group of its own, killed as a whole at the end, in whatever it is doing."""
+    script = Path(__file__).with_name("member.py")
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, str(script), json.dumps(told)],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        yield
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 @dataclass
@@ -123,17 +147,21 @@ class SparkBench:
     def jvm_pid(self) -> int:
         return int(self.runtime.session(Event()).sparkContext._gateway.proc.pid)
 
-    def records(self, topic: str) -> list[tuple[bytes | None, bytes]]:
-        """All committed records of a topic."""
+    def messages(self, topic: str) -> list[Message]:
+        """All committed messages of a topic, partition by partition."""
         config = {"group.id": "reader", "enable.auto.commit": False, "enable.partition.eof": True}
         consumer = Consumer({**self.client, **config})
-        found: list[tuple[bytes | None, bytes]] = []
+        found: list[Message] = []
         try:
             for partition in range(partition_counts(self.client, [topic])[topic]):
                 consumer.assign([TopicPartition(topic, partition, 0)])
                 while (message := consumer.poll(10)) is not None and message.error() is None:
-                    found.append((message.key(), message.value() or b""))
+                    found.append(message)
                 assert message is not None, "no end of the partition within 10 s"
         finally:
             consumer.close()
         return found
+
+    def records(self, topic: str) -> list[tuple[bytes | None, bytes]]:
+        """Keys and values of all committed records of a topic."""
+        return [(message.key(), message.value() or b"") for message in self.messages(topic)]

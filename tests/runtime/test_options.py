@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from cooperator.runtime.connectors import anchor, known_classes, validate
 from cooperator.runtime.connectors.files_to_kafka import FilesToKafkaOptions
-from cooperator.runtime.connectors.kafka_to_files import KafkaToFilesOptions
 from cooperator.runtime.options import Options, option_names, parse
+from cooperator.runtime.reference import CLASSES
 
 FILES = {"path": "/data/in", "topic": "lines"}
+COPY = {"topics": "lines", "topic": "copy.{topic}"}
 TOPICS = {"topics": "lines, words", "path": "/data/out"}
 
 
@@ -23,6 +24,7 @@ def test_the_least_that_is_needed_is_enough() -> None:
     assert validate("files-to-kafka", FILES) == []
     assert validate("kafka-to-files", TOPICS) == []
     assert validate("kafka-to-files", {"topics.regex": "lines-.*", "path": "/data/out"}) == []
+    assert validate("kafka-to-kafka", COPY) == []
     assert validate("noop", {}) == []
 
 
@@ -97,10 +99,70 @@ def test_the_least_that_is_needed_is_enough() -> None:
             "option 'format' = 'avro': should be 'parquet', 'json' or 'csv'; give parquet, json or csv",
         ),
         (
+            "kafka-to-files",
+            {**TOPICS, "transform.sql": "SELECT value FRM input"},
+            "option 'transform.sql' = 'SELECT value FRM input': is no SQL (line 1, column 22: "
+            "Invalid expression / Unexpected token); "
+            "write one SELECT from the view input, such as SELECT * FROM input",
+        ),
+        (
+            "files-to-kafka",
+            {**FILES, "transform.sql": "DROP TABLE input"},
+            "option 'transform.sql' = 'DROP TABLE input': is not one SELECT; "
+            "write one SELECT from the view input, such as SELECT * FROM input",
+        ),
+        (
+            "kafka-to-kafka",
+            {**COPY, "transform.sql": "SELECT value FROM inputs"},
+            "option 'transform.sql' = 'SELECT value FROM inputs': does not read the view input; "
+            "write one SELECT from the view input, such as SELECT * FROM input",
+        ),
+        (
+            "kafka-to-files",
+            {**TOPICS, "sql": "SELECT 'a FROM input"},
+            "option 'sql' = \"SELECT 'a FROM input\": is no SQL (a quote or comment does not end); "
+            "write one SELECT from the view input, such as SELECT * FROM input",
+        ),
+        (
+            "kafka-to-files",
+            {**TOPICS, "sql": "SELECT * FROM input", "transform.sql": "SELECT * FROM input"},
+            "option 'sql' = 'SELECT * FROM input': cannot be given with transform.sql; give one of them",
+        ),
+        (
+            "kafka-to-kafka",
+            {**COPY, "errors.tolerance": "all"},
+            "option 'errors.tolerance' = 'all': has nothing to tolerate; "
+            "give transform.sql, or leave it out: without it nothing is converted",
+        ),
+        (
+            "kafka-to-kafka",
+            {**COPY, "errors.tolerance": "all", "transform.sql": "SELECT max(value) AS value FROM input"},
+            "option 'errors.tolerance' = 'all': needs a SELECT that treats each row by itself; leave out "
+            "aggregates, windows, DISTINCT, ORDER BY, LIMIT and joins, or set it to none",
+        ),
+        (
+            "kafka-to-kafka",
+            {**COPY, "errors.deadletterqueue.topic.name": "dead"},
+            "option 'errors.deadletterqueue.topic.name' = 'dead': is not used with errors.tolerance = none; "
+            "set that to all",
+        ),
+        (
+            "kafka-to-kafka",
+            {**COPY, "topic": "copy of {topic}"},
+            "option 'topic' = 'copy of {topic}': is no topic name; use letters, digits, dots, underscores "
+            "and dashes, and {topic} for the source topic's name",
+        ),
+        (
+            "kafka-to-kafka",
+            {"topics.regex": "lines.*", "topic": "lines-copy"},
+            "option 'topic' = 'lines-copy': would be read again by this connector; "
+            "name a topic that topics and topics.regex leave out",
+        ),
+        (
             "kafka-to-jdbc",
             {},
             "option 'connector.class' = 'kafka-to-jdbc': is not a class that is installed here; "
-            "use one of: files-to-kafka, kafka-to-files, noop",
+            "use one of: files-to-kafka, kafka-to-files, kafka-to-kafka, noop, spark",
         ),
     ],
 )
@@ -127,7 +189,7 @@ def test_any_configuration_gets_an_answer_and_no_exception(config: dict[str, str
             assert repr(problem.option) in str(problem)
 
 
-@pytest.mark.parametrize("options", [FilesToKafkaOptions, KafkaToFilesOptions])
+@pytest.mark.parametrize("options", list(CLASSES.values()))
 def test_every_option_says_what_is_expected(options: type[Options]) -> None:
     for name, field in option_names(options).items():
         assert field.description, name

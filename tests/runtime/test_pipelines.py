@@ -1,13 +1,8 @@
 """Files to Kafka to files on a real broker and a real Spark: what went in is what comes out, once."""
 
-import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,7 +13,7 @@ from confluent_kafka.cimpl import NewPartitions
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import INSTANCE, TaskId
 from cooperator.runtime.output import read_units
-from runtime.spark_bench import LINES_SQL, SparkBench, lines_in, write_files
+from runtime.spark_bench import LINES_SQL, SparkBench, lines_in, member, write_files
 from support import eventually
 
 pytestmark = pytest.mark.real
@@ -118,24 +113,6 @@ def test_a_line_that_kafka_does_not_take_fails_the_task_and_is_named(
     trace = spark.heard.traces[task, 1]
     assert "with key b'wide.txt' is larger than option 'message.max.bytes' allows" in trace
     assert "in unit bucket-0-of-1" in trace
-
-
-@contextmanager
-def member(told: dict[str, object], log: Path) -> Iterator[None]:
-    """A process group of its own, killed as a whole at the end, in whatever it is doing."""
-    script = Path(__file__).with_name("member.py")
-    with log.open("ab") as output:
-        process = subprocess.Popen(
-            [sys.executable, str(script), json.dumps(told)],
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    try:
-        yield
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
 
 
 @pytest.mark.timeout(600)

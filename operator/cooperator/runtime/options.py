@@ -90,8 +90,12 @@ def _full_path(value: str) -> str:
     return value.rstrip("/") or "/"
 
 
+def is_topic_name(value: str) -> bool:
+    return _TOPIC.match(value) is not None and value not in (".", "..")
+
+
 def _topic(value: str) -> str:
-    if not _TOPIC.match(value) or value in (".", ".."):
+    if not is_topic_name(value):
         raise refuse("is no topic name", "use up to 249 letters, digits, dots, underscores and dashes")
     return value
 

@@ -6,11 +6,15 @@ from pydantic_core import PydanticUndefined
 
 from cooperator.runtime.connectors.files_to_kafka import FilesToKafkaOptions
 from cooperator.runtime.connectors.kafka_to_files import KafkaToFilesOptions
+from cooperator.runtime.connectors.kafka_to_kafka import KafkaToKafkaOptions
+from cooperator.runtime.connectors.pipeline import PipelineOptions
 from cooperator.runtime.options import Options, option_names
 
 CLASSES: dict[str, type[Options]] = {
     "files-to-kafka": FilesToKafkaOptions,
     "kafka-to-files": KafkaToFilesOptions,
+    "kafka-to-kafka": KafkaToKafkaOptions,
+    "spark": PipelineOptions,
 }
 _NOT_WRITTEN = {"connector.class", "name", "tasks.max", "task.units"}
 
@@ -31,7 +35,7 @@ def tables() -> str:
 
 
 def _shown(default: object) -> str:
-    if default is None or default in ("", ()):
+    if default is None or default in ("", (), {}, ({},)):
         return ""
     return f"`{str(default).lower() if isinstance(default, bool) else default}`"
 

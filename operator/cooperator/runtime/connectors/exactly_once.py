@@ -17,14 +17,27 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from cooperator.runtime.connectors.base import Cancelled
 
 log = logging.getLogger(__name__)
 
-Row = tuple[bytes | None, bytes | None]
-"""A record's key and value."""
+
+class Record(NamedTuple):
+    """A record to write. ``topic`` empty: the log's own; ``partition`` -1: by the key; ``timestamp_ms`` 0:
+    the time of writing."""
+
+    key: bytes | None
+    value: bytes | None
+    topic: str = ""
+    partition: int = -1
+    timestamp_ms: int = 0
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+Row = tuple[bytes | None, bytes | None] | Record
+"""A record, or its key and value alone."""
 
 _BACKOFF_S = 0.2
 _BACKOFF_MAX_S = 5.0

@@ -6,17 +6,19 @@ appear whole (written elsewhere, then moved in) and not to change. Files and dir
 with ``.`` or ``_`` are hidden, as everywhere in Spark. Text is UTF-8; bytes that are none become U+FFFD.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import model_validator
 
 from cooperator.runtime.connectors.base import UnitContext
-from cooperator.runtime.connectors.exactly_once import UnitWriter
-from cooperator.runtime.connectors.kafka_log import KafkaLogs
+from cooperator.runtime.connectors.exactly_once import Row
+from cooperator.runtime.connectors.kafka_sink import KafkaSinkOptions, deliver
+from cooperator.runtime.connectors.records import as_records
 from cooperator.runtime.connectors.spark import SparkConnector, local_rows
-from cooperator.runtime.connectors.topics import KafkaOptions, client_config, ensure_topic, reaching
+from cooperator.runtime.connectors.topics import client_config, ensure_topic, reaching
+from cooperator.runtime.connectors.transform import selected
 from cooperator.runtime.options import FullPath, Options, TopicName, option, refuse
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 _MAX_BYTES = 4 << 20
 
 
-class FilesToKafkaOptions(KafkaOptions):
+class FilesToKafkaOptions(KafkaSinkOptions):
     path: FullPath = option(
         "path", expected="a directory that every member sees", fixed=True, local_path=True
     )
@@ -62,19 +64,6 @@ class FilesToKafkaOptions(KafkaOptions):
         instance_only=True,
         ge=1,
     )
-    replication: int = option(
-        "topic.replication.factor",
-        -1,
-        expected="the replication factor to create the topic with (-1: the broker's default)",
-        instance_only=True,
-        ge=-1,
-    )
-    max_record: int = option(
-        "message.max.bytes", 1_000_000, expected="the size of the largest record, in bytes", ge=1_000
-    )
-    transaction_timeout_ms: int = option(
-        "transaction.timeout.ms", 10_000, expected="1000 to 900000 milliseconds", ge=1_000, le=900_000
-    )
 
     @model_validator(mode="after")
     def _one_limit(self) -> Self:
@@ -105,7 +94,9 @@ class FilesToKafka(SparkConnector[FilesToKafkaOptions]):
         root, encoded_root = _root(spark, options.path)
         _, index, _, count = context.unit.split("-")
         source = (
-            spark.readStream.format("text")
+            # Views belong to a session: each unit has its own "input".
+            spark.newSession()
+            .readStream.format("text")
             .option("wholetext", options.format == "wholetext")
             .option("recursiveFileLookup", options.recursive)
             .option("cooperator.bucket.root", root)
@@ -128,41 +119,20 @@ class FilesToKafka(SparkConnector[FilesToKafkaOptions]):
         as_json = options.record_value == "json"
         value = F.to_json(F.struct(path.alias("path"), line.alias("line"))) if as_json else line
         key = path if options.record_key == "path" else F.lit(None).cast("string")
-        return source.load(options.path).select(
-            key.cast("binary").alias("key"), value.cast("binary").alias("value")
+        rows = source.load(options.path).select(
+            key.alias("key"), value.alias("value"), path.alias("path"), line.alias("line")
         )
+        chosen = selected(rows, options.transform_sql) if options.transform_sql else rows
+        return as_records(chosen, ("key", "value"))
 
     def writer(
         self, stream: "DataFrame", options: FilesToKafkaOptions, context: UnitContext
     ) -> "DataStreamWriter":
-        logs = KafkaLogs(
-            group_id=context.group_id,
-            connector=context.task.connector,
-            unit=context.unit,
-            topic=options.topic,
-            client=client_config(options),
-            producer={
-                "compression.type": "lz4",
-                "linger.ms": 20,
-                "message.max.bytes": options.max_record,
-                "partitioner": "murmur2_random",  # Java's: a key keeps its partition whoever writes
-                "queue.buffering.max.kbytes": 32_768,
-            },
-            transaction_timeout_ms=options.transaction_timeout_ms,
-            cancelled=context.cancelled,
-            say=context.say,
-        )
-        unit_writer = UnitWriter(logs, context.owner, context.cancelled)
-        context.closing.callback(unit_writer.close)
-        unit_writer.claim()
-        context.counts.rows_out = 0
+        return deliver(stream, options, context, options.topic, _rows)
 
-        def deliver(batch: "DataFrame", batch_id: int) -> None:
-            query = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-            written = unit_writer.write(str(query), batch_id, lambda: local_rows(batch))
-            context.counts.rows_out = (context.counts.rows_out or 0) + written
 
-        return stream.writeStream.foreachBatch(deliver)
+def _rows(batch: "DataFrame") -> Iterator[Row]:
+    return ((key, value) for key, value in local_rows(batch))
 
 
 def _root(spark: "SparkSession", path: str) -> tuple[str, str]:

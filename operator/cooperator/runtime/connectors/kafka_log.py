@@ -27,7 +27,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from cooperator.runtime.connectors.base import Cancelled
-from cooperator.runtime.connectors.exactly_once import LogLost, Marker, Row, TransactionAborted
+from cooperator.runtime.connectors.exactly_once import LogLost, Marker, Record, Row, TransactionAborted
 from cooperator.runtime.connectors.topics import ensure_topic
 
 log = logging.getLogger(__name__)
@@ -189,10 +189,10 @@ class KafkaLog:
         count = 0
         try:
             self._producer.begin_transaction()
-            for key, value in rows:
-                self._produce(self._topic, key, value)
+            for row in rows:
+                self._produce(row if isinstance(row, Record) else Record(*row))
                 count += 1
-            self._produce(self._markers.topic, self._key, marker.encode(), self._markers.partition)
+            self._produce(Record(self._key, marker.encode(), self._markers.topic, self._markers.partition))
             self._patience.until_done(self._producer.commit_transaction)
         except LogLost:
             raise
@@ -214,16 +214,24 @@ class KafkaLog:
             self._producer.purge(blocking=False)
             self._producer.poll(0)
 
-    def _produce(self, topic: str, key: bytes | None, value: bytes | None, partition: int = -1) -> None:
+    def _produce(self, record: Record) -> None:
         while True:
             try:
-                self._producer.produce(topic, value, key, partition, on_delivery=self._on_failure)
+                self._producer.produce(
+                    record.topic or self._topic,
+                    record.value,
+                    record.key,
+                    record.partition,
+                    on_delivery=self._on_failure,
+                    timestamp=max(record.timestamp_ms, 0),
+                    headers=list(record.headers),
+                )
                 return
             except BufferError:
                 self._patience.check()
                 self._producer.poll(0.1)
             except KafkaException as error:
-                raise _classified(error, key, value) from error
+                raise _classified(error, record.key, record.value) from error
 
     def _on_failure(self, error: KafkaError | None, message: object) -> None:
         self._failure = self._failure or error

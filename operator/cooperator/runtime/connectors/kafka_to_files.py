@@ -6,9 +6,10 @@ What is committed there is told by the directory's ``_spark_metadata``: read it 
 what a crash left over would count.
 """
 
-import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
+
+from pydantic import model_validator
 
 from cooperator.runtime.connectors.base import UnitContext
 from cooperator.runtime.connectors.kafka_source import (
@@ -18,7 +19,8 @@ from cooperator.runtime.connectors.kafka_source import (
     source_partitions,
 )
 from cooperator.runtime.connectors.spark import SparkConnector
-from cooperator.runtime.options import FullPath, Names, Options, option
+from cooperator.runtime.connectors.transform import Select, selected
+from cooperator.runtime.options import FullPath, Names, Options, option, refuse
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,11 +37,13 @@ class KafkaToFilesOptions(KafkaSourceOptions):
     partition_by: Names = option(
         "partition.by", (), expected="columns to make directories of, with commas", fixed=True
     )
-    sql: str = option(
-        "sql",
-        "",
-        expected="a SELECT from the view input (key, value, topic, partition, offset, timestamp)",
-    )
+    sql: Select = option("sql", "", expected="the same as transform.sql, which is its newer name")
+
+    @model_validator(mode="after")
+    def _one_select(self) -> Self:
+        if self.sql and self.transform_sql:
+            raise refuse("cannot be given with transform.sql", "give one of them", "sql")
+        return self
 
 
 class KafkaToFiles(SparkConnector[KafkaToFilesOptions]):
@@ -61,10 +65,9 @@ class KafkaToFiles(SparkConnector[KafkaToFilesOptions]):
             "offset",
             "timestamp",
         )
-        if not options.sql:
-            return records
-        records.createOrReplaceTempView("input")
-        return session.sql(re.sub(r";\s*\Z", "", options.sql))
+        if options.sql:
+            return selected(records, options.sql, "sql")
+        return selected(records, options.transform_sql) if options.transform_sql else records
 
     def writer(
         self, stream: "DataFrame", options: KafkaToFilesOptions, context: UnitContext

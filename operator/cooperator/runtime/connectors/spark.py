@@ -8,6 +8,7 @@ from subprocess import Popen
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from cooperator.runtime.connectors.base import Cancelled, Connector, UnitContext, UnitProgress
+from cooperator.runtime.connectors.transform import Select
 from cooperator.runtime.options import Options, option
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ class SparkOptions(Options):
         1_000,
         expected="milliseconds between the starts of two batches, 0 (no pause) or more",
         ge=0,
+    )
+    transform_sql: Select = option(
+        "transform.sql", "", expected="a SELECT from the view input (its columns: see the connector)"
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from cooperator.runtime.connectors.spark import SparkOptions
 from cooperator.runtime.options import option
@@ -70,6 +70,16 @@ def matching_topics(client: Mapping[str, Any], wanted: Callable[[str], bool]) ->
     return {
         name: len(found[name].partitions) for name in sorted(found) if wanted(name) and found[name].partitions
     }
+
+
+def grow_topic(client: Mapping[str, Any], topic: str, partitions: int) -> None:
+    """Adds partitions until there are as many, where there are fewer."""
+    admin = AdminClient(dict(client), logger=log)
+    if 0 < partition_counts(client, [topic])[topic] < partitions:
+        admin.create_partitions([NewPartitions(topic, partitions)], request_timeout=_TIMEOUT_S)[
+            topic
+        ].result()
+        log.info("topic %s has %d partitions now", topic, partitions)
 
 
 def ensure_topic(

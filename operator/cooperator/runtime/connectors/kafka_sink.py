@@ -1,0 +1,69 @@
+"""What connectors that write to Kafka share: options, and exactly-once delivery of a unit's batches."""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from cooperator.runtime.connectors.base import UnitContext
+from cooperator.runtime.connectors.exactly_once import Row, UnitWriter
+from cooperator.runtime.connectors.kafka_log import KafkaLogs
+from cooperator.runtime.connectors.topics import KafkaOptions, client_config
+from cooperator.runtime.options import option
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+
+class KafkaSinkOptions(KafkaOptions):
+    replication: int = option(
+        "topic.replication.factor",
+        -1,
+        expected="the replication factor to create the topic with (-1: the broker's default)",
+        instance_only=True,
+        ge=-1,
+    )
+    max_record: int = option(
+        "message.max.bytes", 1_000_000, expected="the size of the largest record, in bytes", ge=1_000
+    )
+    transaction_timeout_ms: int = option(
+        "transaction.timeout.ms", 10_000, expected="1000 to 900000 milliseconds", ge=1_000, le=900_000
+    )
+
+
+def deliver(
+    stream: "DataFrame",
+    options: KafkaSinkOptions,
+    context: UnitContext,
+    topic: str,
+    rows: "Callable[[DataFrame], Iterable[Row]]",
+) -> "DataStreamWriter":
+    """Each batch in one transaction with its marker. ``rows``: the records of a batch, the same in each
+    call; those that name no topic go to ``topic``."""
+    logs = KafkaLogs(
+        group_id=context.group_id,
+        connector=context.task.connector,
+        unit=context.unit,
+        topic=topic,
+        client=client_config(options),
+        producer={
+            "compression.type": "lz4",
+            "linger.ms": 20,
+            "message.max.bytes": options.max_record,
+            "partitioner": "murmur2_random",  # Java's: a key keeps its partition whoever writes
+            "queue.buffering.max.kbytes": 32_768,
+        },
+        transaction_timeout_ms=options.transaction_timeout_ms,
+        cancelled=context.cancelled,
+        say=context.say,
+    )
+    unit_writer = UnitWriter(logs, context.owner, context.cancelled)
+    context.closing.callback(unit_writer.close)
+    unit_writer.claim()
+    context.counts.rows_out = 0
+
+    def write(batch: "DataFrame", batch_id: int) -> None:
+        query = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+        written = unit_writer.write(str(query), batch_id, lambda: rows(batch))
+        context.counts.rows_out = (context.counts.rows_out or 0) + written
+
+    return stream.writeStream.foreachBatch(write)

@@ -1,0 +1,176 @@
+"""Topics to topics on a real broker and a real Spark: what is copied is what was there, once."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from cooperator.local.broker import EmbeddedBroker
+from cooperator.model import TaskId
+from runtime.spark_bench import SparkBench, member
+from support import eventually
+
+pytestmark = pytest.mark.real
+
+DOUBLED = (
+    "SELECT key, CAST(2 * CAST(CAST(value AS STRING) AS INT) AS STRING) AS value, headers, timestamp "
+    "FROM input WHERE key IS NULL OR key != 'skip'"
+)
+
+
+def copy(**options: object) -> dict[str, str]:
+    config = {
+        "connector.class": "kafka-to-kafka",
+        "trigger.interval.ms": 100,
+        "units.refresh.interval.ms": 200,
+    }
+    config |= {name.replace("_", "."): value for name, value in options.items()}
+    return {name: str(value) for name, value in config.items()}
+
+
+def told(spark: SparkBench, topic: str) -> list[tuple[object, ...]]:
+    return [
+        (message.partition(), message.key(), message.value(), message.headers() or [], message.timestamp()[1])
+        for message in spark.messages(topic)
+    ]
+
+
+def test_all_of_a_record_is_kept_and_the_target_follows_the_source(spark: SparkBench, unique: str) -> None:
+    source, target = f"{unique}-a", f"copy.{unique}-a"
+    spark.create_topic(source, 2)
+    first = [
+        {
+            "key": b"k",
+            "value": b"\x00\xff",
+            "headers": [("h", b"1"), ("h", None), ("i", b"")],
+            "partition": 1,
+        },
+        {"key": None, "value": b"no key", "partition": 0},
+        {"key": b"gone", "value": None, "partition": 1},
+    ]
+    spark.produce(source, [{**record, "timestamp": 1_000 + n} for n, record in enumerate(first)])
+    config = copy(topics_regex=f"{unique}-.*", topic="copy.{topic}", record_partition="keep", tasks_max=1)
+    [instance, task] = spark.start_connector(unique, config, 2)
+    eventually(lambda: len(told(spark, target)) >= 3, 60)
+    assert told(spark, target) == [
+        (0, None, b"no key", [], 1_001),
+        (1, b"k", b"\x00\xff", [("h", b"1"), ("h", None), ("i", b"")], 1_000),
+        (1, b"gone", None, [], 1_002),
+    ]
+    spark.create_topic(f"{unique}-b", 3)
+    eventually(lambda: len(spark.messages(f"copy.{unique}-b")) == 0)
+    configs = spark.heard.configs[unique]
+    eventually(lambda: configs[-1][0]["task.units"].count(f"{unique}-b-") == 3, 60)
+    spark.stop(instance, task)
+
+
+def test_rows_that_cannot_be_converted_are_left_out_and_told_with_the_reason(
+    spark: SparkBench, unique: str
+) -> None:
+    source, target, dead = unique, f"{unique}-out", f"{unique}-dead"
+    values = [b"many" if number in (3, 4, 17) else b"%d" % number for number in range(20)]
+    records = [{"key": b"%d" % n, "value": value, "timestamp": 5} for n, value in enumerate(values)]
+    records += [{"key": b"skip", "value": b"7"}, {"key": None, "value": b"none", "headers": [("h", b"1")]}]
+    spark.produce(source, records)
+    config = copy(
+        topics=source,
+        topic=target,
+        transform_sql=DOUBLED,
+        errors_tolerance="all",
+        errors_deadletterqueue_topic_name=dead,
+    )
+    tasks = spark.start_connector(unique, config, 1)
+    eventually(lambda: len(spark.messages(dead)) >= 4, 60)
+    assert spark.records(target) == [(b"%d" % n, b"%d" % (2 * n)) for n in range(20) if n not in (3, 4, 17)]
+    assert {message.timestamp()[1] for message in spark.messages(target)} == {5}
+    letters = spark.messages(dead)
+    assert [(letter.key(), letter.value()) for letter in letters] == [
+        (b"3", b"many"),
+        (b"4", b"many"),
+        (b"17", b"many"),
+        (None, b"none"),
+    ]
+    [(own, one), *headers] = letters[3].headers() or []
+    assert (own, one) == ("h", b"1")
+    reasons = {name.removeprefix("__connect.errors."): value.decode() for name, value in headers}
+    message = reasons.pop("exception.message")
+    assert "CAST_INVALID_INPUT" in message
+    assert "none" in message
+    assert reasons == {
+        "topic": source,
+        "partition": "0",
+        "offset": "21",
+        "connector.name": unique,
+        "task.id": "0",
+        "stage": "TRANSFORMATION",
+        "exception.class.name": "NumberFormatException",
+    }
+    spark.stop(*tasks)
+
+
+def test_without_tolerance_such_a_row_fails_the_task_and_nothing_of_its_batch_is_written(
+    spark: SparkBench, unique: str
+) -> None:
+    spark.produce(unique, [b"1", b"many"])
+    spark.create_topic(f"{unique}-out", 1)
+    task = TaskId(unique, 0)
+    config = {
+        **copy(topics=unique, topic=f"{unique}-out", transform_sql=DOUBLED),
+        "task.units": f"{unique}-0",
+    }
+    spark.start(task, config)
+    eventually(lambda: spark.heard.of(task)[-1:] == [("failed", 1)], 60)
+    assert "CAST_INVALID_INPUT" in spark.heard.traces[task, 1]
+    assert spark.records(f"{unique}-out") == []
+
+
+@pytest.mark.parametrize(
+    ("sql", "problem"),
+    [
+        ("SELECT nothing AS value FROM input", "is refused by Spark: [UNRESOLVED_COLUMN"),
+        ("SELECT key FROM input", "has no column value"),
+        ("SELECT 1 AS value FROM input", "has value as int, not as string or binary"),
+    ],
+)
+@pytest.mark.parametrize("tolerance", ["none", "all"])
+def test_a_select_that_cannot_work_fails_the_task_when_it_starts(
+    spark: SparkBench, unique: str, sql: str, problem: str, tolerance: str
+) -> None:
+    spark.create_topic(unique, 1)
+    task = TaskId(unique, 0)
+    config = copy(topics=unique, topic=f"{unique}-out", transform_sql=sql, errors_tolerance=tolerance)
+    spark.start(task, {**config, "task.units": f"{unique}-0"})
+    eventually(lambda: spark.heard.of(task) == [("failed", 1)], 60)
+    trace = spark.heard.traces[task, 1]
+    assert "option 'transform.sql'" in trace
+    assert problem in trace
+
+
+@pytest.mark.timeout(300)
+def test_members_killed_in_mid_stream_neither_lose_nor_double_a_record(
+    broker: EmbeddedBroker, spark: SparkBench, tmp_path: Path, unique: str
+) -> None:
+    target = f"{unique}-out"
+    for topic in (unique, target):
+        spark.create_topic(topic, 2)
+    config = copy(topics=unique, topic=target, max_offsets_per_trigger=50)
+    tasks = [[unique, n, {**config, "task.units": f"{unique}-{n}"}] for n in range(2)]
+    settings: dict[str, object] = {
+        "checkpoints": str(tmp_path / "checkpoints"),
+        "state_dir": str(tmp_path / "state"),
+        "group_id": unique,
+        "bootstrap_servers": broker.bootstrap_servers,
+        "tasks": tasks,
+    }
+    log = tmp_path / "member.log"
+    wanted = Counter(b"%d" % number for number in range(3_000))
+    spark.produce(unique, [{"value": value, "partition": int(value) % 2} for value in wanted])
+    for life in range(2):
+        before = len(spark.records(target))
+        with member({**settings, "incarnation": f"life-{life}"}, log):
+            eventually(lambda before=before: len(spark.records(target)) > before + 200, 120, "it copies")
+        assert len(spark.records(target)) < wanted.total(), "it was not killed in mid-stream"
+    with member({**settings, "incarnation": "last"}, log):
+        eventually(lambda: len(spark.records(target)) >= wanted.total(), 120, "everything is there")
+    assert Counter(value for _, value in spark.records(target)) == wanted
+    assert "failed" not in log.read_text()

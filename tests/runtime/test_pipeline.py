@@ -1,0 +1,151 @@
+"""The generic connector on a real Spark: formats of Spark's and of Python, with and without SQL."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cooperator.model import TaskId
+from cooperator.runtime.connectors import validate
+from cooperator.runtime.output import committed_files
+from runtime.spark_bench import SparkBench
+from support import eventually
+
+
+def pipeline(source: str, sink: str, **options: str) -> dict[str, str]:
+    """Options with ``__`` for a dot."""
+    config = {"connector.class": "spark", "source.format": source, "sink.format": sink}
+    return {**config, "trigger.interval.ms": "100", **{k.replace("__", "."): v for k, v in options.items()}}
+
+
+def rows_in(directory: Path) -> list[dict[str, Any]]:
+    """What the file sink has committed."""
+    import pyarrow.parquet as pq
+
+    if not (directory / "_spark_metadata").exists():
+        return []
+    return [row for file in committed_files(directory) for row in pq.read_table(file).to_pylist()]
+
+
+def start(spark: SparkBench, name: str, config: dict[str, str], units: int = 1) -> TaskId:
+    task = TaskId(name, 0)
+    spark.start(task, {**config, "task.units": ",".join(f"unit-{number}" for number in range(units))})
+    spark.wait_started(task)
+    return task
+
+
+@pytest.mark.real
+def test_rate_to_parquet_goes_on_where_it_stopped(spark: SparkBench, tmp_path: Path, unique: str) -> None:
+    out = tmp_path / "out"
+    config = pipeline("rate", "parquet", source__options__rowsPerSecond="100", sink__options__path=str(out))
+    for _ in range(2):
+        before = len(rows_in(out))
+        task = start(spark, unique, config)
+        eventually(lambda before=before: len(rows_in(out)) > before, 60)
+        spark.stop(task)
+    values = sorted(row["value"] for row in rows_in(out))
+    assert values == list(range(len(values))), "a value is missing or doubled"
+
+
+@pytest.mark.real
+def test_json_files_go_through_sql_to_one_directory_for_each_unit(
+    spark: SparkBench, tmp_path: Path, unique: str
+) -> None:
+    overrides = []
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        lines = [json.dumps({"id": number, "of": name}) for number in range(10)]
+        (tmp_path / name / "data.json").write_text("\n".join(lines))
+        paths = {"source.options.path": f"{tmp_path}/{name}", "sink.options.path": f"{tmp_path}/out-{name}"}
+        overrides.append(paths)
+    config = pipeline(
+        "json",
+        "parquet",
+        source__schema="id LONG, of STRING",
+        transform__sql="SELECT id * 2 AS double, of FROM input WHERE id >= 4",
+        units=json.dumps(overrides),
+        tasks__max="1",
+    )
+    tasks = spark.start_connector(unique, config, 2)
+    for name in ("a", "b"):
+        out = tmp_path / f"out-{name}"
+        eventually(lambda out=out: len(rows_in(out)) >= 6, 60)
+        assert Counter((row["double"], row["of"]) for row in rows_in(out)) == Counter(
+            (2 * number, name) for number in range(4, 10)
+        )
+    spark.stop(*tasks)
+
+
+@pytest.fixture
+def by_value() -> Iterator[None]:
+    """Data sources of a test are in no package that Spark's Python processes could import."""
+    from pyspark import cloudpickle
+
+    from runtime import data_sources
+
+    cloudpickle.register_pickle_by_value(data_sources)
+    yield
+    cloudpickle.unregister_pickle_by_value(data_sources)
+
+
+@pytest.mark.real
+@pytest.mark.usefixtures("by_value")
+def test_data_sources_in_python_are_read_and_written(spark: SparkBench, tmp_path: Path, unique: str) -> None:
+    out, lines = tmp_path / "out", tmp_path / "lines"
+    reading = pipeline(
+        "counting",
+        "parquet",
+        data__sources="runtime.data_sources:Counting",
+        source__options__count="25",
+        sink__options__path=str(out),
+    )
+    writing = pipeline(
+        "parquet",
+        "lines",
+        data__sources="runtime.data_sources:Lines",
+        source__schema="number INT",
+        source__options__path=str(out),
+        sink__options__path=str(lines),
+        transform__sql="SELECT number + 1 AS next FROM input",
+    )
+    first = start(spark, f"{unique}-in", reading)
+    eventually(lambda: len(rows_in(out)) >= 25, 90)
+    assert sorted(row["number"] for row in rows_in(out)) == list(range(25))
+    second = start(spark, f"{unique}-out", writing)
+    eventually(lambda: lines.exists() and len(lines.read_text().splitlines()) >= 25, 90)
+    written = [json.loads(line)["next"] for line in lines.read_text().splitlines()]
+    assert sorted(written) == list(range(1, 26))
+    spark.stop(first, second)
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        (
+            {"sink.options.path": ""},
+            "option 'sink.format' = 'parquet': needs a directory; give sink.options.path",
+        ),
+        (
+            {"units": '[{"source.options.path": "/a"}, {}]'},
+            "write to the same directory; override sink.options.path for each: "
+            "rows of two units in one directory are lost",
+        ),
+        ({"units": "[1]"}, "is no list of objects; write a JSON list of objects, such as"),
+        ({"units": '[{"sink.format": "csv"}]'}, "overrides something else than options of source and sink"),
+        ({"units": "["}, "is no JSON; write"),
+        ({"units": "[]"}, "option 'units' = '[]': is empty; give a JSON list"),
+        ({"sink.output.mode": "update"}, "is not possible for files; use append"),
+        ({"data.sources": "a.b"}, "option 'data.sources' = 'a.b': names no class; write module:Class"),
+        ({"source.option.path": "/a"}, "is not an option of this class; did you mean"),
+        ({"source.options.*": "x"}, "option 'source.options.*' = 'x': should be a valid dictionary; give"),
+        ({"sink.format": "kafka", "partition.by": "a"}, "option 'partition.by' = 'a': is for file sinks"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_with_a_remedy(changes: dict[str, str], problem: str) -> None:
+    good = pipeline("json", "parquet", sink__options__path="/out")
+    assert validate("spark", good) == []
+    told = [str(one) for one in validate("spark", {**good, **changes})]
+    assert any(problem in one for one in told), told
