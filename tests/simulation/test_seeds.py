@@ -4,7 +4,7 @@ import pytest
 
 from simulation.run import run
 
-SEEDS = 150
+SEEDS = 200
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, 10))
