@@ -7,6 +7,7 @@ import pytest
 
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import TaskId
+from cooperator.runtime.connectors.dead_letters import blames_a_row
 from runtime.spark_bench import SparkBench, member
 from support import eventually
 
@@ -68,7 +69,8 @@ def test_rows_that_cannot_be_converted_are_left_out_and_told_with_the_reason(
     spark: SparkBench, unique: str
 ) -> None:
     source, target, dead = unique, f"{unique}-out", f"{unique}-dead"
-    values = [b"many" if number in (3, 4, 17) else b"%d" % number for number in range(20)]
+    values = [b"many" if number in (3, 4) else b"%d" % number for number in range(20)]
+    values[17] = b"2000000000"
     records = [{"key": b"%d" % n, "value": value, "timestamp": 5} for n, value in enumerate(values)]
     records += [{"key": b"skip", "value": b"7"}, {"key": None, "value": b"none", "headers": [("h", b"1")]}]
     spark.produce(source, records)
@@ -87,7 +89,7 @@ def test_rows_that_cannot_be_converted_are_left_out_and_told_with_the_reason(
     assert [(letter.key(), letter.value()) for letter in letters] == [
         (b"3", b"many"),
         (b"4", b"many"),
-        (b"17", b"many"),
+        (b"17", b"2000000000"),
         (None, b"none"),
     ]
     [(own, one), *headers] = letters[3].headers() or []
@@ -174,3 +176,11 @@ def test_members_killed_in_mid_stream_neither_lose_nor_double_a_record(
         eventually(lambda: len(spark.records(target)) >= wanted.total(), 120, "everything is there")
     assert Counter(value for _, value in spark.records(target)) == wanted
     assert "failed" not in log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("sql_state", "is_blamed"),
+    [("22018", True), ("39000", True), ("P0001", True), ("XXKDA", False), ("42703", False), (None, False)],
+)
+def test_a_row_is_blamed_for_its_values_alone(sql_state: str | None, is_blamed: bool) -> None:
+    assert blames_a_row(sql_state) is is_blamed

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cooperator.runtime.connectors import anchor, known_classes, validate
+from cooperator.runtime.connectors.dead_letters import treats_rows_alone
 from cooperator.runtime.connectors.files_to_kafka import FilesToKafkaOptions
 from cooperator.runtime.options import Options, option_names, parse
 from cooperator.runtime.reference import CLASSES
@@ -170,6 +171,24 @@ def test_a_refusal_names_option_value_and_remedy(
     class_name: str, config: dict[str, str], problem: str
 ) -> None:
     assert told(class_name, config) == [problem]
+
+
+@pytest.mark.parametrize(
+    ("sql", "is_alone"),
+    [
+        ("SELECT upper(value) AS value FROM input WHERE key IS NOT NULL", True),
+        ("WITH a AS (SELECT * FROM input) SELECT value FROM a", True),
+        ("SELECT w AS value FROM input LATERAL VIEW explode(split(value, ' ')) t AS w", True),
+        ("SELECT max(value) AS value FROM input", False),
+        ("SELECT DISTINCT value FROM input", False),
+        ("SELECT value FROM input LIMIT 1", False),
+        ("SELECT value FROM input UNION ALL SELECT value FROM input", False),
+        ("SELECT value FROM input WHERE key IN (SELECT key FROM input)", False),
+        ("SELECT lag(value) OVER (PARTITION BY key ORDER BY offset) AS value FROM input", False),
+    ],
+)
+def test_rows_may_be_left_out_only_where_each_is_converted_by_itself(sql: str, is_alone: bool) -> None:
+    assert treats_rows_alone(sql) is is_alone
 
 
 def test_all_problems_are_told_at_once() -> None:

@@ -59,10 +59,12 @@ def treats_rows_alone(sql: str) -> bool:
     import sqlglot
     from sqlglot import exp
 
-    over_several = (
-        exp.AggFunc, exp.Group, exp.Window, exp.Distinct, exp.Order, exp.Limit, exp.Join, exp.SetOperation
-    )  # fmt: skip
-    return sqlglot.parse_one(sql, read="spark").find(*over_several) is None
+    over_several = (exp.AggFunc, exp.Group, exp.Window, exp.Distinct, exp.Order, exp.Limit, exp.Join)
+    query = sqlglot.parse_one(sql, read="spark")
+    if query.find(*over_several, exp.SetOperation, exp.TableSample) is not None:
+        return False
+    tables = [table.name.lower() for table in query.find_all(exp.Table)]
+    return len(tables) == len(set(tables))  # a table that is read twice is compared with itself
 
 
 def convert(
@@ -72,8 +74,7 @@ def convert(
     context: UnitContext,
 ) -> tuple[list["pa.Table"], list[tuple[dict[str, Any], Exception]]]:
     """What ``conversion`` makes of the rows, in order, and the rows that it fails for with their errors."""
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import AnalysisException, PySparkException
+    from pyspark.errors import PySparkException
 
     good: list[pa.Table] = []
     bad: list[tuple[dict[str, Any], Exception]] = []
@@ -82,12 +83,12 @@ def convert(
         part = parts.pop()
         try:
             good.append(conversion(session.createDataFrame(part)).toArrow())
-        except AnalysisException:
-            raise
-        except (PySparkException, Py4JJavaError) as error:
+        except PySparkException as error:
             # A query that is being stopped has its jobs cancelled: no row is to blame.
             if context.cancelled.is_set():
                 raise Cancelled from error
+            if not blames_a_row(error.getSqlState()):
+                raise
             if part.num_rows == 1:
                 bad.append((part.to_pylist()[0], error))
             else:
@@ -99,10 +100,15 @@ def convert(
     return good, bad
 
 
+def blames_a_row(sql_state: str | None) -> bool:
+    """Whether an error is about the values of a row: data exceptions (class 22: casts, overflows, divisions
+    by zero), failed functions of users (39), and ``raise_error``. A lost executor or a lack of memory is
+    not: no row may be left out for it."""
+    return sql_state is not None and (sql_state[:2] in ("22", "39") or sql_state == "P0001")
+
+
 def reason(error: Exception) -> str:
-    java = getattr(error, "java_exception", None)
-    text = str(java.getMessage()) if java is not None else first_line(error)
-    return text.splitlines()[0][:_MESSAGE_LIMIT] if text else type(error).__name__
+    return first_line(error)[:_MESSAGE_LIMIT]
 
 
 def letters(

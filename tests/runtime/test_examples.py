@@ -1,0 +1,21 @@
+"""What the examples and the demo configure can be applied as it is."""
+
+from pathlib import Path
+
+import pytest
+
+from cooperator.crd import Connector, parse
+from cooperator.local.demo_job import manifests
+from cooperator.runtime.connectors import validate
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
+DEMO = manifests(Path("/in"), files=100, lake=Path("/lake"), hold_ms=1_000)
+TEXTS = {**{path.name: path.read_text() for path in EXAMPLES}, "demo": DEMO}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_connectors_have_no_problem(name: str) -> None:
+    connectors = [one for one in parse(TEXTS[name], name) if isinstance(one, Connector)]
+    assert connectors
+    for connector in connectors:
+        assert validate(connector.spec.class_, connector.spec.config) == []
