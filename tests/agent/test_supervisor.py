@@ -39,6 +39,15 @@ class TestShares:
         assert member.report.nonce != before, "other bytes, or the broker makes no round"
         assert member.share() == []
 
+    def test_a_late_word_of_an_earlier_assignment_says_nothing_of_this_one(self, member):
+        member.run(A0)
+        member.share(revoked=[A0])
+        member.stopped(A0)
+        member.share()
+        member.share([A0], config_offset=999)
+        assert member.tell(ev.Stopped(A0, 1)) == []
+        assert member.report.owned == (A0,)
+
     def test_stops_are_acknowledged_together(self, member):
         member.run(A0, A1, A2)
         member.share(revoked=[A0, A1, A2])

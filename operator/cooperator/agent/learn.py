@@ -231,11 +231,14 @@ class Learner:
             self._say(event.task, TaskState.PAUSED if task.paused else TaskState.RUNNING, progress=event.text)
 
     def _alive(self, key: TaskId, attempt: int) -> Task | None:
-        """The task if this attempt of it is alive; None if that is over. Raises if it never began."""
+        """The task if this attempt of it is alive; None if that is over, be it of an earlier assignment.
+
+        Raises if it never began.
+        """
         if not 0 < attempt <= self._state.attempts:
             raise IllegalStep(f"attempt {attempt} of {key} was never made")
         task = self._state.tasks.get(key)
-        if task is not None and task.attempt < attempt:
+        if task is not None and 0 < task.attempt < attempt:
             raise IllegalStep(f"attempt {attempt} is not one of {key}, whose last is {task.attempt}")
         return task if task is not None and task.alive and task.attempt == attempt else None
 
