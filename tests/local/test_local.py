@@ -357,6 +357,18 @@ def test_the_live_picture_of_a_moment_and_a_table_that_is_watched(running: Local
     assert running.first_line("get", "tasks", "--watch").startswith("NAME")
 
 
+def test_a_picture_of_who_ran_what(running: Local, tmp_path: Path) -> None:
+    placed = running.settled()
+    file = tmp_path / "hour.svg"
+    assert "5 tasks, 60 minutes" in running("picture", running.worker, "-o", str(file))
+    text = file.read_text()
+    assert all(f'id="{task} running {member} ' in text for task, member in placed.items())
+    assert "choose more --minutes" in running(
+        "picture", running.worker, "-o", str(file), "--until", "1000000000", code=1
+    )
+    assert f"known: {running.worker}" in running("picture", "pond", "-o", str(file), code=1)
+
+
 def test_logs_of_everybody(running: Local) -> None:
     running.settled()
     [first, *_] = sorted(running.lives())

@@ -2,7 +2,7 @@
 
 import typer
 
-from cooperator.local import commands, resource_commands, restart, top
+from cooperator.local import commands, picture, resource_commands, restart, top
 
 app = typer.Typer(
     no_args_is_help=True, help="Run workers and connectors on this machine, without Kubernetes."
@@ -15,6 +15,7 @@ for command in (
     resource_commands.scale,
     restart.restart,
     top.top,
+    picture.picture,
     resource_commands.delete,
     resource_commands.kill,
     resource_commands.logs,

@@ -22,6 +22,7 @@ from cooperator.logs.errors import (
     TopicMisconfigured,
     WriterFenced,
 )
+from cooperator.logs.history import LogHistory, read_history
 from cooperator.logs.kafka import KafkaTransport, LogsRead, ensure_topics, open_logs, read_logs
 from cooperator.logs.lead_writer import LeadWriter
 from cooperator.logs.leader_log import LeaderLog, LeaderState
@@ -37,6 +38,7 @@ __all__ = [
     "LeadWriter",
     "LeaderLog",
     "LeaderState",
+    "LogHistory",
     "LogTimeout",
     "LogUnavailable",
     "LogUnreadable",
@@ -55,5 +57,6 @@ __all__ = [
     "ensure_topics",
     "ensure_topics_of",
     "open_logs",
+    "read_history",
     "read_logs",
 ]

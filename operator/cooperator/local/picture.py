@@ -1,0 +1,109 @@
+"""``cooperator local picture``: tasks by time, coloured by member, as SVG; needs the extra ``pictures``."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from cooperator.local.cluster import ClusterError
+from cooperator.local.console import Console
+from cooperator.local.daemon import ask_host
+from cooperator.local.options import (
+    DEFAULT_STATE,
+    NamespaceOption,
+    StateOption,
+    errors_said,
+    existing_state,
+)
+from cooperator.local.timeline import Kind, Stretch, stretches
+from cooperator.logs import KafkaTransport, LogsConfig, LogUnavailable, read_history
+
+_COLOURS: Final = ("#4c72b0", "#dd8452", "#55a868", "#8172b3", "#937860", "#da8bc3", "#8c8c8c", "#64b5cd")
+_FAILED: Final = "#c44e52"
+
+
+def picture(
+    worker: Annotated[str, typer.Argument(help="the Worker's name")],
+    file: Annotated[Path, typer.Option("--output", "-o", help="The SVG file to write.", dir_okay=False)],
+    minutes: Annotated[float, typer.Option(help="How far it goes back.", min=0.01)] = 60.0,
+    until: Annotated[
+        float | None, typer.Option(help="Where it ends, in seconds since the epoch; now if left out.")
+    ] = None,
+    state: StateOption = DEFAULT_STATE,
+    namespace: NamespaceOption = "default",
+) -> None:
+    """Draw which member ran which task when, with holds and failures, as far back as the logs reach."""
+    with errors_said(Console()):
+        view = ask_host(existing_state(state))
+        groups = {(group["namespace"], group["worker"]): group for group in view["groups"]}
+        group = groups.get((namespace, worker))
+        if group is None or "group_id" not in group:
+            known = ", ".join(name for _, name in groups) or "none"
+            raise ClusterError(f"there is no group of a worker {worker!r} that runs; known: {known}")
+        found = [w for w in view["workers"] if w["metadata"]["name"] == worker]
+        own = next((w["spec"].get("bootstrapServers") for w in found), None)
+        to_ms = int(time.time() * 1000 if until is None else until * 1000)
+        from_ms = to_ms - int(minutes * 60_000)
+        config = LogsConfig(own or view["bootstrap_servers"], group["group_id"])
+        try:
+            history = read_history(
+                KafkaTransport(config.bootstrap_servers, f"{config.group_id}-onlooker", {}), config
+            )
+        except LogUnavailable as error:
+            raise ClusterError(f"the logs of {worker} cannot be read: {error}") from None
+        drawn = stretches(history.statuses, history.memories, from_ms, to_ms)
+        if not drawn:
+            raise ClusterError(
+                f"the logs say nothing of the {minutes:g} minutes before then: choose more --minutes"
+            )
+        draw(drawn, from_ms, to_ms, file)
+        typer.echo(f"{file}: {len({one.task for one in drawn})} tasks, {minutes:g} minutes")
+
+
+def draw(drawn: Sequence[Stretch], from_ms: int, to_ms: int, file: Path) -> None:
+    """Write the picture as SVG, whose bytes depend on nothing but the arguments.
+
+    A full bar: it runs there; pale: it is paused; hatched: it is held for that member; red: it has failed.
+    Raises ClusterError without matplotlib.
+    """
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+        from matplotlib.patches import Patch
+    except ImportError:
+        raise ClusterError("pictures need matplotlib: pip install 'cooperator[pictures]'") from None
+    tasks = sorted({one.task for one in drawn}, reverse=True)
+    members = sorted({one.member for one in drawn})
+    colours = {member: _COLOURS[number % len(_COLOURS)] for number, member in enumerate(members)}
+    figure = Figure(figsize=(10, 1.2 + 0.22 * len(tasks)))
+    axes = figure.subplots()
+    for one in drawn:
+        failed, held = one.kind is Kind.FAILED, one.kind is Kind.HELD
+        colour = _FAILED if failed else colours[one.member]
+        [bar] = axes.barh(
+            tasks.index(one.task),
+            (one.until_ms - one.since_ms) / 1000,
+            left=(one.since_ms - from_ms) / 1000,
+            height=0.7,
+            facecolor="none" if held else colour,
+            edgecolor=colour if held else "none",
+            hatch="////" if held else None,
+            alpha=0.4 if one.kind is Kind.PAUSED else 1.0,
+        )
+        # So that a reader of the file, or a test, finds each bar.
+        bar.set_gid(f"{one.task} {one.kind.value} {one.member} {one.since_ms} {one.until_ms}")
+    axes.set_yticks(range(len(tasks)), [str(task) for task in tasks], fontsize=6)
+    axes.set_xlim(0, (to_ms - from_ms) / 1000)
+    began = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(from_ms / 1000))
+    axes.set_xlabel(f"seconds since {began} UTC")
+    axes.spines[["top", "right"]].set_visible(False)
+    patches = [Patch(facecolor=colours[member], label=member) for member in members]
+    patches += [
+        Patch(facecolor="none", edgecolor="black", hatch="////", label="held for it"),
+        Patch(facecolor=_FAILED, label="failed"),
+    ]
+    axes.legend(handles=patches, ncols=6, fontsize=7, loc="lower right", bbox_to_anchor=(1, 1), frameon=False)
+    with mpl.rc_context({"svg.hashsalt": "cooperator", "svg.fonttype": "none"}):
+        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None}, bbox_inches="tight")
