@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
-from agent.world import AUTO, BY_HAND, LEASE_MS, MARGIN_MS, MAX_RESTARTS, TASKS, World
+from agent.world import AUTO, BACKOFF_MAX_MS, BY_HAND, LEASE_MS, MARGIN_MS, MAX_RESTARTS, TASKS, World
 from cooperator.agent import events as ev
 from cooperator.agent import instructions as do
 from cooperator.agent.state import Phase
@@ -49,6 +49,19 @@ class MemberInAWorld(World):
         if isinstance(event, ev.Failed):
             self.runtime.end(task)
         self.runtime.telling.append(event)
+
+    @precondition(lambda self: self.runtime.runs)
+    @rule(data=st.data(), times=st.integers(2, 5))
+    def something_fails_again_and_again(self, data: st.DataObject, times: int) -> None:
+        task = data.draw(st.sampled_from(sorted(self.runtime.runs)))
+        for _ in range(times):
+            if self.ended or task not in self.runtime.runs:
+                return
+            self.tell(ev.Failed(task, self.runtime.end(task), "no disk"))
+            self.prove()
+            while self.contacts and not self.ended:
+                self.a_contact_is_heard()
+            self.time_passes(BACKOFF_MAX_MS)
 
     @precondition(lambda self: self.runtime.asked_to_stop)
     @rule(data=st.data())
