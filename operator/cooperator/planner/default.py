@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from cooperator.model import Memory, TaskId
 from cooperator.planner import assignors, claims, holds, step, target
-from cooperator.planner.itemsets import Configured, configured, difference
+from cooperator.planner.itemsets import Configured, configured, difference, split
 from cooperator.planner.plan import Plan, Reason, Why
 from cooperator.planner.problem import Assignor, Problem
 from cooperator.planner.roster import Roster, survey
@@ -91,13 +91,17 @@ class _Asked:
     def targets(self, assignor: Assignor) -> tuple[target.Target, target.Target]:
         """The targets of connector instances and of tasks."""
         settled, items = self.settled, self.wanted.items
-        spoken_for = frozenset[TaskId]().union(*settled.reserved.values())
-        pool = (self.claimed.in_flight | self.free.keys()) - spoken_for - settled.held.keys()
-        pool -= self.view.barred
+        # What is free is configured: if it is as much as that, it is all of it.
+        everything = len(self.free) == len(items.all)
+        pool = items.all if everything else self.claimed.in_flight.union(self.free)
+        elsewhere = self.view.barred.union(*settled.reserved.values(), settled.held)
+        if elsewhere:
+            pool -= elsewhere
+        parts = split(pool, items)
         # Who has fewer tasks takes one more instance, and who then has fewer instances takes one more task.
-        tasks = self._problem(pool & items.tasks, False)
+        tasks = self._problem(parts.tasks, False)
         task_loads = {identity: len(kept) for identity, kept in tasks.kept.items()}
-        instances = replace(self._problem(pool & items.instances, True), of_other_kind=task_loads)
+        instances = replace(self._problem(parts.instances, True), of_other_kind=task_loads)
         first = target.find(instances, assignor, self.expecting)
         second = target.find(replace(tasks, of_other_kind=first.loads), assignor, self.expecting)
         return first, second

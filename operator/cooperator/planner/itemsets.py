@@ -39,6 +39,8 @@ class Configured(NamedTuple):
     def sort(self, items: Collection[TaskId], instances: bool) -> list[TaskId]:
         """``items``, all configured and of one kind, in order."""
         in_order = self.ordered[not instances]
+        if len(items) == len(in_order):
+            return list(in_order)
         if len(items) * 8 < len(in_order):
             return sorted(items)
         return [item for item in in_order if item in items]
@@ -130,4 +132,4 @@ def union(sets: tuple[frozenset[TaskId], ...]) -> frozenset[TaskId]:
 @lru_cache(maxsize=4)
 def difference(items: frozenset[TaskId], others: frozenset[TaskId]) -> frozenset[TaskId]:
     """``items − others``; at once if it is asked for the same sets again."""
-    return items - others
+    return items - others if others else items

@@ -62,7 +62,7 @@ def take(view: View, memory: Memory, decision: Decision) -> tuple[Plan, Memory]:
     return plan, after
 
 
-def _assignments(view: View, decision: Decision) -> tuple[dict[str, list[TaskId]], dict[TaskId, Reason]]:
+def _assignments(view: View, decision: Decision) -> tuple[dict[str, list[TaskId]], Mapping[TaskId, Reason]]:
     """Per identity what is new for it, and why."""
     assigned: defaultdict[str, list[TaskId]] = defaultdict(list)
     why: dict[TaskId, Reason] = {}
@@ -73,10 +73,13 @@ def _assignments(view: View, decision: Decision) -> tuple[dict[str, list[TaskId]
             assigned[to].append(task)
             why[task] = reason if to == identity else balance
     placed, free = decision.placed, decision.free
-    now = placed if placed.keys() <= free.keys() else {t: placed[t] for t in placed if t in free}
+    everything = placed.keys() == free.keys()
+    now = placed if everything else {task: placed[task] for task in placed if task in free}
     for task, to_other in now.items():
         assigned[to_other].append(task)
-    why.update(zip(now, map(free.__getitem__, now), strict=True))
+    if everything and not why:
+        return dict(assigned), free
+    why.update((task, free[task]) for task in now)
     return dict(assigned), why
 
 

@@ -126,30 +126,25 @@ def write_items_hashed(items: Sequence[TaskId], field: str) -> bytes:
 def _write(items: Sequence[TaskId], in_order: Callable[[Sequence[str]], Iterable[str]], field: str) -> bytes:
     if not items:
         return _NOTHING
-    entries: defaultdict[str, list[int]] = defaultdict(list)
-    for connector, task in items:
-        entries[connector].append(task)
-    count = primitives.int32(len(entries), field)
     instances = [connector for connector, task in items if task == INSTANCE]
-    if instances:
-        first = {connector: entries.pop(connector) for connector in in_order(instances)}
-        for numbers in first.values():
-            numbers.sort(key=_instance_first)
-        first.update(entries)
-        entries = cast("defaultdict[str, list[int]]", first)
-    if len(entries) == len(items):
+    if len({connector for connector, _ in items}) == len(items):
+        # One number each, as it mostly is where tasks are spread: nothing to group.
         with suppress(KeyError):
-            small = _SMALL
-            parts = [part for name, (task,) in entries.items() for part in (_name_and_one(name), small[task])]
-            return b"".join((count, *parts))
-    parts = [count]
-    for connector, numbers in entries.items():
-        parts += (_name(connector), primitives.int32_array(numbers, field))
+            names, numbers = _names_and_one, _SMALL
+            parts = [primitives.int32(len(items), field)]
+            parts += [part for name in in_order(instances) for part in (names[name], numbers[INSTANCE])]
+            parts += [part for name, n in items if n != INSTANCE for part in (names[name], numbers[n])]
+            return b"".join(parts)
+    entries: defaultdict[str, list[int]] = defaultdict(list)
+    for connector in in_order(instances):
+        entries[connector].append(INSTANCE)
+    for connector, task in items:
+        if task != INSTANCE:
+            entries[connector].append(task)
+    parts = [primitives.int32(len(entries), field)]
+    for connector, of_connector in entries.items():
+        parts += (_name(connector), primitives.int32_array(of_connector, field))
     return b"".join(parts)
-
-
-def _instance_first(number: int) -> bool:
-    return number != INSTANCE
 
 
 @lru_cache(maxsize=_MOST_NAMES)
@@ -157,7 +152,14 @@ def _name(connector: str) -> bytes:
     return primitives.string(connector, "connector name")
 
 
-@lru_cache(maxsize=_MOST_NAMES)
-def _name_and_one(connector: str) -> bytes:
-    """The name, and that one number follows."""
-    return _name(connector) + primitives.int32(1, "count")
+class _NamesAndOne(dict[str, bytes]):
+    """Names as they are written, and that one number follows; made when they are asked for."""
+
+    def __missing__(self, connector: str) -> bytes:
+        if len(self) >= _MOST_NAMES:
+            self.clear()
+        self[connector] = _name(connector) + primitives.int32(1, "count")
+        return self[connector]
+
+
+_names_and_one = _NamesAndOne()
