@@ -1,11 +1,17 @@
 """The bytes that a round ends with, for every member."""
 
-from dataclasses import replace
-
 from cooperator.leader import events as ev
 from cooperator.model import Epoch
 from cooperator.planner.plan import Plan
-from cooperator.wire import CONFIG_MISMATCH, NO_ERROR, AgentShare, Assignment, Protocol, encode_assignment
+from cooperator.wire import (
+    CONFIG_MISMATCH,
+    NO_ERROR,
+    AgentShare,
+    Assignment,
+    AssignmentEncoder,
+    Protocol,
+    encode_assignment,
+)
 
 MEMBER_BYTES = 200
 """What the broker keeps of a member besides metadata and assignment: ids, host, time-outs."""
@@ -24,15 +30,13 @@ def of_plan(event: ev.RoundReady, plan: Plan, url: str, epoch: Epoch, lease_ms: 
         delay_ms=plan.delay_ms,
         agent=AgentShare(epoch=epoch, lease_ms=lease_ms),
     )
-    nothing = encode_assignment(empty, protocol)
+    encoder = AssignmentEncoder(empty, protocol)
+    nothing = encoder.encode((), ())
     assignments = dict.fromkeys(event.idle_ids, nothing)
     for member in event.members:
         share = plan.shares[member.member_id]
-        if share.is_empty:
-            assignments[member.member_id] = nothing
-        else:
-            full = replace(empty, assigned=share.assigned, revoked=share.revoked)
-            assignments[member.member_id] = encode_assignment(full, protocol)
+        encoded = nothing if share.is_empty else encoder.encode(share.assigned, share.revoked)
+        assignments[member.member_id] = encoded
     return ev.Answer(event.generation, assignments)
 
 

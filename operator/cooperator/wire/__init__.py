@@ -14,6 +14,7 @@ from cooperator.wire.assignment import (
     NO_ERROR,
     AgentShare,
     Assignment,
+    AssignmentEncoder,
     decode_assignment,
     encode_assignment,
 )
@@ -70,6 +71,7 @@ __all__ = [
     "AgentShare",
     "AlgorithmNotAllowed",
     "Assignment",
+    "AssignmentEncoder",
     "CommitRecord",
     "ConfigFold",
     "ConfigRecord",

@@ -1,5 +1,6 @@
 """What the leader sends one member in a round: assignment v0, v1, v2 (protocol notes, section 7)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -54,20 +55,33 @@ def encode_assignment(assignment: Assignment, protocol: Protocol) -> bytes:
     The order of ``assigned`` is kept inside a connector; instances come first. Under v0 ``revoked`` and
     ``delay_ms`` are not sent. Raises EncodeError.
     """
-    parts = [
-        primitives.int16(protocol.version, "assignment.version"),
-        primitives.int16(assignment.error, "assignment.error"),
-        primitives.string(assignment.leader, "assignment.leader"),
-        primitives.string(assignment.leader_url, "assignment.leader_url"),
-        primitives.int64(assignment.config_offset, "assignment.config_offset"),
-        write_items_hashed(assignment.assigned, "assignment.assigned"),
-    ]
-    if protocol is not Protocol.DEFAULT:
-        parts.append(write_items(assignment.revoked, "assignment.revoked"))
-        parts.append(primitives.int32(assignment.delay_ms, "assignment.delay_ms"))
-    if assignment.agent is not None:
-        parts.append(_write_share(assignment.agent))
-    return b"".join(parts)
+    return AssignmentEncoder(assignment, protocol).encode(assignment.assigned, assignment.revoked)
+
+
+class AssignmentEncoder:
+    """Encodes assignments of one round, which differ in their items only. Raises EncodeError."""
+
+    __slots__ = ("_head", "_incremental", "_tail")
+
+    def __init__(self, common: Assignment, protocol: Protocol) -> None:
+        self._incremental = protocol is not Protocol.DEFAULT
+        self._head = b"".join(
+            (
+                primitives.int16(protocol.version, "assignment.version"),
+                primitives.int16(common.error, "assignment.error"),
+                primitives.string(common.leader, "assignment.leader"),
+                primitives.string(common.leader_url, "assignment.leader_url"),
+                primitives.int64(common.config_offset, "assignment.config_offset"),
+            )
+        )
+        delay = primitives.int32(common.delay_ms, "assignment.delay_ms") if self._incremental else b""
+        self._tail = delay + (_write_share(common.agent) if common.agent is not None else b"")
+
+    def encode(self, assigned: Sequence[TaskId], revoked: Sequence[TaskId]) -> bytes:
+        """As ``encode_assignment`` of the common one with these items."""
+        new = write_items_hashed(assigned, "assignment.assigned")
+        gone = write_items(revoked, "assignment.revoked") if self._incremental else b""
+        return b"".join((self._head, new, gone, self._tail))
 
 
 def decode_assignment(data: bytes, known: KnownItems | None = None) -> Assignment:
