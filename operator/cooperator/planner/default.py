@@ -103,7 +103,8 @@ class _Asked:
         task_loads = {identity: len(kept) for identity, kept in tasks.kept.items()}
         instances = replace(self._problem(parts.instances, True), of_other_kind=task_loads)
         first = target.find(instances, assignor, self.expecting)
-        second = target.find(replace(tasks, of_other_kind=first.loads), assignor, self.expecting)
+        instance_loads = target.loads(instances, first)
+        second = target.find(replace(tasks, of_other_kind=instance_loads), assignor, self.expecting)
         return first, second
 
     def _problem(self, pool: frozenset[TaskId], instances: bool) -> Problem:

@@ -10,29 +10,33 @@ from cooperator.planner.problem import Assignor, Problem
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """``released`` and ``placed``: as in ``Placement``. ``loads``: per receiver, once everything is placed.
+    """``released`` and ``placed``: as in ``Placement``.
 
     ``put_off``: something would be released if that were allowed in this round.
     """
 
     released: Mapping[str, Collection[TaskId]]
     placed: Mapping[TaskId, str]
-    loads: Mapping[str, int]
     put_off: bool = False
 
 
 def find(problem: Problem, assignor: Assignor, ask_what_is_put_off: bool = False) -> Target:
     """The target of ``problem``."""
-    loads = problem.loads()
-    if not loads:
-        return Target({}, {}, {})
+    if not problem.kept:
+        return Target({}, {})
     placement = assignor.assign(problem)
-    for identity, items in placement.released.items():
-        loads[identity] -= len(items)
-    for identity, count in Counter(placement.placed.values()).items():
-        loads[identity] += count
-    for identity, items in problem.owed.items():
-        if identity in loads:
-            loads[identity] -= sum(item in placement.placed for item in items)
     put_off = ask_what_is_put_off and bool(assignor.assign(replace(problem, balance=True)).released)
-    return Target(placement.released, placement.placed, loads, put_off)
+    return Target(placement.released, placement.placed, put_off)
+
+
+def loads(problem: Problem, found: Target) -> dict[str, int]:
+    """How many items each receiver of ``problem`` has, once everything is placed as in ``found``."""
+    counts = problem.loads()
+    for identity, items in found.released.items():
+        counts[identity] -= len(items)
+    for identity, count in Counter(found.placed.values()).items():
+        counts[identity] += count
+    for identity, owed in problem.owed.items():
+        if identity in counts:
+            counts[identity] -= sum(item in found.placed for item in owed)
+    return counts

@@ -49,8 +49,6 @@ class Sticky:
         level, _ = water_level(loads.values(), len(pool) + len(homes))
         dealer = Dealer(loads, _running(problem, homes, groups), problem.of_other_kind, problem.zones)
         placed = dealer.deal(groups)
-        for identity, count in Counter(placed.values()).items():
-            loads[identity] += count
         if len(set(problem.zones.values())) > 1:
             crowded.update(groups, *(connector_counts(problem.kept[identity]) for identity in surpluses))
         else:
@@ -58,6 +56,8 @@ class Sticky:
             crowded.difference_update(groups)
             crowded.update(dealer.uneven)
         if crowded and problem.sizes:
+            for identity, count in Counter(placed.values()).items():
+                loads[identity] += count
             Exchange(problem, placed, homes, loads, level).improve(sorted(crowded))
         released: dict[str, list[TaskId]] = {}
         for item, identity in homes.items():
