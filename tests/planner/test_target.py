@@ -190,6 +190,16 @@ def test_the_larger_quota_goes_to_who_has_less_of_the_other_kind() -> None:
     assert target.released.keys() == {"a"}
 
 
+def test_nothing_that_runs_is_stopped_for_what_comes_back_later() -> None:
+    tasks = [TaskId("x", number) for number in range(4)]
+    kept = {"a": frozenset(tasks[:2]), "b": frozenset[TaskId]()}
+    waiting = find(Problem(kept, [], {"x": 4}, reserved={"a": tasks[2:]}), Sticky())
+    assert (waiting.released, waiting.placed) == ({}, {})
+    back = find(Problem(kept, [], {"x": 4}, owed={"a": tasks[2:]}), Sticky())
+    assert back.released == {}
+    assert back.placed == dict.fromkeys(tasks[2:], "b")
+
+
 def test_without_receivers_there_is_no_target() -> None:
     assert find(Problem({}, [TaskId("x", 0)], {"x": 1}), Sticky()).placed == {}
 

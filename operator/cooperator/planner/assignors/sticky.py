@@ -74,8 +74,14 @@ def _surpluses(problem: Problem, loads: Mapping[str, int]) -> dict[str, int]:
     # other kind.
     above.sort(key=lambda i: (len(problem.owed.get(i, ())), problem.of_other_kind.get(i, 0), i))
     larger = set(above[:extras])
-    quotas = {identity: smallest + (identity in larger) for identity in above}
-    return {i: loads[i] - quotas[i] for i in sorted(above) if loads[i] > quotas[i]}
+    surpluses: dict[str, int] = {}
+    for identity in sorted(above):
+        # What it will get back later can still go elsewhere then: nothing that runs is stopped for that.
+        later = len(problem.reserved.get(identity, ()))
+        surplus = loads[identity] - smallest - (identity in larger) - later
+        if surplus > 0:
+            surpluses[identity] = surplus
+    return surpluses
 
 
 def _by_connector(pool: Iterable[TaskId], homes: Iterable[TaskId]) -> dict[str, list[TaskId]]:
