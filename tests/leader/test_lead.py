@@ -121,6 +121,20 @@ def test_what_is_answered_is_in_the_leader_log_already(stage: Stage) -> None:
     assert "lake-0" in memory.given
 
 
+def test_a_leader_that_has_not_heard_of_the_group_for_a_session_configures_nothing(stage: Stage) -> None:
+    silence = [False]
+    lead = stage.lead(Group(), is_silent=lambda: silence[0])
+    shares(lead.plan(a_round(1)))
+    lead.submit(ev.Delivered(1))
+    eventually(lambda: lead.machine.state.config.session_key is not None, 10)
+    silence[0] = True
+    lead.submit(ev.DesiredChanged(Desired(1, {"a": DesiredConnector({"connector.class": "noop"})})))
+    eventually(lambda: "still lead" in lead.machine.state.trouble, 10)
+    assert stage.group_logs().config.read_to_end(5_000).connectors == {}
+    silence[0] = False
+    eventually(lambda: "a" in lead.machine.state.config.connectors, 20, "it is written once that is known")
+
+
 def test_the_next_leader_goes_on_in_the_next_term_and_the_one_before_writes_no_more(stage: Stage) -> None:
     group = Group()
     old, new = stage.lead(group), stage.lead(Group())

@@ -68,6 +68,9 @@ class Lead:
     ``claim`` is called with what the leader log says whenever the lead is taken, after the writer before
     was fenced and before anything else is written; it may raise ``LeadRefused``.
     ``on_refused`` is told then; the caller has to make the membership leave.
+    ``is_silent``: whether the group has said nothing for longer than this leader's session lasts. A process
+    that was stopped for so long may have a successor which fences nobody, as stock workers do: then
+    nothing is written to the config log before the broker has answered again.
     """
 
     def __init__(
@@ -79,6 +82,7 @@ class Lead:
         claim: Callable[[LeaderState, LeadWriter], None] | None = None,
         policy_of_log: bool = False,
         on_refused: Callable[[str], None] | None = None,
+        is_silent: Callable[[], bool] = lambda: False,
         clock_ms: Callable[[], int] | None = None,
     ) -> None:
         self.machine = machine
@@ -88,6 +92,7 @@ class Lead:
         self._claim = claim
         self._policy_of_log = policy_of_log
         self._on_refused = on_refused
+        self._is_silent = is_silent
         self._clock_ms = clock_ms or SteadyClock()
         self._queue: queue.Queue[Callable[[], None] | None] = queue.Queue()
         self._wake_at_ms: int | None = None
@@ -272,6 +277,12 @@ class Lead:
             raise WriterFenced("the lead was lost before this could be written")
         return self._logs.writer
 
+    @property
+    def _config_writer(self) -> LeadWriter:
+        if self._is_silent():
+            raise LogUnavailable("not written: the broker has not confirmed for a session that we still lead")
+        return self._writer
+
     def _carry_out(self, instructions: Sequence[ev.Instruction]) -> None:
         for instruction in instructions:
             if isinstance(instruction, ev.SaveMemory):
@@ -289,7 +300,7 @@ class Lead:
                 self._group.rejoin(instruction.reason)
             elif isinstance(instruction, ev.WriteConfig):
                 log.info("writing %d config records: %s", len(instruction.records), instruction.why)
-                self._writer.write_config([encode_config(record) for record in instruction.records])
+                self._config_writer.write_config([encode_config(record) for record in instruction.records])
             elif isinstance(instruction, ev.Evict):
                 log.info("evicting %s: %s", ", ".join(instruction.member_ids), instruction.reason)
                 self._group.evict(instruction.member_ids)
@@ -303,7 +314,7 @@ class Lead:
                 self._writer.write_leader(policy=instruction.policy)
             elif isinstance(instruction, ev.MakeSessionKey):
                 key = SessionKey(secrets.token_bytes(SESSION_KEY_BYTES), "HmacSHA256", self._clock_ms())
-                self._writer.write_config([encode_config(SessionKeyRecord(key))])
+                self._config_writer.write_config([encode_config(SessionKeyRecord(key))])
 
     def _read_statuses(self, wanted: ev.ReadStatuses) -> None:
         try:

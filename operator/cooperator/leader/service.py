@@ -233,7 +233,14 @@ class LeaderService:
             ),
             self,
         )
-        lead = Lead(machine, membership, self._logs, claim=self._claim, on_refused=self.refused)
+        lead = Lead(
+            machine,
+            membership,
+            self._logs,
+            claim=self._claim,
+            on_refused=self.refused,
+            is_silent=lambda: self._leader_contact_age_ms() > settings.session_timeout_ms,
+        )
         with self._lock:
             machine.state.policy = self._policy
             machine.state.facts = self._facts
