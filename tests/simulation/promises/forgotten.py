@@ -88,7 +88,8 @@ class NothingForgotten(Promise):
         return hold.deadline_ms > now_ms or (hold.not_before_ms > now_ms and not proven)
 
     def _ends_in_time(self, planned: Planned, identity: str, hold: Hold, before: Memory) -> None:
-        now_ms = planned.view.now_ms
+        # A hold that another leader began counts by that one's clock, which may be ahead.
+        now_ms = max(planned.view.now_ms, hold.since_ms)
         if hold.not_before_ms > now_ms + self._lease_ms:
             raise self.broken(f"{identity}: the proof of an end is waited for until {hold.not_before_ms}")
         if hold.reason is HoldReason.EVICTED:
