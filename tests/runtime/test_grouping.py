@@ -88,9 +88,18 @@ def test_one_unit_more_changes_one_task(history: list[tuple[list[str], int]], ne
 
 SMALL = st.lists(st.integers(0, 7), unique=True, min_size=1, max_size=6).map(lambda numbers: names(*numbers))
 ANYTHING = st.lists(st.lists(st.sampled_from(names(*range(8))), max_size=4), max_size=5)
+EARLIER = ANYTHING.filter(lambda groups: len({*itertools.chain(*groups)}) == sum(map(len, groups)))
+"""Groups as tasks can have them: no unit is in two, or twice in one."""
 
 
 @given(earlier=ANYTHING, units=SMALL, tasks_max=st.integers(1, 4))
+def test_whatever_is_found_the_units_are_grouped_evenly(
+    earlier: list[list[str]], units: list[str], tasks_max: int
+) -> None:
+    check(regroup(earlier, units, tasks_max), units, tasks_max)
+
+
+@given(earlier=EARLIER, units=SMALL, tasks_max=st.integers(1, 4))
 def test_no_even_grouping_changes_fewer_tasks(
     earlier: list[list[str]], units: list[str], tasks_max: int
 ) -> None:

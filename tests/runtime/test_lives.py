@@ -196,8 +196,8 @@ def test_an_instance_tells_its_tasks_configurations(inline: InlineRuntime, heard
     common = {"connector.class": "noop", "units": "5"}
     assert heard.configs["noop"] == [
         [
-            {**common, "task.units": "unit-0,unit-1"},
-            {**common, "task.units": "unit-2,unit-3,unit-4"},
+            {**common, "task.units": "unit-0,unit-1,unit-2"},
+            {**common, "task.units": "unit-3,unit-4"},
         ]
     ]
     inline.stop(instance, 1)
