@@ -360,9 +360,14 @@ def test_the_live_picture_of_a_moment_and_a_table_that_is_watched(running: Local
 def test_a_picture_of_who_ran_what(running: Local, tmp_path: Path) -> None:
     placed = running.settled()
     file = tmp_path / "hour.svg"
-    assert "5 tasks, 60 minutes" in running("picture", running.worker, "-o", str(file))
-    text = file.read_text()
-    assert all(f'id="{task} running {member} ' in text for task, member in placed.items())
+
+    def shows_who_runs_what() -> bool:
+        assert "5 tasks, 60 minutes" in running("picture", running.worker, "-o", str(file))
+        text = file.read_text()
+        return all(f'id="{task} running {member} ' in text for task, member in placed.items())
+
+    # Members say that a task runs a moment after they were given it.
+    eventually(shows_who_runs_what, 30)
     assert "choose more --minutes" in running(
         "picture", running.worker, "-o", str(file), "--until", "1000000000", code=1
     )
