@@ -54,7 +54,7 @@ def placed(told: Mapping[str, Any]) -> dict[str, str]:
 
 def end_offsets(servers: str) -> dict[tuple[str, int], int]:
     """The ends of all logs of the broker: a round, a commit and a record each move one of them."""
-    admin = AdminClient({"bootstrap.servers": servers})
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
     partitions = [
         TopicPartition(topic.topic, partition)
         for topic in admin.list_topics(timeout=10).topics.values()
@@ -101,7 +101,9 @@ def at_rest(servers: str, group_id: str) -> None:
 
 def records(servers: str, place: tuple[str, int], start: int, end: int) -> Iterator[tuple[bytes, bytes]]:
     """Keys and values in a partition from one offset to another."""
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": "reads", "enable.auto.commit": False})
+    consumer = Consumer(
+        {"bootstrap.servers": servers, "log_level": 0, "group.id": "reads", "enable.auto.commit": False}
+    )
     try:
         consumer.assign([TopicPartition(*place, start)])
         while start < end:
@@ -246,9 +248,9 @@ class TestWhatCannotBeSeen:
 
     def test_a_group_of_consumers(self, broker: EmbeddedBroker, unique: str) -> None:
         servers = broker.bootstrap_servers
-        admin = AdminClient({"bootstrap.servers": servers})
+        admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
         admin.create_topics([NewTopic(unique, 1, 1)])[unique].result(10)
-        consumer = Consumer({"bootstrap.servers": servers, "group.id": unique})
+        consumer = Consumer({"bootstrap.servers": servers, "log_level": 0, "group.id": unique})
         try:
             consumer.subscribe([unique])
 

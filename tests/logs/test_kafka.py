@@ -45,7 +45,7 @@ def logs(config: LogsConfig) -> Iterator[Logs]:
 
 @pytest.fixture
 def admin(broker: EmbeddedBroker) -> AdminClient:
-    return AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    return AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
 
 
 def create(admin: AdminClient, topic: str, partitions: int = 1, policy: str = "compact") -> None:

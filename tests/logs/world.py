@@ -60,7 +60,7 @@ class KafkaFabric:
         self.broker.start()
 
     def delete(self, topic: str) -> None:
-        admin = AdminClient({"bootstrap.servers": self.broker.bootstrap_servers})
+        admin = AdminClient({"bootstrap.servers": self.broker.bootstrap_servers, "log_level": 0})
         admin.delete_topics([topic])[topic].result(10)
 
 
