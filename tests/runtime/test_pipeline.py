@@ -93,7 +93,6 @@ def by_value() -> Iterator[None]:
 
 @pytest.mark.real
 @pytest.mark.usefixtures("by_value")
-@pytest.mark.xfail(reason="Spark's Python workers do not always connect back in time", strict=False)
 def test_data_sources_in_python_are_read_and_written(spark: SparkBench, tmp_path: Path, unique: str) -> None:
     out, lines = tmp_path / "out", tmp_path / "lines"
     reading = pipeline(

@@ -189,11 +189,12 @@ class SparkHost:
             # Sessions leave files ("artifacts") in the JVM's working directory.
             process = {"stdout": output, "stderr": subprocess.STDOUT, "cwd": settings.state_dir}
             gateway = untyped.launch_gateway(at_launch, process)
-        self._jvm = gateway.proc
-        inside = SparkConf(loadDefaults=False, _jvm=gateway.jvm)
-        for name, value in conf.items():
-            inside.set(name, value)
-        context = SparkContext(conf=inside, gateway=gateway)
+            self._jvm = gateway.proc
+            inside = SparkConf(loadDefaults=False, _jvm=gateway.jvm)
+            for name, value in conf.items():
+                inside.set(name, value)
+            # It, too, reads from the environment: which Python its workers are.
+            context = SparkContext(conf=inside, gateway=gateway)
         # Queries start on several threads, and this is not made for that: once, before any of them.
         untyped.ensure_callback_server_started(gateway)
         return SparkSession(context)
