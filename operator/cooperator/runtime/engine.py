@@ -104,6 +104,7 @@ class Engine:
             resolver=Resolver(os.environ, settings.env_allowed, settings.bootstrap_servers),
             session=self._session,
             committed=spec.committed,
+            epoch=spec.epoch,
         )
         if spec.task.is_instance:
             run_instance(work, self._teller, run)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cooperator.model import TaskId
+from cooperator.model import Epoch, TaskId
 from cooperator.runtime.api import RuntimeListener
 from cooperator.runtime.connectors.base import Connector, RunningUnit, UnitContext, UnitProgress
 from cooperator.runtime.life import Run, TaskFailed, describe
@@ -32,7 +32,8 @@ _RETRY_MAX_S = 15.0
 @dataclass(frozen=True, slots=True)
 class Work:
     """What a job is about. ``owner`` names the attempt; ``session`` gives the Spark session, or raises
-    ``Cancelled`` when its event is set first. ``committed``: the connector's task configurations so far."""
+    ``Cancelled`` when its event is set first. ``committed``: the connector's task configurations so far.
+    ``epoch``: of the share that gave the task."""
 
     task: TaskId
     connector: Connector[Any]
@@ -43,6 +44,7 @@ class Work:
     resolver: Resolver
     session: "Callable[[threading.Event], SparkSession]"
     committed: Sequence[Mapping[str, str]] = ()
+    epoch: Epoch | None = None
 
 
 def run_task(work: Work, run: Run) -> None:
@@ -69,6 +71,7 @@ def run_task(work: Work, run: Run) -> None:
                 session=lambda: work.session(halt),
                 say=troubles.of(name),
                 is_first=layout is None or name in layout.first,
+                epoch=work.epoch,
             )
             units[name] = _Unit(work.connector, options, context)
         _watch(units, troubles, run, lambda text: run.progress(resolved.scrub(text)))

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Generic, Protocol
 
-from cooperator.model import TaskId
+from cooperator.model import Epoch, TaskId
 from cooperator.runtime.grouping import regroup
 from cooperator.runtime.options import O, Options
 
@@ -46,7 +46,8 @@ class UnitContext:
     """What a unit is opened with.
 
     ``group_id``: of the Worker. ``owner`` names this attempt on this member and no other, as
-    ``member/incarnation/attempt`` (sinks that fence write it down).
+    ``member/incarnation/attempt`` (sinks that fence write it down). ``epoch``: of the share that gave the
+    task; None where no leader did (a sink that fences then goes by the owner alone).
     ``checkpoint``: the unit's own directory. ``is_first``: the unit was there when the connector was
     created. ``cancelled`` is set when the unit is to stop; whatever waits must watch it.
     ``session`` gives the member's Spark session, starting it when needed. ``say`` tells users of
@@ -65,6 +66,7 @@ class UnitContext:
     is_first: bool = True
     closing: ExitStack = field(default_factory=ExitStack)
     counts: Counts = field(default_factory=Counts)
+    epoch: Epoch | None = None
 
 
 class RunningUnit(Protocol):
