@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from cooperator.crd import parse
 from cooperator.crd.status import timestamp
+from cooperator.host.status import WorkerFacts
 from cooperator.local import tables
 from cooperator.local.members import Life
 from cooperator.local.store import Stored
-from cooperator.local.view import WorkerFacts, state_view, unknown_view
+from cooperator.local.view import state_view, unknown_view
 from cooperator.pool import Report, ReportReason
 
 NOW = 1_700_000_100_000

@@ -8,11 +8,11 @@ another one.
 from collections import deque
 from typing import TYPE_CHECKING
 
+from cooperator.host.group import group_seen, planner_facts
 from cooperator.leader.clock import SteadyClock
 from cooperator.leader.lead import Lead
 from cooperator.leader.projection import project
 from cooperator.leader.service import LeaderService, ServiceSettings
-from cooperator.local.pods import group_seen, planner_facts
 from cooperator.logs import LogUnavailable, TopicMisconfigured
 from cooperator.planner.view import Facts
 from cooperator.pool import (
@@ -180,7 +180,7 @@ class OperatorProcess(Process):
         }
         decision = decide(desired, PoolObserved(pods, self._group(), nodes), self._pool, self._clock())
         self._pool = decision.memory
-        facts = planner_facts(decision.facts, ())
+        facts = planner_facts(decision.facts, decision.facts.ended)
         if facts != self._facts:
             self._facts = facts
             service.set_facts(facts)

@@ -29,9 +29,9 @@ def leader(
     ] = "127.0.0.1:0",
 ) -> None:
     """Lead the group of a Worker until SIGTERM; its members are started elsewhere."""
+    from cooperator.host.leader import leader_settings
     from cooperator.leader.process import prepare_process
     from cooperator.leader.service import LeaderService
-    from cooperator.local.template import leader_settings
 
     log_to_stderr()
     prepare_process()

@@ -16,6 +16,7 @@ from aiohttp import web
 
 from cooperator.artifacts import ArtifactError
 from cooperator.crd import Connector, Problem, Resource, ResourceError, Worker, parse
+from cooperator.host.status import WorkerFacts
 from cooperator.leader.endpoint import Endpoint, error_answer, json_answer
 from cooperator.local.broker import BrokerError, EmbeddedBroker
 from cooperator.local.cluster import Cluster, read_cluster
@@ -24,7 +25,7 @@ from cooperator.local.layout import StateDir, write_json
 from cooperator.local.log_lines import log_to_stderr
 from cooperator.local.store import ManifestStore, Stored
 from cooperator.local.template import member_command
-from cooperator.local.view import WorkerFacts, state_view
+from cooperator.local.view import state_view
 from cooperator.local.worker_host import LOOK_S, Goal, Wanted, WorkerHost, now_ms
 from cooperator.logs import LogUnavailable
 from cooperator.wire import RestartRecord

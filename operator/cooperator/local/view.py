@@ -1,46 +1,18 @@
 """What `get` prints: made of what is stored, what runs and what the leaders say. Pure; decides nothing."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
 from typing import Any
 
-from cooperator.crd import (
-    Condition,
-    ConditionStatus,
-    Connector,
-    ConnectorStatus,
-    Worker,
-    WorkerStatus,
-    to_manifest,
-    worker_found,
+from cooperator.crd import to_manifest
+from cooperator.host.status import (
+    Leader,
+    WorkerFacts,
+    connector_status,
+    member_rows,
+    with_holds,
+    worker_status,
 )
-from cooperator.crd.status import (
-    HeldTaskStatus,
-    MemberStatus,
-    RebalanceStatus,
-    TaskCounts,
-    TaskStatusEntry,
-    timestamp,
-)
-from cooperator.local.members import Life
 from cooperator.local.store import Stored
-from cooperator.pool import Report
-
-Leader = Mapping[str, Any]
-"""A leader's own projection (``LeaderService.status``)."""
-
-_GOOD = ("KafkaReachable", "Leading")
-"""Conditions of a leader that should be True; told in this order, since the second depends on the first."""
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerFacts:
-    """What is seen of one Worker. ``reports``: what the pool says; ``expected``: whom it should have."""
-
-    lives: Mapping[str, Life] = field(default_factory=dict)
-    leader: Leader = field(default_factory=dict)
-    reports: tuple[Report, ...] = ()
-    expected: frozenset[str] = frozenset()
 
 
 def state_view(stored: Stored, facts: Mapping[tuple[str, str], WorkerFacts], now_ms: int) -> dict[str, Any]:
@@ -48,11 +20,11 @@ def state_view(stored: Stored, facts: Mapping[tuple[str, str], WorkerFacts], now
     nothing = WorkerFacts()
     workers = stored.workers
     by_name = {(w.metadata.namespace, w.metadata.name): w for w in workers}
-    facts = {name: _with_holds(seen, by_name.get(name)) for name, seen in facts.items()}
+    facts = {name: with_holds(seen, by_name.get(name)) for name, seen in facts.items()}
     return {
         "at_ms": now_ms,
         "workers": [
-            to_manifest(worker, worker_status(worker, stored, facts.get(name, nothing)))
+            to_manifest(worker, worker_status(worker, facts.get(name, nothing)))
             for name, worker in by_name.items()
         ],
         "connectors": [
@@ -80,36 +52,6 @@ def state_view(stored: Stored, facts: Mapping[tuple[str, str], WorkerFacts], now
     }
 
 
-def _with_holds(seen: WorkerFacts, worker: Worker | None) -> WorkerFacts:
-    """Tasks of a life that is known to have ended wait for the next one from that moment on; the leader
-    says so itself only after the next round."""
-    if worker is None:
-        return seen
-    delay_ms = worker.spec.scheduled_rebalance_max_delay_ms
-    until_ms: dict[str, int] = {}
-    for member in seen.leader.get("members", ()):
-        life = seen.lives.get(member["identity"])
-        if life is not None and (life.ended_ms is not None or member["incarnation"] in life.past):
-            ended_ms = life.started_ms if life.ended_ms is None else life.ended_ms
-            until_ms[member["identity"]] = ended_ms + delay_ms
-    if not until_ms:
-        return seen
-    tasks = [
-        {
-            **task,
-            "state": "HELD",
-            "member": None,
-            "held_for": task["member"],
-            "held_until_ms": until_ms[task["member"]],
-            "held_reason": "Departed",
-        }
-        if task["member"] in until_ms
-        else task
-        for task in seen.leader["tasks"]
-    ]
-    return replace(seen, leader={**seen.leader, "tasks": tasks})
-
-
 def unknown_view(stored: Stored, now_ms: int) -> dict[str, Any]:
     """What can be said while no daemon runs: the manifests."""
     return {
@@ -121,163 +63,6 @@ def unknown_view(stored: Stored, now_ms: int) -> dict[str, Any]:
         "groups": [],
         "problems": [str(problem) for problem in stored.problems],
     }
-
-
-def worker_status(worker: Worker, stored: Stored, seen: WorkerFacts) -> WorkerStatus:
-    tasks = [t for t in seen.leader.get("tasks", ()) if t["task"] >= 0]
-    members = [
-        MemberStatus(
-            identity=row["name"],
-            phase=row["phase"],
-            incarnation=row["incarnation"],
-            tasks=row["tasks"],
-            message=row["message"],
-        )
-        for row in member_rows((worker.metadata.namespace, worker.metadata.name), seen)
-    ]
-    return WorkerStatus(
-        observed_generation=worker.metadata.generation,
-        replicas=sum(not life.ended for life in seen.lives.values()),
-        ready_replicas=sum(member.phase == "Running" for member in members),
-        tasks=_counts(tasks),
-        members=tuple(members),
-        held=tuple(
-            HeldTaskStatus(
-                task=task["name"],
-                identity=task["held_for"],
-                until=timestamp(task["held_until_ms"]),
-                reason=task["held_reason"],
-            )
-            for task in seen.leader.get("tasks", ())
-            if "held_for" in task
-        ),
-        last_rebalance=_last_rebalance(seen.leader),
-        conditions=(*_conditions(seen.leader, worker), _members_ready(worker, members, seen)),
-    )
-
-
-def connector_status(connector: Connector, workers: Sequence[Worker], leader: Leader) -> ConnectorStatus:
-    name = connector.metadata.name
-    tasks = [task for task in leader.get("tasks", ()) if task["connector"] == name]
-    instance = next((task for task in tasks if task["task"] < 0), None)
-    found = worker_found(connector, workers)
-    state = str(instance["state"]) if instance else "Unknown"
-    return ConnectorStatus(
-        observed_generation=connector.metadata.generation,
-        state=state if found.status is ConditionStatus.TRUE else found.reason,
-        tasks=_counts([task for task in tasks if task["task"] >= 0]),
-        task_statuses=tuple(
-            TaskStatusEntry(
-                id=task["task"],
-                state=task["state"],
-                reason=task.get("reason", ""),
-                member=task["member"] or "",
-                trace=task["trace"],
-                progress=task["progress"],
-                next_attempt=timestamp(task["next_attempt_ms"]) if "next_attempt_ms" in task else "",
-            )
-            for task in tasks
-        ),
-        conditions=(found,),
-    )
-
-
-def member_rows(worker: tuple[str, str], seen: WorkerFacts) -> list[dict[str, Any]]:
-    """The members of a Worker: processes, be they in the group or not, and members without a process."""
-    in_group = {member["identity"]: member for member in seen.leader.get("members", ())}
-    notes = {report.subject: report.message for report in seen.reports}
-    rows = []
-    for identity in sorted(seen.lives.keys() | in_group.keys()):
-        life = seen.lives.get(identity)
-        member = in_group.get(identity)
-        if life is not None and life.removed and member is None and identity not in seen.expected:
-            continue  # It is gone for good; only its log is left.
-        if life is not None and member is not None and member["incarnation"] != life.incarnation:
-            member = None  # The group still has its life before this one.
-        rows.append(
-            {
-                "name": identity,
-                "namespace": worker[0],
-                "worker": worker[1],
-                "phase": _phase(life, member),
-                "incarnation": life.incarnation if life else (member or {}).get("incarnation", ""),
-                "tasks": len(member["owned"]) if member else 0,
-                "pid": life.pid if life and not life.ended else None,
-                "restarts": life.restarts if life else 0,
-                "started_ms": life.started_ms if life else None,
-                "message": notes.get(identity, ""),
-            }
-        )
-    return rows
-
-
-def _phase(life: Life | None, member: Mapping[str, Any] | None) -> str:
-    if life is not None and life.ended:
-        return "Ended"
-    leaving = life is not None and (life.terminating_ms is not None or life.marked_for)
-    if leaving or (member and member["draining"]):
-        return "Draining"
-    return "Running" if member else "Pending"
-
-
-def _counts(tasks: Iterable[Mapping[str, Any]]) -> TaskCounts:
-    states = [task["state"] for task in tasks]
-    return TaskCounts(
-        desired=len(states),
-        running=states.count("RUNNING"),
-        held=states.count("HELD"),
-        failed=states.count("FAILED"),
-    )
-
-
-def _last_rebalance(leader: Leader) -> RebalanceStatus | None:
-    rebalances = leader.get("rebalances")
-    if not rebalances:
-        return None
-    last = rebalances[-1]
-    return RebalanceStatus(
-        generation=last["generation"],
-        at=timestamp(last["at_ms"]),
-        reason=last["cause"],
-        assigned=last["assigned"],
-        revoked=last["revoked"],
-    )
-
-
-def _conditions(leader: Leader, worker: Worker) -> Iterable[Condition]:
-    conditions = leader.get("conditions", ())
-    for condition in sorted(conditions, key=lambda c: (c["type"] not in _GOOD, c["type"])):
-        yield Condition(
-            type=condition["type"],
-            status=ConditionStatus(condition["status"]),
-            reason=condition["reason"],
-            message=condition["message"],
-            observed_generation=worker.metadata.generation,
-            last_transition_time=timestamp(condition["since_ms"]),
-        )
-
-
-def _members_ready(worker: Worker, members: Sequence[MemberStatus], seen: WorkerFacts) -> Condition:
-    ready = sum(member.phase == "Running" for member in members)
-    wanted = worker.spec.replicas
-    report = next(iter(seen.reports), None)
-    if ready == wanted and report is None:
-        status, reason, message = ConditionStatus.TRUE, "MembersReady", ""
-    elif report is not None:
-        status, reason, message = ConditionStatus.FALSE, report.reason.value, report.message
-    else:
-        status, reason, message = (
-            ConditionStatus.FALSE,
-            "Progressing",
-            f"{ready} of {wanted} members are ready",
-        )
-    return Condition(
-        type="MembersReady",
-        status=status,
-        reason=reason,
-        message=message,
-        observed_generation=worker.metadata.generation,
-    )
 
 
 def _without_tasks(leader: Leader) -> dict[str, Any]:

@@ -5,20 +5,20 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
 from cooperator.crd import Connector, Worker, compile_desired, compile_policy, dump
+from cooperator.host.leader import changed_connectors, leader_settings, port_of, same_leader, started_leader
+from cooperator.host.status import WorkerFacts
 from cooperator.leader.clock import SteadyClock
-from cooperator.leader.service import LeaderService, ServiceSettings
+from cooperator.leader.service import LeaderService
 from cooperator.local.layout import WorkerDir, read_json, write_atomically, write_json
 from cooperator.local.members import MemberProcesses
 from cooperator.local.pool_loop import PoolLoop
-from cooperator.local.template import MemberCommand, leader_settings
-from cooperator.local.view import WorkerFacts
+from cooperator.local.template import MemberCommand
 from cooperator.model import DesiredConnector
 from cooperator.planner.view import Facts
 from cooperator.pool import PoolDesired, PoolPolicy, RollStrategy
@@ -154,17 +154,11 @@ class WorkerHost:
         # A Worker that goes has no connectors: so its members end without handing tasks round.
         connectors = () if wanted.goal is Goal.REMOVE else wanted.connectors
         desired = compile_desired(wanted.worker, connectors, revision=now_ms())
-        self._pardon_changed(desired.connectors)
+        for name in changed_connectors(self._connectors, desired.connectors):
+            self._pool.pardon(name)
+        self._connectors = desired.connectors
         self._leader.set_desired(desired)
         self._applied = wanted
-
-    def _pardon_changed(self, connectors: Mapping[str, DesiredConnector]) -> None:
-        """Somebody may have mended what killed members."""
-        before, self._connectors = self._connectors, connectors
-        for name in before.keys() | connectors.keys():
-            old, new = before.get(name), connectors.get(name)
-            if old is None or new is None or old.config != new.config:
-                self._pool.pardon(name)
 
     def _restart(self, record: RestartRecord) -> None:
         self._pool.pardon(record.connector, record.include_tasks or record.task is not None)
@@ -175,11 +169,11 @@ class WorkerHost:
         known_port = (read_json(self._directory.leader) or {}).get("port", 0)
         settings = leader_settings(worker, self._servers(worker), self._cluster_id, port=known_port)
         if self._leader is not None:
-            if _same_leader(self._leader.settings, settings):
+            if same_leader(self._leader.settings, settings):
                 return
             self._leader.stop(leave=False)
-        self._leader = _started(settings, self._restart)
-        port = int(self._leader.url.rstrip("/").rpartition(":")[2])
+        self._leader = started_leader(settings, self._restart)
+        port = port_of(self._leader)
         if port != known_port:
             # Members that run on know their leader by its address.
             write_json(self._directory.leader, {"port": port})
@@ -219,26 +213,6 @@ class WorkerHost:
         """Names what members are started with: another one makes the pool roll."""
         template = self._member_command(worker, self._servers(worker), "", "")
         return hashlib.sha256(json.dumps(list(template)).encode()).hexdigest()[:10]
-
-
-def _started(settings: ServiceSettings, on_restart: Callable[[RestartRecord], None]) -> LeaderService:
-    leader = LeaderService(settings, on_restart)
-    try:
-        leader.start()
-    except OSError:
-        if not settings.port:
-            raise
-        with suppress(Exception):
-            leader.stop()
-        log.warning("port %d is taken: the leader of %s gets another", settings.port, settings.group_id)
-        leader = LeaderService(replace(settings, port=0), on_restart)
-        leader.start()
-    return leader
-
-
-def _same_leader(running: ServiceSettings, wanted: ServiceSettings) -> bool:
-    """The policy can be changed while it leads; the port is what it happened to get."""
-    return replace(running, policy=wanted.policy, port=wanted.port) == wanted
 
 
 def now_ms() -> int:

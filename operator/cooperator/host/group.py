@@ -1,0 +1,54 @@
+"""The group in the pool's terms, and the pool's facts in the leader's. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from cooperator.leader.projection import POISON_TASK
+from cooperator.model import TaskId
+from cooperator.planner.view import Facts
+from cooperator.pool import GroupSeen, MemberSeen, PoolFacts
+
+_ABOUT_TO_RUN = frozenset(("UNASSIGNED", "STARTING", "RESTARTING"))
+
+
+def group_seen(leader: Mapping[str, Any]) -> GroupSeen | None:
+    """The group out of its leader's own projection; None while it does not lead, or is not up to date."""
+    if not leader.get("leading") or leader.get("stale") or leader.get("generation", -1) < 0:
+        return None
+    tasks = leader["tasks"]
+    starting: dict[str, set[TaskId]] = {}
+    for task in tasks:
+        if task["member"] is not None and task["state"] in _ABOUT_TO_RUN:
+            starting.setdefault(task["member"], set()).add(TaskId(task["connector"], task["task"]))
+    return GroupSeen(
+        members={
+            member["identity"]: MemberSeen(
+                incarnation=member["incarnation"],
+                busy=bool(member["owned"]),
+                starting=frozenset(starting.get(member["identity"], ())),
+            )
+            for member in leader["members"]
+        },
+        held=frozenset(task["held_for"] for task in tasks if "held_for" in task),
+        moving=any(member["stopping"] for member in leader["members"])
+        or any(_is_moving(task) for task in tasks),
+    )
+
+
+def _is_moving(task: Mapping[str, Any]) -> bool:
+    """Whether a task is nowhere, and will be somewhere soon: it waits for nobody, and is in no quarantine."""
+    return task["member"] is None and "held_for" not in task and task.get("reason") != POISON_TASK
+
+
+def planner_facts(pool: PoolFacts, ended: frozenset[tuple[str, str]]) -> Facts:
+    """The pool's facts. ``ended``: (identity, incarnation) of lives whose end is proven, in the members' own
+    names for them."""
+    return Facts(
+        expected=pool.expected,
+        leaving=pool.leaving,
+        gone=pool.gone,
+        ended=ended,
+        cordoned=pool.cordoned,
+        returning=pool.returning,
+        poisoned=pool.poisoned,
+    )

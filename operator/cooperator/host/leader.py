@@ -1,0 +1,79 @@
+"""A Worker's resource as the settings of its leader, and a leader that runs with them."""
+
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Final
+
+from cooperator.crd import Worker, compile_policy
+from cooperator.leader.ownership import GroupPolicy
+from cooperator.leader.service import LeaderService, ServiceSettings
+from cooperator.wire import Owner, RestartRecord
+
+log = logging.getLogger(__name__)
+
+_LEADER_SESSION_MS: Final = 25_000
+_SHORTEST_SESSION_MS: Final = 6_000
+"""Brokers refuse shorter ones by default."""
+
+OnRestart = Callable[[RestartRecord], None]
+
+
+def leader_settings(
+    worker: Worker, bootstrap_servers: str, cluster: str, host: str = "127.0.0.1", port: int = 0
+) -> ServiceSettings:
+    """The leader of a Worker's group. ``cluster``: who leads, part of the group's owner."""
+    spec = worker.spec
+    return ServiceSettings(
+        bootstrap_servers=bootstrap_servers,
+        group_id=worker.group_id,
+        owner=Owner(cluster, worker.metadata.namespace, worker.metadata.name),
+        group_policy=GroupPolicy(spec.group_policy.value),
+        policy=compile_policy(worker),
+        host=host,
+        port=port,
+        # A leader that is away must be gone before a round has waited for it in vain.
+        session_timeout_ms=max(
+            _SHORTEST_SESSION_MS, min(_LEADER_SESSION_MS, spec.rebalance_timeout_ms * 5 // 6)
+        ),
+        heartbeat_interval_ms=spec.heartbeat_interval_ms,
+        rebalance_timeout_ms=spec.rebalance_timeout_ms,
+    )
+
+
+def started_leader(settings: ServiceSettings, on_restart: OnRestart) -> LeaderService:
+    """A leader that has begun to work; on another port when its own is taken. Raises OSError."""
+    leader = LeaderService(settings, on_restart)
+    try:
+        leader.start()
+    except OSError:
+        if not settings.port:
+            raise
+        with suppress(Exception):
+            leader.stop()
+        log.warning("port %d is taken: the leader of %s gets another", settings.port, settings.group_id)
+        leader = LeaderService(replace(settings, port=0), on_restart)
+        leader.start()
+    return leader
+
+
+def same_leader(running: ServiceSettings, wanted: ServiceSettings) -> bool:
+    """The policy can be changed while it leads; the port is what it happened to get."""
+    return replace(running, policy=wanted.policy, port=wanted.port) == wanted
+
+
+def port_of(leader: LeaderService) -> int:
+    return int(leader.url.rstrip("/").rpartition(":")[2])
+
+
+def changed_connectors(before: Mapping[str, Any], now: Mapping[str, Any]) -> frozenset[str]:
+    """Names that came, went or have another configuration: somebody may have mended what killed members.
+
+    Both map names to ``DesiredConnector``.
+    """
+    return frozenset(
+        name
+        for name in before.keys() | now.keys()
+        if (old := before.get(name)) is None or (new := now.get(name)) is None or old.config != new.config
+    )
