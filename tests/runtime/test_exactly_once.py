@@ -1,15 +1,20 @@
 """Batches reach a transactional log once, whoever tries to write them, and however often."""
 
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cooperator.model import Epoch
 from cooperator.runtime.connectors.base import Cancelled
 from cooperator.runtime.connectors.exactly_once import (
     BatchTooSlow,
+    Log,
     LogLost,
     Marker,
     Replaced,
@@ -17,6 +22,7 @@ from cooperator.runtime.connectors.exactly_once import (
     TransactionAborted,
     UnitWriter,
 )
+from cooperator.runtime.fence import Fenced, claim
 from twins.unit_log import Fate, Impatient, TwinLogs
 
 QUERY = "query-1"
@@ -147,9 +153,53 @@ def test_what_cannot_be_helped_is_raised_and_nothing_is_written() -> None:
     assert logs.rows == []
 
 
-@given(owner=st.text(), query=st.text(), batch=st.integers(-1, 1 << 62))
-def test_markers_survive_the_wire(owner: str, query: str, batch: int) -> None:
-    marker = Marker(owner, query, batch)
+@dataclass
+class Waking:
+    """The log as a process opens it that was frozen right before."""
+
+    logs: TwinLogs
+    meanwhile: Callable[[], object]
+
+    def open(self, slowdown: int) -> Log:
+        self.meanwhile()
+        return self.logs.open(slowdown)
+
+    def marker(self) -> Marker | None:
+        return self.logs.marker()
+
+
+def test_one_that_wakes_before_it_has_claimed_the_log_does_not_replace_its_successor(tmp_path: Path) -> None:
+    logs = TwinLogs()
+    held = claim(tmp_path, Epoch(1, 3), 1, "frozen")
+    successor = UnitWriter(logs, "successor", Impatient(), claim(tmp_path, Epoch(1, 4), 1, "successor"))
+    with pytest.raises(Fenced, match="successor holds"):
+        UnitWriter(logs, "frozen", Impatient(), held).claim()
+
+    (tmp_path / "other").mkdir()
+    looked = claim(tmp_path / "other", Epoch(1, 3), 1, "frozen")
+    with pytest.raises(Replaced, match="successor claimed the unit later than frozen"):
+        UnitWriter(Waking(logs, successor.claim), "frozen", Impatient(), looked).claim()
+    assert put(successor, 0) == 3
+
+
+def test_a_writer_whose_unit_is_claimed_by_another_commits_nothing_more(tmp_path: Path) -> None:
+    logs = TwinLogs()
+    first = UnitWriter(logs, "a", Impatient(), claim(tmp_path, Epoch(2, 1), 1, "a"))
+    first.claim()
+    put(first, 0)
+    claim(tmp_path, Epoch(2, 2), 1, "b")
+    with pytest.raises(Fenced):
+        put(first, 1)
+    assert logs.rows == rows(0)
+
+
+def test_markers_of_releases_without_claims_are_read() -> None:
+    assert Marker.decode(b'{"owner": "a", "query": "q", "batch": 3}') == Marker("a", "q", 3)
+
+
+@given(owner=st.text(), query=st.text(), batch=st.integers(-1, 1 << 62), claimed=st.text())
+def test_markers_survive_the_wire(owner: str, query: str, batch: int, claimed: str) -> None:
+    marker = Marker(owner, query, batch, claimed)
     assert Marker.decode(marker.encode()) == marker
 
 

@@ -105,6 +105,7 @@ class Engine:
             session=self._session,
             committed=spec.committed,
             epoch=spec.epoch,
+            attempt=attempt,
         )
         if spec.task.is_instance:
             run_instance(work, self._teller, run)

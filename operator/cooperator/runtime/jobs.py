@@ -45,6 +45,7 @@ class Work:
     session: "Callable[[threading.Event], SparkSession]"
     committed: Sequence[Mapping[str, str]] = ()
     epoch: Epoch | None = None
+    attempt: int = 0
 
 
 def run_task(work: Work, run: Run) -> None:
@@ -72,6 +73,7 @@ def run_task(work: Work, run: Run) -> None:
                 say=troubles.of(name),
                 is_first=layout is None or name in layout.first,
                 epoch=work.epoch,
+                attempt=work.attempt,
             )
             units[name] = _Unit(work.connector, options, context)
         _watch(units, troubles, run, lambda text: run.progress(resolved.scrub(text)))

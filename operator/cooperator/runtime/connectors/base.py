@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Generic, Protocol
 
 from cooperator.model import Epoch, TaskId
+from cooperator.runtime.fence import Fence
 from cooperator.runtime.grouping import regroup
 from cooperator.runtime.options import O, Options
 
@@ -47,7 +48,9 @@ class UnitContext:
 
     ``group_id``: of the Worker. ``owner`` names this attempt on this member and no other, as
     ``member/incarnation/attempt`` (sinks that fence write it down). ``epoch``: of the share that gave the
-    task; None where no leader did (a sink that fences then goes by the owner alone).
+    task; None where no leader did (a sink that fences then goes by the owner alone). ``attempt``: orders
+    those of one epoch. ``fence``: this attempt's claim on the unit, to be checked right before each commit;
+    None until somebody has claimed it, as ``SparkConnector.open`` does first of all.
     ``checkpoint``: the unit's own directory. ``is_first``: the unit was there when the connector was
     created. ``cancelled`` is set when the unit is to stop; whatever waits must watch it.
     ``session`` gives the member's Spark session, starting it when needed. ``say`` tells users of
@@ -67,6 +70,8 @@ class UnitContext:
     closing: ExitStack = field(default_factory=ExitStack)
     counts: Counts = field(default_factory=Counts)
     epoch: Epoch | None = None
+    attempt: int = 0
+    fence: Fence | None = None
 
 
 class RunningUnit(Protocol):

@@ -9,7 +9,8 @@ Spark's source logs promise.
 Who may go on is a second question. A log that fences cannot be told from one that gave up on a slow
 transaction. The owner in the marker tells them apart: a writer claims the marker once, when it starts;
 if it then loses its log and finds another owner in the marker, it was replaced, and commits nothing
-more. A process that was frozen and wakes finds just that.
+more. A process that was frozen and wakes finds just that. Where attempts have an order (``fence.py``), one
+that wakes before it has claimed the marker is refused, too, and does not replace its successor.
 """
 
 import json
@@ -20,6 +21,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 from cooperator.runtime.connectors.base import Cancelled
+from cooperator.runtime.fence import Fence
 
 log = logging.getLogger(__name__)
 
@@ -63,23 +65,29 @@ class BatchTooSlow(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """Who claimed the unit last, and the newest batch that is committed (-1: none) of which query."""
+    """Who claimed the unit last, and the newest batch that is committed (-1: none) of which query.
+
+    ``claim``: the owner's on the unit's fence; of two, the greater is the newer one (empty: it has none).
+    """
 
     owner: str
     query: str = ""
     batch: int = -1
+    claim: str = ""
 
     def covers(self, query: str, batch: int) -> bool:
         """A new checkpoint counts its batches from 0 again, under a new query id: nothing is covered."""
         return self.query == query and batch <= self.batch
 
     def encode(self) -> bytes:
-        return json.dumps({"owner": self.owner, "query": self.query, "batch": self.batch}).encode()
+        content = {"owner": self.owner, "query": self.query, "batch": self.batch, "claim": self.claim}
+        return json.dumps(content).encode()
 
     @classmethod
     def decode(cls, value: bytes) -> "Marker":
         content = json.loads(value)
-        return cls(str(content["owner"]), str(content["query"]), int(content["batch"]))
+        owner, query, batch = str(content["owner"]), str(content["query"]), int(content["batch"])
+        return cls(owner, query, batch, str(content.get("claim", "")))
 
 
 class Log(Protocol):
@@ -104,12 +112,17 @@ class LogProvider(Protocol):
 
 
 class UnitWriter:
-    """Writes the batches of one unit. ``cancelled`` ends every wait with ``Cancelled``."""
+    """Writes the batches of one unit. ``cancelled`` ends every wait with ``Cancelled``. ``fence``: the
+    attempt's claim on the unit; nothing is written, with ``Fenced``, when that is not the last one."""
 
-    def __init__(self, provider: LogProvider, owner: str, cancelled: threading.Event) -> None:
+    def __init__(
+        self, provider: LogProvider, owner: str, cancelled: threading.Event, fence: Fence | None = None
+    ) -> None:
         self._provider = provider
         self._owner = owner
         self._cancelled = cancelled
+        self._fence = fence
+        self._claim = "" if fence is None else fence.claim
         self._log: Log | None = None
         self._marker = Marker(owner)
 
@@ -118,12 +131,15 @@ class UnitWriter:
         began_with: Marker | None = None
         for attempt in self._attempts():
             try:
+                self._check_fence()
                 unit_log = self._open(slowdown=0)
                 found = self._provider.marker() or Marker("")
                 began_with = began_with or found
                 if found.owner not in (began_with.owner, self._owner):
                     raise Replaced(f"{found.owner} claimed the unit while {self._owner} did")
-                claimed = replace(found, owner=self._owner)
+                if self._claim and found.claim > self._claim:
+                    raise Replaced(f"{found.owner} claimed the unit later than {self._owner}: {found.claim}")
+                claimed = replace(found, owner=self._owner, claim=self._claim)
                 unit_log.commit((), claimed)
             except (LogLost, TransactionAborted) as error:
                 log.info("claim %d of %s: %s", attempt, self._owner, error)
@@ -138,13 +154,14 @@ class UnitWriter:
         """Commits a batch unless it is already; the number of rows written now. ``rows`` gives the same
         rows in each call, and is called once for each attempt."""
         slowdown = 0
-        target = Marker(self._owner, query, batch)
+        target = Marker(self._owner, query, batch, self._claim)
         for attempt in self._attempts():
             try:
                 unit_log = self._log or self._reopen(slowdown)
                 if self._marker.covers(query, batch):
                     log.info("batch %d of %s was committed before", batch, query)
                     return 0
+                self._check_fence()
                 written = unit_log.commit(rows(), target)
             except LogLost as error:
                 log.info("attempt %d at batch %d: %s", attempt, batch, error)
@@ -169,6 +186,10 @@ class UnitWriter:
         unit_log = self._open(slowdown)
         self._marker = self._check_owner()
         return unit_log
+
+    def _check_fence(self) -> None:
+        if self._fence is not None:
+            self._fence.check()
 
     def _check_owner(self) -> Marker:
         found = self._provider.marker() or Marker("")

@@ -94,9 +94,7 @@ class FilesToKafka(SparkConnector[FilesToKafkaOptions]):
         root, encoded_root = _root(spark, options.path)
         _, index, _, count = context.unit.split("-")
         source = (
-            # Views belong to a session: each unit has its own "input".
-            spark.newSession()
-            .readStream.format("text")
+            spark.readStream.format("text")
             .option("wholetext", options.format == "wholetext")
             .option("recursiveFileLookup", options.recursive)
             .option("cooperator.bucket.root", root)

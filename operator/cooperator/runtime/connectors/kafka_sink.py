@@ -56,7 +56,7 @@ def deliver(
         cancelled=context.cancelled,
         say=context.say,
     )
-    unit_writer = UnitWriter(logs, context.owner, context.cancelled)
+    unit_writer = UnitWriter(logs, context.owner, context.cancelled, context.fence)
     context.closing.callback(unit_writer.close)
     unit_writer.claim()
     context.counts.rows_out = 0

@@ -55,9 +55,7 @@ class KafkaToFiles(SparkConnector[KafkaToFilesOptions]):
     def reader(
         self, spark: "SparkSession", options: KafkaToFilesOptions, context: UnitContext
     ) -> "DataFrame":
-        # Views belong to a session: each unit has its own "input".
-        session = spark.newSession()
-        records = read_partition(session, options, context).selectExpr(
+        records = read_partition(spark, options, context).selectExpr(
             "CAST(key AS STRING) AS key",
             "CAST(value AS STRING) AS value",
             "topic",

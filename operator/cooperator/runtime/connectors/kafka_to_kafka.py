@@ -110,7 +110,7 @@ class KafkaToKafka(SparkConnector[KafkaToKafkaOptions]):
     def reader(
         self, spark: "SparkSession", options: KafkaToKafkaOptions, context: UnitContext
     ) -> "DataFrame":
-        records = read_partition(spark.newSession(), options, context, headers=True)
+        records = read_partition(spark, options, context, headers=True)
         columns = records.select("key", "value", "headers", "topic", "partition", "offset", "timestamp")
         return columns if options.tolerance == "all" else _converted(columns, options)
 

@@ -139,14 +139,12 @@ class Pipeline(SparkConnector[PipelineOptions]):
         return [f"unit-{number}" for number in range(len(options.unit_overrides))]
 
     def reader(self, spark: "SparkSession", options: PipelineOptions, context: UnitContext) -> "DataFrame":
-        # Views and data sources belong to a session: each unit has its own.
-        session = spark.newSession()
         for name in options.data_sources:
-            session.dataSource.register(_loaded(name))
+            spark.dataSource.register(_loaded(name))
         # A sink's format is looked up in the session that is active on this thread, which opens the unit.
-        untyped: Any = session
+        untyped: Any = spark
         untyped._get_j_spark_session_class(untyped._jvm).setActiveSession(untyped._jsparkSession)
-        source = session.readStream.format(options.source_format)
+        source = spark.readStream.format(options.source_format)
         source = source.options(**options.of_source(_number(context)))
         rows = (source.schema(options.source_schema) if options.source_schema else source).load()
         return selected(rows, options.transform_sql) if options.transform_sql else rows

@@ -4,11 +4,13 @@ import logging
 import zlib
 from abc import abstractmethod
 from collections.abc import Iterator
+from dataclasses import replace
 from subprocess import Popen
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from cooperator.runtime.connectors.base import Cancelled, Connector, UnitContext, UnitProgress
 from cooperator.runtime.connectors.transform import Select
+from cooperator.runtime.fence import Fence, claim
 from cooperator.runtime.options import Options, option
 
 if TYPE_CHECKING:
@@ -46,7 +48,8 @@ class SparkConnector(Connector[S], Generic[S]):
 
     @abstractmethod
     def reader(self, spark: "SparkSession", options: S, context: UnitContext) -> "DataFrame":
-        """The unit's stream: any ``spark.readStream`` format, transformed as wanted."""
+        """The unit's stream: any ``spark.readStream`` format, transformed as wanted. ``spark`` is a session
+        of the unit's own: views, data sources and settings in it are nobody else's."""
 
     @abstractmethod
     def writer(self, stream: "DataFrame", options: S, context: UnitContext) -> "DataStreamWriter":
@@ -55,13 +58,16 @@ class SparkConnector(Connector[S], Generic[S]):
         directory lose rows."""
 
     def open(self, options: S, context: UnitContext) -> "SparkQuery":
-        spark = context.session()
-        gateway: Any = spark.sparkContext._gateway
+        member = context.session()
+        gateway: Any = member.sparkContext._gateway
         # A share of the cores for each query: a large batch of one does not stop the others.
         name = f"{context.task.connector}/{context.unit}"
-        spark.sparkContext.setLocalProperty("spark.scheduler.pool", name)
+        member.sparkContext.setLocalProperty("spark.scheduler.pool", name)
+        fence = claim(context.checkpoint, context.epoch, context.attempt, context.owner)
+        context = replace(context, fence=fence)
         try:
-            stream = self.reader(spark, options, context)
+            stream = self.reader(member.newSession(), options, context)
+            _fence(stream.sparkSession, fence)
             writer = self.writer(stream, options, context)
             if context.cancelled.is_set():
                 raise Cancelled
@@ -75,6 +81,15 @@ class SparkConnector(Connector[S], Generic[S]):
             context.closing.close()
             raise
         return SparkQuery(query, context, gateway.proc)
+
+
+def _fence(session: "SparkSession", fence: Fence) -> None:
+    """What is started in the session puts nothing in place once the claim is not the last one."""
+    session.conf.set(
+        "spark.sql.streaming.checkpointFileManagerClass", "dev.cooperator.spark.FencedCheckpointFileManager"
+    )
+    session.conf.set("cooperator.fence.directory", str(fence.directory))
+    session.conf.set("cooperator.fence.claim", fence.claim)
 
 
 class SparkQuery:

@@ -33,9 +33,9 @@ def compile_to(target: Path, javac: str = "javac") -> str:
     """Compiles the sources into ``target``; the compiler's version."""
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise SystemExit("pyspark is not installed here; its Hadoop classes are needed to compile")
-    (hadoop,) = (Path(spec.origin).parent / "jars").glob("hadoop-client-api-*.jar")
-    options = ["--release", RELEASE, "-g:none", "-classpath", str(hadoop), "-d", str(target)]
+        raise SystemExit("pyspark is not installed here; its classes are needed to compile")
+    jars = Path(spec.origin).parent / "jars" / "*"
+    options = ["--release", RELEASE, "-g:none", "-classpath", str(jars), "-d", str(target)]
     subprocess.run([javac, *options, *map(str, sources())], check=True)
     return subprocess.run([javac, "-version"], check=True, capture_output=True, text=True).stdout.strip()
 
