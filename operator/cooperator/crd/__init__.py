@@ -12,7 +12,9 @@ from cooperator.crd.changes import forbidden_changes
 from cooperator.crd.compile import compile_desired, compile_policy
 from cooperator.crd.connector import Connector, ConnectorSpec, State
 from cooperator.crd.errors import Problem, ResourceError
+from cooperator.crd.kafka import Kafka, SaslMechanism, SecurityProtocol
 from cooperator.crd.manifests import Resource, dump, parse, to_manifest
+from cooperator.crd.pod import CheckpointVolume, ImagePullPolicy, PodTemplate, Resources
 from cooperator.crd.status import (
     Condition,
     ConditionStatus,
@@ -25,17 +27,24 @@ from cooperator.crd.worker import Runtime, Worker, WorkerSpec
 
 __all__ = [
     "API_VERSION",
+    "CheckpointVolume",
     "Condition",
     "ConditionStatus",
     "Connector",
     "ConnectorSpec",
     "ConnectorStatus",
+    "ImagePullPolicy",
+    "Kafka",
     "ObjectMeta",
+    "PodTemplate",
     "Problem",
     "Reference",
     "Resource",
     "ResourceError",
+    "Resources",
     "Runtime",
+    "SaslMechanism",
+    "SecurityProtocol",
     "State",
     "Worker",
     "WorkerSpec",

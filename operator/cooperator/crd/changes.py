@@ -11,6 +11,8 @@ _WHY: Final = {
     "spec.runtime": "members of two runtimes cannot share a group",
     "spec.groupId": "the members and the state of the group are bound to it",
     "spec.checkpointLocation": "the progress of all tasks is there",
+    "spec.checkpointVolume.claimName": "the progress of all tasks is there",
+    "spec.checkpointVolume.mountPath": "the progress of all tasks is there",
     "spec.workerRef.name": "the connector's progress belongs to its Worker's group",
 }
 
@@ -29,8 +31,11 @@ def forbidden_changes(old: R, new: R) -> tuple[str, ...]:
 def _immutable(resource: Worker | Connector) -> dict[str, str | None]:
     if isinstance(resource, Connector):
         return {"spec.workerRef.name": resource.spec.worker_ref.name}
+    volume = resource.spec.checkpoint_volume
     return {
         "spec.runtime": str(resource.spec.runtime),
         "spec.groupId": resource.group_id,
         "spec.checkpointLocation": resource.spec.checkpoint_location,
+        "spec.checkpointVolume.claimName": volume.claim_name if volume else None,
+        "spec.checkpointVolume.mountPath": volume.mount_path if volume else None,
     }

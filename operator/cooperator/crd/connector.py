@@ -89,6 +89,11 @@ class ConnectorSpec(Model):
         default_factory=AutoRestartSpec, description="when failed tasks are started again by themselves"
     )
     state: Annotated[State, Lenient] = Field(default=State.RUNNING, description="whether its tasks run")
+    restart_nonce: str = Field(
+        default="",
+        max_length=253,
+        description="any text; a new one restarts the connector and all its tasks once",
+    )
 
 
 class Connector(Model):

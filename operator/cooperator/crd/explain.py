@@ -50,6 +50,8 @@ def explain(error: ErrorDetails, root: type[BaseModel]) -> tuple[tuple[str | int
         return path, f"{name}: {message}" if _is_container(error["input"]) else (
             f"{name} is {show(error['input'])}: {message}"
         )
+    if kind == "too_long":
+        return path, f"{name} has more than {context['max_length']} entries: remove some{remedy}"
     if kind == "setting_type":
         return path, f"{name} {error['msg']}"
     return (
@@ -91,6 +93,8 @@ def _expected(kind: str, context: Mapping[str, Any], message: str) -> str:
     if kind in _BOUNDS:
         words, key = _BOUNDS[kind]
         return f"{words} {context[key]}"
+    if kind == "string_too_long":
+        return f"at most {context['max_length']} characters long"
     if kind in ("enum", "literal_error"):
         return str(context["expected"])
     return message[:1].lower() + message[1:]

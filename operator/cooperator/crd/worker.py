@@ -7,6 +7,20 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from cooperator.crd.base import API_VERSION, Lenient, Model, ObjectMeta, dns_label
+from cooperator.crd.kafka import Kafka
+from cooperator.crd.pod import (
+    CheckpointVolume,
+    ImagePullPolicy,
+    ObjectName,
+    PodTemplate,
+    Resources,
+    env_name,
+    has_version,
+    image_name,
+    image_tag,
+    label_key,
+    unique,
+)
 from cooperator.crd.values import Settings
 
 _INT32_MAX: Final = 2_147_483_647
@@ -90,7 +104,13 @@ def _location(location: str) -> str:
 class Spark(Model):
     """How the members' Spark is set up."""
 
-    conf: Settings = Field(default_factory=dict, description="Spark settings such as spark.driver.memory: 1g")
+    conf: Settings = Field(
+        default_factory=dict,
+        description="Spark settings such as spark.sql.session.timeZone: UTC; they win over heapMb",
+    )
+    heap_mb: int = Field(
+        default=1024, ge=256, le=1_048_576, description="heap of each member's JVM, in megabytes"
+    )
 
 
 class Rollout(Model):
@@ -171,7 +191,82 @@ class WorkerSpec(Model):
     checkpoint_location: Annotated[str, AfterValidator(_location)] | None = Field(
         default=None, description="directory or URI of Spark's checkpoints, reached by all members"
     )
+    checkpoint_volume: CheckpointVolume | None = Field(
+        default=None, description="a volume for Spark's checkpoints, mounted into all members"
+    )
     spark: Spark = Field(default_factory=Spark, description="how the members' Spark is set up")
+    kafka: Kafka = Field(default_factory=Kafka, description="how the connection to Kafka is secured")
+    env_allowed: Annotated[
+        tuple[Annotated[str, AfterValidator(env_name), Field(max_length=253)], ...],
+        Lenient,
+        AfterValidator(unique),
+    ] = Field(
+        default=(),
+        max_length=100,
+        description="environment variables of members that connectors may refer to with ${env:NAME}",
+    )
+    capacity: float = Field(
+        default=1.0,
+        ge=0.001,
+        le=1_000_000,
+        description="how much one member can carry, in the unit of taskWeight, compared to other members",
+    )
+    image: Annotated[str, AfterValidator(image_name), Field(max_length=512)] | None = Field(
+        default=None, description="the members' image; default: the operator's own"
+    )
+    version: Annotated[str, AfterValidator(image_tag), Field(max_length=128)] | None = Field(
+        default=None, description="the image's tag; a new one rolls the members"
+    )
+    image_pull_policy: Annotated[ImagePullPolicy, Lenient] = Field(
+        default=ImagePullPolicy.IF_NOT_PRESENT, description="when nodes fetch the image"
+    )
+    image_pull_secrets: Annotated[tuple[ObjectName, ...], Lenient, AfterValidator(unique)] = Field(
+        default=(), max_length=16, description="names of Secrets that nodes fetch the image with"
+    )
+    service_account_name: ObjectName | None = Field(
+        default=None, description="the members' ServiceAccount; default: the namespace's default"
+    )
+    resources: Resources = Field(default_factory=Resources, description="processor and memory of each member")
+    template: PodTemplate = Field(
+        default_factory=PodTemplate, description="what else the members' pods shall have"
+    )
+    zone_label: Annotated[str, AfterValidator(label_key), Field(max_length=317)] = Field(
+        default="topology.kubernetes.io/zone",
+        description="the nodes' label over whose values members are spread; empty: not spread",
+    )
+    pod_disruption_budget: bool = Field(
+        default=True, description="whether evictions wait until the group is calm (a PodDisruptionBudget)"
+    )
+    restart_nonce: str = Field(
+        default="", max_length=253, description="any text; a new one rolls all members once"
+    )
+
+    @property
+    def checkpoint_root(self) -> str | None:
+        """Where all members find the checkpoints: the location, else the volume; None: not said."""
+        if self.checkpoint_location is None and self.checkpoint_volume is not None:
+            return self.checkpoint_volume.mount_path
+        return self.checkpoint_location
+
+    @model_validator(mode="after")
+    def _one_version(self) -> "WorkerSpec":
+        if self.version is not None and self.image is not None and has_version(self.image):
+            raise ValueError(
+                f"image ({self.image}) has a tag or digest already, and version ({self.version}) is another: "
+                "remove it from image, or remove version"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _checkpoints_on_the_volume(self) -> "WorkerSpec":
+        volume, location = self.checkpoint_volume, self.checkpoint_location
+        if volume is not None and location is not None and not volume.holds(location):
+            raise ValueError(
+                f"checkpointLocation ({location}) is not below checkpointVolume.mountPath "
+                f"({volume.mount_path}), so that checkpoints would not be on the volume: remove one of the "
+                "two, or choose a directory on the volume"
+            )
+        return self
 
     @model_validator(mode="after")
     def _times_in_order(self) -> "WorkerSpec":

@@ -19,6 +19,7 @@ from cooperator.local.daemon import HostAway, ask_host, host_pid
 from cooperator.local.follow import tail
 from cooperator.local.layout import StateDir
 from cooperator.local.members import Life, read_lives
+from cooperator.local.notes import without_effect
 from cooperator.local.options import (
     DEFAULT_STATE,
     NamespaceOption,
@@ -64,6 +65,9 @@ def apply(
             raise ClusterError(f"there is no resource in {', '.join(names)}")
         for key, change in _store(directory).apply(resources, ", ".join(names)):
             typer.echo(f"{key} {change.value}")
+        for resource in resources:
+            for note in without_effect(resource):
+                console.say(f"{Key.of(resource)}: {note}")
         _say_if_down(directory, console)
 
 

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from cooperator.crd import Worker
+from cooperator.crd.worker import Spark
 from cooperator.local.layout import WorkerDir
 
 MemberCommand = Callable[[Worker, str, str, str], Sequence[str]]
@@ -27,7 +28,15 @@ def member_command(directory: WorkerDir) -> MemberCommand:
             "--rebalance-timeout-ms": str(spec.rebalance_timeout_ms),
             "--drain-timeout-ms": str(spec.drain_timeout_seconds * 1000),
         }
-        conf = [f"--spark-conf={name}={value}" for name, value in sorted(spec.spark.conf.items())]
+        # What is as it always was is not written: members of before would be replaced for nothing.
+        if spec.spark.heap_mb != Spark().heap_mb:
+            options["--heap-mb"] = str(spec.spark.heap_mb)
+        if spec.capacity != 1.0:
+            options["--capacity"] = str(spec.capacity)
+        conf = [
+            *(f"--spark-conf={name}={value}" for name, value in sorted(spec.spark.conf.items())),
+            *(f"--env-allowed={name}" for name in sorted(spec.env_allowed)),
+        ]
         return [
             *(sys.executable, "-m", "cooperator.cli", "worker"),
             *(word for option in options.items() for word in option),

@@ -211,8 +211,10 @@ class WorkerHost:
 
     def _revision(self, worker: Worker) -> str:
         """Names what members are started with: another one makes the pool roll."""
-        template = self._member_command(worker, self._servers(worker), "", "")
-        return hashlib.sha256(json.dumps(list(template)).encode()).hexdigest()[:10]
+        template = [*self._member_command(worker, self._servers(worker), "", "")]
+        if worker.spec.restart_nonce:
+            template.append(worker.spec.restart_nonce)
+        return hashlib.sha256(json.dumps(template).encode()).hexdigest()[:10]
 
 
 def now_ms() -> int:

@@ -1,0 +1,112 @@
+"""How members and leaders of a Worker prove to Kafka who they are, and Kafka to them."""
+
+import re
+from enum import StrEnum
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from cooperator.crd.base import Lenient, Model
+from cooperator.crd.pod import ObjectName
+
+
+class SecurityProtocol(StrEnum):
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+    @property
+    def encrypted(self) -> bool:
+        return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
+
+    @property
+    def authenticated(self) -> bool:
+        """By name and password."""
+        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
+
+
+class SaslMechanism(StrEnum):
+    PLAIN = "PLAIN"
+    SCRAM_SHA_256 = "SCRAM-SHA-256"
+    SCRAM_SHA_512 = "SCRAM-SHA-512"
+
+
+def _key(key: str) -> str:
+    if not re.fullmatch(r"[-._a-zA-Z0-9]{1,253}", key):
+        raise ValueError("name a key of the Secret: letters, digits, '-', '_' and '.'")
+    return key
+
+
+SecretKey = Annotated[str, AfterValidator(_key), Field(max_length=253)]
+
+
+class SecretReference(Model):
+    """A Secret in the same namespace."""
+
+    name: ObjectName = Field(description="the Secret's name")
+
+
+class CaReference(Model):
+    """The certificates of authorities, in a Secret in the same namespace."""
+
+    name: ObjectName = Field(description="the Secret's name")
+    key: SecretKey = Field(default="ca.crt", description="the key whose value is the PEM text")
+
+
+class Sasl(Model):
+    """Name and password for Kafka."""
+
+    mechanism: Annotated[SaslMechanism, Lenient] = Field(description="how the password is proven")
+    secret_ref: SecretReference = Field(description="the Secret with name and password")
+    username_key: SecretKey = Field(default="username", description="the Secret's key of the name")
+    password_key: SecretKey = Field(default="password", description="the Secret's key of the password")
+
+
+class Tls(Model):
+    """Certificates for encrypted connections to Kafka."""
+
+    ca_secret_ref: CaReference | None = Field(
+        default=None,
+        description="the authorities that signed the brokers' certificates; default: the image's",
+    )
+    certificate_secret_ref: SecretReference | None = Field(
+        default=None,
+        description="a Secret with tls.crt and tls.key: the certificate that is shown to brokers",
+    )
+    verify_hostname: bool = Field(
+        default=True, description="whether a broker's certificate must name the host that was called"
+    )
+
+
+class Kafka(Model):
+    """How the connection to Kafka is secured. Secrets are read by the operator and mounted into members."""
+
+    security_protocol: Annotated[SecurityProtocol, Lenient] = Field(
+        default=SecurityProtocol.PLAINTEXT,
+        description="encrypted (SSL), with name and password (SASL), or both",
+    )
+    sasl: Sasl | None = Field(default=None, description="name and password, for SASL_PLAINTEXT and SASL_SSL")
+    tls: Tls | None = Field(default=None, description="certificates, for SSL and SASL_SSL")
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        protocol = self.security_protocol
+        if protocol.authenticated and self.sasl is None:
+            raise ValueError(
+                f"securityProtocol {protocol} needs a name and a password: add "
+                "sasl: {mechanism: SCRAM-SHA-512, secretRef: {name: …}}"
+            )
+        if self.sasl is not None and not protocol.authenticated:
+            secure = "SASL_SSL" if protocol.encrypted else "SASL_PLAINTEXT"
+            raise ValueError(
+                f"sasl is given, but securityProtocol {protocol} sends no password: remove sasl, or set "
+                f"securityProtocol: {secure}"
+            )
+        if self.tls is not None and not protocol.encrypted:
+            secure = "SASL_SSL" if protocol.authenticated else "SSL"
+            raise ValueError(
+                f"tls is given, but securityProtocol {protocol} does not encrypt: remove tls, or set "
+                f"securityProtocol: {secure}"
+            )
+        return self

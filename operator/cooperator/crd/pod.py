@@ -1,0 +1,239 @@
+"""What the pods of a Worker are made with: image, resources, the user's own part of their template."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Annotated, Final, TypeAlias
+
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, StringConstraints
+from pydantic_core import PydanticCustomError
+
+from cooperator.crd.base import Model, dns_subdomain
+
+WORKER_CONTAINER: Final = "worker"
+"""The container that a member runs in."""
+OURS: Final = "cooperator.dev/"
+"""Labels and annotations that begin so are written by the operator."""
+
+_QUANTITY: Final = re.compile(
+    r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,3})?\Z"
+)
+_RESOURCE: Final = re.compile(r"(?:[a-z0-9][-a-z0-9.]*/)?[A-Za-z0-9][-A-Za-z0-9._]*\Z")
+_LABEL_KEY: Final = re.compile(r"(?:[a-z0-9][-a-z0-9.]*/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?\Z")
+_LABEL_VALUE: Final = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?\Z")
+_ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+_SET_BY: Final[Mapping[str, str]] = {
+    "imagePullSecrets": "spec.imagePullSecrets",
+    "serviceAccountName": "spec.serviceAccountName",
+    "serviceAccount": "spec.serviceAccountName",
+    "terminationGracePeriodSeconds": "spec.drainTimeoutSeconds (and 30 s more)",
+    "restartPolicy": "the operator, which restarts members in place",
+    "hostname": "the operator: a pod's name is its member's identity",
+    "subdomain": "the operator: a pod's name is its member's identity",
+}
+"""Fields of a pod's spec that have another place, and which."""
+_CONTAINER_SET_BY: Final[Mapping[str, str]] = {
+    "image": "spec.image",
+    "imagePullPolicy": "spec.imagePullPolicy",
+    "resources": "spec.resources",
+    "command": "the operator, which starts the member",
+    "args": "the operator, which starts the member",
+}
+"""The same of the container ``worker``."""
+
+
+class ImagePullPolicy(StrEnum):
+    ALWAYS = "Always"
+    IF_NOT_PRESENT = "IfNotPresent"
+    NEVER = "Never"
+
+
+def has_version(image: str) -> bool:
+    """Whether a tag or a digest is part of the image's name."""
+    return "@" in image or ":" in image.rpartition("/")[2]
+
+
+def image_name(image: str) -> str:
+    """The name of an image, when it has the form of one; else ValueError."""
+    if not re.fullmatch(r"[a-zA-Z0-9][\w.:/@-]*", image, re.ASCII):
+        raise ValueError("name an image, such as registry.example/cooperator:1.2, without spaces")
+    return image
+
+
+def image_tag(tag: str) -> str:
+    """The tag of an image, when it has the form of one; else ValueError."""
+    if not re.fullmatch(r"\w[\w.-]{0,127}", tag, re.ASCII):
+        raise ValueError("use an image tag: up to 128 letters, digits, '.', '_' and '-', such as 1.2.0")
+    return tag
+
+
+def env_name(name: str) -> str:
+    """The name of an environment variable; else ValueError."""
+    if not _ENV_NAME.match(name):
+        raise ValueError("name an environment variable: letters, digits and '_', no digit in front")
+    return name
+
+
+def label_key(key: str) -> str:
+    """A label's name, with a DNS prefix or without; empty for none; else ValueError."""
+    if key and not _LABEL_KEY.match(key):
+        raise ValueError("name a label, such as topology.kubernetes.io/zone, or nothing ('') for none")
+    return key
+
+
+def _quantity(value: object) -> object:
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if isinstance(value, str) and _QUANTITY.match(value):
+        return value
+    raise PydanticCustomError(
+        "setting_type",
+        "is {what}, but must be a quantity such as 500m, 2, '0.5' or 1Gi (a fraction in quotes)",
+        {"what": repr(value)[:40] if isinstance(value, str | float) else "no number"},
+    )
+
+
+def _resource_names(amounts: Mapping[str, str]) -> Mapping[str, str]:
+    for name in amounts:
+        if not _RESOURCE.match(name):
+            raise ValueError(f"has {name!r}: name a resource, such as cpu, memory or example.com/gpu")
+    return amounts
+
+
+def unique(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The names, when each is there once; else ValueError."""
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"has {twice!r} twice: remove one")
+    return names
+
+
+ObjectName: TypeAlias = Annotated[str, AfterValidator(dns_subdomain), Field(max_length=253)]
+"""Of another object in the same namespace."""
+Quantity: TypeAlias = Annotated[str, BeforeValidator(_quantity), StringConstraints(max_length=64)]
+Amounts: TypeAlias = Annotated[Mapping[str, Quantity], AfterValidator(_resource_names), Field(max_length=32)]
+
+
+class Resources(Model):
+    """What the container of a member asks of its node, as in Kubernetes."""
+
+    requests: Amounts = Field(
+        default_factory=dict, description="what it gets for certain, such as {cpu: 500m, memory: 2Gi}"
+    )
+    limits: Amounts = Field(
+        default_factory=dict,
+        description="what it gets at most; memory should leave some 700 MB beside spark.heapMb",
+    )
+
+
+def _not_ours(names: Iterable[str]) -> None:
+    ours = next((name for name in names if name.startswith(OURS)), None)
+    if ours is not None:
+        raise ValueError(f"has {ours!r}; what begins with {OURS!r} is written by the operator: remove it")
+
+
+def _labels(labels: Mapping[str, str]) -> Mapping[str, str]:
+    _not_ours(labels)
+    for key, value in labels.items():
+        if not _LABEL_KEY.match(key) or not _LABEL_VALUE.match(value):
+            raise ValueError(
+                f"has {key!r}: {value!r}, which is no label: use up to 63 letters, digits, '-', '_' and '.', "
+                "a letter or digit at both ends"
+            )
+    return labels
+
+
+def _annotations(annotations: Mapping[str, str]) -> Mapping[str, str]:
+    _not_ours(annotations)
+    for key in annotations:
+        if not _LABEL_KEY.match(key):
+            raise ValueError(f"has {key!r}, which is no annotation's name: write it as example.com/name")
+    return annotations
+
+
+def _named(containers: JsonValue, field: str) -> Sequence[Mapping[str, JsonValue]]:
+    if not isinstance(containers, list):
+        raise ValueError(f"{field} is no list: write it as in a pod")
+    names: list[str] = []
+    found: list[Mapping[str, JsonValue]] = []
+    for container in containers:
+        name = container.get("name") if isinstance(container, dict) else None
+        if not isinstance(container, dict) or not isinstance(name, str):
+            raise ValueError(f"{field} has an entry without a name: containers are merged by their names")
+        if name in names:
+            raise ValueError(f"{field} has {name!r} twice: keep one")
+        names.append(name)
+        found.append(container)
+    return found
+
+
+def _pod_spec(spec: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+    for field, setter in _SET_BY.items():
+        if field in spec:
+            raise ValueError(f"has {field}, which is set by {setter}: remove it from the template")
+    for container in _named(spec.get("containers", []), "containers"):
+        if container["name"] == WORKER_CONTAINER:
+            for field, setter in _CONTAINER_SET_BY.items():
+                if field in container:
+                    raise ValueError(
+                        f"has {field} in the container {WORKER_CONTAINER!r}, which is set by {setter}: "
+                        "remove it from the template"
+                    )
+        elif "image" not in container:
+            raise ValueError(
+                f"has the container {container['name']!r} without an image: add it, or call the container "
+                f"{WORKER_CONTAINER!r} to change the member's own"
+            )
+    for container in _named(spec.get("initContainers", []), "initContainers"):
+        if container["name"] == WORKER_CONTAINER:
+            raise ValueError(f"has an init container {WORKER_CONTAINER!r}: choose another name")
+    return spec
+
+
+class TemplateMeta(Model):
+    """Metadata that every pod of the Worker gets."""
+
+    labels: Annotated[Mapping[str, str], AfterValidator(_labels)] = Field(
+        default_factory=dict, max_length=64, description="labels, text to text"
+    )
+    annotations: Annotated[Mapping[str, str], AfterValidator(_annotations)] = Field(
+        default_factory=dict, max_length=64, description="annotations, text to text"
+    )
+
+
+class PodTemplate(Model):
+    """What the user wants in every pod, laid over what the operator makes."""
+
+    metadata: TemplateMeta = Field(
+        default_factory=TemplateMeta, description="labels and annotations of the pods"
+    )
+    spec: Annotated[Mapping[str, JsonValue], AfterValidator(_pod_spec)] = Field(
+        default_factory=dict,
+        description="part of a pod's spec; containers, volumes and environment are merged by name, and the "
+        "member's container is called worker",
+    )
+
+
+def _mount_path(path: str) -> str:
+    if not re.fullmatch(r"(?:/[^/:\s]+)+", path) or {".", ".."} & set(path.split("/")):
+        raise ValueError("use an absolute path such as /checkpoints, without ':', '..' or a slash at its end")
+    return path
+
+
+class CheckpointVolume(Model):
+    """A volume that all members mount, with the progress of all tasks."""
+
+    claim_name: ObjectName = Field(
+        description="a PersistentVolumeClaim in the Worker's namespace; with more than one replica it must "
+        "be ReadWriteMany"
+    )
+    mount_path: Annotated[str, AfterValidator(_mount_path), Field(max_length=512)] = Field(
+        default="/checkpoints", description="where members find it"
+    )
+
+    def holds(self, location: str) -> bool:
+        """Whether ``location`` is a directory on this volume."""
+        parts = location.rstrip("/").split("/")
+        root = self.mount_path.split("/")
+        return parts[: len(root)] == root and ".." not in parts
