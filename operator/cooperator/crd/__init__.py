@@ -14,6 +14,7 @@ from cooperator.crd.connector import Connector, ConnectorSpec, State
 from cooperator.crd.errors import Problem, ResourceError
 from cooperator.crd.kafka import Kafka, SaslMechanism, SecurityProtocol
 from cooperator.crd.manifests import Resource, dump, parse, to_manifest
+from cooperator.crd.objects import from_object, unknown_fields
 from cooperator.crd.pod import CheckpointVolume, ImagePullPolicy, PodTemplate, Resources
 from cooperator.crd.status import (
     Condition,
@@ -53,8 +54,10 @@ __all__ = [
     "compile_policy",
     "dump",
     "forbidden_changes",
+    "from_object",
     "parse",
     "set_condition",
     "to_manifest",
+    "unknown_fields",
     "worker_found",
 ]

@@ -6,6 +6,7 @@ from typing import Any, Final, TypeAlias
 
 import yaml
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from cooperator.crd.base import API_VERSION
 from cooperator.crd.connector import Connector
@@ -76,16 +77,23 @@ def _parse_one(document: Document, source: str) -> Resource:
         raise ResourceError(
             _problem(document, source, f"the document is {show(value)}, but a resource is a mapping")
         )
-    model = _model(document, source)
+    model = model_of(document, source)
     try:
         return model.model_validate({key: part for key, part in value.items() if key != "status"})
     except ValidationError as error:
-        details = error.errors(include_url=False)
-        found = [explain(detail, model) for detail in details]
-        raise ResourceError(*(_problem(document, source, message, path) for path, message in found)) from None
+        raise refused(document, source, model, error.errors(include_url=False)) from None
 
 
-def _model(document: Document, source: str) -> type[Worker] | type[Connector]:
+def refused(
+    document: Document, source: str, model: type[Resource], details: Iterable[ErrorDetails]
+) -> ResourceError:
+    """What pydantic found, explained."""
+    found = [explain(detail, model) for detail in details]
+    return ResourceError(*(_problem(document, source, message, path) for path, message in found))
+
+
+def model_of(document: Document, source: str) -> type[Resource]:
+    """Which kind of resource a mapping is. Raises :exc:`ResourceError`."""
     value = document.value
     assert isinstance(value, dict)
     version, kind = value.get("apiVersion"), value.get("kind")
