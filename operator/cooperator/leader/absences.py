@@ -25,7 +25,7 @@ def over_ms(entry: Unstopped, policy: Policy) -> int:
     """When (ms) nothing of the entry can run any more without a proof; 0 for a member, whose report says."""
     if entry.gone_since_ms is None:
         return 0
-    return entry.gone_since_ms + policy.lease_ms + policy.lease_margin_ms
+    return entry.gone_since_ms + policy.fence_ms
 
 
 def may_run(entry: Unstopped, ended: Container[tuple[str, str]], policy: Policy, now_ms: int) -> bool:

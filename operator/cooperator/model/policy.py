@@ -30,3 +30,8 @@ class Policy:
     max_returns: int = 5
     return_window_ms: int = 3_600_000
     strict_spread: bool = False
+
+    @property
+    def fence_ms(self) -> int:
+        """After so long an absence without a proof nothing of a member of ours can run any more."""
+        return self.lease_ms + self.lease_margin_ms

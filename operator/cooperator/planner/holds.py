@@ -87,7 +87,7 @@ class _Settling:
         self.view, self.memory, self.roster, self.claims = view, memory, roster, claims
         self.configured, self.unreported = configured, unreported
         self.now_ms = view.now_ms
-        self.lease_ms = view.policy.lease_ms + view.policy.lease_margin_ms
+        self.fence_ms = view.policy.fence_ms
         self.settled = Settled(returns=self._recent_returns())
         self.fenced = self._fence()
         self._owed: set[TaskId] = set()
@@ -106,7 +106,7 @@ class _Settling:
             if not entry.tasks or life in present or life in self.view.facts.ended:
                 continue
             since_ms = self.now_ms if entry.gone_since_ms is None else entry.gone_since_ms
-            until_ms = since_ms + self.lease_ms
+            until_ms = since_ms + self.fence_ms
             if until_ms <= self.now_ms:
                 continue
             self.settled.unstopped.append(replace(entry, gone_since_ms=since_ms))
@@ -167,7 +167,7 @@ class _Settling:
             tasks=_NONE,
             since_ms=self.now_ms,
             deadline_ms=self.now_ms,
-            not_before_ms=self.now_ms + self.lease_ms if blanket else 0,
+            not_before_ms=self.now_ms + self.fence_ms if blanket else 0,
             incarnation=self.memory.incarnations.get(identity, ""),
             reason=HoldReason.EVICTED,
             cause=self.view.cause,

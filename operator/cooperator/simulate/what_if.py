@@ -218,10 +218,10 @@ class _Planner(Operator):
 
     def _fences(self) -> Iterator[tuple[int, frozenset[TaskId]]]:
         """Until when (ms) who has vanished may run what."""
-        lease_ms = self._start.policy.lease_ms + self._start.policy.lease_margin_ms
+        fence_ms = self._start.policy.fence_ms
         for entry in self.memory.unstopped:
             if entry.gone_since_ms is not None:
-                yield entry.gone_since_ms + lease_ms, entry.tasks
+                yield entry.gone_since_ms + fence_ms, entry.tasks
 
 
 def _names(taken: set[str], number: int) -> list[str]:

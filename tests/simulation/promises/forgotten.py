@@ -19,7 +19,7 @@ class NothingForgotten(Promise):
         super().__init__(world)
         policy = world.policy
         self._hold_ms = policy.scheduled_rebalance_max_delay_ms
-        self._lease_ms = policy.lease_ms + policy.lease_margin_ms
+        self._fence_ms = policy.fence_ms
 
     def check(self) -> None:
         for planned in self.world.plans:
@@ -90,7 +90,7 @@ class NothingForgotten(Promise):
     def _ends_in_time(self, planned: Planned, identity: str, hold: Hold, before: Memory) -> None:
         # A hold that another leader began counts by that one's clock, which may be ahead.
         now_ms = max(planned.view.now_ms, hold.since_ms)
-        if hold.not_before_ms > now_ms + self._lease_ms:
+        if hold.not_before_ms > now_ms + self._fence_ms:
             raise self.broken(f"{identity}: the proof of an end is waited for until {hold.not_before_ms}")
         if hold.reason is HoldReason.EVICTED:
             return
