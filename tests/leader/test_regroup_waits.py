@@ -19,8 +19,8 @@ def running_group() -> GroupTwin:
     return group
 
 
-def test_a_member_that_vanishes_while_it_stops_is_waited_for() -> None:
-    group = running_group()
+def lake_1_vanishes_while_both_stop(group: GroupTwin) -> None:
+    """Both are told to stop for new configurations. lake-0 has stopped; of lake-1 nobody hears any more."""
     assert group.post("a", "u0,u1", "u2,u3") == 202
     group.advance(1_000)
     group.round()
@@ -28,6 +28,11 @@ def test_a_member_that_vanishes_while_it_stops_is_waited_for() -> None:
     assert cut_off.stopping
     group.die("lake-1", proven=False)
     group.of("lake-0").stopping.clear()
+
+
+def test_a_member_that_vanishes_while_it_stops_is_waited_for() -> None:
+    group = running_group()
+    lake_1_vanishes_while_both_stop(group)
     group.round()
     # Its task was taken away, so that nobody holds it for lake-1; but it may run on.
     group.advance(1_000)
@@ -67,13 +72,7 @@ def test_what_still_runs_of_an_earlier_connector_of_that_name_is_waited_for() ->
 
 def test_who_is_missing_since_a_round_without_a_plan_is_waited_for() -> None:
     group = running_group()
-    assert group.post("a", "u0,u1", "u2,u3") == 202
-    group.advance(1_000)
-    group.round()
-    cut_off = group.of("lake-1")
-    assert cut_off.stopping
-    group.die("lake-1", proven=False)
-    group.of("lake-0").stopping.clear()
+    lake_1_vanishes_while_both_stop(group)
     group.offset += 5  # a member knows more of the config log than the leader: nobody gets anything
     group.round()
     group.advance(100)

@@ -34,23 +34,8 @@ from typing import assert_never
 
 from cooperator.group import DescribedGroup, DescribedMember, GroupState
 from simulation.broker import invariants
+from simulation.broker import messages as say
 from simulation.broker.group import Choose, Group, Member, Parked
-from simulation.broker.messages import (
-    UNKNOWN_MEMBER,
-    Answer,
-    Described,
-    DescribeGroup,
-    Error,
-    Heartbeat,
-    Heartbeaten,
-    Joined,
-    JoinGroup,
-    LeaveGroup,
-    Left,
-    Request,
-    Synced,
-    SyncGroup,
-)
 from simulation.broker.record import CLIENT_HOST, record_of
 from simulation.broker.rounds import SYNC as SYNC_TIMER
 from simulation.broker.rounds import Rounds
@@ -78,7 +63,7 @@ class GroupCoordinator:
         """To look at, not to change; None while there is none."""
         return self._rounds.group
 
-    def handle(self, request_id: int, request: Request, now_ms: int) -> list[tuple[int, Answer]]:
+    def handle(self, request_id: int, request: say.Request, now_ms: int) -> list[tuple[int, say.Answer]]:
         """The answers that follow: to earlier requests that waited, and to this one unless it waits."""
         self._rounds.advance(now_ms)
         answer = self._answer(Parked(request_id, request.client), request)
@@ -86,7 +71,7 @@ class GroupCoordinator:
             self._rounds.answers.append((request_id, answer))
         return self._take_answers()
 
-    def tick(self, now_ms: int) -> list[tuple[int, Answer]]:
+    def tick(self, now_ms: int) -> list[tuple[int, say.Answer]]:
         """Let happen what is due; the answers that follow."""
         self._rounds.advance(now_ms)
         return self._take_answers()
@@ -114,60 +99,60 @@ class GroupCoordinator:
         """Raises AssertionError where the group contradicts itself."""
         invariants.check(self._rounds)
 
-    def _take_answers(self) -> list[tuple[int, Answer]]:
+    def _take_answers(self) -> list[tuple[int, say.Answer]]:
         answers, self._rounds.answers = self._rounds.answers, []
         return answers
 
     def _members(self) -> tuple[Member, ...]:
         return () if self.group is None else tuple(self.group.members.values())
 
-    def _answer(self, parked: Parked, request: Request) -> Answer | None:
+    def _answer(self, parked: Parked, request: say.Request) -> say.Answer | None:
         match request:
-            case JoinGroup():
+            case say.JoinGroup():
                 return self._join(parked, request)
-            case SyncGroup():
+            case say.SyncGroup():
                 return self._sync(parked, request)
-            case Heartbeat():
-                return Heartbeaten(self._heartbeat(request))
-            case LeaveGroup():
+            case say.Heartbeat():
+                return say.Heartbeaten(self._heartbeat(request))
+            case say.LeaveGroup():
                 return self._leave(request)
-            case DescribeGroup():
+            case say.DescribeGroup():
                 return self._describe()
             case _:
                 assert_never(request)
 
     # --- JoinGroup -----------------------------------------------------------------------------------
 
-    def _join(self, parked: Parked, request: JoinGroup) -> Joined | None:
+    def _join(self, parked: Parked, request: say.JoinGroup) -> say.Joined | None:
         settings, member_id = self._rounds.settings, request.member_id
         if not (
             settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms
         ):
-            return Joined(Error.INVALID_SESSION_TIMEOUT, member_id)
+            return say.Joined(say.Error.INVALID_SESSION_TIMEOUT, member_id)
         group = self.group
         if group is None:
-            if member_id != UNKNOWN_MEMBER:
-                return Joined(Error.UNKNOWN_MEMBER_ID, member_id)
+            if member_id != say.UNKNOWN_MEMBER:
+                return say.Joined(say.Error.UNKNOWN_MEMBER_ID, member_id)
             group = self._rounds.create()
         if not group.accepts(request.protocols):
-            return Joined(Error.INCONSISTENT_GROUP_PROTOCOL, member_id)
-        if member_id == UNKNOWN_MEMBER:
+            return say.Joined(say.Error.INCONSISTENT_GROUP_PROTOCOL, member_id)
+        if member_id == say.UNKNOWN_MEMBER:
             return self._join_unknown(group, parked, request)
         if member_id in group.pending:
             if request.instance_id is not None:
-                return Joined(Error.UNKNOWN_SERVER_ERROR)
+                return say.Joined(say.Error.UNKNOWN_SERVER_ERROR)
             self._rounds.add(group, member_id, request, parked)
             return None
         refusal = group.refusal(member_id, request.instance_id)
-        if refusal is not Error.NONE:
-            return Joined(refusal, member_id)
+        if refusal is not say.Error.NONE:
+            return say.Joined(refusal, member_id)
         return self._rejoin(group, group.members[member_id], parked, request)
 
-    def _join_unknown(self, group: Group, parked: Parked, request: JoinGroup) -> Joined | None:
+    def _join_unknown(self, group: Group, parked: Parked, request: say.JoinGroup) -> say.Joined | None:
         if request.instance_id is None:
             member_id = self._new_member_id(request.client_id)
             self._rounds.add_pending(group, member_id, request.session_timeout_ms)
-            return Joined(Error.MEMBER_ID_REQUIRED, member_id)
+            return say.Joined(say.Error.MEMBER_ID_REQUIRED, member_id)
         member_id = self._new_member_id(request.instance_id)
         earlier = group.static_member(request.instance_id)
         if earlier is not None:
@@ -176,8 +161,8 @@ class GroupCoordinator:
         return None
 
     def _come_back(
-        self, group: Group, earlier: Member, member_id: str, parked: Parked, request: JoinGroup
-    ) -> Joined | None:
+        self, group: Group, earlier: Member, member_id: str, parked: Parked, request: say.JoinGroup
+    ) -> say.Joined | None:
         """Of a static member: in place while the group is stable and its protocol stays, else by a round."""
         as_before = replace(earlier, join=None, sync=None)
         # The session that begins now is as long as it was; what the request says counts from the next one.
@@ -191,9 +176,11 @@ class GroupCoordinator:
             return self._rounds.as_it_is(group, member, skip_assignment=group.leader == member_id)
         member.update(as_before)
         self._rounds.replace(group, member, earlier.member_id)
-        return Joined(Error.UNKNOWN_SERVER_ERROR)
+        return say.Joined(say.Error.UNKNOWN_SERVER_ERROR)
 
-    def _rejoin(self, group: Group, member: Member, parked: Parked, request: JoinGroup) -> Joined | None:
+    def _rejoin(
+        self, group: Group, member: Member, parked: Parked, request: say.JoinGroup
+    ) -> say.Joined | None:
         leads = group.leader == member.member_id
         idle = group.state is GroupState.COMPLETING or (group.state is GroupState.STABLE and not leads)
         if idle and member.protocols == request.protocols:
@@ -205,62 +192,62 @@ class GroupCoordinator:
 
     # --- SyncGroup, Heartbeat, LeaveGroup, DescribeGroups --------------------------------------------
 
-    def _sync(self, parked: Parked, request: SyncGroup) -> Synced | None:
+    def _sync(self, parked: Parked, request: say.SyncGroup) -> say.Synced | None:
         group, refusal = self.group, self._refusal(request)
-        if group is None or refusal is not Error.NONE:
-            return Synced(refusal)
+        if group is None or refusal is not say.Error.NONE:
+            return say.Synced(refusal)
         if group.state is GroupState.PREPARING:
-            return Synced(Error.REBALANCE_IN_PROGRESS)
+            return say.Synced(say.Error.REBALANCE_IN_PROGRESS)
         member = group.members[request.member_id]
         group.not_synced.discard(member.member_id)
         if not group.not_synced:
             self._rounds.timers.cancel(SYNC_TIMER)
         if group.state is GroupState.STABLE:
-            return Synced(Error.NONE, member.assignment)
+            return say.Synced(say.Error.NONE, member.assignment)
         member.sync = parked
         if group.leader == member.member_id:
             self._rounds.assign(group, request.assignments)
         return None
 
-    def _heartbeat(self, request: Heartbeat) -> Error:
+    def _heartbeat(self, request: say.Heartbeat) -> say.Error:
         group, refusal = self.group, self._refusal(request)
-        if group is None or refusal is not Error.NONE:
+        if group is None or refusal is not say.Error.NONE:
             return refusal
         self._rounds.set_session(group.members[request.member_id])
-        return Error.REBALANCE_IN_PROGRESS if group.state is GroupState.PREPARING else Error.NONE
+        return say.Error.REBALANCE_IN_PROGRESS if group.state is GroupState.PREPARING else say.Error.NONE
 
-    def _refusal(self, request: SyncGroup | Heartbeat) -> Error:
+    def _refusal(self, request: say.SyncGroup | say.Heartbeat) -> say.Error:
         if self.group is None:
-            return Error.UNKNOWN_MEMBER_ID
+            return say.Error.UNKNOWN_MEMBER_ID
         refusal = self.group.refusal(request.member_id, request.instance_id)
-        if refusal is Error.NONE and request.generation != self.group.generation:
-            return Error.ILLEGAL_GENERATION
+        if refusal is say.Error.NONE and request.generation != self.group.generation:
+            return say.Error.ILLEGAL_GENERATION
         return refusal
 
-    def _leave(self, request: LeaveGroup) -> Left:
+    def _leave(self, request: say.LeaveGroup) -> say.Left:
         told = tuple((m, i, self._remove(m, i)) for m, i in request.members)
-        if self.group is not None and any(error is Error.NONE for _, _, error in told):
+        if self.group is not None and any(error is say.Error.NONE for _, _, error in told):
             self._rounds.changed(self.group)
-        return Left(Error.NONE, told)
+        return say.Left(say.Error.NONE, told)
 
-    def _remove(self, member_id: str, instance_id: str | None) -> Error:
+    def _remove(self, member_id: str, instance_id: str | None) -> say.Error:
         group = self.group
         if group is None:
-            return Error.UNKNOWN_MEMBER_ID
+            return say.Error.UNKNOWN_MEMBER_ID
         if member_id not in group.pending:
-            if member_id == UNKNOWN_MEMBER and instance_id is not None:
+            if member_id == say.UNKNOWN_MEMBER and instance_id is not None:
                 static = group.static_member(instance_id)
-                member_id = UNKNOWN_MEMBER if static is None else static.member_id
+                member_id = say.UNKNOWN_MEMBER if static is None else static.member_id
             refusal = group.refusal(member_id, instance_id)
-            if refusal is not Error.NONE:
+            if refusal is not say.Error.NONE:
                 return refusal
         self._rounds.drop(group, member_id)
-        return Error.NONE
+        return say.Error.NONE
 
-    def _describe(self) -> Described:
+    def _describe(self) -> say.Described:
         group = self.group
         if group is None:
-            return Described(Error.GROUP_ID_NOT_FOUND, DescribedGroup(GroupState.DEAD, "", "", ()))
+            return say.Described(say.Error.GROUP_ID_NOT_FOUND, DescribedGroup(GroupState.DEAD, "", "", ()))
         protocol = group.protocol if group.state is GroupState.STABLE else None
         members = tuple(
             DescribedMember(
@@ -273,6 +260,6 @@ class GroupCoordinator:
             )
             for member in group.members.values()
         )
-        return Described(
-            Error.NONE, DescribedGroup(group.state, group.protocol_type, protocol or "", members)
+        return say.Described(
+            say.Error.NONE, DescribedGroup(group.state, group.protocol_type, protocol or "", members)
         )

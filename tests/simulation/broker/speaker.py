@@ -4,22 +4,7 @@ import zlib
 from dataclasses import dataclass, field
 
 from cooperator.group import DescribedMember
-from simulation.broker.messages import (
-    NO_GENERATION,
-    UNKNOWN_MEMBER,
-    Answer,
-    Described,
-    Error,
-    Heartbeat,
-    Heartbeaten,
-    Joined,
-    JoinGroup,
-    LeaveGroup,
-    Left,
-    Request,
-    Synced,
-    SyncGroup,
-)
+from simulation.broker import messages as say
 from simulation.broker.script import Line, text_of
 
 _SUFFIX = 37
@@ -35,11 +20,11 @@ class Memory:
     instance_id: str | None = None
     session_timeout_ms: int = 60_000
     rebalance_timeout_ms: int = 60_000
-    member_id: str = UNKNOWN_MEMBER
-    generation: int = NO_GENERATION
+    member_id: str = say.UNKNOWN_MEMBER
+    generation: int = say.NO_GENERATION
     members: tuple[str, ...] = ()
 
-    def say(self, said: dict[str, str]) -> None:
+    def take(self, said: dict[str, str]) -> None:
         if "offers" in said:
             self.offers = tuple(name for name in said["offers"].split(",") if name)
         if "says" in said:
@@ -60,7 +45,7 @@ class Speaker:
     seen: dict[str, str] = field(default_factory=dict)
     """Ids that no client was told yet, by name."""
 
-    def request(self, line: Line) -> Request:
+    def request(self, line: Line) -> say.Request:
         """What ``line`` says, in this side's ids."""
         memory = self._memory(line.client)
         said, member_id = line.said, memory.member_id
@@ -69,8 +54,8 @@ class Speaker:
         generation = int(said.get("gen", memory.generation))
         match line.verb:
             case "joins":
-                memory.say(said)
-                return JoinGroup(
+                memory.take(said)
+                return say.JoinGroup(
                     line.connection,
                     member_id,
                     memory.instance_id,
@@ -83,62 +68,64 @@ class Speaker:
                 assignments = {self._id_of(k): text_of(v) for k, v in said.items() if k not in ("id", "gen")}
                 if not assignments:
                     assignments = {m: f"{memory.generation} {m[:-_SUFFIX]}".encode() for m in memory.members}
-                return SyncGroup(line.connection, member_id, generation, memory.instance_id, assignments)
+                return say.SyncGroup(line.connection, member_id, generation, memory.instance_id, assignments)
             case "beats":
-                return Heartbeat(line.connection, member_id, generation, memory.instance_id)
+                return say.Heartbeat(line.connection, member_id, generation, memory.instance_id)
             case "leaves":
-                return LeaveGroup(line.connection, ((member_id, memory.instance_id),))
+                return say.LeaveGroup(line.connection, ((member_id, memory.instance_id),))
             case "removes":
                 named = (word.partition("@") for word in line.words)
-                return LeaveGroup(line.connection, tuple((self._id_of(c), i or None) for c, _, i in named))
+                return say.LeaveGroup(
+                    line.connection, tuple((self._id_of(c), i or None) for c, _, i in named)
+                )
             case _:
                 raise ValueError(f"{line}: no request")
 
     def forget(self, client: str) -> None:
         memory = self._memory(client)
-        memory.member_id, memory.generation, memory.members = UNKNOWN_MEMBER, NO_GENERATION, ()
+        memory.member_id, memory.generation, memory.members = say.UNKNOWN_MEMBER, say.NO_GENERATION, ()
 
-    def hear(self, client: str, answer: Answer) -> None:
+    def hear(self, client: str, answer: say.Answer) -> None:
         """Before any answer that came with this one is put into words."""
         memory = self._memory(client)
-        if not isinstance(answer, Joined):
+        if not isinstance(answer, say.Joined):
             return
-        if answer.error in (Error.NONE, Error.MEMBER_ID_REQUIRED):
+        if answer.error in (say.Error.NONE, say.Error.MEMBER_ID_REQUIRED):
             memory.member_id = answer.member_id
             if answer.member_id not in self.names:
                 told = sum(name.startswith(f"{client}.") for name in self.names.values())
                 self.names[answer.member_id] = f"{client}.{told + 1}"
-        if answer.error is Error.NONE:
+        if answer.error is say.Error.NONE:
             memory.generation = answer.generation
             memory.members = tuple(sorted(member_id for member_id, _, _ in answer.members))
 
-    def see(self, described: Described) -> None:
+    def see(self, described: say.Described) -> None:
         self.seen = {self.name(m.member_id): m.member_id for m in described.group.members}
 
     def id_of(self, name: str, otherwise: str) -> str:
         return next((i for i, told in self.names.items() if told == name), self.seen.get(name, otherwise))
 
-    def words(self, answer: Answer) -> str:
+    def words(self, answer: say.Answer) -> str:
         """The whole answer, as both sides must give it."""
         match answer:
-            case Joined(error=Error.NONE):
+            case say.Joined(error=say.Error.NONE):
                 members = sorted(f"{self.name(m)}@{i}:{_short(data)}" for m, i, data in answer.members)
                 head = f"Joined({self.name(answer.member_id)}, {answer.generation}, {answer.protocol}"
                 skip = ", skip_assignment" if answer.skip_assignment else ""
                 return f"{head}, led by {self.name(answer.leader)}{skip}) {' '.join(members)}"
-            case Joined():
+            case say.Joined():
                 return f"Joined({answer.error.name}, {self.name(answer.member_id)})"
-            case Left():
+            case say.Left():
                 members = [f"{self.name(m)}@{i}:{error.name}" for m, i, error in answer.members]
                 return f"Left({answer.error.name}) {' '.join(members)}"
-            case Described():
+            case say.Described():
                 group = answer.group
                 members = sorted(self._member(member) for member in group.members)
                 head = f"{answer.error.name} {group.state} {group.protocol_type!r} {group.protocol!r}"
                 return f"{head} {' '.join(members)}"
-            case Synced():
+            case say.Synced():
                 return f"Synced({answer.error.name}, {_short(answer.assignment)})"
-            case Heartbeaten():
+            case say.Heartbeaten():
                 return f"Heartbeaten({answer.error.name})"
 
     def _memory(self, client: str) -> Memory:

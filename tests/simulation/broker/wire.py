@@ -1,116 +1,92 @@
 """The messages as bytes: frames as a broker takes and gives them."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from kafka.protocol.admin import DescribeGroupsRequest, DescribeGroupsResponse
-from kafka.protocol.consumer import (
-    HeartbeatRequest,
-    HeartbeatResponse,
-    JoinGroupRequest,
-    JoinGroupResponse,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    SyncGroupRequest,
-    SyncGroupResponse,
-)
+from kafka.protocol import admin, consumer
 
 from cooperator.group import DescribedGroup, DescribedMember, GroupState
-from simulation.broker.messages import (
-    Answer,
-    Described,
-    DescribeGroup,
-    Error,
-    Heartbeat,
-    Heartbeaten,
-    Joined,
-    JoinGroup,
-    LeaveGroup,
-    Left,
-    Request,
-    Synced,
-    SyncGroup,
-)
-
-# SyncGroup v5 adds nothing but the protocol's name, which it wants repeated.
-_JOIN, _SYNC, _HEARTBEAT, _LEAVE, _DESCRIBE = 9, 4, 4, 5, 6
+from simulation.broker import messages as say
 
 
-def encoded(request: Request, group_id: str, correlation_id: int) -> bytes:
-    client_id = request.client
-    message: Any
-    match request:
-        case JoinGroup():
-            client_id = request.client_id
-            message = JoinGroupRequest(
-                version=_JOIN,
-                group_id=group_id,
-                session_timeout_ms=request.session_timeout_ms,
-                rebalance_timeout_ms=request.rebalance_timeout_ms,
-                member_id=request.member_id,
-                group_instance_id=request.instance_id,
-                protocol_type="connect",
-                protocols=list(request.protocols),
-            )
-        case SyncGroup():
-            message = SyncGroupRequest(
-                version=_SYNC,
-                group_id=group_id,
-                generation_id=request.generation,
-                member_id=request.member_id,
-                group_instance_id=request.instance_id,
-                assignments=list(request.assignments.items()),
-            )
-        case Heartbeat():
-            message = HeartbeatRequest(
-                version=_HEARTBEAT,
-                group_id=group_id,
-                generation_id=request.generation,
-                member_id=request.member_id,
-                group_instance_id=request.instance_id,
-            )
-        case LeaveGroup():
-            named = [
-                LeaveGroupRequest.MemberIdentity(member_id=member_id, group_instance_id=instance_id)
-                for member_id, instance_id in request.members
-            ]
-            message = LeaveGroupRequest(version=_LEAVE, group_id=group_id, members=named)
-        case DescribeGroup():
-            message = DescribeGroupsRequest(version=_DESCRIBE, groups=[group_id])
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """One kind of request. ``fields``: of the message, but for the group's name; ``read``: its answer."""
+
+    request: Any
+    response: Any
+    version: int
+    fields: Callable[[Any], dict[str, Any]]
+    read: Callable[[Any], say.Answer]
+
+
+def encoded(request: say.Request, group_id: str, correlation_id: int) -> bytes:
+    kind = _KINDS[type(request)]
+    named = {"groups": [group_id]} if isinstance(request, say.DescribeGroup) else {"group_id": group_id}
+    message = kind.request(version=kind.version, **named, **kind.fields(request))
+    client_id = request.client_id if isinstance(request, say.JoinGroup) else request.client
     message.with_header(correlation_id=correlation_id, client_id=client_id)
     return bytes(message.encode(header=True, framed=True))
 
 
-def decoded(request: Request, frame: bytes) -> Answer:
+def decoded(request: say.Request, frame: bytes) -> say.Answer:
     """``frame``: without its length. ``request``: what it answers."""
-    match request:
-        case JoinGroup():
-            answer = JoinGroupResponse.decode(frame, version=_JOIN, header=True)
-            members = tuple((m.member_id, m.group_instance_id, bytes(m.metadata)) for m in answer.members)
-            return Joined(
-                Error(answer.error_code),
-                answer.member_id,
-                answer.generation_id,
-                answer.leader,
-                answer.protocol_name,
-                members,
-                answer.skip_assignment,
-            )
-        case SyncGroup():
-            answer = SyncGroupResponse.decode(frame, version=_SYNC, header=True)
-            return Synced(Error(answer.error_code), bytes(answer.assignment))
-        case Heartbeat():
-            answer = HeartbeatResponse.decode(frame, version=_HEARTBEAT, header=True)
-            return Heartbeaten(Error(answer.error_code))
-        case LeaveGroup():
-            answer = LeaveGroupResponse.decode(frame, version=_LEAVE, header=True)
-            told = tuple((m.member_id, m.group_instance_id, Error(m.error_code)) for m in answer.members)
-            return Left(Error(answer.error_code), told)
-        case DescribeGroup():
-            answer = DescribeGroupsResponse.decode(frame, version=_DESCRIBE, header=True)
-            return _described(answer.groups[0])
+    kind = _KINDS[type(request)]
+    return kind.read(kind.response.decode(frame, version=kind.version, header=True))
 
 
-def _described(group: Any) -> Described:
+def _of_member(request: say.SyncGroup | say.Heartbeat) -> dict[str, Any]:
+    return {
+        "generation_id": request.generation,
+        "member_id": request.member_id,
+        "group_instance_id": request.instance_id,
+    }
+
+
+def _join(request: say.JoinGroup) -> dict[str, Any]:
+    return {
+        "session_timeout_ms": request.session_timeout_ms,
+        "rebalance_timeout_ms": request.rebalance_timeout_ms,
+        "member_id": request.member_id,
+        "group_instance_id": request.instance_id,
+        "protocol_type": "connect",
+        "protocols": list(request.protocols),
+    }
+
+
+def _joined(answer: Any) -> say.Joined:
+    return say.Joined(
+        say.Error(answer.error_code),
+        answer.member_id,
+        answer.generation_id,
+        answer.leader,
+        answer.protocol_name,
+        tuple((m.member_id, m.group_instance_id, bytes(m.metadata)) for m in answer.members),
+        answer.skip_assignment,
+    )
+
+
+def _sync(request: say.SyncGroup) -> dict[str, Any]:
+    return {**_of_member(request), "assignments": list(request.assignments.items())}
+
+
+def _synced(answer: Any) -> say.Synced:
+    return say.Synced(say.Error(answer.error_code), bytes(answer.assignment))
+
+
+def _leave(request: say.LeaveGroup) -> dict[str, Any]:
+    identity = consumer.LeaveGroupRequest.MemberIdentity
+    return {"members": [identity(member_id=m, group_instance_id=i) for m, i in request.members]}
+
+
+def _left(answer: Any) -> say.Left:
+    told = tuple((m.member_id, m.group_instance_id, say.Error(m.error_code)) for m in answer.members)
+    return say.Left(say.Error(answer.error_code), told)
+
+
+def _described(answer: Any) -> say.Described:
+    group = answer.groups[0]
     members = tuple(
         DescribedMember(
             member.member_id,
@@ -122,13 +98,25 @@ def _described(group: Any) -> Described:
         )
         for member in group.members
     )
-    return Described(
-        Error(group.error_code),
-        # With an error there may be no state.
-        DescribedGroup(
-            GroupState(group.group_state or GroupState.DEAD),
-            group.protocol_type,
-            group.protocol_data,
-            members,
-        ),
-    )
+    # With an error there may be no state.
+    state = GroupState(group.group_state or GroupState.DEAD)
+    described = DescribedGroup(state, group.protocol_type, group.protocol_data, members)
+    return say.Described(say.Error(group.error_code), described)
+
+
+_KINDS: dict[type[say.Request], _Kind] = {
+    say.JoinGroup: _Kind(consumer.JoinGroupRequest, consumer.JoinGroupResponse, 9, _join, _joined),
+    # Version 5 adds nothing but the protocol's name, which it wants repeated.
+    say.SyncGroup: _Kind(consumer.SyncGroupRequest, consumer.SyncGroupResponse, 4, _sync, _synced),
+    say.Heartbeat: _Kind(
+        consumer.HeartbeatRequest,
+        consumer.HeartbeatResponse,
+        4,
+        _of_member,
+        lambda answer: say.Heartbeaten(say.Error(answer.error_code)),
+    ),
+    say.LeaveGroup: _Kind(consumer.LeaveGroupRequest, consumer.LeaveGroupResponse, 5, _leave, _left),
+    say.DescribeGroup: _Kind(
+        admin.DescribeGroupsRequest, admin.DescribeGroupsResponse, 6, lambda _: {}, _described
+    ),
+}
