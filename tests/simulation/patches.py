@@ -73,6 +73,7 @@ def simulated(world: World) -> Iterator[None]:
         "cooperator.group.membership.threading": threads,
         "cooperator.group.membership.new_loop": lambda _: Loop(process.here()),
         "cooperator.group.membership.Connections": Connections,
+        "cooperator.group.membership.Coordinator": stages.SteppedCoordinator,
         "cooperator.group.admin.Connections": Connections,
     }
     listener = _Errors(world)

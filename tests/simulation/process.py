@@ -3,6 +3,8 @@
 from collections import deque
 from typing import TYPE_CHECKING
 
+from kafka.future import Future
+
 from simulation.scheduler import Act, Timer
 
 if TYPE_CHECKING:
@@ -62,6 +64,10 @@ class Process:
             act()
         finally:
             _STAGE[0] = before
+
+    def before_join(self) -> Future | None:
+        """What a JoinGroup of it has to wait for; None: nothing."""
+        return None
 
     def freeze(self) -> None:
         self.frozen_ms = self.world.now_ms

@@ -13,6 +13,7 @@ from kafka.future import Future as LoopFuture
 
 from cooperator.agent.calls import LeaderCalls
 from cooperator.group import GroupConfig, Listener, Membership
+from cooperator.group.coordinator import Coordinator
 from cooperator.group.membership import _FRESH_START_S, _Session
 from cooperator.leader import events as ev
 from cooperator.leader.endpoint import Handler
@@ -152,6 +153,15 @@ class SteppedMembership(Membership):
         inner.add_both(lambda _: self._outer._soon(lambda: done.success(None)))
         await done
         return await inner
+
+
+class SteppedCoordinator(Coordinator):
+    """A member whose process may keep its next JoinGroup back; heartbeats go on meanwhile."""
+
+    async def _on_join_prepare_async(self, *known: Any, **times: Any) -> None:
+        waited = here().before_join()
+        if waited is not None:
+            await waited
 
 
 class Endpoint:

@@ -4,12 +4,14 @@ It reports what it has been given; stops what is revoked and then takes the rest
 config offset is the assignment's; keeps running when the broker drops it, and stops everything when it has
 no coordinator for a heartbeat interval. When it is elected it plans by Kafka's own rules. It has no lease:
 how long it runs on while nobody hears of it is what Kafka's protocol gives, and is not counted as
-running twice (``counts``).
+running twice (``counts``). One thread stops tasks and joins: no JoinGroup goes out while anything stops.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
+
+from kafka.future import Future as LoopFuture
 
 from cooperator.agent import events as agent_events
 from cooperator.agent.instructions import PostTaskConfigs
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from simulation.world import World
 
 POST_RETRY_MS = 1_000
+GRACEFUL_MS = 3_000
+"""``task.shutdown.graceful.timeout.ms``: what has not stopped by then is cancelled, and counts as stopped."""
 
 
 class StockProcess(WorkerProcess):
@@ -63,6 +67,7 @@ class StockProcess(WorkerProcess):
         self._lost = False
         self._delay: Timer | None = None
         self._failed: set[TaskId] = set()
+        self._quiet: LoopFuture | None = None
         self.enter(self._make)
 
     def _make(self) -> None:
@@ -121,14 +126,19 @@ class StockProcess(WorkerProcess):
     def told_to_end(self) -> None:
         self.enter(self._end)
 
+    def before_join(self) -> LoopFuture:
+        if self._quiet is None:
+            self._quiet = LoopFuture()
+        self._go_on()
+        return self._quiet
+
     # The listener of the membership
 
     def protocols(self) -> Sequence[tuple[str, bytes]]:
-        running = [task for task in self.runtime.copies if task not in self._given]
         allocation = None
         if self._rounds:
             offset = self._config.offset
-            allocation = Assignment(0, "", self._leader_url, offset, assigned=(*self._given, *running))
+            allocation = Assignment(0, "", self._leader_url, offset, assigned=tuple(self._given))
         metadata = Metadata(self._endpoint.url, self._config.offset, allocation)
         return [(protocol.value, encode_metadata(metadata, protocol)) for protocol in ALL_PROTOCOLS]
 
@@ -182,8 +192,7 @@ class StockProcess(WorkerProcess):
             if self.heard_ms == heard_ms:
                 self._given.clear()
                 self._lost = True
-                for copy in self.copies():
-                    self.runtime.stop(copy.task, copy.attempt)
+                self._stop(*self.copies())
                 self._go_on()
 
         self.after(self.world.times.heartbeat_ms, give_up)
@@ -231,13 +240,21 @@ class StockProcess(WorkerProcess):
             self._given.pop(task, None)
             copy = self.runtime.copies.get(task)
             if copy is not None:
-                self.runtime.stop(task, copy.attempt)
+                self._stop(copy)
         self._given.update(dict.fromkeys(share.assigned))
         self._share = share
         self._go_on()
 
+    def _stop(self, *copies: Copy) -> None:
+        for copy in copies:
+            self.runtime.stop(copy.task, copy.attempt)
+            self.after(GRACEFUL_MS, lambda copy=copy: self.runtime.cancel(copy))  # type: ignore[misc]
+
     def _go_on(self) -> None:
         """When nothing that was revoked runs any more: start what is given, and say so if that was new."""
+        if self._quiet is not None and not any(copy.stopping for copy in self.copies()):
+            quiet, self._quiet = self._quiet, None
+            self.hop(lambda: quiet.success(None))
         share = self._share
         if self._ending:
             self._leave_when_done()
@@ -283,7 +300,7 @@ class StockProcess(WorkerProcess):
         for copy in self.copies():
             wanted = config.task_config(copy.task)
             if wanted is not None and wanted != copy.config and not copy.stopping:
-                self.runtime.stop(copy.task, copy.attempt)
+                self._stop(copy)
         for connector in self._wanted:
             # Kafka's compares only when it starts: with it, a late request of an earlier life would stand.
             self._post(connector)
@@ -311,8 +328,7 @@ class StockProcess(WorkerProcess):
         """Stop everything, leave, exit."""
         self._ending = True
         self._given.clear()
-        for copy in self.copies():
-            self.runtime.stop(copy.task, copy.attempt)
+        self._stop(*self.copies())
         self._leave_when_done()
 
     def _leave_when_done(self) -> None:

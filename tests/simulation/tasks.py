@@ -111,6 +111,10 @@ class SimulatedRuntime:
         if not self.stuck:
             self._after(self._world.draw_stop_ms(), lambda: self._down(copy))
 
+    def cancel(self, copy: Copy) -> None:
+        """Its stop has taken too long, and is not waited for any more."""
+        self._down(copy)
+
     def unstick(self) -> None:
         """What hung in its stop has stopped."""
         self.stuck = False
