@@ -111,6 +111,32 @@ def test_workers(view: dict[str, Any]) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "status", "reason", "message"),
+    [
+        ("class: kafka-to-kafka, config: {topics: a, topic: b}", "True", "ExactlyOnce", "read_committed"),
+        ("class: kafka-to-files, config: {topics: a, path: /b}", "True", "ExactlyOnce", "_spark_metadata"),
+        (
+            "class: spark, config: {source.format: rate, sink.format: console}",
+            "False",
+            "AtLeastOnce",
+            "again",
+        ),
+        ("class: kafka-to-kafka, config: {topics: a}", "Unknown", "DeliveryUnknown", "refuses its options"),
+        ("class: nothing", "Unknown", "DeliveryUnknown", "What class nothing promises"),
+    ],
+)
+def test_a_connector_says_how_often_its_records_arrive(
+    text: str, status: str, reason: str, message: str
+) -> None:
+    manifest = "apiVersion: cooperator.dev/v1alpha1\nkind: Connector\nmetadata: {name: a}\n"
+    stored = Stored(parse(f"{manifest}spec: {{workerRef: {{name: lake}}, {text}}}", "test.yaml"))
+    conditions = state_view(stored, {}, NOW)["connectors"][0]["status"]["conditions"]
+    found = next(condition for condition in conditions if condition["type"] == "ExactlyOnce")
+    assert (found["status"], found["reason"]) == (status, reason)
+    assert message in found["message"]
+
+
 def test_connectors_and_one_whose_worker_is_missing(view: dict[str, Any]) -> None:
     header, sources, strays = lines(tables.connectors_table(view["connectors"], NOW))
     assert header[:5] == ["NAME", "WORKER", "CLASS", "TASKS", "STATE"]

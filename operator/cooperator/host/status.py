@@ -21,6 +21,7 @@ from cooperator.crd.status import (
     TaskStatusEntry,
     timestamp,
 )
+from cooperator.host.delivery import exactly_once
 from cooperator.pool import Report
 
 Leader = Mapping[str, Any]
@@ -156,7 +157,7 @@ def connector_status(connector: Connector, workers: Sequence[Worker], leader: Le
             )
             for task in tasks
         ),
-        conditions=(found,),
+        conditions=(found, exactly_once(connector)),
     )
 
 

@@ -164,7 +164,9 @@ def _of(counts: Row) -> str:
 
 def _trouble(resource: Row) -> str:
     conditions = _status(resource).get("conditions", ())
-    return next((c.get("message", "") for c in conditions if c["status"] != "True"), "")
+    # What a connector promises for its sink is no trouble.
+    wrong = (c for c in conditions if c["status"] != "True" and c["type"] != "ExactlyOnce")
+    return next((c.get("message", "") for c in wrong), "")
 
 
 def _created_ms(resource: Row) -> int | None:

@@ -10,8 +10,8 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from cooperator.runtime.connectors.base import Connector
-from cooperator.runtime.options import OptionError, Problem, check, option_names
+from cooperator.runtime.connectors.base import Connector, Delivered
+from cooperator.runtime.options import OptionError, Problem, check, option_names, parse, with_defaults
 
 GROUP = "cooperator.connectors"
 
@@ -54,6 +54,17 @@ def validate(class_name: str, config: Mapping[str, str]) -> list[Problem]:
     except OptionError as error:
         return list(error.problems)
     return check(connector.options, {**config, "connector.class": class_name})
+
+
+def delivery(class_name: str, config: Mapping[str, str]) -> Delivered | None:
+    """What the connector promises for its sink under this configuration (``${…}`` unresolved); None when
+    that cannot be told: the class is not installed here, or the configuration is in error."""
+    try:
+        connector = find(class_name)
+        written = with_defaults(connector.options, {**config, "connector.class": class_name})
+        return connector.delivery(parse(connector.options, written))
+    except OptionError:
+        return None
 
 
 def anchor(class_name: str, config: Mapping[str, str], base: Path) -> dict[str, str]:

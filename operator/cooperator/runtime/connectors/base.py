@@ -14,8 +14,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Generic, Protocol
+from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, Protocol
 
 from cooperator.model import Epoch, TaskId
 from cooperator.runtime.fence import Fence
@@ -74,6 +75,20 @@ class UnitContext:
     fence: Fence | None = None
 
 
+class Delivery(StrEnum):
+    """How often a record is in the sink after faults."""
+
+    EXACTLY_ONCE = "ExactlyOnce"
+    AT_LEAST_ONCE = "AtLeastOnce"
+
+
+class Delivered(NamedTuple):
+    """What a connector promises; ``note``: on which condition, or what may happen, as a sentence."""
+
+    level: Delivery
+    note: str
+
+
 class RunningUnit(Protocol):
     """One unit that runs."""
 
@@ -105,6 +120,11 @@ class Connector(ABC, Generic[O]):
     def open(self, options: O, context: UnitContext) -> RunningUnit:
         """Start one unit and return when it is under way. Raises what it fails with, ``Cancelled`` when
         the context is cancelled meanwhile; then nothing of it runs."""
+
+    def delivery(self, options: O) -> Delivered:
+        """What is promised for the sink under these options."""
+        note = "After a death the newest batch may be written again."
+        return Delivered(Delivery.AT_LEAST_ONCE, note)
 
     def groups(
         self, units: Sequence[str], tasks_max: int, earlier: Sequence[Sequence[str]] = ()

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from cooperator.runtime.connectors.base import UnitContext
+from cooperator.runtime.connectors.base import Delivered, UnitContext
 from cooperator.runtime.connectors.exactly_once import Row
-from cooperator.runtime.connectors.kafka_sink import KafkaSinkOptions, deliver
+from cooperator.runtime.connectors.kafka_sink import DELIVERED, KafkaSinkOptions, deliver
 from cooperator.runtime.connectors.records import as_records
 from cooperator.runtime.connectors.spark import SparkConnector, local_rows
 from cooperator.runtime.connectors.topics import client_config, ensure_topic, reaching
@@ -76,6 +76,9 @@ class FilesToKafkaOptions(KafkaSinkOptions):
 
 class FilesToKafka(SparkConnector[FilesToKafkaOptions]):
     options: ClassVar[type[Options]] = FilesToKafkaOptions
+
+    def delivery(self, options: FilesToKafkaOptions) -> Delivered:
+        return DELIVERED
 
     def units(self, options: FilesToKafkaOptions, say: Callable[[str], None]) -> Sequence[str]:
         if options.path.startswith("/") and not Path(options.path).is_dir():

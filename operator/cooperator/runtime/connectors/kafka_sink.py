@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from cooperator.runtime.connectors.base import UnitContext
+from cooperator.runtime.connectors.base import Delivered, Delivery, UnitContext
 from cooperator.runtime.connectors.exactly_once import Row, UnitWriter
 from cooperator.runtime.connectors.kafka_log import KafkaLogs
 from cooperator.runtime.connectors.topics import KafkaOptions, client_config
@@ -12,6 +12,9 @@ from cooperator.runtime.options import option
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+
+DELIVERED = Delivered(Delivery.EXACTLY_ONCE, "Readers of the topic need isolation.level=read_committed.")
 
 
 class KafkaSinkOptions(KafkaOptions):

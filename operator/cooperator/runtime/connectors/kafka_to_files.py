@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from cooperator.runtime.connectors.base import UnitContext
+from cooperator.runtime.connectors.base import Delivered, Delivery, UnitContext
 from cooperator.runtime.connectors.kafka_source import (
     KafkaSourceOptions,
     partition_units,
@@ -48,6 +48,11 @@ class KafkaToFilesOptions(KafkaSourceOptions):
 
 class KafkaToFiles(SparkConnector[KafkaToFilesOptions]):
     options: ClassVar[type[Options]] = KafkaToFilesOptions
+
+    def delivery(self, options: KafkaToFilesOptions) -> Delivered:
+        return Delivered(
+            Delivery.EXACTLY_ONCE, "Readers of the files must honour _spark_metadata, unit by unit."
+        )
 
     def units(self, options: KafkaToFilesOptions, say: Callable[[str], None]) -> Sequence[str]:
         return partition_units(source_partitions(options, say))

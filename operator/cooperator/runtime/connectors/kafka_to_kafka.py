@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, model_validator
 
-from cooperator.runtime.connectors.base import UnitContext
+from cooperator.runtime.connectors.base import Delivered, UnitContext
 from cooperator.runtime.connectors.dead_letters import DeadLetterOptions, convert, letters
 from cooperator.runtime.connectors.exactly_once import Record, Row
-from cooperator.runtime.connectors.kafka_sink import KafkaSinkOptions, deliver
+from cooperator.runtime.connectors.kafka_sink import DELIVERED, KafkaSinkOptions, deliver
 from cooperator.runtime.connectors.kafka_source import (
     KafkaSourceOptions,
     partition_units,
@@ -87,6 +87,9 @@ class KafkaToKafkaOptions(KafkaSourceOptions, KafkaSinkOptions, DeadLetterOption
 
 class KafkaToKafka(SparkConnector[KafkaToKafkaOptions]):
     options: ClassVar[type[Options]] = KafkaToKafkaOptions
+
+    def delivery(self, options: KafkaToKafkaOptions) -> Delivered:
+        return DELIVERED
 
     def units(self, options: KafkaToKafkaOptions, say: Callable[[str], None]) -> Sequence[str]:
         found = source_partitions(options, say)

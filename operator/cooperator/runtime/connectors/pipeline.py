@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, model_validator
 
-from cooperator.runtime.connectors.base import UnitContext
+from cooperator.runtime.connectors.base import Delivered, Delivery, UnitContext
 from cooperator.runtime.connectors.spark import SparkConnector, SparkOptions
 from cooperator.runtime.connectors.transform import selected
 from cooperator.runtime.options import Names, OptionError, Options, Problem, option, refuse
@@ -134,6 +134,15 @@ def _below(prefix: str, config: Mapping[str, str]) -> dict[str, str]:
 
 class Pipeline(SparkConnector[PipelineOptions]):
     options: ClassVar[type[Options]] = PipelineOptions
+
+    def delivery(self, options: PipelineOptions) -> Delivered:
+        if options.sink_format.lower() not in FILE_SINKS:
+            return super().delivery(options)
+        note = (
+            "Readers of the files must honour _spark_metadata, unit by unit, and the source must give the "
+            "same rows again."
+        )
+        return Delivered(Delivery.EXACTLY_ONCE, note)
 
     def units(self, options: PipelineOptions, say: Callable[[str], None]) -> Sequence[str]:
         return [f"unit-{number}" for number in range(len(options.unit_overrides))]

@@ -1,0 +1,27 @@
+"""What a Connector says of its sink, as a condition: each record once, or at least once."""
+
+from cooperator.crd import Condition, ConditionStatus, Connector
+from cooperator.runtime.connectors import delivery
+from cooperator.runtime.connectors.base import Delivery
+
+
+def exactly_once(connector: Connector) -> Condition:
+    """Whether each record is in the sink once, whatever dies: what its class promises as it is configured."""
+    spec = connector.spec
+    promised = delivery(spec.class_, {**spec.config, "tasks.max": str(spec.tasks_max)})
+    if promised is None:
+        status, reason = ConditionStatus.UNKNOWN, "DeliveryUnknown"
+        note = (
+            f"What class {spec.class_} promises cannot be told: it is unknown here, or refuses its options."
+        )
+    else:
+        is_exact = promised.level is Delivery.EXACTLY_ONCE
+        status = ConditionStatus.TRUE if is_exact else ConditionStatus.FALSE
+        reason, note = promised.level.value, promised.note
+    return Condition(
+        type="ExactlyOnce",
+        status=status,
+        reason=reason,
+        message=note,
+        observed_generation=connector.metadata.generation,
+    )
