@@ -10,20 +10,23 @@ Resources are an edge format: no other room but the hosts sees an API version.
 from cooperator.crd.base import API_VERSION, ObjectMeta, Reference
 from cooperator.crd.changes import forbidden_changes
 from cooperator.crd.compile import compile_desired, compile_policy
+from cooperator.crd.conditions import (
+    Condition,
+    ConditionStatus,
+    connector_conditions,
+    merge_conditions,
+    set_condition,
+    stored_conditions,
+    summary_conditions,
+    worker_found,
+)
 from cooperator.crd.connector import Connector, ConnectorSpec, State
 from cooperator.crd.errors import Problem, ResourceError
 from cooperator.crd.kafka import Kafka, SaslMechanism, SecurityProtocol
 from cooperator.crd.manifests import Resource, dump, parse, to_manifest
 from cooperator.crd.objects import from_object, unknown_fields
 from cooperator.crd.pod import CheckpointVolume, ImagePullPolicy, PodTemplate, Resources
-from cooperator.crd.status import (
-    Condition,
-    ConditionStatus,
-    ConnectorStatus,
-    WorkerStatus,
-    set_condition,
-    worker_found,
-)
+from cooperator.crd.status import ConnectorStatus, WorkerStatus
 from cooperator.crd.worker import Runtime, Worker, WorkerSpec
 
 __all__ = [
@@ -52,11 +55,15 @@ __all__ = [
     "WorkerStatus",
     "compile_desired",
     "compile_policy",
+    "connector_conditions",
     "dump",
     "forbidden_changes",
     "from_object",
+    "merge_conditions",
     "parse",
     "set_condition",
+    "stored_conditions",
+    "summary_conditions",
     "to_manifest",
     "unknown_fields",
     "worker_found",

@@ -12,7 +12,7 @@ from cooperator.crd.base import API_VERSION
 from cooperator.crd.connector import Connector
 from cooperator.crd.errors import Problem, ResourceError
 from cooperator.crd.explain import explain, show, suggestion
-from cooperator.crd.status import Projection
+from cooperator.crd.projection import Projection
 from cooperator.crd.worker import Worker
 from cooperator.crd.yamldoc import SCALARS, Document, read_documents
 

@@ -1,153 +1,199 @@
-"""Status: a projection for people and scripts. Nobody reads it back to decide."""
+"""Status: a projection for people and scripts. Nobody reads it back to decide.
 
+Lists are capped and texts cut where the models are built: a status never fails to be written for its size.
+"""
+
+import hashlib
 from collections.abc import Iterable
-from datetime import UTC, datetime
-from enum import StrEnum
+from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import Field, model_validator
 
+from cooperator.crd.conditions import Condition
 from cooperator.crd.connector import Connector
-from cooperator.crd.explain import suggestion
+from cooperator.crd.projection import LISTED, Page, Projection, Sentence, Time, Word, most_urgent, timestamp
 from cooperator.crd.worker import Worker
 
+__all__ = [
+    "ConnectorStatus",
+    "HeldTaskStatus",
+    "MemberStatus",
+    "RebalanceStatus",
+    "TaskCounts",
+    "TaskStatusEntry",
+    "WorkerStatus",
+    "connector_selector",
+    "held_summary",
+    "ratio",
+    "timestamp",
+    "worker_selector",
+]
 
-class Projection(BaseModel):
-    """Built in Python by field names, printed in camelCase; never read from a manifest."""
+Count = Annotated[int, Field(ge=0)]
 
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
-
-
-class ConditionStatus(StrEnum):
-    TRUE = "True"
-    FALSE = "False"
-    UNKNOWN = "Unknown"
-
-
-class Condition(Projection):
-    """As in Kubernetes' metav1: ``reason`` in CamelCase, ``message`` a sentence with the remedy."""
-
-    type: str
-    status: ConditionStatus
-    reason: str
-    message: str = ""
-    observed_generation: int | None = None
-    last_transition_time: str = ""
+_LABEL_LIMIT: Final = 63
 
 
 class TaskCounts(Projection):
     """How many tasks (instances not counted) there should be, run, and wait for a lost member's return."""
 
-    desired: int = 0
-    running: int = 0
-    held: int = 0
-    failed: int = 0
+    desired: Count = Field(default=0, description="how many there should be")
+    running: Count = Field(default=0, description="how many run")
+    held: Count = Field(default=0, description="how many wait for a member to come back")
+    failed: Count = Field(default=0, description="how many have failed")
 
 
 class MemberStatus(Projection):
-    """One member of the pool. ``phase``: Pending, Running, Draining, Ended."""
+    """One member of the pool."""
 
-    identity: str
-    phase: str
-    incarnation: str = ""
-    tasks: int = 0
-    message: str = ""
+    identity: Word = Field(description="its name, which is its pod's")
+    phase: Word = Field(description="Pending, Running, Draining or Ended")
+    incarnation: Word = Field(default="", description="names this life of it")
+    tasks: Count = Field(default=0, description="how many tasks it has")
+    message: Sentence = Field(default="", description="what is the matter with it")
 
 
 class HeldTaskStatus(Projection):
-    """A task that waits: for whom, until when (RFC 3339), and why."""
+    """A task that waits."""
 
-    task: str
-    identity: str
-    until: str
-    reason: str
+    task: Word = Field(description="the task, such as sources-0")
+    identity: Word = Field(description="the member whose return it waits for")
+    until: Time = Field(description="when it goes elsewhere")
+    reason: Word = Field(description="why it waits")
 
 
 class RebalanceStatus(Projection):
-    """The last round: why it was, what it moved, how long it took."""
+    """The last round: why it was, what it changed, how long it took."""
 
-    generation: int
-    at: str
-    reason: str = ""
-    assigned: int = 0
-    revoked: int = 0
-    duration_ms: int = 0
+    generation: Count = Field(description="the group's generation")
+    at: Time = Field(description="when it was")
+    reason: Sentence = Field(default="", description="why it was")
+    assigned: Count = Field(default=0, description="how many tasks were given to members")
+    revoked: Count = Field(default=0, description="how many tasks were taken from members")
+    duration_ms: Count = Field(default=0, description="how long it took; 0 if that was not measured")
 
 
 class WorkerStatus(Projection):
-    observed_generation: int | None = None
-    replicas: int = 0
-    ready_replicas: int = 0
-    tasks: TaskCounts = Field(default_factory=TaskCounts)
-    members: tuple[MemberStatus, ...] = ()
-    held: tuple[HeldTaskStatus, ...] = ()
-    last_rebalance: RebalanceStatus | None = None
-    conditions: tuple[Condition, ...] = ()
+    """How a Worker is."""
+
+    observed_generation: int | None = Field(
+        default=None, description="the generation of the spec that this status is about"
+    )
+    replicas: Count = Field(default=0, description="how many members' pods there are")
+    ready_replicas: Count = Field(default=0, description="how many members are in the group and run")
+    selector: Word = Field(default="", description="the label selector of the members' pods")
+    member_summary: Word = Field(default="", description="members that run of those there should be, as 2/3")
+    task_summary: Word = Field(default="", description="tasks that run of those there should be, as 5/8")
+    held_summary: Word = Field(
+        default="", description="how many tasks wait, and how long at most from when this was written: 4, 38s"
+    )
+    tasks: TaskCounts = Field(default_factory=TaskCounts, description="its tasks, counted")
+    member_count: Count = Field(default=0, description="how many members there are, listed or not")
+    members: tuple[MemberStatus, ...] = Field(
+        default=(), max_length=LISTED, description="its members; of more than 100 those that do not run first"
+    )
+    held_count: Count = Field(default=0, description="how many tasks and connectors wait, listed or not")
+    held: tuple[HeldTaskStatus, ...] = Field(
+        default=(), max_length=LISTED, description="tasks that wait; of more than 100 the ones that end first"
+    )
+    last_rebalance: RebalanceStatus | None = Field(default=None, description="the last round of the group")
+    conditions: tuple[Condition, ...] = Field(
+        default=(), max_length=32, description="what is as it should be and what is not, and since when"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _capped(cls, data: dict[str, Any]) -> dict[str, Any]:
+        members = tuple(data.get("members", ()))
+        held = tuple(data.get("held", ()))
+        return {
+            **data,
+            "members": most_urgent(members, lambda m: (m.phase == "Running", m.identity)),
+            "member_count": len(members),
+            "held": most_urgent(held, lambda h: (h.until, h.task)),
+            "held_count": len(held),
+        }
 
 
 class TaskStatusEntry(Projection):
-    """One task of a connector: its number (-1: the instance), its state as Connect names it, its member.
+    """One task of a connector."""
 
-    ``reason``: of a state, such as PoisonTask or RestartLimit of FAILED. ``next_attempt`` (RFC 3339): when a
-    RESTARTING task that has failed is started again.
-    """
-
-    id: int
-    state: str
-    reason: str = ""
-    member: str = ""
-    trace: str = ""
-    progress: str = ""
-    next_attempt: str = ""
+    id: Annotated[int, Field(ge=-1)] = Field(description="its number; -1: the connector's instance")
+    state: Word = Field(description="RUNNING, FAILED, …, as Kafka Connect names it, or HELD")
+    reason: Word = Field(default="", description="of the state, such as PoisonTask or RestartLimit of FAILED")
+    member: Word = Field(default="", description="the member that has it")
+    trace: Page = Field(default="", description="what it failed with")
+    progress: Page = Field(default="", description="how far it is, as JSON")
+    next_attempt: Word = Field(
+        default="", description="when (RFC 3339) a task that has failed is started again; empty: not at all"
+    )
 
 
 class ConnectorStatus(Projection):
-    observed_generation: int | None = None
-    state: str = ""
-    tasks: TaskCounts = Field(default_factory=TaskCounts)
-    task_statuses: tuple[TaskStatusEntry, ...] = ()
-    conditions: tuple[Condition, ...] = ()
+    """How a Connector is."""
 
-
-def timestamp(now_ms: int) -> str:
-    """RFC 3339 in UTC with seconds, as Kubernetes writes times."""
-    return datetime.fromtimestamp(now_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def set_condition(conditions: Iterable[Condition], new: Condition, now_ms: int) -> tuple[Condition, ...]:
-    """``conditions`` with the one of ``new``'s type replaced, or added at the end.
-
-    The time of the last transition is that of the last change of ``status``, as in Kubernetes.
-    """
-    result = list(conditions)
-    at = timestamp(now_ms)
-    for index, old in enumerate(result):
-        if old.type == new.type:
-            kept = old.last_transition_time if old.status == new.status else at
-            result[index] = new.model_copy(update={"last_transition_time": kept})
-            return tuple(result)
-    result.append(new.model_copy(update={"last_transition_time": at}))
-    return tuple(result)
-
-
-def worker_found(connector: Connector, workers: Iterable[Worker]) -> Condition:
-    """Whether the Worker that a Connector refers to exists: a condition, since it may come later."""
-    names = [w.metadata.name for w in workers if w.metadata.namespace == connector.metadata.namespace]
-    name = connector.spec.worker_ref.name
-    generation = connector.metadata.generation
-    if name in names:
-        return Condition(
-            type="WorkerFound",
-            status=ConditionStatus.TRUE,
-            reason="WorkerFound",
-            observed_generation=generation,
-        )
-    hint = suggestion(name, names) if names else "there is none yet"
-    return Condition(
-        type="WorkerFound",
-        status=ConditionStatus.FALSE,
-        reason="WorkerNotFound",
-        message=f"spec.workerRef names the Worker {name!r}, which is not in namespace "
-        f"{connector.metadata.namespace!r}: {hint}; the connector starts once that Worker is created",
-        observed_generation=generation,
+    observed_generation: int | None = Field(
+        default=None, description="the generation of the spec that this status is about"
     )
+    state: Word = Field(default="", description="the state of its instance, or why there is none")
+    selector: Word = Field(default="", description="a label selector that matches no pod, for autoscalers")
+    task_summary: Word = Field(default="", description="tasks that run of those there should be, as 5/8")
+    held_summary: Word = Field(
+        default="", description="how many tasks wait, and how long at most from when this was written: 4, 38s"
+    )
+    tasks: TaskCounts = Field(default_factory=TaskCounts, description="its tasks, counted")
+    task_statuses: tuple[TaskStatusEntry, ...] = Field(
+        default=(),
+        max_length=LISTED,
+        description="its tasks; of more than 100 those that have failed first, then those that do not run",
+    )
+    conditions: tuple[Condition, ...] = Field(
+        default=(), max_length=32, description="what is as it should be and what is not, and since when"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _capped(cls, data: dict[str, Any]) -> dict[str, Any]:
+        entries = most_urgent(
+            data.get("task_statuses", ()), lambda t: (t.state != "FAILED", t.state == "RUNNING", t.id)
+        )
+        return {**data, "task_statuses": entries}
+
+
+def worker_selector(worker: Worker) -> str:
+    """Selects the members' pods."""
+    return f"cooperator.dev/worker={worker.metadata.name}"
+
+
+def connector_selector(connector: Connector) -> str:
+    """Selects nothing: no pod has this label. Autoscalers insist on a selector, and a Connector's tasks are
+    no pods."""
+    name = connector.metadata.name
+    if len(name) > _LABEL_LIMIT:
+        mark = hashlib.sha256(name.encode()).hexdigest()[:8]
+        name = f"{name[: _LABEL_LIMIT - 9].rstrip('-.')}-{mark}"
+    return f"cooperator.dev/connector={name}"
+
+
+def ratio(is_so: int, should: int) -> str:
+    """``2/3``."""
+    return f"{is_so}/{should}"
+
+
+def held_summary(until_ms: Iterable[int], now_ms: int) -> str:
+    """``4, 38s``: how many tasks wait, and how long until the last of them need not any more; ``4, due``
+    when that time is over and only proof is missing that their last holder has ended; empty for none."""
+    ends = sorted(until_ms)
+    if not ends:
+        return ""
+    left_s = -(-(ends[-1] - now_ms) // 1000)
+    return f"{len(ends)}, {_duration(left_s) if left_s > 0 else 'due'}"
+
+
+def _duration(seconds: int) -> str:
+    if seconds < 120:
+        return f"{seconds}s"
+    minutes, rest = divmod(seconds, 60)
+    if minutes < 120:
+        return f"{minutes}m{rest}s" if rest and minutes < 10 else f"{minutes}m"
+    return f"{minutes // 60}h"

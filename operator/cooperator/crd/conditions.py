@@ -1,0 +1,263 @@
+"""Conditions: what is as it should be and what is not, since when, in the shape of Kubernetes' metav1.
+
+Four of a Worker sum up the others, as tools that know nothing of Cooperator read them (kstatus):
+
+* ``Ready``: all that was asked for is there. False with the reason of what is missing first.
+* ``Reconciling``: it is not, or not yet, and nobody needs to do anything.
+* ``Stalled``: it is not, and somebody has to do something; the message says what.
+* ``Settled``: the group is calm: nothing moves, waits or starts.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from pydantic import Field
+
+from cooperator.crd.connector import Connector, State
+from cooperator.crd.explain import suggestion
+from cooperator.crd.projection import Projection, Sentence, Time, Word, timestamp
+from cooperator.crd.worker import Worker
+
+
+class ConditionStatus(StrEnum):
+    TRUE = "True"
+    FALSE = "False"
+    UNKNOWN = "Unknown"
+
+
+class Condition(Projection):
+    """As in Kubernetes' metav1: ``reason`` in CamelCase, ``message`` a sentence with the remedy."""
+
+    type: Word = Field(description="what it is about")
+    status: ConditionStatus = Field(description="whether it is so")
+    reason: Word = Field(description="why, in one word")
+    message: Sentence = Field(default="", description="why, in a sentence, and what to do")
+    observed_generation: int | None = Field(
+        default=None, description="the generation of the spec that this is about"
+    )
+    last_transition_time: Time = Field(default="", description="when the status became what it is")
+
+
+READY: Final = "Ready"
+RECONCILING: Final = "Reconciling"
+STALLED: Final = "Stalled"
+SETTLED: Final = "Settled"
+WORKER_FOUND: Final = "WorkerFound"
+INVALID_SPEC: Final = "InvalidSpec"
+
+_NEEDED: Final = ("KafkaReachable", "Leading", "Planned", "MembersReady")
+"""What a Worker needs, in the order in which one depends on the other."""
+_PASSING: Final = frozenset(
+    {
+        *("Starting", "Connecting", "Connected", "TakingLead", "CoordinatorLost", "Unreachable"),
+        *("Progressing", "NotReady", "ScaleDownWaits", "Unknown"),
+    }
+)
+"""Reasons that pass without anybody's doing. Any other reason of a needed condition that is False is taken
+for one that does not: better to call for help once too often."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """What is in the way, if anything; ``lasting``: until somebody does something."""
+
+    reason: str = ""
+    message: str = ""
+    lasting: bool = False
+
+
+def summary_conditions(
+    known: Iterable[Condition],
+    *,
+    generation: int | None,
+    settled: bool,
+    problems: Sequence[str] = (),
+) -> tuple[Condition, ...]:
+    """Ready, Reconciling, Stalled and Settled of a Worker, without times (see :func:`merge_conditions`).
+
+    ``known``: its other conditions, above all KafkaReachable, Leading, Planned and MembersReady; one that is
+    missing counts as unknown. ``settled``: what the leader says. ``problems``: why the spec was refused.
+    """
+    by_type = {condition.type: condition for condition in known}
+    verdict = _refused(problems) if problems else _first_missing(by_type)
+    told = _summary(verdict, generation, quiet=settled, good="AllMembersReady")
+    calm = settled and not problems
+    settled_condition = Condition(
+        type=SETTLED,
+        status=_status(calm),
+        reason="Calm" if calm else "Moving",
+        message="" if calm else "tasks wait, move or start, or there is no leader that could tell",
+        observed_generation=generation,
+    )
+    return (*told, settled_condition)
+
+
+def connector_conditions(
+    connector: Connector,
+    found: Condition,
+    tasks: Sequence[Mapping[str, Any]],
+    problems: Sequence[str] = (),
+) -> tuple[Condition, ...]:
+    """Ready, Reconciling, Stalled and WorkerFound of a Connector, without times.
+
+    ``found``: of :func:`worker_found`. ``tasks``: the leader's words on its tasks and its instance, each
+    with ``name``, ``state``, ``trace``, and ``next_attempt_ms`` if a failed one is started again by itself.
+    ``problems``: why its spec or its config was refused.
+    """
+    if problems:
+        verdict = _refused(problems)
+    elif found.status is not ConditionStatus.TRUE:
+        # It may be created after the Connector: nobody needs to do anything then.
+        verdict = _Verdict(found.reason, found.message)
+    else:
+        verdict = _of_tasks(connector.spec.state, tasks)
+    good = connector.spec.state.value
+    return (*_summary(verdict, connector.metadata.generation, quiet=True, good=good), found)
+
+
+def worker_found(connector: Connector, workers: Iterable[Worker]) -> Condition:
+    """Whether the Worker that a Connector refers to exists: a condition, since it may come later."""
+    names = [w.metadata.name for w in workers if w.metadata.namespace == connector.metadata.namespace]
+    name = connector.spec.worker_ref.name
+    generation = connector.metadata.generation
+    if name in names:
+        return Condition(
+            type=WORKER_FOUND,
+            status=ConditionStatus.TRUE,
+            reason="WorkerFound",
+            observed_generation=generation,
+        )
+    hint = suggestion(name, names) if names else "there is none yet"
+    return Condition(
+        type=WORKER_FOUND,
+        status=ConditionStatus.FALSE,
+        reason="WorkerNotFound",
+        message=f"spec.workerRef names the Worker {name!r}, which is not in namespace "
+        f"{connector.metadata.namespace!r}: {hint}; the connector starts once that Worker is created",
+        observed_generation=generation,
+    )
+
+
+def set_condition(conditions: Iterable[Condition], new: Condition, now_ms: int) -> tuple[Condition, ...]:
+    """``conditions`` with the one of ``new``'s type replaced, or added at the end.
+
+    The time of the last transition is that of the last change of ``status``, as in Kubernetes.
+    """
+    result = list(conditions)
+    for index, old in enumerate(result):
+        if old.type == new.type:
+            result[index] = _timed(old, new, now_ms)
+            return tuple(result)
+    result.append(_timed(None, new, now_ms))
+    return tuple(result)
+
+
+def merge_conditions(
+    before: Iterable[Condition], now: Iterable[Condition], now_ms: int
+) -> tuple[Condition, ...]:
+    """``now`` with the times of ``before`` where the status is still the same; a type that is not in ``now``
+    any more is left out."""
+    known = {condition.type: condition for condition in before}
+    return tuple(_timed(known.get(condition.type), condition, now_ms) for condition in now)
+
+
+def stored_conditions(body: Mapping[str, Any]) -> tuple[Condition, ...]:
+    """The conditions that an object already has, for their times only; what is no condition is left out."""
+    found = (body.get("status") or {}).get("conditions") or ()
+    keys = ("type", "status", "reason", "lastTransitionTime")
+    return tuple(
+        Condition(
+            type=entry["type"],
+            status=ConditionStatus(entry["status"]),
+            reason=entry["reason"],
+            last_transition_time=entry["lastTransitionTime"],
+        )
+        for entry in found
+        if all(isinstance(entry.get(key), str) for key in keys) and entry["status"] in set(ConditionStatus)
+    )
+
+
+def _timed(old: Condition | None, new: Condition, now_ms: int) -> Condition:
+    if old is not None and old.status == new.status and old.last_transition_time:
+        at = old.last_transition_time
+    else:
+        at = new.last_transition_time if old is None and new.last_transition_time else timestamp(now_ms)
+    return new.model_copy(update={"last_transition_time": at})
+
+
+def _summary(verdict: _Verdict, generation: int | None, *, quiet: bool, good: str) -> tuple[Condition, ...]:
+    """``quiet``: nothing goes on but what the verdict says."""
+    ready = not verdict.reason
+    working = (not ready and not verdict.lasting) or (ready and not quiet)
+    message = verdict.message
+
+    def condition(type_: str, holds: bool, reason: str, text: str = "") -> Condition:
+        return Condition(
+            type=type_,
+            status=_status(holds),
+            reason=reason,
+            message=text,
+            observed_generation=generation,
+        )
+
+    return (
+        condition(READY, ready, good if ready else verdict.reason, message),
+        condition(
+            RECONCILING,
+            working,
+            (verdict.reason or "Rebalancing") if working else "Stalled" if verdict.lasting else "UpToDate",
+            message if working else "",
+        ),
+        condition(
+            STALLED,
+            verdict.lasting,
+            verdict.reason if verdict.lasting else "NothingToDo",
+            message if verdict.lasting else "",
+        ),
+    )
+
+
+def _refused(problems: Sequence[str]) -> _Verdict:
+    return _Verdict(INVALID_SPEC, "; ".join(problems), lasting=True)
+
+
+def _first_missing(known: Mapping[str, Condition]) -> _Verdict:
+    for type_ in _NEEDED:
+        condition = known.get(type_)
+        if condition is None:
+            return _Verdict("Unknown", f"nothing is known of {type_} yet")
+        if condition.status is not ConditionStatus.TRUE:
+            message = condition.message or f"{type_} is {condition.status.value}"
+            return _Verdict(condition.reason, message, condition.reason not in _PASSING)
+    return _Verdict()
+
+
+def _of_tasks(state: State, tasks: Sequence[Mapping[str, Any]]) -> _Verdict:
+    failed = [t for t in tasks if t["state"] == "FAILED" and "next_attempt_ms" not in t]
+    if failed and state is not State.STOPPED:
+        words = str(failed[0]["trace"]).strip().partition("\n")[0]
+        names = ", ".join(str(task["name"]) for task in failed[:3]) + (", …" if len(failed) > 3 else "")
+        return _Verdict(
+            "TasksFailed", f"failed for good: {names}: {words}; mend it, then restart", lasting=True
+        )
+    at_rest = _AT_REST[state]
+    if state is not State.STOPPED and not any(task.get("task", 0) < 0 for task in tasks):
+        return _Verdict("Starting", "the connector's instance has not been given to a member yet")
+    pending = [task for task in tasks if task["state"] not in at_rest]
+    if pending:
+        states = sorted({str(task["state"]) for task in pending})
+        return _Verdict("Progressing", f"{len(pending)} of {len(tasks)} are {', '.join(states)} still")
+    return _Verdict()
+
+
+_AT_REST: Final[Mapping[State, frozenset[str]]] = {
+    State.RUNNING: frozenset({"RUNNING"}),
+    State.PAUSED: frozenset({"PAUSED"}),
+    State.STOPPED: frozenset({"STOPPED", "UNASSIGNED"}),
+}
+
+
+def _status(holds: bool) -> ConditionStatus:
+    return ConditionStatus.TRUE if holds else ConditionStatus.FALSE

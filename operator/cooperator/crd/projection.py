@@ -1,0 +1,43 @@
+"""What statuses are built of: models that print, texts and lists that fit into an object."""
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final, TypeAlias, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+T = TypeVar("T")
+
+LISTED: Final = 100
+"""A list in a status has at most so many entries; numbers beside it count all."""
+
+
+class Projection(BaseModel):
+    """Built in Python by field names, printed in camelCase; never read from a manifest."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
+
+
+def _cut(limit: int) -> BeforeValidator:
+    return BeforeValidator(lambda text: text if len(text) <= limit else f"{text[: limit - 1]}…")
+
+
+Word: TypeAlias = Annotated[str, _cut(317), Field(max_length=317)]
+"""A name, a reason."""
+Sentence: TypeAlias = Annotated[str, _cut(1024), Field(max_length=1024)]
+Page: TypeAlias = Annotated[str, _cut(2048), Field(max_length=2048)]
+"""A stack trace, a report of progress. What is longer is cut: an object has room for a megabyte or so."""
+Time: TypeAlias = Annotated[str, Field(max_length=64, json_schema_extra={"format": "date-time"})]
+"""RFC 3339; never empty."""
+
+
+def most_urgent(entries: Iterable[T], urgency: Callable[[T], tuple[Any, ...]]) -> tuple[T, ...]:
+    """All entries as they are; of too many the ones with the lowest ``urgency``, in that order."""
+    listed = tuple(entries)
+    return listed if len(listed) <= LISTED else tuple(sorted(listed, key=urgency)[:LISTED])
+
+
+def timestamp(now_ms: int) -> str:
+    """RFC 3339 in UTC with seconds, as Kubernetes writes times."""
+    return datetime.fromtimestamp(now_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
