@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from cooperator.cli import leader, plan, simulate, worker
+from cooperator.cli import leader, operator, plan, simulate, worker
 from cooperator.cli.plugins import PluginError, load_assignors
 from cooperator.local.app import app as local_app
 from cooperator.local.console import Console
@@ -21,6 +21,7 @@ app.add_typer(local_app, name="local")
 app.command()(demo)
 app.command()(worker.worker)
 app.command()(leader.leader)
+app.command()(operator.operator)
 app.command()(simulate.simulate)
 app.command()(plan.plan)
 

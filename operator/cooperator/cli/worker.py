@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from cooperator.agent.options import RuntimeKind, WorkerOptions
+from cooperator.agent.pod import begin_life
 from cooperator.local.console import Console
 from cooperator.local.log_lines import log_to_stderr
 
@@ -14,9 +15,12 @@ def worker(
     group_id: Annotated[str, typer.Option(help="Kafka's id of the group.")],
     bootstrap_servers: Annotated[str, typer.Option(help="Kafka, host:port[,host:port…].")],
     identity: Annotated[str, typer.Option(help="The member's name, which survives restarts.")],
-    incarnation: Annotated[str, typer.Option(help="Names this life of it; unique per start.")],
     state_dir: Annotated[Path, typer.Option(help="Its own files: logs and scratch.", file_okay=False)],
     checkpoints: Annotated[Path, typer.Option(help="Shared by all members.", file_okay=False)],
+    incarnation: Annotated[
+        str, typer.Option(help="Names this life of it; unique per start. Default: from --pod-uid.")
+    ] = "",
+    pod_uid: Annotated[str, typer.Option(help="Of the Kubernetes pod that it runs in.")] = "",
     listen: Annotated[str, typer.Option(help="host:port of its endpoint; port 0 picks one.")] = "127.0.0.1:0",
     advertised_host: Annotated[
         str, typer.Option(help="By what others reach it; default: as it listens.")
@@ -45,7 +49,7 @@ def worker(
             group_id=group_id,
             bootstrap_servers=bootstrap_servers,
             identity=identity,
-            incarnation=incarnation,
+            incarnation=incarnation or (begin_life(pod_uid) if pod_uid else ""),
             state_dir=state_dir.absolute(),
             checkpoints=checkpoints.absolute(),
             host=host,

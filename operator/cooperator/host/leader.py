@@ -21,7 +21,12 @@ OnRestart = Callable[[RestartRecord], None]
 
 
 def leader_settings(
-    worker: Worker, bootstrap_servers: str, cluster: str, host: str = "127.0.0.1", port: int = 0
+    worker: Worker,
+    bootstrap_servers: str,
+    cluster: str,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    advertised_host: str = "",
 ) -> ServiceSettings:
     """The leader of a Worker's group. ``cluster``: who leads, part of the group's owner."""
     spec = worker.spec
@@ -33,6 +38,7 @@ def leader_settings(
         policy=compile_policy(worker),
         host=host,
         port=port,
+        advertised_host=advertised_host,
         # A leader that is away must be gone before a round has waited for it in vain.
         session_timeout_ms=max(
             _SHORTEST_SESSION_MS, min(_LEADER_SESSION_MS, spec.rebalance_timeout_ms * 5 // 6)

@@ -36,6 +36,7 @@ def project(state: LeaderState, statuses: Mapping[TaskId, TaskStatus]) -> dict[s
         "protocol": state.protocol,
         "members": [_member(member) for member in sorted(state.members, key=lambda m: m.identity)],
         "awaited": dict(sorted(state.awaited.items())),
+        "lives": _listed(_lives(state)),
         "connectors": {
             name: {
                 "state": connector.target.value,
@@ -51,6 +52,17 @@ def project(state: LeaderState, statuses: Mapping[TaskId, TaskStatus]) -> dict[s
         "refusal": state.refusal,
         "warnings": list(state.plan.warnings) if state.plan is not None else [],
         "inputs": _inputs(state),
+    }
+
+
+def _lives(state: LeaderState) -> set[tuple[str, str]]:
+    """(identity, incarnation) of every life whose end would change a decision."""
+    memory = state.memory
+    return {
+        *((member.identity, member.incarnation) for member in state.members),
+        *memory.incarnations.items(),
+        *((identity, hold.incarnation) for identity, hold in memory.holds.items()),
+        *((entry.identity, entry.incarnation) for entry in memory.unstopped),
     }
 
 

@@ -56,8 +56,8 @@ FIRST_READ_MS = 8_000
 
 @dataclass(frozen=True, slots=True)
 class ServiceSettings:
-    """One group to lead. ``group_security`` and ``log_security``: settings of kafka-python and of
-    confluent-kafka, never shown.
+    """One group to lead. ``advertised_host``: by what members reach it, ``host`` when empty.
+    ``group_security`` and ``log_security``: settings of kafka-python and of confluent-kafka, never shown.
 
     The session time-out is longer than a normal restart of the operator and shorter than every member's
     rebalance time-out: else an elected member would count the absent leader as a worker.
@@ -70,6 +70,7 @@ class ServiceSettings:
     policy: Policy = field(default_factory=Policy)
     host: str = "127.0.0.1"
     port: int = 0
+    advertised_host: str = ""
     session_timeout_ms: int = 25_000
     heartbeat_interval_ms: int = 3_000
     rebalance_timeout_ms: int = 30_000
@@ -117,7 +118,8 @@ class LeaderService:
     @property
     def url(self) -> str:
         """Where members reach this leader; known after ``start``."""
-        return self._endpoint.url
+        host = self.settings.advertised_host or self._endpoint.host
+        return f"http://{host}:{self._endpoint.port}/"
 
     def start(self) -> None:
         """Serve, and lead as soon as the broker lets us. Raises OSError when the port is taken."""

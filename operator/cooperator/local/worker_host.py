@@ -6,11 +6,12 @@ import logging
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
 from cooperator.crd import Connector, Worker, compile_desired, compile_policy, dump
+from cooperator.host.desired import pool_desired
 from cooperator.host.leader import changed_connectors, leader_settings, port_of, same_leader, started_leader
 from cooperator.host.status import WorkerFacts
 from cooperator.leader.clock import SteadyClock
@@ -21,7 +22,7 @@ from cooperator.local.pool_loop import PoolLoop
 from cooperator.local.template import MemberCommand
 from cooperator.model import DesiredConnector
 from cooperator.planner.view import Facts
-from cooperator.pool import PoolDesired, PoolPolicy, RollStrategy
+from cooperator.pool import PoolDesired
 from cooperator.wire import RestartRecord
 
 log = logging.getLogger(__name__)
@@ -194,20 +195,8 @@ class WorkerHost:
         return worker.spec.bootstrap_servers or self._bootstrap_servers
 
     def _pool_desired(self, wanted: Wanted) -> PoolDesired:
-        worker = wanted.worker
-        drain_ms = worker.spec.drain_timeout_seconds * 1000
         removing = wanted.goal is Goal.REMOVE
-        rollout = worker.spec.rollout
-        policy = PoolPolicy(
-            strategy=RollStrategy(rollout.strategy.value),
-            max_unavailable=rollout.max_unavailable,
-            drain_timeout_ms=drain_ms,
-            kill_after_ms=drain_ms + _GRACE_MS,
-        )
-        if removing:
-            policy = replace(policy, scale_down_delay_ms=0, scale_down_wait_max_ms=0)
-        replicas = 0 if removing else worker.spec.replicas
-        return PoolDesired(worker.metadata.name, replicas, self._revision(worker), policy)
+        return pool_desired(wanted.worker, self._revision(wanted.worker), removing, kill_after_ms=_GRACE_MS)
 
     def _revision(self, worker: Worker) -> str:
         """Names what members are started with: another one makes the pool roll."""

@@ -8,6 +8,7 @@ library, no clock, no randomness, no I/O, no imports from other rooms.
 from cooperator.model.config import ClusterConfig, ConnectorConfig, SessionKey, TargetState
 from cooperator.model.desired import Desired, DesiredConnector
 from cooperator.model.ids import INSTANCE, Epoch, TaskId, group_tasks
+from cooperator.model.life import PodLife
 from cooperator.model.member import Member, Share
 from cooperator.model.memory import Hold, HoldReason, Kip415Memory, Memory, Unstopped
 from cooperator.model.policy import Policy, PolicyName
@@ -29,6 +30,7 @@ __all__ = [
     "Kip415Memory",
     "Member",
     "Memory",
+    "PodLife",
     "Policy",
     "PolicyName",
     "SessionKey",

@@ -1,0 +1,77 @@
+"""``cooperator operator``: the controller of Workers and Connectors on Kubernetes."""
+
+import os
+import signal
+import socket
+import threading
+import uuid
+from typing import Annotated
+
+import typer
+
+from cooperator.local.console import Console
+from cooperator.local.log_lines import log_to_stderr
+
+
+def operator(
+    namespace: Annotated[
+        list[str] | None, typer.Option(help="A namespace to serve; repeat it. Default: all of the cluster.")
+    ] = None,
+    image: Annotated[
+        str, typer.Option(help="Of members whose Worker names none.", envvar="COOPERATOR_IMAGE")
+    ] = "",
+    bootstrap_servers: Annotated[
+        str,
+        typer.Option(help="Kafka, for Workers that name none.", envvar="COOPERATOR_BOOTSTRAP_SERVERS"),
+    ] = "",
+    cluster: Annotated[
+        str,
+        typer.Option(help="Names this Kubernetes cluster to Kafka's. Default: kube-system's uid."),
+    ] = "",
+    listen: Annotated[str, typer.Option(help="The address that leaders listen at.")] = "0.0.0.0",
+    advertised_host: Annotated[
+        str, typer.Option(help="By what members reach leaders.", envvar="POD_IP")
+    ] = "",
+    identity: Annotated[str, typer.Option(help="Of this process, for the Lease.", envvar="POD_NAME")] = "",
+    lease_namespace: Annotated[
+        str, typer.Option(help="Where the Lease lies.", envvar="POD_NAMESPACE")
+    ] = "default",
+    lease_name: Annotated[str, typer.Option(help="The Lease's name; one for each operator.")] = "cooperator",
+    lease_seconds: Annotated[int, typer.Option(help="When another may take it.", min=3, max=600)] = 15,
+    health_port: Annotated[int, typer.Option(help="Of /healthz; 0: none.")] = 8080,
+) -> None:
+    """Watch Workers and Connectors, run members as pods and lead their groups, until SIGTERM."""
+    from cooperator.controller.api import Api, ApiError
+    from cooperator.controller.main import cluster_name, run_operator
+    from cooperator.controller.options import OperatorOptions
+    from cooperator.controller.pods import Defaults
+    from cooperator.leader.process import prepare_process
+
+    log_to_stderr()
+    prepare_process()
+    console = Console()
+    try:
+        named = cluster or cluster_name(Api(1))
+    except ApiError as error:
+        console.error(f"which cluster is this? give --cluster a name that never changes: {error}")
+        raise typer.Exit(1) from None
+    host = socket.gethostname()
+    ending = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ending.set())
+    options = OperatorOptions(
+        cluster=named,
+        # A process that was killed is not its successor, though they have one name.
+        identity=f"{identity or host}_{uuid.uuid4().hex[:8]}",
+        defaults=Defaults(image, bootstrap_servers),
+        namespaces=tuple(namespace or ()),
+        host=listen,
+        advertised_host=advertised_host or socket.gethostbyname(host),
+        lease_namespace=lease_namespace,
+        lease_name=lease_name,
+        lease_ms=lease_seconds * 1000,
+        health_port=health_port,
+    )
+    code = run_operator(options, ending)
+    # Threads that wait for a broker or an API server that hangs keep nobody.
+    os._exit(code)

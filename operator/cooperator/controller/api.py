@@ -1,0 +1,200 @@
+"""The Kubernetes API for what kopf does not do: lists, server-side apply, creation, deletion. Synchronous.
+
+Every write passes ``host.gate``. All fields that are written belong to one manager, and are taken from
+whoever else has them: they are this operator's alone.
+"""
+
+import json
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+
+import urllib3
+from kubernetes.client.exceptions import ApiException
+
+from cooperator.controller.names import FIELD_MANAGER, GROUP, VERSION
+from cooperator.host.gate import passing
+from kubernetes import client, config
+
+log = logging.getLogger(__name__)
+
+Body = dict[str, Any]
+_TIMEOUT_S: Final = (5.0, 20.0)
+_PAGE: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of resource: where it is served."""
+
+    group: str
+    version: str
+    plural: str
+
+    def path(self, namespace: str | None, name: str = "", subresource: str = "") -> str:
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        parts = [root, *(("namespaces", namespace) if namespace else ()), self.plural]
+        return "/".join([*parts, *filter(None, (name, subresource))])
+
+
+WORKERS: Final = Kind(GROUP, VERSION, "workers")
+CONNECTORS: Final = Kind(GROUP, VERSION, "connectors")
+PODS: Final = Kind("", "v1", "pods")
+NODES: Final = Kind("", "v1", "nodes")
+NAMESPACES: Final = Kind("", "v1", "namespaces")
+SECRETS: Final = Kind("", "v1", "secrets")
+CONFIG_MAPS: Final = Kind("", "v1", "configmaps")
+CLAIMS: Final = Kind("", "v1", "persistentvolumeclaims")
+SERVICES: Final = Kind("", "v1", "services")
+BUDGETS: Final = Kind("policy", "v1", "poddisruptionbudgets")
+LEASES: Final = Kind("coordination.k8s.io", "v1", "leases")
+EVENTS: Final = Kind("events.k8s.io", "v1", "events")
+
+
+class ApiError(Exception):
+    """The API server refused or could not be reached. ``status``: HTTP's, 0 when there was no answer."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+
+    @property
+    def is_missing(self) -> bool:
+        return self.status == HTTPStatus.NOT_FOUND
+
+    @property
+    def is_conflict(self) -> bool:
+        """Somebody else was first: it exists already, or is not the one that was meant."""
+        return self.status == HTTPStatus.CONFLICT
+
+
+class Api:
+    """One API server, as the kubeconfig or the pod's service account has it. Thread-safe."""
+
+    def __init__(self, connections: int = 32) -> None:
+        configuration = client.Configuration()
+        try:
+            config.load_incluster_config(client_configuration=configuration)
+        except config.ConfigException:
+            config.load_kube_config(client_configuration=configuration)
+        configuration.connection_pool_maxsize = connections
+        configuration.retries = urllib3.Retry(0, redirect=0)
+        self._client = client.ApiClient(configuration)
+
+    def get(self, kind: Kind, namespace: str | None, name: str) -> Body:
+        return self._call("GET", kind.path(namespace, name))
+
+    def list(self, kind: Kind, namespace: str | None, labels: str = "") -> tuple[Sequence[Body], int]:
+        """All objects and the resource version of the list. Items lack apiVersion and kind, as served."""
+        items: list[Body] = []
+        version = 0
+        for page in self._pages(kind, namespace, labels):
+            items += page.get("items") or ()
+            version = version or int(page["metadata"].get("resourceVersion") or 0)
+        return items, version
+
+    def _pages(self, kind: Kind, namespace: str | None, labels: str) -> Iterator[Body]:
+        more = ""
+        while True:
+            query = [("limit", str(_PAGE)), *([("labelSelector", labels)] if labels else [])]
+            page = self._call(
+                "GET", kind.path(namespace), query=[*query, *([("continue", more)] if more else [])]
+            )
+            yield page
+            more = page["metadata"].get("continue") or ""
+            if not more:
+                return
+
+    def apply(self, kind: Kind, manifest: Mapping[str, Any], subresource: str = "") -> Body:
+        """Server-side apply of exactly these fields."""
+        metadata = manifest["metadata"]
+        path = kind.path(metadata.get("namespace"), metadata["name"], subresource)
+        with passing(f"apply {path}"):
+            return self._call(
+                "PATCH",
+                path,
+                query=[("fieldManager", FIELD_MANAGER), ("force", "true")],
+                body=manifest,
+                content_type="application/apply-patch+yaml",
+            )
+
+    def create(self, kind: Kind, manifest: Mapping[str, Any]) -> Body:
+        path = kind.path(manifest["metadata"].get("namespace"))
+        with passing(f"create {path}"):
+            return self._call("POST", path, query=[("fieldManager", FIELD_MANAGER)], body=manifest)
+
+    def replace(self, kind: Kind, manifest: Mapping[str, Any]) -> Body:
+        """Refused (is_conflict) when the object has changed since ``manifest`` was read."""
+        metadata = manifest["metadata"]
+        path = kind.path(metadata.get("namespace"), metadata["name"])
+        with passing(f"replace {path}"):
+            return self._call("PUT", path, query=[("fieldManager", FIELD_MANAGER)], body=manifest)
+
+    def merge(
+        self, kind: Kind, namespace: str | None, name: str, patch: Mapping[str, Any], subresource: str = ""
+    ) -> Body:
+        """A JSON merge patch: for lists that others write, too, under a resourceVersion in ``patch``."""
+        path = kind.path(namespace, name, subresource)
+        with passing(f"merge {path}"):
+            return self._call(
+                "PATCH",
+                path,
+                query=[("fieldManager", FIELD_MANAGER)],
+                body=patch,
+                content_type="application/merge-patch+json",
+            )
+
+    def delete(self, kind: Kind, namespace: str | None, name: str, uid: str) -> None:
+        """Delete the object that has this uid, with its own grace period; one that is gone is fine."""
+        path = kind.path(namespace, name)
+        with passing(f"delete {path}"):
+            try:
+                self._call("DELETE", path, body={"kind": "DeleteOptions", "preconditions": {"uid": uid}})
+            except ApiError as error:
+                if not (error.is_missing or error.is_conflict):
+                    raise
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        query: Sequence[tuple[str, str]] = (),
+        body: Mapping[str, Any] | None = None,
+        content_type: str = "application/json",
+    ) -> Body:
+        headers = {"Accept": "application/json", "Content-Type": content_type}
+        try:
+            request = self._client.param_serialize(
+                method,
+                path,
+                query_params=list(query),
+                header_params=headers,
+                body=body,
+                auth_settings=["BearerToken"],
+            )
+            answer = self._client.call_api(*request, _request_timeout=_TIMEOUT_S)
+            data = answer.read()
+        except ApiException as error:
+            raise _refused(method, path, error) from None
+        except urllib3.exceptions.HTTPError as error:
+            raise ApiError(
+                0, "Unreachable", f"{method} {path}: the API server does not answer: {error}"
+            ) from None
+        if answer.status >= HTTPStatus.BAD_REQUEST:
+            raise _refused(method, path, ApiException(http_resp=answer))
+        found: Body = json.loads(data)
+        return found
+
+
+def _refused(method: str, path: str, error: ApiException) -> ApiError:
+    try:
+        status = json.loads(error.body or "{}")
+    except ValueError:
+        status = {}
+    message = status.get("message") or error.reason or "refused"
+    return ApiError(
+        int(error.status or 0), str(status.get("reason") or error.reason), f"{method} {path}: {message}"
+    )

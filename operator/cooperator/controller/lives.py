@@ -1,0 +1,99 @@
+"""Members' names of their lives, and the pool's: one is not the other, and here they meet. Pure.
+
+A member calls its life ``uid.start``; the pool calls it ``uid.restarts`` (see ``observe``). The newest life
+that the pool knows stands for every member of the same pod whose end is not proven.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cooperator.controller.observe import Body, container, has_ended, phase, pod
+from cooperator.model import PodLife
+from cooperator.pool import Phase
+
+Leader = Mapping[str, Any]
+"""A leader's own projection (``LeaderService.status``)."""
+Life = tuple[str, str]
+"""(identity, incarnation)."""
+
+
+def in_pool_names(leader: Leader, pods: Mapping[str, Body]) -> Leader:
+    """The projection with each member's incarnation as the pool calls it. ``pods``: by name."""
+    if "members" not in leader:
+        return leader
+    members = [
+        {**member, "incarnation": _in_pool_name(member["identity"], member["incarnation"], pods)}
+        for member in leader["members"]
+    ]
+    return {**leader, "members": members}
+
+
+def _in_pool_name(identity: str, incarnation: str, pods: Mapping[str, Body]) -> str:
+    life, body = PodLife.parse(incarnation), pods.get(identity)
+    if life is None or body is None or life.pod_uid != body["metadata"]["uid"] or has_ended(life, body):
+        return incarnation
+    return pod(body).incarnation
+
+
+def proven_ends(
+    lives: Iterable[Life], bodies: Iterable[Body], ended_in_pool: Iterable[Life]
+) -> frozenset[Life]:
+    """Those of ``lives`` (in members' names) that have certainly ended.
+
+    ``bodies``: pods, also of objects that are gone, as they were seen last. ``ended_in_pool``: what the pool
+    has decided has ended, in its names; of that only ends that no kubelet can report count here: of pods on
+    machines that are declared dead.
+    """
+    by_uid = {body["metadata"]["uid"]: body for body in bodies}
+    dead_machines = frozenset(
+        incarnation.rpartition(".")[0]
+        for _, incarnation in ended_in_pool
+        if (body := by_uid.get(incarnation.rpartition(".")[0])) is not None
+        and pod(body).incarnation == incarnation
+        and phase(body) in (Phase.RUNNING, Phase.TERMINATING)
+    )
+
+    def proven(incarnation: str) -> bool:
+        life = PodLife.parse(incarnation)
+        if life is None:
+            return False
+        body = by_uid.get(life.pod_uid)
+        return life.pod_uid in dead_machines or (body is not None and has_ended(life, body))
+
+    return frozenset(life for life in lives if proven(life[1]))
+
+
+@dataclass(frozen=True, slots=True)
+class PodStatus:
+    """A pod as statuses show it (``host.status.MemberLife``)."""
+
+    identity: str
+    incarnation: str
+    started_ms: int
+    ended_ms: int | None
+    terminating_ms: int | None
+    marked_for: str
+    restarts: int
+    past: tuple[str, ...] = ()
+    removed: bool = False
+    pid: int | None = None
+
+    @property
+    def ended(self) -> bool:
+        return self.ended_ms is not None
+
+
+def pod_status(body: Body) -> PodStatus:
+    seen, decided = container(body), pod(body)
+    ended = decided.phase is Phase.ENDED
+    finished_ms = seen.finished_ms if seen is not None else None
+    return PodStatus(
+        identity=decided.identity,
+        incarnation=decided.incarnation,
+        started_ms=decided.started_ms,
+        ended_ms=(finished_ms or decided.started_ms) if ended else None,
+        terminating_ms=decided.terminating_since_ms,
+        marked_for=decided.mark.reason.value if decided.mark else "",
+        restarts=seen.restarts if seen is not None else 0,
+    )

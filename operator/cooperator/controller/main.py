@@ -1,0 +1,171 @@
+"""kopf's wiring: what is watched, and how; one reconciler for each Worker. Nothing is decided here."""
+
+import asyncio
+import logging
+import threading
+from typing import Any, Final
+
+import kopf
+
+from cooperator.controller.api import NAMESPACES, Api
+from cooperator.controller.lease import LeaseKeeper, LeaseTerms
+from cooperator.controller.names import FINALIZER, GROUP, VERSION, WORKER_LABEL
+from cooperator.controller.options import OperatorOptions
+from cooperator.controller.reconciler import Reconciler
+from cooperator.controller.store import CONNECTOR, NODE, POD, WORKER, Name, Store
+from cooperator.controller.strays import Strays
+
+log = logging.getLogger(__name__)
+
+_INACTIVITY_S: Final = 65.0
+"""Servers send a bookmark every minute: a watch that is silent for longer is dead."""
+_LOOK_S: Final = 1.0
+
+
+class Operator:
+    """Holds a reconciler for every Worker that is seen, until ``end``."""
+
+    def __init__(self, options: OperatorOptions, api: Api) -> None:
+        self.options = options
+        self.api = api
+        self.store = Store(self._wake)
+        self.ending = threading.Event()
+        self._lock = threading.Lock()
+        self._reconcilers: dict[Name, Reconciler] = {}
+
+    def _wake(self, name: Name) -> None:
+        with self._lock:
+            reconciler = self._reconcilers.get(name)
+        if reconciler is not None:
+            reconciler.wake()
+
+    def keep(self) -> None:
+        """Have a reconciler for each Worker, and none for what is gone."""
+        for name in self.store.workers():
+            if name in self._reconcilers:
+                continue
+            log.info("Worker %s/%s", *name)
+            reconciler = Reconciler(name, self.store, self.api, self.options)
+            with self._lock:
+                self._reconcilers[name] = reconciler
+            reconciler.start()
+        for name, reconciler in list(self._reconcilers.items()):
+            if reconciler.done and name not in self.store.workers():
+                log.info("Worker %s/%s is gone", *name)
+                reconciler.stop()
+                with self._lock:
+                    del self._reconcilers[name]
+
+    def stop(self) -> None:
+        """Let go of everything at once: members run on."""
+        threads = [threading.Thread(target=each.stop) for each in self._reconcilers.values()]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+
+def registry_of(operator: Operator) -> kopf.OperatorRegistry:
+    """Every handler only notes what was seen; kopf keeps no state of its own in the objects."""
+    registry = kopf.OperatorRegistry()
+    store = operator.store
+
+    def noting(kind: str) -> Any:
+        async def note(event: Any, **_: Any) -> None:
+            store.put(kind, _plain(event["object"]), deleted=event["type"] == "DELETED")
+
+        return note
+
+    kopf.on.event(GROUP, VERSION, "workers", registry=registry, id="workers")(noting(WORKER))
+    kopf.on.event(GROUP, VERSION, "connectors", registry=registry, id="connectors")(noting(CONNECTOR))
+    kopf.on.event("v1", "pods", labels={WORKER_LABEL: kopf.PRESENT}, registry=registry, id="pods")(
+        noting(POD)
+    )
+    if not operator.options.namespaces:
+        kopf.on.event("v1", "nodes", registry=registry, id="nodes")(noting(NODE))
+    return registry
+
+
+def settings_of() -> kopf.OperatorSettings:
+    settings = kopf.OperatorSettings()
+    settings.watching.label_selectors["v1", "pods"] = WORKER_LABEL
+    settings.watching.inactivity_timeout = _INACTIVITY_S
+    settings.watching.server_timeout = 300
+    settings.networking.request_timeout = 30
+    settings.networking.connect_timeout = 5
+    settings.persistence.finalizer = FINALIZER
+    settings.posting.enabled = False
+    return settings
+
+
+async def _serve(operator: Operator, stopped: asyncio.Event) -> None:
+    """Watch until ``ending``."""
+    options = operator.options
+
+    async def keep() -> None:
+        while not operator.ending.is_set():
+            await asyncio.to_thread(operator.keep)
+            await asyncio.sleep(_LOOK_S)
+        stopped.set()
+
+    health = f"http://0.0.0.0:{options.health_port}/healthz" if options.health_port else None
+    strays = Strays(operator.store, operator.api)
+    keeper = asyncio.create_task(keep())
+    strays_task = asyncio.create_task(asyncio.to_thread(strays.run, operator.ending))
+    try:
+        await kopf.operator(
+            registry=registry_of(operator),
+            settings=settings_of(),
+            standalone=True,
+            clusterwide=not options.namespaces,
+            namespaces=list(options.namespaces),
+            stop_flag=stopped,
+            liveness_endpoint=health,
+        )
+    finally:
+        operator.ending.set()
+        await keeper
+        await strays_task
+
+
+def run_operator(options: OperatorOptions, ending: threading.Event) -> int:
+    """Be the operator until ``ending``. Blocks until the Lease is ours. 1 when it was lost."""
+    api = Api()
+    operator = Operator(options, api)
+    operator.ending = ending
+    lost = threading.Event()
+
+    def on_lost() -> None:
+        lost.set()
+        ending.set()
+
+    terms = LeaseTerms(options.lease_namespace, options.lease_name, options.identity, options.lease_ms)
+    keeper = LeaseKeeper(api, terms, on_lost)
+    log.info("waiting for the Lease %s/%s", terms.namespace, terms.name)
+    if not keeper.acquire(ending):
+        return 0
+    log.info("operator %s serves %s", options.identity, ", ".join(options.namespaces) or "all namespaces")
+
+    async def serve() -> None:
+        await _serve(operator, asyncio.Event())
+
+    asyncio.run(serve())
+    if lost.is_set():
+        # Whoever has it now acts already: nothing more is said or done here, not even a farewell.
+        return 1
+    operator.stop()
+    keeper.release()
+    return 0
+
+
+def cluster_name(api: Api) -> str:
+    """Names this Kubernetes cluster: the uid of its kube-system namespace. Raises ApiError."""
+    return str(api.get(NAMESPACES, None, "kube-system")["metadata"]["uid"])
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return value

@@ -1,0 +1,149 @@
+"""Pods and nodes of the API in the pool's terms. Pure.
+
+A pod's life in the pool's terms is ``uid.restarts`` of the member's container. Only the kubelet's word that
+this container has terminated proves an end: an object that is gone, or a pod that the control plane calls
+Failed while its container was last seen running, proves nothing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from cooperator.controller.names import CONTAINER, LEAVING, REVISION_LABEL
+from cooperator.model import PodLife
+from cooperator.pool import Mark, MarkReason, Node, Phase, Pod
+
+Body = Mapping[str, Any]
+"""An object as the API server shows it."""
+
+_LEAVING_TAINTS = frozenset(
+    ("ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted", "karpenter.sh/disruption")
+)
+_OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+_OWN_TAINTS = frozenset(("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable", _OUT_OF_SERVICE))
+_MAY_GO_TAINTS = frozenset(("DeletionCandidateOfClusterAutoscaler",))
+"""Taints that say a node may go, not that it will."""
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """The member's container: what the kubelet said of it last."""
+
+    restarts: int = 0
+    running: bool = False
+    waiting: bool = False
+    started_ms: int | None = None
+    finished_ms: int | None = None
+    """When its last ended life did."""
+    last_words: str = ""
+    """What that life left as its termination message."""
+    exit_code: int | None = None
+
+
+def container(body: Body) -> Container | None:
+    """None before the kubelet has said anything of it."""
+    statuses = body.get("status", {}).get("containerStatuses") or ()
+    status = next((s for s in statuses if s.get("name") == CONTAINER), None)
+    if status is None:
+        return None
+    state, last = status.get("state") or {}, (status.get("lastState") or {}).get("terminated")
+    running, terminated = state.get("running"), state.get("terminated") or last or {}
+    began = (running or terminated).get("startedAt")
+    return Container(
+        restarts=int(status.get("restartCount", 0)),
+        running=running is not None,
+        waiting="waiting" in state or not state,
+        started_ms=milliseconds(began) if began else None,
+        finished_ms=milliseconds(terminated["finishedAt"]) if terminated.get("finishedAt") else None,
+        last_words=str(terminated.get("message") or ""),
+        exit_code=terminated.get("exitCode"),
+    )
+
+
+def pod(body: Body) -> Pod:
+    """A pod of the pool in its newest life."""
+    metadata = body["metadata"]
+    seen = container(body)
+    deleted = metadata.get("deletionTimestamp")
+    return Pod(
+        identity=metadata["name"],
+        uid=metadata["uid"],
+        incarnation=incarnation(body),
+        phase=phase(body),
+        revision=(metadata.get("labels") or {}).get(REVISION_LABEL, ""),
+        started_ms=(seen and seen.started_ms) or milliseconds(metadata["creationTimestamp"]),
+        mark=mark(body),
+        terminating_since_ms=milliseconds(deleted) if deleted else None,
+        node=body.get("spec", {}).get("nodeName") or "",
+        self_restarting=_is_restarted(body),
+    )
+
+
+def incarnation(body: Body) -> str:
+    """The pool's name of a pod's newest life."""
+    seen = container(body)
+    return f"{body['metadata']['uid']}.{seen.restarts if seen else 0}"
+
+
+def phase(body: Body) -> Phase:
+    seen = container(body)
+    over = body.get("status", {}).get("phase") in ("Failed", "Succeeded")
+    deleted = body["metadata"].get("deletionTimestamp") is not None
+    if seen is not None and seen.running:
+        # Failed while it runs: what garbage collection writes of pods whose node nobody hears of.
+        return Phase.TERMINATING if deleted or over else Phase.RUNNING
+    if over or (seen is not None and seen.finished_ms is not None):
+        return Phase.ENDED
+    return Phase.TERMINATING if deleted else Phase.PENDING
+
+
+def _is_restarted(body: Body) -> bool:
+    if body["metadata"].get("deletionTimestamp") is not None:
+        return False
+    return body.get("status", {}).get("phase") not in ("Failed", "Succeeded")
+
+
+def mark(body: Body) -> Mark | None:
+    text = (body["metadata"].get("annotations") or {}).get(LEAVING, "")
+    reason, slash, since = text.partition("/")
+    if not slash or reason not in frozenset(MarkReason) or not since.isdecimal():
+        return None
+    return Mark(MarkReason(reason), int(since))
+
+
+def has_ended(life: PodLife, body: Body) -> bool:
+    """Whether the kubelet's report of this pod proves that ``life`` of it has ended.
+
+    The member leaves its incarnation as the termination message: exact. Without it: what began before the
+    last life ended has ended, since lives of one pod follow each other.
+    """
+    seen = container(body)
+    if life.pod_uid != body["metadata"]["uid"] or seen is None or seen.finished_ms is None:
+        return False
+    ended = PodLife.parse(seen.last_words.partition("\n")[0].strip())
+    if ended is not None and ended.pod_uid == life.pod_uid:
+        return life.started_ms <= ended.started_ms
+    return life.started_ms < seen.finished_ms
+
+
+def node(body: Body) -> Node:
+    """A machine in the pool's terms. A taint that evicts everything announces that its pods will go."""
+    spec = body.get("spec", {})
+    taints = {(taint.get("key", ""), taint.get("effect", "")) for taint in spec.get("taints") or ()}
+    keys = {key for key, _ in taints}
+    conditions = body.get("status", {}).get("conditions") or ()
+    ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
+    evicting = any(effect == "NoExecute" and key not in _OWN_TAINTS for key, effect in taints)
+    return Node(
+        ready=ready,
+        cordoned=bool(spec.get("unschedulable")) or bool(keys & _MAY_GO_TAINTS),
+        leaving=evicting or bool(keys & _LEAVING_TAINTS),
+        out_of_service=_OUT_OF_SERVICE in keys,
+    )
+
+
+def milliseconds(timestamp: str) -> int:
+    """RFC 3339 as the API writes it, in ms since the epoch."""
+    text = timestamp.removesuffix("Z").removesuffix("+00:00")
+    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000)

@@ -1,0 +1,211 @@
+"""The pods of a Worker, as manifests. Pure."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cooperator.controller.names import (
+    CONTAINER,
+    GROUP,
+    INDEX_LABEL,
+    REVISION_LABEL,
+    SETTLED,
+    VERSION,
+    WORKER_LABEL,
+)
+from cooperator.controller.overlay import overlay
+from cooperator.crd import Worker
+from cooperator.host.member import member_options
+
+RENDER_VERSION: Final = 1
+"""Part of every revision: raised only when members must be replaced for what this file makes of the same
+Worker. A change that members need not have leaves it, so that an upgrade of the operator touches no pod."""
+
+Manifest = dict[str, Any]
+USER_ID: Final = 10_001
+PORT: Final = 8084
+_STATE: Final = "/state"
+_CHECKPOINTS: Final = "/state/checkpoints"
+_GRACE_S: Final = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What the operator adds to every Worker. ``image``: of members that name none."""
+
+    image: str
+    bootstrap_servers: str = ""
+
+
+def image(worker: Worker, defaults: Defaults) -> str:
+    chosen = worker.spec.image or defaults.image
+    if worker.spec.version is None:
+        return chosen
+    name, colon, tag = chosen.partition("@")[0].rpartition(":")
+    return f"{name if colon and '/' not in tag else chosen}:{worker.spec.version}"
+
+
+def servers(worker: Worker, defaults: Defaults) -> str:
+    return worker.spec.bootstrap_servers or defaults.bootstrap_servers
+
+
+def template(worker: Worker, defaults: Defaults) -> Manifest:
+    """The pod that every member of ``worker`` is made from; what differs between them is not in it."""
+    spec = worker.spec
+    volumes: list[Manifest] = [
+        {"name": "state", "emptyDir": {}},
+        {"name": "tmp", "emptyDir": {}},
+    ]
+    mounts: list[Manifest] = [
+        {"name": "state", "mountPath": _STATE},
+        {"name": "tmp", "mountPath": "/tmp"},
+    ]
+    if spec.checkpoint_volume is not None:
+        claim = {"claimName": spec.checkpoint_volume.claim_name}
+        volumes.append({"name": "checkpoints", "persistentVolumeClaim": claim})
+        mounts.append({"name": "checkpoints", "mountPath": spec.checkpoint_volume.mount_path})
+    container: Manifest = {
+        "name": CONTAINER,
+        "image": image(worker, defaults),
+        "imagePullPolicy": spec.image_pull_policy.value,
+        "args": list(arguments(worker, defaults)),
+        "env": [
+            _from_field("POD_NAME", "metadata.name"),
+            _from_field("POD_UID", "metadata.uid"),
+            _from_field("POD_IP", "status.podIP"),
+            {"name": "HOME", "value": _STATE},
+        ],
+        "ports": [{"name": "member", "containerPort": PORT}],
+        "volumeMounts": mounts,
+        "resources": {
+            name: dict(amounts)
+            for name, amounts in (("requests", spec.resources.requests), ("limits", spec.resources.limits))
+            if amounts
+        },
+        "terminationMessagePolicy": "File",
+        "readinessProbe": {"httpGet": {"path": "/", "port": PORT}, "periodSeconds": 5, "failureThreshold": 3},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+    }
+    pod: Manifest = {
+        "metadata": {
+            "labels": {
+                "app.kubernetes.io/name": "cooperator",
+                "app.kubernetes.io/component": "worker",
+                "app.kubernetes.io/managed-by": "cooperator",
+                WORKER_LABEL: worker.metadata.name,
+            },
+            # A member's end is announced by draining, not by an autoscaler's surprise.
+            "annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"},
+        },
+        "spec": {
+            "containers": [container],
+            "volumes": volumes,
+            "restartPolicy": "Always",
+            "terminationGracePeriodSeconds": spec.drain_timeout_seconds + _GRACE_S,
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": USER_ID,
+                "runAsGroup": USER_ID,
+                "fsGroup": USER_ID,
+                "fsGroupChangePolicy": "OnRootMismatch",
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "readinessGates": [{"conditionType": SETTLED}],
+        },
+    }
+    if spec.image_pull_secrets:
+        pod["spec"]["imagePullSecrets"] = [{"name": name} for name in spec.image_pull_secrets]
+    if spec.service_account_name:
+        pod["spec"]["serviceAccountName"] = spec.service_account_name
+    if spec.zone_label:
+        pod["spec"]["topologySpreadConstraints"] = [
+            {
+                "maxSkew": 1,
+                "topologyKey": spec.zone_label,
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": {"matchLabels": {WORKER_LABEL: worker.metadata.name}},
+            }
+        ]
+    user = spec.template
+    over = {
+        "metadata": {"labels": dict(user.metadata.labels), "annotations": dict(user.metadata.annotations)},
+        "spec": dict(user.spec),
+    }
+    merged: Manifest = overlay(pod, over)
+    return merged
+
+
+def arguments(worker: Worker, defaults: Defaults) -> Sequence[str]:
+    """The member's own command line; the image's entry point is ``cooperator``."""
+    return [
+        "worker",
+        *("--identity", "$(POD_NAME)", "--pod-uid", "$(POD_UID)"),
+        *("--listen", f"0.0.0.0:{PORT}", "--advertised-host", "$(POD_IP)"),
+        *("--state-dir", _STATE, "--checkpoints", worker.spec.checkpoint_root or _CHECKPOINTS),
+        *member_options(worker, servers(worker, defaults)),
+    ]
+
+
+def revision(worker: Worker, defaults: Defaults, referenced: Mapping[str, str]) -> str:
+    """Names what members are started with: another one makes the pool roll.
+
+    Made of the user's inputs, never of pods that exist. ``referenced``: hashes of the Secrets and ConfigMaps
+    that the template refers to, by ``kind/name``.
+    """
+    inputs = {
+        "render": RENDER_VERSION,
+        "image": image(worker, defaults) if worker.spec.image or worker.spec.version else "",
+        "template": worker.spec.template.model_dump(mode="json"),
+        "options": [*member_options(worker, worker.spec.bootstrap_servers or "")],
+        "resources": worker.spec.resources.model_dump(mode="json"),
+        "checkpoints": worker.spec.checkpoint_root,
+        "volume": worker.spec.checkpoint_volume and worker.spec.checkpoint_volume.claim_name,
+        "service_account": worker.spec.service_account_name,
+        "pull_secrets": sorted(worker.spec.image_pull_secrets),
+        "nonce": worker.spec.restart_nonce,
+        "referenced": dict(sorted(referenced.items())),
+    }
+    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:10]
+
+
+def pod_manifest(worker: Worker, defaults: Defaults, identity: str, revision_name: str) -> Manifest:
+    """One member's pod, owned by its Worker."""
+    index = identity.rpartition("-")[2]
+    made = template(worker, defaults)
+    metadata = made["metadata"]
+    metadata["labels"] = {**metadata["labels"], INDEX_LABEL: index, REVISION_LABEL: revision_name}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            **metadata,
+            "name": identity,
+            "namespace": worker.metadata.namespace,
+            "ownerReferences": [owner(worker)],
+        },
+        # Peers and leader find a member by the pod's address; the name is for people.
+        "spec": {**made["spec"], "hostname": identity, "subdomain": worker.metadata.name},
+    }
+
+
+def owner(worker: Worker) -> Manifest:
+    return {
+        "apiVersion": f"{GROUP}/{VERSION}",
+        "kind": "Worker",
+        "name": worker.metadata.name,
+        "uid": worker.metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def _from_field(name: str, path: str) -> Manifest:
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}

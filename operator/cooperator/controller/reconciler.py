@@ -1,0 +1,279 @@
+"""One Worker: what is seen of it, what is decided, what is done; again whenever something has changed.
+
+Level-triggered: each step starts from what the store shows. On a thread of its own, so that neither a broker
+nor an API server that hangs keeps anybody else waiting.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from cooperator.controller.api import PODS, WORKERS, Api, ApiError
+from cooperator.controller.hands import PodHands
+from cooperator.controller.lives import in_pool_names, pod_status, proven_ends
+from cooperator.controller.names import FINALIZER, WORKER_LABEL
+from cooperator.controller.observe import Body, milliseconds, node, phase, pod
+from cooperator.controller.options import OperatorOptions
+from cooperator.controller.pods import pod_manifest, servers
+from cooperator.controller.publish import Publisher
+from cooperator.controller.resources import Readings
+from cooperator.controller.store import POD, Name, Seen, Store
+from cooperator.controller.supplies import Supplies
+from cooperator.controller.tombs import Tombs
+from cooperator.crd import Connector, Worker, compile_desired, compile_policy
+from cooperator.host.desired import pool_desired
+from cooperator.host.group import group_seen
+from cooperator.host.leader import changed_connectors, leader_settings, same_leader, started_leader
+from cooperator.host.pool_step import PoolStep
+from cooperator.host.status import WorkerFacts
+from cooperator.leader.clock import SteadyClock
+from cooperator.leader.service import LeaderService
+from cooperator.model import DesiredConnector
+from cooperator.planner.view import Facts
+from cooperator.pool import Phase, PoolFacts, PoolObserved
+from cooperator.wire import RestartRecord
+
+log = logging.getLogger(__name__)
+
+LOOK_S: Final = 1.0
+"""How often a Worker is looked at when no event tells to."""
+RESYNC_S: Final = 30.0
+"""How often its pods are listed: a watch may miss deletions."""
+_STATUS_S: Final = 0.5
+_STATUS_PATIENCE_S: Final = 0.5
+_ERROR_PAUSE_S: Final = 2.0
+_REMOVAL_EXTRA_MS: Final = 90_000
+"""What a removal may take beyond the drain time-out and the grace period of its pods."""
+
+
+class Reconciler:
+    """Works towards what the API says of one Worker, from ``start`` until ``stop`` or ``done``."""
+
+    def __init__(self, name: Name, store: Store, api: Api, options: OperatorOptions) -> None:
+        self.name = name
+        self._store = store
+        self._api = api
+        self._options = options
+        self._clock = SteadyClock()
+        self._readings = Readings()
+        self._tombs = Tombs()
+        self._supplies = Supplies(api, options.defaults)
+        self._publisher = Publisher(api, name)
+        self._hands = PodHands(
+            api,
+            name[0],
+            self._manifest,
+            created=lambda body: store.put(POD, body),
+            buried=self._tombs.bury,
+            refused=self._publisher.refused,
+        )
+        self._pool = PoolStep(self._hands, self._tell_leader, self._clock)
+        self._facts = Facts()
+        self._worker: Worker | None = None
+        self._connectors: Mapping[str, DesiredConnector] = {}
+        self._applied: object = None
+        self._leader: LeaderService | None = None
+        self._status: Mapping[str, Any] = {}
+        self._status_at = float("-inf")
+        self._listed_at = float("-inf")
+        self._next_ms: int | None = None
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"worker-{'-'.join(name)}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    @property
+    def done(self) -> bool:
+        """Nothing of this Worker is left."""
+        return self._done.is_set()
+
+    def stop(self, timeout_s: float = 15) -> None:
+        """End. Pods run on, and the leader keeps its place in the group: the next operator goes on."""
+        self._stopping.set()
+        self._wake.set()
+        self._thread.join(timeout_s)
+
+    # --- the thread ---------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._stopping.is_set() and not self.done:
+            pause_s = self._pause_s()
+            try:
+                self._step()
+            except ApiError as error:
+                log.warning("Worker %s/%s: %s", *self.name, error)
+                pause_s = _ERROR_PAUSE_S
+            except Exception:
+                # Whatever it was, the next step starts from what is there.
+                log.exception("Worker %s/%s", *self.name)
+                pause_s = _ERROR_PAUSE_S
+            self._wake.wait(pause_s)
+            self._wake.clear()
+        if self._leader is not None:
+            self._leader.stop(leave=self.done)
+
+    def _pause_s(self) -> float:
+        if self._next_ms is None:
+            return LOOK_S
+        return min(LOOK_S, max(0.05, (self._next_ms - self._clock()) / 1000))
+
+    def _step(self) -> None:
+        self._resync()
+        seen = self._store.see(self.name)
+        if seen.worker is None:
+            # Somebody took the finalizer away: its pods go with their owner.
+            self._finish()
+            return
+        worker = self._readings.worker(seen.worker)
+        if worker is None:
+            self._publisher.unreadable(seen.worker, self._readings.problems)
+            return
+        self._worker = worker
+        removing = seen.worker["metadata"].get("deletionTimestamp") is not None
+        if not removing:
+            self._keep_finalizer(seen.worker)
+            self._supplies.renew(worker)
+        connectors = self._read_connectors(seen)
+        self._apply(worker, () if removing else connectors)
+        self._refresh_status()
+        leader = in_pool_names(self._status, seen.pods)
+        bodies = [*seen.pods.values(), *seen.gone]
+        self._tombs.see(seen.pods.values(), seen.gone)
+        self._hands.pods = seen.pods
+        observed = PoolObserved(
+            pods=tuple(pod(body) for body in (*seen.pods.values(), *self._tombs.standing(seen.pods))),
+            group=group_seen(leader),
+            nodes={name: node(body) for name, body in seen.nodes.items()} or None,
+        )
+        self._next_ms = self._pool.step(
+            pool_desired(worker, self._supplies.revision(worker), removing),
+            observed,
+            lambda facts: self._ends(facts, bodies),
+        )
+        self._publish(worker, connectors, seen, leader)
+        if removing:
+            self._remove(seen, worker)
+
+    def _resync(self) -> None:
+        """The pods as they are: before the first step, and again now and then."""
+        if time.monotonic() - self._listed_at < RESYNC_S:
+            return
+        namespace, name = self.name
+        pods, version = self._api.list(PODS, namespace, f"{WORKER_LABEL}={name}")
+
+        def ours(body: Body) -> bool:
+            metadata = body["metadata"]
+            return (metadata["namespace"], (metadata.get("labels") or {}).get(WORKER_LABEL)) == self.name
+
+        self._store.replace(POD, pods, version, ours)
+        self._listed_at = time.monotonic()
+
+    def _read_connectors(self, seen: Seen) -> tuple[Connector, ...]:
+        self._readings.keep_only(frozenset(body["metadata"]["name"] for body in seen.connectors))
+        read = (
+            self._readings.connector(body)
+            for body in seen.connectors
+            if body["metadata"].get("deletionTimestamp") is None
+        )
+        return tuple(connector for connector in read if connector is not None)
+
+    def _apply(self, worker: Worker, connectors: tuple[Connector, ...]) -> None:
+        wanted = (worker.spec, tuple((c.metadata.name, c.spec) for c in connectors))
+        if wanted == self._applied:
+            return
+        self._lead(worker)
+        assert self._leader is not None
+        self._leader.set_policy(compile_policy(worker))
+        desired = compile_desired(worker, connectors, revision=self._clock())
+        for name in changed_connectors(self._connectors, desired.connectors):
+            self._pool.pardon(name)
+        self._connectors = desired.connectors
+        self._leader.set_desired(desired)
+        self._applied = wanted
+
+    def _lead(self, worker: Worker) -> None:
+        """Have a leader with the Worker's settings."""
+        options = self._options
+        settings = leader_settings(
+            worker,
+            servers(worker, options.defaults),
+            options.cluster,
+            host=options.host,
+            advertised_host=options.advertised_host,
+        )
+        if self._leader is not None:
+            if same_leader(self._leader.settings, settings):
+                return
+            self._leader.stop(leave=False)
+        self._leader = started_leader(settings, self._restarted)
+        self._leader.set_facts(self._facts)
+
+    def _restarted(self, record: RestartRecord) -> None:
+        self._pool.pardon(record.connector, record.include_tasks or record.task is not None)
+        self._wake.set()
+
+    def _refresh_status(self) -> None:
+        now = time.monotonic()
+        if self._leader is not None and now - self._status_at >= _STATUS_S:
+            self._status = self._leader.status(timeout_s=_STATUS_PATIENCE_S)
+            self._status_at = now
+
+    def _ends(self, facts: PoolFacts, bodies: list[Body]) -> frozenset[tuple[str, str]]:
+        lives = ((identity, incarnation) for identity, incarnation in self._status.get("lives", ()))
+        return proven_ends(lives, bodies, facts.ended)
+
+    def _tell_leader(self, facts: Facts) -> None:
+        self._facts = facts
+        if self._leader is not None:
+            self._leader.set_facts(facts)
+
+    def _manifest(self, identity: str, revision: str) -> Mapping[str, Any]:
+        assert self._worker is not None
+        return pod_manifest(self._worker, self._options.defaults, identity, revision)
+
+    # --- what people see ----------------------------------------------------------------------------
+
+    def _publish(
+        self, worker: Worker, connectors: tuple[Connector, ...], seen: Seen, leader: Mapping[str, Any]
+    ) -> None:
+        facts = WorkerFacts(
+            lives={name: pod_status(body) for name, body in seen.pods.items()},
+            leader=leader,
+            reports=self._pool.reports,
+            expected=self._facts.expected or frozenset(),
+        )
+        self._publisher.publish(worker, connectors, facts, seen, self._readings.problems, self._leader)
+
+    # --- coming and going ---------------------------------------------------------------------------
+
+    def _keep_finalizer(self, body: Body) -> None:
+        metadata = body["metadata"]
+        if FINALIZER not in (metadata.get("finalizers") or ()):
+            self._publisher.finalize(WORKERS, body, keep=True)
+
+    def _remove(self, seen: Seen, worker: Worker) -> None:
+        """Its members have ended, or will not within their time: let the object go."""
+        assert seen.worker is not None
+        left = sorted(name for name, body in seen.pods.items() if phase(body) is not Phase.ENDED)
+        deleted_ms = milliseconds(seen.worker["metadata"]["deletionTimestamp"])
+        overdue = (
+            self._clock() - deleted_ms > 2 * worker.spec.drain_timeout_seconds * 1000 + _REMOVAL_EXTRA_MS
+        )
+        if left and not overdue:
+            return
+        if left:
+            self._publisher.left_behind(seen.worker, left)
+        self._publisher.finalize(WORKERS, seen.worker, keep=False)
+        self._finish()
+
+    def _finish(self) -> None:
+        self._store.forget(self.name)
+        self._done.set()

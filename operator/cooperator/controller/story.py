@@ -1,0 +1,76 @@
+"""What has happened between two looks at a leader, in events for people. Pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Leader = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """An event of the API. ``connector``: what it is about; empty: the Worker."""
+
+    reason: str
+    note: str
+    warning: bool = False
+    connector: str = ""
+
+
+_LISTED = 5
+
+
+def happenings(before: Leader, now: Leader) -> Iterator[Happening]:
+    """Rebalances, holds, their ends, failures, refusals. Of the first look nothing is told: it is old."""
+    if not before or not now or now.get("stale"):
+        return
+    yield from _rebalances(before, now)
+    yield from _tasks(before, now)
+    yield from _conditions(before, now)
+
+
+def _rebalances(before: Leader, now: Leader) -> Iterator[Happening]:
+    told = {(r["term"], r["generation"]) for r in before.get("rebalances", ())} if before else set()
+    for each in now.get("rebalances", ()):
+        if (each["term"], each["generation"]) in told:
+            continue
+        if each["assigned"] or each["revoked"]:
+            yield Happening(
+                "Rebalanced",
+                f"generation {each['generation']}: {each['assigned']} tasks assigned, {each['revoked']} "
+                f"revoked ({each['cause'] or 'no cause known'})",
+            )
+
+
+def _tasks(before: Leader, now: Leader) -> Iterator[Happening]:
+    earlier = {task["name"]: task for task in before.get("tasks", ())}
+    held: dict[str, list[str]] = {}
+    for task in now.get("tasks", ()):
+        was = earlier.get(task["name"], {})
+        if "held_for" in task and was.get("held_for") != task["held_for"]:
+            held.setdefault(task["held_for"], []).append(task["name"])
+        if task["state"] == "FAILED" and was.get("state") != "FAILED":
+            first = next(iter(str(task.get("trace", "")).strip().splitlines()), "")
+            why = f" ({task['reason']})" if task.get("reason") else ""
+            yield Happening(
+                "TaskFailed", f"{task['name']} has failed{why}: {first[:300]}", True, task["connector"]
+            )
+        if was.get("held_for") and "held_for" not in task and task["member"]:
+            back = "is back at" if task["member"] == was["held_for"] else "has moved to"
+            yield Happening("HoldEnded", f"{task['name']} {back} {task['member']}", False, task["connector"])
+    for identity, names in sorted(held.items()):
+        more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+        yield Happening(
+            "TasksHeld", f"{len(names)} tasks wait for {identity}: {', '.join(names[:_LISTED])}{more}", True
+        )
+
+
+def _conditions(before: Leader, now: Leader) -> Iterator[Happening]:
+    earlier = {c["type"]: c for c in before.get("conditions", ())}
+    for condition in now.get("conditions", ()):
+        was = earlier.get(condition["type"], {})
+        if condition["status"] == "False" and (was.get("status"), was.get("reason")) != (
+            "False",
+            condition["reason"],
+        ):
+            yield Happening(condition["reason"] or condition["type"], condition["message"], True)
