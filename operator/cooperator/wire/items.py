@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from itertools import repeat
+from operator import itemgetter
 from typing import Final, cast
 
 from cooperator.model import INSTANCE, TaskId
@@ -22,8 +23,10 @@ _LEAST_ENTRY_BYTES: Final = 6  # an empty name, an empty task list
 _MOST_NAMES: Final = 65_536
 _NOTHING: Final = b"\0\0\0\0"
 _LENGTH: Final = struct.Struct(">h")
+_COUNT: Final = struct.Struct(">i")
 _COUNT_AND_FIRST: Final = struct.Struct(">ii")
 _SMALL: Final = {number: primitives.int32(number, "number") for number in range(INSTANCE, 4096)}
+_WITH_INSTANCE: Final = _COUNT_AND_FIRST.pack(2, INSTANCE)
 
 # TaskId's own constructor is Python code; a leader makes 100,000 of them in one round.
 _new_task_id = cast(Callable[[type[TaskId], tuple[str, int]], TaskId], tuple.__new__)
@@ -126,17 +129,15 @@ def write_items_hashed(items: Sequence[TaskId], field: str) -> bytes:
 def _write(items: Sequence[TaskId], in_order: Callable[[Sequence[str]], Iterable[str]], field: str) -> bytes:
     if not items:
         return _NOTHING
-    instances = [connector for connector, task in items if task == INSTANCE]
-    if len({connector for connector, _ in items}) == len(items):
-        # One number each, as it mostly is where tasks are spread: nothing to group.
-        with suppress(KeyError):
-            names, numbers = _names_and_one, _SMALL
-            parts = [primitives.int32(len(items), field)]
-            parts += [part for name in in_order(instances) for part in (names[name], numbers[INSTANCE])]
-            parts += [part for name, n in items if n != INSTANCE for part in (names[name], numbers[n])]
-            return b"".join(parts)
+    singles = _write_singles(items, in_order)
+    return _write_groups(items, in_order, field) if singles is None else singles
+
+
+def _write_groups(
+    items: Sequence[TaskId], in_order: Callable[[Sequence[str]], Iterable[str]], field: str
+) -> bytes:
     entries: defaultdict[str, list[int]] = defaultdict(list)
-    for connector in in_order(instances):
+    for connector in in_order([connector for connector, task in items if task == INSTANCE]):
         entries[connector].append(INSTANCE)
     for connector, task in items:
         if task != INSTANCE:
@@ -145,6 +146,35 @@ def _write(items: Sequence[TaskId], in_order: Callable[[Sequence[str]], Iterable
     for connector, of_connector in entries.items():
         parts += (_name(connector), primitives.int32_array(of_connector, field))
     return b"".join(parts)
+
+
+def _write_singles(
+    items: Sequence[TaskId], in_order: Callable[[Sequence[str]], Iterable[str]]
+) -> bytes | None:
+    """As ``_write_groups``, without grouping; None if a connector has two tasks, or a number is large.
+
+    Where tasks are spread nearly every entry has one number: a leader writes 100,000 of them in one round.
+    """
+    instances = [connector for connector, task in items if task == INSTANCE]
+    tasks = [item for item in items if item[1] != INSTANCE] if instances else items
+    connectors = set(map(itemgetter(0), tasks))
+    if len(connectors) < len(tasks):
+        return None
+    names, numbers, ordered = _names_and_one, _SMALL, in_order(instances) if instances else ()
+    shared = connectors.intersection(instances)
+    with suppress(KeyError):
+        if shared:
+            own = {name: numbers[n] for name, n in tasks if name in shared}
+            tasks = [item for item in tasks if item[0] not in shared]
+            entries = [
+                _name(name) + _WITH_INSTANCE + own[name] if name in own else names[name] + numbers[INSTANCE]
+                for name in ordered
+            ]
+        else:
+            entries = [names[name] + numbers[INSTANCE] for name in ordered]
+        count = _COUNT.pack(len(entries) + len(tasks))
+        return b"".join([count, *entries, *[part for name, n in tasks for part in (names[name], numbers[n])]])
+    return None
 
 
 @lru_cache(maxsize=_MOST_NAMES)
