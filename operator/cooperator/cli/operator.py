@@ -17,6 +17,10 @@ def operator(
     namespace: Annotated[
         list[str] | None, typer.Option(help="A namespace to serve; repeat it. Default: all of the cluster.")
     ] = None,
+    nodes: Annotated[
+        bool,
+        typer.Option(help="Watch nodes: needs a right for the cluster. Without it drains are not foreseen."),
+    ] = True,
     image: Annotated[
         str, typer.Option(help="Of members whose Worker names none.", envvar="COOPERATOR_IMAGE")
     ] = "",
@@ -65,6 +69,7 @@ def operator(
         identity=f"{identity or host}_{uuid.uuid4().hex[:8]}",
         defaults=Defaults(image, bootstrap_servers),
         namespaces=tuple(namespace or ()),
+        nodes=nodes,
         host=listen,
         advertised_host=advertised_host or socket.gethostbyname(host),
         lease_namespace=lease_namespace,

@@ -81,7 +81,7 @@ def registry_of(operator: Operator) -> kopf.OperatorRegistry:
     kopf.on.event("v1", "pods", labels={WORKER_LABEL: kopf.PRESENT}, registry=registry, id="pods")(
         noting(POD)
     )
-    if not operator.options.namespaces:
+    if operator.options.nodes:
         kopf.on.event("v1", "nodes", registry=registry, id="nodes")(noting(NODE))
     return registry
 

@@ -7,7 +7,7 @@ from cooperator.controller.pods import Defaults
 
 @dataclass(frozen=True, slots=True)
 class OperatorOptions:
-    """``namespaces``: served; none: the whole cluster. ``cluster``: names this Kubernetes cluster to Kafka's:
+    """``namespaces``: served; none: the whole cluster. ``nodes``: whether nodes are watched, too. ``cluster``: names this Kubernetes cluster to Kafka's:
     part of the owner that a group is marked with. ``host`` and ``advertised_host``: where leaders listen, and
     by what members reach them. ``identity``: of this process, for the Lease in ``lease_namespace``.
     """
@@ -16,6 +16,7 @@ class OperatorOptions:
     identity: str
     defaults: Defaults
     namespaces: tuple[str, ...] = ()
+    nodes: bool = True
     host: str = "0.0.0.0"
     advertised_host: str = ""
     lease_namespace: str = "default"

@@ -1,0 +1,30 @@
+"""A scene for each test: a namespace, a node of its own, nobody else's operator."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from controller_scene import Scene
+from cooperator.local.broker import EmbeddedBroker
+from tests.kubernetes.control_plane import ControlPlane
+from tests.kubernetes.fixtures import cluster, namespace
+
+__all__ = ["cluster", "namespace"]
+
+CRDS = Path(__file__).parent.parent.parent / "crds"
+
+
+@pytest.fixture(scope="session")
+def prepared(cluster: ControlPlane) -> ControlPlane:
+    """The cluster with our kinds of resources."""
+    cluster.kubectl("apply", "--server-side", "-f", str(CRDS))
+    cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+    return cluster
+
+
+@pytest.fixture
+def scene(prepared: ControlPlane, namespace: str, broker: EmbeddedBroker, tmp_path: Path) -> Iterator[Scene]:
+    scene = Scene(prepared, namespace, broker.bootstrap_servers, tmp_path)
+    yield scene
+    scene.close()

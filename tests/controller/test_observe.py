@@ -1,0 +1,180 @@
+"""Pods and nodes of the API in the pool's terms; what proves an end and what does not."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cooperator.controller.lives import in_pool_names, proven_ends
+from cooperator.controller.observe import has_ended, milliseconds, node, phase, pod
+from cooperator.model import PodLife
+from cooperator.pool import Mark, MarkReason, Node, Phase
+
+UID = "u-1"
+AT = "2026-01-01T00:00:{:02d}Z"
+ZERO_MS = milliseconds(AT.format(0))
+
+
+def body(state: dict[str, Any] | None = None, restarts: int = 0, **more: Any) -> dict[str, Any]:
+    """A pod whose member's container is in ``state``; None: the kubelet has not spoken yet."""
+    status: dict[str, Any] = {"phase": more.pop("pod_phase", "Running")}
+    if state is not None:
+        last = more.pop("last", {})
+        status["containerStatuses"] = [
+            {"name": "proxy", "state": {"running": {"startedAt": AT.format(1)}}, "restartCount": 9},
+            {"name": "worker", "state": state, "lastState": last, "restartCount": restarts},
+        ]
+    metadata = {
+        "name": "lake-0",
+        "namespace": "n",
+        "uid": UID,
+        "creationTimestamp": AT.format(0),
+        "labels": {"cooperator.dev/revision": "r1"},
+        **more,
+    }
+    return {"metadata": metadata, "spec": {"nodeName": "m-1"}, "status": status}
+
+
+def running(second: int = 5) -> dict[str, Any]:
+    return {"running": {"startedAt": AT.format(second)}}
+
+
+def terminated(second: int = 9, message: str = "", started: int = 5) -> dict[str, Any]:
+    return {
+        "terminated": {
+            "startedAt": AT.format(started),
+            "finishedAt": AT.format(second),
+            "message": message,
+            "exitCode": 137,
+        }
+    }
+
+
+WAITING = {"waiting": {"reason": "CrashLoopBackOff"}}
+DELETED = {"deletionTimestamp": AT.format(30)}
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected", "restarting"),
+    [
+        (body(), Phase.PENDING, True),
+        (body({"waiting": {"reason": "ContainerCreating"}}), Phase.PENDING, True),
+        (body(running()), Phase.RUNNING, True),
+        (body(terminated()), Phase.ENDED, True),
+        (body(WAITING, 1, last=terminated()), Phase.ENDED, True),
+        (body(running(), **DELETED), Phase.TERMINATING, False),
+        (body(terminated(), **DELETED), Phase.ENDED, False),
+        (body(**DELETED), Phase.TERMINATING, False),
+        (body(terminated(), pod_phase="Failed"), Phase.ENDED, False),
+        # The control plane's garbage collection says Failed of pods that nobody has seen to end.
+        (body(running(), pod_phase="Failed"), Phase.TERMINATING, False),
+    ],
+)
+def test_where_a_life_is(seen: dict[str, Any], expected: Phase, restarting: bool) -> None:
+    assert phase(seen) is expected
+    assert pod(seen).self_restarting is restarting
+
+
+def test_a_pod_in_the_pools_terms() -> None:
+    marked = body(running(7), 2, annotations={"cooperator.dev/leaving": "ScaleDown/1234"})
+    seen = pod(marked)
+    assert (seen.identity, seen.uid, seen.incarnation) == ("lake-0", UID, f"{UID}.2")
+    assert (seen.revision, seen.node, seen.started_ms) == ("r1", "m-1", ZERO_MS + 7_000)
+    assert seen.mark == Mark(MarkReason.SCALE_DOWN, 1234)
+    for text in ("ScaleDown", "Else/1", "ScaleDown/x", ""):
+        assert pod(body(running(), annotations={"cooperator.dev/leaving": text})).mark is None
+
+
+def test_last_words_name_the_life_that_has_ended() -> None:
+    first, second = PodLife(UID, ZERO_MS + 5_100), PodLife(UID, ZERO_MS + 9_050)
+    seen = body(running(9), 1, last=terminated(9, f"{first}\nTraceback …"))
+    assert has_ended(first, seen)
+    assert not has_ended(second, seen), "it began in the second in which the other ended"
+
+
+def test_without_last_words_the_kubelets_times_have_to_do() -> None:
+    seen = body(WAITING, 1, last=terminated(9))
+    assert has_ended(PodLife(UID, ZERO_MS + 8_999), seen)
+    assert not has_ended(PodLife(UID, ZERO_MS + 9_000), seen)
+
+
+@pytest.mark.parametrize(
+    "seen", [body(), body(running()), body(running(), pod_phase="Failed"), body(**DELETED)]
+)
+def test_nothing_else_proves_an_end(seen: dict[str, Any]) -> None:
+    assert not has_ended(PodLife(UID, ZERO_MS), seen)
+
+
+def test_another_pods_end_proves_nothing() -> None:
+    assert not has_ended(PodLife("u-2", ZERO_MS), body(terminated(9, str(PodLife(UID, ZERO_MS)))))
+
+
+@given(starts=st.lists(st.integers(0, 59_000), min_size=2, max_size=6, unique=True), known=st.integers(0, 5))
+def test_of_lives_that_follow_each_other_those_up_to_the_last_words_have_ended(
+    starts: list[int], known: int
+) -> None:
+    lives = [PodLife(UID, ZERO_MS + start) for start in sorted(starts)]
+    said = lives[min(known, len(lives) - 1)]
+    seen = body(WAITING, 3, last=terminated(59, f"{said}\n"))
+    assert [life for life in lives if has_ended(life, seen)] == lives[: lives.index(said) + 1]
+
+
+def test_members_and_the_pool_name_one_life_by_two_names() -> None:
+    old, new = PodLife(UID, ZERO_MS + 5_000), PodLife(UID, ZERO_MS + 12_000)
+    seen = {"lake-0": body(running(12), 1, last=terminated(9, str(old)))}
+
+    def said(incarnation: str) -> str:
+        leader = {"members": [{"identity": "lake-0", "incarnation": incarnation}]}
+        [member] = in_pool_names(leader, seen)["members"]
+        return str(member["incarnation"])
+
+    assert said(str(new)) == f"{UID}.1"
+    assert said(str(old)) == str(old), "an earlier life is not the one that runs"
+    assert said(str(PodLife("u-0", ZERO_MS))) == f"u-0.{ZERO_MS}"
+    assert said("anything") == "anything"
+
+
+def test_ends_are_told_in_the_members_names() -> None:
+    old, new = PodLife(UID, ZERO_MS + 5_000), PodLife(UID, ZERO_MS + 12_000)
+    lives = [("lake-0", str(old)), ("lake-0", str(new)), ("lake-0", "anything")]
+    seen = body(running(12), 1, last=terminated(9, str(old)))
+    assert proven_ends(lives, [seen], [("lake-0", f"{UID}.0")]) == {("lake-0", str(old))}
+    # The machine was declared dead: all that was on it has ended.
+    assert proven_ends(lives, [seen], [("lake-0", f"{UID}.1")]) == {
+        ("lake-0", str(old)),
+        ("lake-0", str(new)),
+    }
+    # What the pool has concluded from a report says no more than the report.
+    assert proven_ends(lives, [body(WAITING, 1, last=terminated(9, str(old)))], [("lake-0", f"{UID}.1")]) == {
+        ("lake-0", str(old))
+    }
+
+
+READY = {"conditions": [{"type": "Ready", "status": "True"}]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "expected"),
+    [
+        ({}, READY, Node()),
+        ({}, {}, Node(ready=False)),
+        ({}, {"conditions": [{"type": "Ready", "status": "Unknown"}]}, Node(ready=False)),
+        ({"unschedulable": True}, READY, Node(cordoned=True)),
+        ({"taints": [{"key": "dedicated", "effect": "NoSchedule"}]}, READY, Node()),
+        ({"taints": [{"key": "maintenance", "effect": "NoExecute"}]}, READY, Node(leaving=True)),
+        ({"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}, READY, Node(leaving=True)),
+        (
+            {"taints": [{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}]},
+            {},
+            Node(ready=False),
+        ),
+        (
+            {"taints": [{"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}]},
+            {},
+            Node(ready=False, out_of_service=True),
+        ),
+    ],
+)
+def test_a_node_in_the_pools_terms(spec: dict[str, Any], status: dict[str, Any], expected: Node) -> None:
+    assert node({"metadata": {"name": "m-1"}, "spec": spec, "status": status}) == expected

@@ -1,0 +1,226 @@
+"""Overlays, revisions, stories, restarts, the Lease, the store: no server needed."""
+
+from typing import Any
+
+import pytest
+
+from cooperator.controller.children import references
+from cooperator.controller.lease import LeaseTerms, may_take
+from cooperator.controller.overlay import overlay
+from cooperator.controller.pods import Defaults, image, pod_manifest, revision, template
+from cooperator.controller.restarts import record
+from cooperator.controller.store import POD, WORKER, Store
+from cooperator.controller.story import happenings
+from cooperator.crd import Worker, parse
+from cooperator.wire import RestartRecord
+
+DEFAULTS = Defaults("registry.example/cooperator:1.0", "kafka:9092")
+
+
+def worker(spec: str = "{}") -> Worker:
+    [found] = parse(
+        f"apiVersion: cooperator.dev/v1alpha1\nkind: Worker\nmetadata: {{name: lake, uid: u}}\nspec: {spec}",
+        "t",
+    )
+    assert isinstance(found, Worker)
+    return found
+
+
+# --- pods ---
+
+
+def test_a_users_template_is_laid_over_ours_by_name() -> None:
+    ours = {
+        "labels": {"a": "1"},
+        "containers": [{"name": "worker", "env": [{"name": "A", "value": "1"}], "args": ["x"]}],
+        "tolerations": [{"effect": "NoSchedule"}],
+    }
+    theirs = {
+        "labels": {"b": "2"},
+        "containers": [
+            {"name": "proxy", "image": "p"},
+            {"name": "worker", "env": [{"name": "A", "value": "2"}, {"name": "B", "value": "3"}]},
+        ],
+        "tolerations": [{"effect": "NoExecute"}],
+    }
+    assert overlay(ours, theirs) == {
+        "labels": {"a": "1", "b": "2"},
+        "containers": [
+            {
+                "name": "worker",
+                "args": ["x"],
+                "env": [{"name": "A", "value": "2"}, {"name": "B", "value": "3"}],
+            },
+            {"name": "proxy", "image": "p"},
+        ],
+        "tolerations": [{"effect": "NoExecute"}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ("{}", "registry.example/cooperator:1.0"),
+        ("{version: '2.0'}", "registry.example/cooperator:2.0"),
+        ("{image: 'host:5000/own'}", "host:5000/own"),
+        ("{image: 'host:5000/own', version: '3'}", "host:5000/own:3"),
+    ],
+)
+def test_the_image_of_members(spec: str, expected: str) -> None:
+    assert image(worker(spec), DEFAULTS) == expected
+
+
+def test_a_revision_is_of_what_users_say_only() -> None:
+    first = revision(worker(), DEFAULTS, {})
+    assert revision(worker(), Defaults("registry.example/cooperator:1.1", "kafka:9092"), {}) == first, (
+        "an upgrade of the operator touches no pod"
+    )
+    assert revision(worker("{replicas: 7, scheduledRebalanceMaxDelayMs: 5}"), DEFAULTS, {}) == first
+    changes = [
+        revision(worker("{version: '2.0'}"), DEFAULTS, {}),
+        revision(worker("{restartNonce: again}"), DEFAULTS, {}),
+        revision(worker("{spark: {heapMb: 2048}}"), DEFAULTS, {}),
+        revision(worker("{resources: {requests: {memory: 2Gi}}}"), DEFAULTS, {}),
+        revision(worker("{template: {metadata: {labels: {a: b}}}}"), DEFAULTS, {}),
+        revision(worker(), DEFAULTS, {"Secret/s": "digest"}),
+    ]
+    assert len({first, *changes}) == len(changes) + 1
+
+
+def test_a_pod_is_as_restricted_as_can_be() -> None:
+    made = pod_manifest(worker(), DEFAULTS, "lake-0", "r1")
+    [container] = made["spec"]["containers"]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert made["spec"]["securityContext"]["runAsNonRoot"] is True
+    assert made["spec"]["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert made["spec"]["automountServiceAccountToken"] is False
+    assert made["metadata"]["labels"]["cooperator.dev/index"] == "0"
+
+
+def test_what_a_template_reads_is_found() -> None:
+    spec = (
+        "{template: {spec: {volumes: [{name: v, secret: {secretName: s1}}, {name: w, configMap: {name: c1}}],"
+        " containers: [{name: worker, env: [{name: A, valueFrom: {secretKeyRef: {name: s2, key: k}}}], "
+        "envFrom: [{configMapRef: {name: c2}}]}]}}}"
+    )
+    assert references(template(worker(spec), DEFAULTS)) == {
+        ("Secret", "s1"),
+        ("Secret", "s2"),
+        ("ConfigMap", "c1"),
+        ("ConfigMap", "c2"),
+    }
+
+
+# --- restarts ---
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "expected"),
+    [
+        ("|", "|", None),
+        ("|", "1|", RestartRecord("a", True, False, None)),
+        ("1|", "|", None),
+        ("|", "|connector", RestartRecord("a", False, False, None)),
+        ("|", "|tasks", RestartRecord("a", True, False, None)),
+        ("|tasks#1", "|tasks#2", RestartRecord("a", True, False, None)),
+        ("|", "|failed", RestartRecord("a", True, True, None)),
+        ("|", "|3", RestartRecord("a", False, False, 3)),
+        ("|", "|everything", None),
+    ],
+)
+def test_what_a_manifest_asks_to_restart(before: str, now: str, expected: RestartRecord | None) -> None:
+    assert record("a", before, now) == expected
+
+
+# --- the Lease ---
+
+
+def lease(holder: str, renewed: str = "t1") -> dict[str, Any]:
+    return {"spec": {"holderIdentity": holder, "renewTime": renewed, "leaseDurationSeconds": 3}}
+
+
+def test_a_lease_is_taken_when_it_has_stood_still_for_its_duration_as_we_saw_it() -> None:
+    terms = LeaseTerms("n", "l", "me", 3_000)
+    taken, seen = may_take(terms, lease("other"), None, 1_000)
+    assert not taken, "who has just come cannot know how old it is"
+    taken, seen = may_take(terms, lease("other"), seen, 3_999)
+    assert not taken
+    taken, _ = may_take(terms, lease("other"), seen, 4_000)
+    assert taken
+    taken, seen = may_take(terms, lease("other", "t2"), seen, 4_000)
+    assert not taken, "it was renewed"
+    assert may_take(terms, lease(""), seen, 4_001)[0]
+    assert may_take(terms, lease("me"), seen, 4_001)[0]
+
+
+# --- the store ---
+
+
+def seen(name: str, version: int, **labels: str) -> dict[str, Any]:
+    return {
+        "metadata": {
+            "namespace": "n",
+            "name": name,
+            "uid": f"{name}-{version}",
+            "resourceVersion": str(version),
+            "labels": labels,
+        }
+    }
+
+
+def pod_of(name: str, version: int) -> dict[str, Any]:
+    return seen(name, version, **{"cooperator.dev/worker": "lake"})
+
+
+def test_late_events_are_passed_over_and_missed_deletions_are_made_up_for() -> None:
+    woken: list[tuple[str, str]] = []
+    store = Store(woken.append)
+    store.put(WORKER, seen("lake", 1))
+    store.put(POD, pod_of("lake-0", 5))
+    store.put(POD, pod_of("lake-1", 6))
+    assert set(woken) == {("n", "lake")}
+    store.put(POD, pod_of("lake-0", 4))
+    assert store.see(("n", "lake")).pods["lake-0"]["metadata"]["resourceVersion"] == "5"
+
+    store.replace(POD, [pod_of("lake-1", 6)], version=5, among=lambda body: True)
+    assert set(store.see(("n", "lake")).pods) == {"lake-1"}, "what the list does not have is gone"
+    assert store.see(("n", "lake")).gone == (), "but nobody has seen how it ended"
+
+    store.put(POD, pod_of("lake-2", 9))
+    store.replace(POD, [], version=8, among=lambda body: True)
+    assert set(store.see(("n", "lake")).pods) == {"lake-2"}, "what is newer than the list stays"
+
+    store.put(POD, pod_of("lake-2", 10), deleted=True)
+    assert store.see(("n", "lake")).pods == {}
+    assert [body["metadata"]["uid"] for body in store.see(("n", "lake")).gone] == ["lake-2-10"]
+
+
+# --- stories ---
+
+
+def test_what_has_happened_between_two_looks() -> None:
+    def look(generation: int, **tasks: Any) -> dict[str, Any]:
+        rebalance = {"term": 1, "generation": generation, "assigned": 2, "revoked": 1, "cause": "lake-1 left"}
+        return {
+            "rebalances": [rebalance],
+            "conditions": [],
+            "tasks": [
+                {"name": name, "connector": "a", "member": None, **task} for name, task in tasks.items()
+            ],
+        }
+
+    calm = look(1, a_0={"state": "RUNNING", "member": "lake-1"})
+    held = look(2, a_0={"state": "HELD", "held_for": "lake-1"})
+    moved = look(3, a_0={"state": "RUNNING", "member": "lake-2"})
+    failed = look(3, a_0={"state": "FAILED", "member": "lake-2", "trace": "Boom\n  at x"})
+    assert list(happenings({}, calm)) == []
+    assert list(happenings(calm, calm)) == []
+    assert [each.reason for each in happenings(calm, held)] == ["Rebalanced", "TasksHeld"]
+    assert [each.note for each in happenings(held, moved)][1] == "a_0 has moved to lake-2"
+    [told] = happenings(moved, failed)
+    assert (told.reason, told.warning, told.connector) == ("TaskFailed", True, "a")
+    assert "Boom" in told.note

@@ -1,0 +1,252 @@
+"""A kubelet without containers: the pods of one namespace as processes, reported to a real API server.
+
+It does what the operator relies on: a status in the kubelet's order and words, container restarts inside a
+pod, SIGTERM and the grace period on deletion, the last words of a container, and the removal of the object
+when nothing runs any more. Members run inline: no Spark.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from cooperator.controller.names import SETTLED
+from tests.kubernetes.api import Api, ApiError
+
+NODE_READY = [{"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}]
+_LOOK_S = 0.1
+
+
+@dataclass
+class Container:
+    """A pod on this machine. ``folder``: its emptyDir and its log."""
+
+    uid: str
+    name: str
+    folder: Path
+    args: list[str]
+    grace_s: int
+    process: subprocess.Popen[bytes] | None = None
+    started: str = ""
+    restarts: int = 0
+    last: dict[str, Any] = field(default_factory=dict)
+    told_at: float | None = None
+    reported: Any = None
+
+
+class Kubelet:
+    """Runs the pods of ``namespace`` as node ``node`` from ``start`` to ``stop``.
+
+    ``frozen``: it reports and does nothing, while its processes run on. ``restart_s``: the pause before a
+    container is restarted.
+    """
+
+    def __init__(self, api: Api, namespace: str, node: str) -> None:
+        self.api = api
+        self.namespace = namespace
+        self.node = node
+        self.frozen = threading.Event()
+        self.restart_s = 0.2
+        self.containers: dict[str, Container] = {}
+        self._folder = Path(tempfile.mkdtemp(prefix="cooperator-kubelet-"))
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="kubelet", daemon=True)
+
+    def start(self) -> None:
+        self.api.post("/api/v1/nodes", {"metadata": {"name": self.node}})
+        self.report_node(NODE_READY)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """-9 to everything that it runs."""
+        self._ending.set()
+        self._thread.join()
+        for container in self.containers.values():
+            if container.process is not None:
+                _kill(container.process)
+        self.api.delete(f"/api/v1/nodes/{self.node}")
+
+    def report_node(self, conditions: list[dict[str, str]]) -> None:
+        self.api.patch(f"/api/v1/nodes/{self.node}/status", {"status": {"conditions": conditions}})
+
+    def container(self, pod: str) -> Container:
+        return next(c for c in self.containers.values() if c.name == pod)
+
+    def crash(self, pod: str) -> None:
+        """-9 to the process of a pod."""
+        process = self.container(pod).process
+        assert process is not None
+        _kill(process)
+
+    # --- the thread ---
+
+    def _run(self) -> None:
+        while not self._ending.wait(_LOOK_S):
+            if not self.frozen.is_set():
+                try:
+                    self._look()
+                except (ApiError, OSError) as error:
+                    sys.stderr.write(f"kubelet: {error}\n")
+
+    def _look(self) -> None:
+        listed = self.api.get(f"/api/v1/namespaces/{self.namespace}/pods")["items"]
+        pods = {pod["metadata"]["uid"]: pod for pod in listed}
+        for uid, pod in pods.items():
+            if not pod["spec"].get("nodeName"):
+                if not pod["metadata"].get("deletionTimestamp"):
+                    self._bind(pod)
+                continue
+            if pod["spec"]["nodeName"] == self.node:
+                self._care(uid, pod)
+        for uid in [uid for uid in self.containers if uid not in pods]:
+            # Deleted by force: what runs of it is told to end, and nobody is told.
+            container = self.containers[uid]
+            if container.process is None or container.process.poll() is not None:
+                del self.containers[uid]
+            elif container.told_at is None:
+                self._terminate(container)
+            elif time.monotonic() - container.told_at > container.grace_s:
+                _kill(container.process)
+
+    def _bind(self, pod: dict[str, Any]) -> None:
+        name = pod["metadata"]["name"]
+        self.api.post(
+            f"/api/v1/namespaces/{self.namespace}/pods/{name}/binding",
+            {"metadata": {"name": name}, "target": {"kind": "Node", "name": self.node}},
+        )
+
+    def _care(self, uid: str, pod: dict[str, Any]) -> None:
+        deleted = pod["metadata"].get("deletionTimestamp") is not None
+        container = self.containers.get(uid)
+        if container is None:
+            if deleted:
+                self._remove(pod)
+                return
+            container = self.containers[uid] = self._adopt(pod)
+            self._launch(container)
+        process = container.process
+        ended = process is not None and process.poll() is not None
+        if process is not None and ended:
+            self._take_down(container, process)
+        if deleted and container.process is None:
+            self._report(pod, container, {"terminated": container.last} if container.last else {})
+            self._remove(pod)
+            del self.containers[uid]
+        elif deleted and container.told_at is None:
+            self._terminate(container)
+        elif deleted and process is not None and container.told_at is not None:
+            if time.monotonic() - container.told_at > container.grace_s:
+                _kill(process)
+        elif container.process is None:
+            self._report(pod, container, {"waiting": {"reason": "CrashLoopBackOff"}})
+            time.sleep(self.restart_s)
+            container.restarts += 1
+            self._launch(container)
+        if uid in self.containers and container.process is not None:
+            self._report(pod, container, {"running": {"startedAt": container.started}})
+
+    def _adopt(self, pod: dict[str, Any]) -> Container:
+        metadata, spec = pod["metadata"], pod["spec"]
+        folder = self._folder / metadata["uid"]
+        folder.mkdir()
+        values = {"POD_NAME": metadata["name"], "POD_UID": metadata["uid"], "POD_IP": "127.0.0.1"}
+        args = [_expand(word, values) for word in spec["containers"][0]["args"]]
+        args[args.index("--listen") + 1] = "127.0.0.1:0"
+        args[args.index("--state-dir") + 1] = str(folder / "state")
+        args[args.index("--checkpoints") + 1] = str(self._folder / "checkpoints")
+        grace_s = spec["terminationGracePeriodSeconds"]
+        return Container(metadata["uid"], metadata["name"], folder, args, grace_s)
+
+    def _launch(self, container: Container) -> None:
+        (container.folder / "last-words").touch()
+        container.started = _now()
+        with (container.folder / "log").open("ab") as log:
+            container.process = subprocess.Popen(
+                [sys.executable, "-m", "cooperator.cli", *container.args],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env={
+                    **os.environ,
+                    "COOPERATOR_RUNTIME": "inline",
+                    "COOPERATOR_LAST_WORDS": str(container.folder / "last-words"),
+                },
+            )
+
+    def _take_down(self, container: Container, process: subprocess.Popen[bytes]) -> None:
+        container.last = {
+            "exitCode": process.returncode if process.returncode >= 0 else 128 - process.returncode,
+            "reason": "Error" if process.returncode else "Completed",
+            "startedAt": container.started,
+            "finishedAt": _now(),
+            "message": (container.folder / "last-words").read_text(),
+        }
+        container.process = None
+
+    def _terminate(self, container: Container) -> None:
+        container.told_at = time.monotonic()
+        if container.process is not None:
+            container.process.send_signal(signal.SIGTERM)
+
+    def _report(self, pod: dict[str, Any], container: Container, state: dict[str, Any]) -> None:
+        running = "running" in state
+        conditions = pod.get("status", {}).get("conditions") or ()
+        gates = [c for c in conditions if c["type"] not in ("ContainersReady", "Ready")]
+        ready = running and any(c["type"] == SETTLED and c["status"] == "True" for c in gates)
+        status = {
+            "phase": "Running" if "terminated" not in state else "Failed",
+            "podIP": "127.0.0.1",
+            "podIPs": [{"ip": "127.0.0.1"}],
+            "containerStatuses": [
+                {
+                    "name": "worker",
+                    "image": "none",
+                    "imageID": "none",
+                    "ready": running,
+                    "started": running,
+                    "restartCount": container.restarts,
+                    "state": state,
+                    "lastState": {"terminated": container.last} if container.last else {},
+                }
+            ],
+            "conditions": [
+                *gates,
+                {"type": "ContainersReady", "status": str(running), "lastTransitionTime": _now()},
+                {"type": "Ready", "status": str(ready), "lastTransitionTime": _now()},
+            ],
+        }
+        if container.reported != (state, ready):
+            name = pod["metadata"]["name"]
+            path = f"/api/v1/namespaces/{self.namespace}/pods/{name}/status"
+            self.api.patch(path, {"metadata": {"uid": container.uid}, "status": status})
+            container.reported = (state, ready)
+
+    def _remove(self, pod: dict[str, Any]) -> None:
+        name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+        self.api.delete(
+            f"/api/v1/namespaces/{self.namespace}/pods/{name}",
+            {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}},
+        )
+
+
+def _expand(word: str, values: dict[str, str]) -> str:
+    for name, value in values.items():
+        word = word.replace(f"$({name})", value)
+    return word
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(30)
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

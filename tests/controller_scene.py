@@ -1,0 +1,214 @@
+"""A namespace of a real API server, an operator under its own rights, members as processes."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from controller_kubelet import Kubelet
+from journal import Journal
+from support import eventually
+from tests.kubernetes.api import ApiError
+from tests.kubernetes.control_plane import ControlPlane
+
+ROOT = Path(__file__).parent.parent
+RULES = ROOT / "charts" / "cooperator" / "files"
+RESOURCES = "/apis/cooperator.dev/v1alpha1/namespaces"
+
+
+@dataclass
+class OperatorProcess:
+    child: subprocess.Popen[bytes]
+    log: Path
+
+    def kill(self) -> None:
+        """-9, as if its machine had died."""
+        self.child.kill()
+        self.child.wait(30)
+
+    def terminate(self) -> int:
+        self.child.terminate()
+        return self.child.wait(60)
+
+    def freeze(self) -> None:
+        os.kill(self.child.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        os.kill(self.child.pid, signal.SIGCONT)
+
+
+@dataclass
+class Scene:
+    """``journal``: what ran where, by the members' own word."""
+
+    cluster: ControlPlane
+    namespace: str
+    bootstrap_servers: str
+    directory: Path
+    kubelet: Kubelet = field(init=False)
+    journal: Journal = field(init=False)
+    operators: list[OperatorProcess] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.journal = Journal(self.directory / "journal.jsonl")
+        self.kubelet = Kubelet(self.cluster.api, self.namespace, f"node-{self.namespace}")
+        self.kubelet.start()
+        self._grant()
+
+    # --- the operator ---
+
+    def operator(self, **environment: str) -> OperatorProcess:
+        """Start one, as its service account and no more; another one waits for the Lease."""
+        log = self.directory / f"operator-{len(self.operators)}.log"
+        kubeconfig = self.cluster.kubeconfig_of(self.namespace, "operator")
+        with log.open("ab") as out:
+            child = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "cooperator.cli", "operator"),
+                    *("--namespace", self.namespace, "--lease-namespace", self.namespace),
+                    *("--cluster", f"tests-{self.namespace}", "--image", "none"),
+                    *("--bootstrap-servers", self.bootstrap_servers),
+                    *("--listen", "127.0.0.1", "--advertised-host", "127.0.0.1"),
+                    *("--lease-seconds", "3", "--health-port", "0"),
+                ],
+                env={**os.environ, "KUBECONFIG": str(kubeconfig), **environment},
+                stdout=out,
+                stderr=out,
+            )
+        operator = OperatorProcess(child, log)
+        self.operators.append(operator)
+        return operator
+
+    def _grant(self) -> None:
+        """What the chart grants: rules in the namespace, for the cluster, and for the Lease."""
+        account = {"kind": "ServiceAccount", "name": "operator", "namespace": self.namespace}
+        rules = {path.stem: yaml.safe_load(path.read_text()) for path in RULES.glob("*.yaml")}
+        rbac = "rbac.authorization.k8s.io/v1"
+        cluster_name = f"operator-{self.namespace}"
+        self.cluster.apply(
+            {
+                "apiVersion": "v1",
+                "kind": "ServiceAccount",
+                "metadata": {"name": "operator", "namespace": self.namespace},
+            },
+            {
+                "apiVersion": rbac,
+                "kind": "Role",
+                "metadata": {"name": "operator", "namespace": self.namespace},
+                "rules": [*rules["namespace-rules"], *rules["own-rules"]],
+            },
+            {
+                "apiVersion": rbac,
+                "kind": "RoleBinding",
+                "metadata": {"name": "operator", "namespace": self.namespace},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "operator"},
+                "subjects": [account],
+            },
+            {
+                "apiVersion": rbac,
+                "kind": "ClusterRole",
+                "metadata": {"name": cluster_name},
+                "rules": rules["cluster-rules"],
+            },
+            {
+                "apiVersion": rbac,
+                "kind": "ClusterRoleBinding",
+                "metadata": {"name": cluster_name},
+                "roleRef": {
+                    "apiGroup": "rbac.authorization.k8s.io",
+                    "kind": "ClusterRole",
+                    "name": cluster_name,
+                },
+                "subjects": [account],
+            },
+        )
+
+    # --- resources ---
+
+    def worker(self, name: str = "lake", **spec: Any) -> None:
+        said = {
+            "replicas": 3,
+            "scheduledRebalanceMaxDelayMs": 60_000,
+            "heartbeatIntervalMs": 1_000,
+            "sessionTimeoutMs": 6_000,
+            **spec,
+        }
+        self.cluster.apply(self._resource("Worker", name, said))
+
+    def connector(self, name: str, worker: str = "lake", **spec: Any) -> None:
+        config = {"journal": str(self.journal.path), "units": 6, **spec.pop("config", {})}
+        said = {"workerRef": {"name": worker}, "class": "noop", "tasksMax": 3, "config": config, **spec}
+        self.cluster.apply(self._resource("Connector", name, said))
+
+    def _resource(self, kind: str, name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "apiVersion": "cooperator.dev/v1alpha1",
+            "kind": kind,
+            "metadata": {"name": name, "namespace": self.namespace},
+            "spec": dict(spec),
+        }
+
+    def get(self, plural: str, name: str) -> dict[str, Any]:
+        return self.cluster.api.get(f"{RESOURCES}/{self.namespace}/{plural}/{name}")
+
+    def delete(self, plural: str, name: str) -> None:
+        self.cluster.api.delete(f"{RESOURCES}/{self.namespace}/{plural}/{name}")
+
+    def is_gone(self, plural: str, name: str) -> bool:
+        return not self.cluster.api.exists(f"{RESOURCES}/{self.namespace}/{plural}/{name}")
+
+    def condition(self, plural: str, name: str, kind: str) -> dict[str, Any]:
+        found: list[dict[str, Any]] = self.get(plural, name).get("status", {}).get("conditions", [])
+        return next((c for c in found if c["type"] == kind), {"status": "Missing"})
+
+    # --- pods ---
+
+    def pods(self) -> dict[str, dict[str, Any]]:
+        listed = self.cluster.api.get(f"/api/v1/namespaces/{self.namespace}/pods")["items"]
+        return {pod["metadata"]["name"]: pod for pod in listed}
+
+    def delete_pod(self, name: str, **options: Any) -> None:
+        self.cluster.api.delete(f"/api/v1/namespaces/{self.namespace}/pods/{name}", options)
+
+    # --- looking ---
+
+    def runs(self, *tasks: str, timeout_s: float = 90) -> dict[str, str]:
+        """Wait until exactly these tasks run, by the members' own word; task to member."""
+        wanted = set(tasks)
+
+        def seen() -> dict[str, str]:
+            running = self.journal.running()
+            assert set(running) == wanted, running
+            return running
+
+        return eventually(seen, timeout_s, f"{sorted(wanted)} run")
+
+    def eventually(self, condition: Callable[[], Any], timeout_s: float = 60, what: str = "") -> Any:
+        """As ``support.eventually``; an object that is not there yet is "not yet"."""
+
+        def tried() -> Any:
+            try:
+                return condition()
+            except ApiError as error:
+                raise AssertionError(str(error)) from None
+
+        return eventually(tried, timeout_s, what)
+
+    def close(self) -> None:
+        for operator in self.operators:
+            operator.thaw()
+            operator.kill()
+        self.kubelet.stop()
+        for log in sorted(self.directory.glob("*.log")):
+            # Shown by pytest when the test has failed.
+            print(f"--- {log.name}", *log.read_text(errors="replace").splitlines()[-40:], sep="\n")
+        for container in self.kubelet.containers.values():
+            text = (container.folder / "log").read_text(errors="replace").splitlines()
+            print(f"--- {container.name}", *text[-15:], sep="\n")
+        assert self.journal.doubled() == []
