@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from cooperator.cli import leader, operator, plan, simulate, worker
+from cooperator.cli import crds, leader, operator, plan, simulate, worker
 from cooperator.cli.plugins import PluginError, load_assignors
 from cooperator.local.app import app as local_app
 from cooperator.local.console import Console
@@ -22,6 +22,7 @@ app.command()(demo)
 app.command()(worker.worker)
 app.command()(leader.leader)
 app.command()(operator.operator)
+app.command()(crds.crds)
 app.command()(simulate.simulate)
 app.command()(plan.plan)
 

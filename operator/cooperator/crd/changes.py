@@ -2,18 +2,18 @@
 
 from typing import Final, TypeVar
 
-from cooperator.crd.connector import Connector
-from cooperator.crd.worker import Worker
+from cooperator.crd.connector import BOUND_TO_WORKER, Connector
+from cooperator.crd.worker import BOUND_TO_GROUP, ONE_RUNTIME, PROGRESS_IS_THERE, Worker
 
 R = TypeVar("R", Worker, Connector)
 
 _WHY: Final = {
-    "spec.runtime": "members of two runtimes cannot share a group",
-    "spec.groupId": "the members and the state of the group are bound to it",
-    "spec.checkpointLocation": "the progress of all tasks is there",
-    "spec.checkpointVolume.claimName": "the progress of all tasks is there",
-    "spec.checkpointVolume.mountPath": "the progress of all tasks is there",
-    "spec.workerRef.name": "the connector's progress belongs to its Worker's group",
+    "spec.runtime": ONE_RUNTIME,
+    "spec.groupId": BOUND_TO_GROUP,
+    "spec.checkpointLocation": PROGRESS_IS_THERE,
+    "spec.checkpointVolume.claimName": PROGRESS_IS_THERE,
+    "spec.checkpointVolume.mountPath": PROGRESS_IS_THERE,
+    "spec.workerRef.name": BOUND_TO_WORKER,
 }
 
 

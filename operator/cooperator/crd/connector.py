@@ -1,21 +1,27 @@
 """Connector: a job that is split into tasks, which the members of a Worker run."""
 
-import re
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, JsonValue, model_validator
 
 from cooperator.crd.base import API_VERSION, Lenient, Model, ObjectMeta, Reference
+from cooperator.crd.rules import DNS_SUBDOMAIN, Form, Rule, all_hold, unchanged
 from cooperator.crd.values import Settings
 from cooperator.model import RESERVED
 
-_RESERVED: Final = {
+RESERVED_SETTINGS: Final = {
     "name": "metadata.name",
     "connector.class": "spec.class",
     "tasks.max": "spec.tasksMax",
 }
+
+
+CLASS: Final = Form(
+    r"[^ \t\r\n]+", "use the name of a connector class, such as files-to-kafka, without spaces", 250
+)
+BOUND_TO_WORKER: Final = "the connector's progress belongs to its Worker's group"
 
 
 class State(StrEnum):
@@ -26,14 +32,8 @@ class State(StrEnum):
     STOPPED = "Stopped"
 
 
-def _class(name: str) -> str:
-    if not re.fullmatch(r"\S{1,250}", name):
-        raise ValueError("use the name of a connector class, such as files-to-kafka, without spaces")
-    return name
-
-
 def _config(config: Mapping[str, str]) -> Mapping[str, str]:
-    for key, field in _RESERVED.items():
+    for key, field in RESERVED_SETTINGS.items():
         if key in config:
             raise ValueError(f"has {key!r}, which is set by {field}: remove it from the config")
     ours = next((key for key in config if key.startswith(RESERVED)), None)
@@ -45,8 +45,35 @@ def _config(config: Mapping[str, str]) -> Mapping[str, str]:
     return config
 
 
+def _config_schema() -> dict[str, JsonValue]:
+    """Settings may be of several types, so that the API server can look at none but those that are named."""
+
+    def absent(key: str, field: str) -> Rule:
+        escaped = key.replace(".", "__dot__")
+        return Rule(f"!has(self.{escaped})", f"{key} is set by {field}: remove it from the config")
+
+    return {
+        "x-kubernetes-preserve-unknown-fields": True,
+        "properties": {
+            key: {"x-kubernetes-int-or-string": True, "description": f"not here: set by {field}"}
+            for key, field in RESERVED_SETTINGS.items()
+        },
+        **all_hold(*(absent(key, field) for key, field in RESERVED_SETTINGS.items())),
+    }
+
+
 class AutoRestartSpec(Model):
     """When tasks that have failed are started again by themselves."""
+
+    model_config = ConfigDict(
+        json_schema_extra=all_hold(
+            Rule(
+                "self.backoffSeconds <= self.backoffMaxSeconds",
+                "backoffSeconds is the first pause and cannot be longer than the longest, backoffMaxSeconds: "
+                "raise the second, or lower the first",
+            )
+        )
+    )
 
     enabled: bool = Field(default=True, description="whether failed tasks are restarted without being asked")
     max_restarts: int = Field(
@@ -71,11 +98,19 @@ class AutoRestartSpec(Model):
         return self
 
 
+class WorkerReference(Reference):
+    """The Worker that runs a Connector; it stays."""
+
+    name: Annotated[str, DNS_SUBDOMAIN, unchanged("spec.workerRef.name", BOUND_TO_WORKER)] = Field(
+        description="the name of the Worker"
+    )
+
+
 class ConnectorSpec(Model):
     """What a Connector is meant to do."""
 
-    worker_ref: Reference = Field(description="the Worker that runs it, such as {name: lake}")
-    class_: Annotated[str, AfterValidator(_class)] = Field(
+    worker_ref: WorkerReference = Field(description="the Worker that runs it, such as {name: lake}")
+    class_: Annotated[str, CLASS] = Field(
         alias="class", description="the connector's class, such as files-to-kafka"
     )
     tasks_max: int = Field(default=1, ge=1, le=40_000, description="into how many tasks it may be split")
@@ -83,7 +118,10 @@ class ConnectorSpec(Model):
         default=1.0, ge=0.001, le=1_000_000, description="how heavy one of its tasks is, compared to others"
     )
     config: Annotated[Settings, AfterValidator(_config)] = Field(
-        default_factory=dict, description="the connector's own settings"
+        default_factory=dict,
+        max_length=1000,
+        json_schema_extra=_config_schema(),
+        description="the connector's own settings; values are text, numbers or true and false",
     )
     auto_restart: AutoRestartSpec = Field(
         default_factory=AutoRestartSpec, description="when failed tasks are started again by themselves"

@@ -1,13 +1,13 @@
 """How members and leaders of a Worker prove to Kafka who they are, and Kafka to them."""
 
-import re
 from enum import StrEnum
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from cooperator.crd.base import Lenient, Model
 from cooperator.crd.pod import ObjectName
+from cooperator.crd.rules import Form, Rule, all_hold
 
 
 class SecurityProtocol(StrEnum):
@@ -32,13 +32,9 @@ class SaslMechanism(StrEnum):
     SCRAM_SHA_512 = "SCRAM-SHA-512"
 
 
-def _key(key: str) -> str:
-    if not re.fullmatch(r"[-._a-zA-Z0-9]{1,253}", key):
-        raise ValueError("name a key of the Secret: letters, digits, '-', '_' and '.'")
-    return key
-
-
-SecretKey = Annotated[str, AfterValidator(_key), Field(max_length=253)]
+SecretKey = Annotated[
+    str, Form(r"[-._a-zA-Z0-9]+", "name a key of the Secret: letters, digits, '-', '_' and '.'", 253)
+]
 
 
 class SecretReference(Model):
@@ -81,6 +77,26 @@ class Tls(Model):
 
 class Kafka(Model):
     """How the connection to Kafka is secured. Secrets are read by the operator and mounted into members."""
+
+    model_config = ConfigDict(
+        json_schema_extra=all_hold(
+            Rule(
+                "!self.securityProtocol.startsWith('SASL_') || has(self.sasl)",
+                "this securityProtocol needs a name and a password: add "
+                "sasl: {mechanism: SCRAM-SHA-512, secretRef: {name: …}}",
+            ),
+            Rule(
+                "!has(self.sasl) || self.securityProtocol.startsWith('SASL_')",
+                "sasl is given, but this securityProtocol sends no password: remove sasl, or set "
+                "securityProtocol to SASL_SSL or SASL_PLAINTEXT",
+            ),
+            Rule(
+                "!has(self.tls) || self.securityProtocol.endsWith('SSL')",
+                "tls is given, but this securityProtocol does not encrypt: remove tls, or set "
+                "securityProtocol to SSL or SASL_SSL",
+            ),
+        )
+    )
 
     security_protocol: Annotated[SecurityProtocol, Lenient] = Field(
         default=SecurityProtocol.PLAINTEXT,

@@ -5,10 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Final, TypeAlias
 
-from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, StringConstraints
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, StringConstraints, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from cooperator.crd.base import Model, dns_subdomain
+from cooperator.crd.base import Model
+from cooperator.crd.rules import DNS_SUBDOMAIN, Form, Rule, all_hold
 
 WORKER_CONTAINER: Final = "worker"
 """The container that a member runs in."""
@@ -21,7 +22,32 @@ _QUANTITY: Final = re.compile(
 _RESOURCE: Final = re.compile(r"(?:[a-z0-9][-a-z0-9.]*/)?[A-Za-z0-9][-A-Za-z0-9._]*\Z")
 _LABEL_KEY: Final = re.compile(r"(?:[a-z0-9][-a-z0-9.]*/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?\Z")
 _LABEL_VALUE: Final = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?\Z")
-_ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+IMAGE: Final = Form(
+    r"[a-zA-Z0-9][a-zA-Z0-9_.:/@-]*",
+    "name an image, such as registry.example/cooperator:1.2, without spaces",
+    512,
+)
+IMAGE_TAG: Final = Form(
+    r"[a-zA-Z0-9_][a-zA-Z0-9_.-]*",
+    "use an image tag: up to 128 letters, digits, '.', '_' and '-', such as 1.2.0",
+    128,
+)
+ENV_NAME: Final = Form(
+    r"[A-Za-z_][A-Za-z0-9_]*",
+    "name an environment variable: letters, digits and '_', no digit in front",
+    253,
+)
+NODE_LABEL: Final = Form(
+    r"|([a-z0-9][-a-z0-9.]*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?",
+    "name a label, such as topology.kubernetes.io/zone, or nothing ('') for none",
+    317,
+)
+MOUNT_PATH: Final = Form(
+    r"(/[^/: \t\r\n]+)+",
+    "use an absolute path such as /checkpoints, without ':', '..' or a slash at its end",
+    512,
+)
 
 _SET_BY: Final[Mapping[str, str]] = {
     "imagePullSecrets": "spec.imagePullSecrets",
@@ -54,34 +80,6 @@ def has_version(image: str) -> bool:
     return "@" in image or ":" in image.rpartition("/")[2]
 
 
-def image_name(image: str) -> str:
-    """The name of an image, when it has the form of one; else ValueError."""
-    if not re.fullmatch(r"[a-zA-Z0-9][\w.:/@-]*", image, re.ASCII):
-        raise ValueError("name an image, such as registry.example/cooperator:1.2, without spaces")
-    return image
-
-
-def image_tag(tag: str) -> str:
-    """The tag of an image, when it has the form of one; else ValueError."""
-    if not re.fullmatch(r"\w[\w.-]{0,127}", tag, re.ASCII):
-        raise ValueError("use an image tag: up to 128 letters, digits, '.', '_' and '-', such as 1.2.0")
-    return tag
-
-
-def env_name(name: str) -> str:
-    """The name of an environment variable; else ValueError."""
-    if not _ENV_NAME.match(name):
-        raise ValueError("name an environment variable: letters, digits and '_', no digit in front")
-    return name
-
-
-def label_key(key: str) -> str:
-    """A label's name, with a DNS prefix or without; empty for none; else ValueError."""
-    if key and not _LABEL_KEY.match(key):
-        raise ValueError("name a label, such as topology.kubernetes.io/zone, or nothing ('') for none")
-    return key
-
-
 def _quantity(value: object) -> object:
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
@@ -109,10 +107,19 @@ def unique(names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
-ObjectName: TypeAlias = Annotated[str, AfterValidator(dns_subdomain), Field(max_length=253)]
+ObjectName: TypeAlias = Annotated[str, DNS_SUBDOMAIN]
 """Of another object in the same namespace."""
-Quantity: TypeAlias = Annotated[str, BeforeValidator(_quantity), StringConstraints(max_length=64)]
-Amounts: TypeAlias = Annotated[Mapping[str, Quantity], AfterValidator(_resource_names), Field(max_length=32)]
+Quantity: TypeAlias = Annotated[
+    str,
+    BeforeValidator(_quantity),
+    StringConstraints(max_length=64),
+    WithJsonSchema({"x-kubernetes-int-or-string": True, "maxLength": 64}),
+    Rule(
+        "type(self) == int || isQuantity(string(self))",
+        "use a quantity such as 500m, 2, '0.5' or 1Gi (a fraction in quotes)",
+    ),
+]
+Amounts: TypeAlias = Annotated[Mapping[str, Quantity], Field(max_length=32), AfterValidator(_resource_names)]
 
 
 class Resources(Model):
@@ -191,15 +198,101 @@ def _pod_spec(spec: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
     return spec
 
 
+_TEXT: Final[dict[str, JsonValue]] = {"type": "string", "maxLength": 253}
+_ANYTHING: Final[dict[str, JsonValue]] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+_WORDS: Final[dict[str, JsonValue]] = {
+    "type": "array",
+    "maxItems": 1000,
+    "items": {"type": "string", "maxLength": 65_536, "description": "a word"},
+}
+_TYPES: Final[Mapping[str, dict[str, JsonValue]]] = {
+    "terminationGracePeriodSeconds": {"type": "integer"},
+    "imagePullSecrets": {"type": "array", "maxItems": 16, "items": {**_ANYTHING, "description": "a Secret"}},
+    "resources": {**_ANYTHING},
+    "command": _WORDS,
+    "args": _WORDS,
+    "image": {"type": "string", "maxLength": IMAGE.longest},
+}
+"""Of fields that are no texts."""
+
+
+def _pod_spec_schema() -> dict[str, JsonValue]:
+    """What of a pod's spec the API server can look at: just what is said here of it."""
+
+    def fields(setters: Mapping[str, str], where: str) -> dict[str, JsonValue]:
+        return {
+            field: {**_TYPES.get(field, _TEXT), "description": f"{where}: set by {setter}"}
+            for field, setter in setters.items()
+        }
+
+    in_worker = (
+        Rule(
+            f"self.name != '{WORKER_CONTAINER}' || !has(self.{field})",
+            f"{field} of the container {WORKER_CONTAINER!r} is set by {setter}: remove it from the template",
+            f".{field}",
+        )
+        for field, setter in _CONTAINER_SET_BY.items()
+    )
+    container: dict[str, JsonValue] = {
+        **_ANYTHING,
+        "description": f"a container; {WORKER_CONTAINER!r} is the member's own",
+        "required": ["name"],
+        "properties": {
+            "name": {**_TEXT, "description": "the container's name, by which it is merged"},
+            **fields(_CONTAINER_SET_BY, f"of the container {WORKER_CONTAINER!r} not here"),
+        },
+        **all_hold(
+            *in_worker,
+            Rule(
+                f"self.name == '{WORKER_CONTAINER}' || has(self.image)",
+                f"has no image: add it, or call the container {WORKER_CONTAINER!r} to change the member's "
+                "own",
+            ),
+        ),
+    }
+    return {
+        "x-kubernetes-preserve-unknown-fields": True,
+        "properties": {
+            **fields(_SET_BY, "not here"),
+            "containers": {
+                "type": "array",
+                "description": "containers of the pod, merged by name with the operator's",
+                "maxItems": 32,
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["name"],
+                "items": container,
+            },
+        },
+        **all_hold(
+            *(
+                Rule(f"!has(self.{field})", f"{field} is set by {setter}: remove it", f".{field}")
+                for field, setter in _SET_BY.items()
+            )
+        ),
+    }
+
+
+NOT_OURS: Final = Rule(
+    f"self.all(name, !name.startsWith('{OURS}'))",
+    f"what begins with {OURS!r} is written by the operator: remove it",
+)
+
+
 class TemplateMeta(Model):
     """Metadata that every pod of the Worker gets."""
 
-    labels: Annotated[Mapping[str, str], AfterValidator(_labels)] = Field(
-        default_factory=dict, max_length=64, description="labels, text to text"
-    )
-    annotations: Annotated[Mapping[str, str], AfterValidator(_annotations)] = Field(
-        default_factory=dict, max_length=64, description="annotations, text to text"
-    )
+    labels: Annotated[
+        Mapping[str, Annotated[str, Field(max_length=63)]],
+        Field(max_length=64),
+        AfterValidator(_labels),
+        NOT_OURS,
+    ] = Field(default_factory=dict, description="labels, text to text")
+    annotations: Annotated[
+        Mapping[str, Annotated[str, Field(max_length=16_384)]],
+        Field(max_length=64),
+        AfterValidator(_annotations),
+        NOT_OURS,
+    ] = Field(default_factory=dict, description="annotations, text to text")
 
 
 class PodTemplate(Model):
@@ -210,14 +303,15 @@ class PodTemplate(Model):
     )
     spec: Annotated[Mapping[str, JsonValue], AfterValidator(_pod_spec)] = Field(
         default_factory=dict,
+        json_schema_extra=_pod_spec_schema(),
         description="part of a pod's spec; containers, volumes and environment are merged by name, and the "
         "member's container is called worker",
     )
 
 
-def _mount_path(path: str) -> str:
-    if not re.fullmatch(r"(?:/[^/:\s]+)+", path) or {".", ".."} & set(path.split("/")):
-        raise ValueError("use an absolute path such as /checkpoints, without ':', '..' or a slash at its end")
+def _no_dots(path: str) -> str:
+    if {".", ".."} & set(path.split("/")):
+        raise ValueError(MOUNT_PATH.remedy)
     return path
 
 
@@ -228,9 +322,12 @@ class CheckpointVolume(Model):
         description="a PersistentVolumeClaim in the Worker's namespace; with more than one replica it must "
         "be ReadWriteMany"
     )
-    mount_path: Annotated[str, AfterValidator(_mount_path), Field(max_length=512)] = Field(
-        default="/checkpoints", description="where members find it"
-    )
+    mount_path: Annotated[
+        str,
+        MOUNT_PATH,
+        AfterValidator(_no_dots),
+        Rule(r"!self.matches(r'/\.\.?(/|$)')", MOUNT_PATH.remedy),
+    ] = Field(default="/checkpoints", description="where members find it")
 
     def holds(self, location: str) -> bool:
         """Whether ``location`` is a directory on this volume."""

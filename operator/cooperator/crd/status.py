@@ -29,6 +29,13 @@ __all__ = [
     "worker_selector",
 ]
 
+Conditions = Annotated[
+    tuple[Condition, ...],
+    Field(
+        max_length=32,
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+    ),
+]
 Count = Annotated[int, Field(ge=0)]
 
 _LABEL_LIMIT: Final = 63
@@ -97,8 +104,8 @@ class WorkerStatus(Projection):
         default=(), max_length=LISTED, description="tasks that wait; of more than 100 the ones that end first"
     )
     last_rebalance: RebalanceStatus | None = Field(default=None, description="the last round of the group")
-    conditions: tuple[Condition, ...] = Field(
-        default=(), max_length=32, description="what is as it should be and what is not, and since when"
+    conditions: Conditions = Field(
+        default=(), description="what is as it should be and what is not, and since when"
     )
 
     @model_validator(mode="before")
@@ -147,8 +154,8 @@ class ConnectorStatus(Projection):
         max_length=LISTED,
         description="its tasks; of more than 100 those that have failed first, then those that do not run",
     )
-    conditions: tuple[Condition, ...] = Field(
-        default=(), max_length=32, description="what is as it should be and what is not, and since when"
+    conditions: Conditions = Field(
+        default=(), description="what is as it should be and what is not, and since when"
     )
 
     @model_validator(mode="before")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, TypeAlias
 
-from pydantic import BeforeValidator, StringConstraints
+from pydantic import BeforeValidator, StringConstraints, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 
@@ -22,6 +22,9 @@ def _as_text(value: object) -> object:
     )
 
 
-SettingText: TypeAlias = Annotated[str, BeforeValidator(_as_text)]
+# A structural schema has no type for "text, number or boolean"; what else is written there is said later.
+SettingText: TypeAlias = Annotated[
+    str, BeforeValidator(_as_text), WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True})
+]
 Settings: TypeAlias = Mapping[Annotated[str, StringConstraints(min_length=1)], SettingText]
 """Flat settings; values become text."""

@@ -4,31 +4,47 @@ import re
 from enum import StrEnum
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
-from cooperator.crd.base import API_VERSION, Lenient, Model, ObjectMeta, dns_label
+from cooperator.crd.base import API_VERSION, Lenient, Model, ObjectMeta
 from cooperator.crd.kafka import Kafka
 from cooperator.crd.pod import (
+    ENV_NAME,
+    IMAGE,
+    IMAGE_TAG,
+    NODE_LABEL,
     CheckpointVolume,
     ImagePullPolicy,
     ObjectName,
     PodTemplate,
     Resources,
-    env_name,
     has_version,
-    image_name,
-    image_tag,
-    label_key,
     unique,
 )
+from cooperator.crd.rules import Form, Rule, all_hold, dns_label, unchanged, unchanged_within
 from cooperator.crd.values import Settings
 
 _INT32_MAX: Final = 2_147_483_647
 _DAY_MS: Final = 86_400_000
-_NAME_LIMIT: Final = 52
+WORKER_NAME: Final = dns_label(52)
 """Pods are called NAME-ORDINAL, and their names are labels."""
-_ASSIGNOR: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}\Z")
-_GROUP_ID: Final = re.compile(r"[a-zA-Z0-9._-]{1,200}\Z")
+ASSIGNOR: Final = Form(
+    r"[A-Za-z][A-Za-z0-9_-]*", "name an assignor: Sticky, Spread, Uniform, Range, or a plug-in's", 63
+)
+GROUP_ID: Final = Form(
+    r"[a-zA-Z0-9._-]+",
+    "use 1 to 200 letters, digits, '.', '_' and '-': the names of the group's topics are made of it",
+    200,
+)
+LOCATION: Final = Form(
+    r"[^ \t\r\n](.*[^ \t\r\n])?",
+    "name a directory or a URI such as s3a://bucket/path, without spaces around it",
+    1024,
+)
+SPARK_ONLY: Final = "this version runs members on Spark only; use 'spark', or leave the field out"
+ONE_RUNTIME: Final = "members of two runtimes cannot share a group"
+BOUND_TO_GROUP: Final = "the members and the state of the group are bound to it"
+PROGRESS_IS_THERE: Final = "the progress of all tasks is there"
 
 
 class Runtime(StrEnum):
@@ -63,28 +79,10 @@ class RolloutStrategy(StrEnum):
     DRAIN = "Drain"
 
 
-def _assignor(name: str) -> str:
-    if not _ASSIGNOR.match(name):
-        raise ValueError("name an assignor: Sticky, Spread, Uniform, Range, or a plug-in's")
-    return name
-
-
-def _name(name: str) -> str:
-    return dns_label(name, _NAME_LIMIT)
-
-
 def _available(runtime: Runtime) -> Runtime:
     if runtime is Runtime.CONNECT:
-        raise ValueError("this version runs members on Spark only; use 'spark', or leave the field out")
+        raise ValueError(SPARK_ONLY)
     return runtime
-
-
-def _group_id(group_id: str) -> str:
-    if not _GROUP_ID.match(group_id):
-        raise ValueError(
-            "use 1 to 200 letters, digits, '.', '_' and '-': the names of the group's topics are made of it"
-        )
-    return group_id
 
 
 def _bootstrap_servers(servers: str) -> str:
@@ -95,17 +93,12 @@ def _bootstrap_servers(servers: str) -> str:
     return servers
 
 
-def _location(location: str) -> str:
-    if not location or location != location.strip():
-        raise ValueError("name a directory or a URI such as s3a://bucket/path, without spaces around it")
-    return location
-
-
 class Spark(Model):
     """How the members' Spark is set up."""
 
     conf: Settings = Field(
         default_factory=dict,
+        max_length=1000,
         description="Spark settings such as spark.sql.session.timeZone: UTC; they win over heapMb",
     )
     heap_mb: int = Field(
@@ -128,18 +121,79 @@ class Rollout(Model):
 class WorkerSpec(Model):
     """What a Worker is meant to be. Times are in milliseconds unless the name says otherwise."""
 
-    replicas: int = Field(default=1, ge=0, le=1000, description="how many members the pool has")
-    runtime: Annotated[Runtime, Lenient, AfterValidator(_available)] = Field(
-        default=Runtime.SPARK, description="what members run tasks on"
+    model_config = ConfigDict(
+        json_schema_extra=all_hold(
+            unchanged_within("groupId", prefix="spec", why=BOUND_TO_GROUP),
+            unchanged_within("checkpointLocation", prefix="spec", why=PROGRESS_IS_THERE),
+            unchanged_within("checkpointVolume", "claimName", prefix="spec", why=PROGRESS_IS_THERE),
+            unchanged_within("checkpointVolume", "mountPath", prefix="spec", why=PROGRESS_IS_THERE),
+            Rule(
+                "3 * self.heartbeatIntervalMs <= self.sessionTimeoutMs",
+                "heartbeatIntervalMs is more than a third of sessionTimeoutMs: one late heartbeat would cost "
+                "a member its tasks. Lower the first or raise the second",
+                ".heartbeatIntervalMs",
+            ),
+            Rule(
+                "self.leaseMs > self.rebalanceTimeoutMs + self.heartbeatIntervalMs",
+                "leaseMs is not greater than rebalanceTimeoutMs + heartbeatIntervalMs: members would stop "
+                "their tasks in every slow round. Raise leaseMs or lower rebalanceTimeoutMs",
+                ".leaseMs",
+            ),
+            Rule(
+                "self.spread != 'Strict' || self.assignor in ['Sticky', 'Spread']",
+                "spread: Strict is for the assignors Sticky and Spread: remove one of the two",
+                ".spread",
+            ),
+            Rule(
+                "self.policy != 'Kip415' || (self.assignor == 'Sticky' && self.spread == 'BestEffort')",
+                "policy: Kip415 plans as Kafka's own leader does, without assignor and spread: remove these, "
+                "or the policy",
+                ".policy",
+            ),
+            Rule(
+                "!has(self.version) || !has(self.image) || !self.image.matches('@|:[^/]*$')",
+                "image has a tag or digest already, and version is another: remove it from image, or remove "
+                "version",
+                ".version",
+            ),
+            Rule(
+                "!has(self.checkpointVolume) || !has(self.checkpointLocation) || "
+                "((self.checkpointLocation + '/').startsWith(self.checkpointVolume.mountPath + '/') && "
+                r"!self.checkpointLocation.matches(r'(^|/)\.\.(/|$)'))",
+                "checkpointLocation is not below checkpointVolume.mountPath, so that checkpoints would not "
+                "be on the volume: remove one of the two, or choose a directory on the volume",
+                ".checkpointLocation",
+            ),
+        )
     )
-    group_id: Annotated[str, AfterValidator(_group_id)] | None = Field(
+
+    replicas: int = Field(default=1, ge=0, le=1000, description="how many members the pool has")
+    runtime: Annotated[
+        Runtime,
+        Lenient,
+        AfterValidator(_available),
+        Rule("self == 'spark'", SPARK_ONLY),
+        unchanged("spec.runtime", ONE_RUNTIME),
+    ] = Field(default=Runtime.SPARK, description="what members run tasks on")
+    group_id: Annotated[str, GROUP_ID] | None = Field(
         default=None, description="Kafka's id of the group; default cooperator-NAMESPACE-NAME"
     )
     group_policy: Annotated[GroupPolicy, Lenient] = Field(
         default=GroupPolicy.CREATE,
         description="Create refuses a group that has foreign members or topics, Adopt takes it over",
     )
-    bootstrap_servers: Annotated[str, AfterValidator(_bootstrap_servers)] | None = Field(
+    bootstrap_servers: (
+        Annotated[
+            str,
+            AfterValidator(_bootstrap_servers),
+            Field(max_length=4096),
+            Rule(
+                "self.split(',').all(server, server.matches('^ *[^ ]+:[0-9]{1,5} *$'))",
+                "write host:port, several with commas between: host1:port1,host2:port2",
+            ),
+        ]
+        | None
+    ) = Field(
         default=None,
         description="Kafka's addresses, host:port with commas between; default: the host's broker",
     )
@@ -162,7 +216,7 @@ class WorkerSpec(Model):
         le=_DAY_MS,
         description="how long members that are to come are waited for before tasks move for balance",
     )
-    assignor: Annotated[str, AfterValidator(_assignor)] = Field(
+    assignor: Annotated[str, ASSIGNOR] = Field(
         default="Sticky", description="who runs what: Sticky, Spread, Uniform, Range, or a plug-in's name"
     )
     spread: Annotated[Spread, Lenient] = Field(
@@ -188,7 +242,7 @@ class WorkerSpec(Model):
     drain_timeout_seconds: int = Field(
         default=60, ge=1, le=86_400, description="how long a leaving member may take to hand over its tasks"
     )
-    checkpoint_location: Annotated[str, AfterValidator(_location)] | None = Field(
+    checkpoint_location: Annotated[str, LOCATION] | None = Field(
         default=None, description="directory or URI of Spark's checkpoints, reached by all members"
     )
     checkpoint_volume: CheckpointVolume | None = Field(
@@ -197,12 +251,13 @@ class WorkerSpec(Model):
     spark: Spark = Field(default_factory=Spark, description="how the members' Spark is set up")
     kafka: Kafka = Field(default_factory=Kafka, description="how the connection to Kafka is secured")
     env_allowed: Annotated[
-        tuple[Annotated[str, AfterValidator(env_name), Field(max_length=253)], ...],
+        tuple[Annotated[str, ENV_NAME], ...],
         Lenient,
         AfterValidator(unique),
     ] = Field(
         default=(),
         max_length=100,
+        json_schema_extra={"x-kubernetes-list-type": "set"},
         description="environment variables of members that connectors may refer to with ${env:NAME}",
     )
     capacity: float = Field(
@@ -211,17 +266,20 @@ class WorkerSpec(Model):
         le=1_000_000,
         description="how much one member can carry, in the unit of taskWeight, compared to other members",
     )
-    image: Annotated[str, AfterValidator(image_name), Field(max_length=512)] | None = Field(
+    image: Annotated[str, IMAGE] | None = Field(
         default=None, description="the members' image; default: the operator's own"
     )
-    version: Annotated[str, AfterValidator(image_tag), Field(max_length=128)] | None = Field(
+    version: Annotated[str, IMAGE_TAG] | None = Field(
         default=None, description="the image's tag; a new one rolls the members"
     )
     image_pull_policy: Annotated[ImagePullPolicy, Lenient] = Field(
         default=ImagePullPolicy.IF_NOT_PRESENT, description="when nodes fetch the image"
     )
     image_pull_secrets: Annotated[tuple[ObjectName, ...], Lenient, AfterValidator(unique)] = Field(
-        default=(), max_length=16, description="names of Secrets that nodes fetch the image with"
+        default=(),
+        max_length=16,
+        json_schema_extra={"x-kubernetes-list-type": "set"},
+        description="names of Secrets that nodes fetch the image with",
     )
     service_account_name: ObjectName | None = Field(
         default=None, description="the members' ServiceAccount; default: the namespace's default"
@@ -230,7 +288,7 @@ class WorkerSpec(Model):
     template: PodTemplate = Field(
         default_factory=PodTemplate, description="what else the members' pods shall have"
     )
-    zone_label: Annotated[str, AfterValidator(label_key), Field(max_length=317)] = Field(
+    zone_label: Annotated[str, NODE_LABEL] = Field(
         default="topology.kubernetes.io/zone",
         description="the nodes' label over whose values members are spread; empty: not spread",
     )
@@ -306,7 +364,7 @@ class WorkerSpec(Model):
 class WorkerMeta(ObjectMeta):
     """Metadata with a name short enough for the names of pods."""
 
-    name: Annotated[str, AfterValidator(_name)] = Field(description="its name; pods are called NAME-0, …")
+    name: Annotated[str, WORKER_NAME] = Field(description="its name; pods are called NAME-0, …")
 
 
 class Worker(Model):

@@ -1,0 +1,24 @@
+"""``cooperator crds``: the custom resource definitions, for ``kubectl apply -f -``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cooperator.crd.render import definitions, to_yaml
+
+
+def crds(
+    directory: Annotated[
+        Path | None,
+        typer.Option(help="Write a file for each definition there, and print nothing.", file_okay=False),
+    ] = None,
+) -> None:
+    """Print the custom resource definitions: kubectl apply --server-side -f -."""
+    texts = {name: to_yaml(definition) for name, definition in definitions().items()}
+    if directory is None:
+        typer.echo("---\n".join(texts.values()), nl=False)
+        return
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        (directory / name).write_text(text)

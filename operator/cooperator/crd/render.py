@@ -1,0 +1,242 @@
+"""The models as custom resource definitions: what the API server checks, fills in and shows.
+
+The schema is structural, as Kubernetes wants it: every field has one type, nothing is referred to, and what
+may be missing is not null but missing. Whatever pydantic says that has no place in it is an error here, so
+that no check is lost on the way.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import yaml
+from pydantic import BaseModel
+
+from cooperator.crd.base import API_VERSION
+from cooperator.crd.connector import Connector, ConnectorSpec
+from cooperator.crd.projection import Projection
+from cooperator.crd.rules import VALIDATIONS, Rule, all_hold
+from cooperator.crd.status import ConnectorStatus, WorkerStatus
+from cooperator.crd.worker import WORKER_NAME, Worker, WorkerSpec
+
+Schema: TypeAlias = dict[str, Any]
+
+_PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
+_COPIED: Final[tuple[str, ...]] = (
+    *("description", "type", "format", "enum", "default", "minimum", "maximum"),
+    *("minLength", "maxLength", "maxItems", "maxProperties", "required"),
+    *("x-kubernetes-int-or-string", _PRESERVE, "x-kubernetes-list-type", "x-kubernetes-list-map-keys"),
+)
+_DROPPED: Final = frozenset({"title", "propertyNames", "$defs"})
+_STRUCTURE: Final = ("properties", "items", "additionalProperties")
+_EMPTY: Final[tuple[object, ...]] = (None, "", [], {})
+
+_READY: Final = ".status.conditions[?(@.type=='Ready')]"
+
+
+def definitions() -> dict[str, Schema]:
+    """The custom resource definitions, by the names of their files."""
+    made = (
+        _definition(
+            "Worker",
+            "wrk",
+            _root(Worker, WorkerSpec, WorkerStatus, [_worker_name()]),
+            columns=[
+                ("Ready", "string", f"{_READY}.status", "whether all that was asked for is there"),
+                ("Members", "string", ".status.memberSummary", "that run, of those there should be"),
+                ("Tasks", "string", ".status.taskSummary", "that run, of those there should be"),
+                ("Held", "string", ".status.heldSummary", "tasks that wait, and how long at most"),
+                ("Reason", "string", f"{_READY}.reason", "why it is ready or not"),
+            ],
+            replicas=".spec.replicas",
+            counted=".status.replicas",
+        ),
+        _definition(
+            "Connector",
+            "cnr",
+            _root(Connector, ConnectorSpec, ConnectorStatus, []),
+            columns=[
+                ("State", "string", ".status.state", "of the connector's instance"),
+                ("Tasks", "string", ".status.taskSummary", "that run, of those there should be"),
+                ("Held", "string", ".status.heldSummary", "tasks that wait, and how long at most"),
+                ("Worker", "string", ".spec.workerRef.name", "who runs it"),
+                ("Reason", "string", f"{_READY}.reason", "why it is ready or not"),
+            ],
+            replicas=".spec.tasksMax",
+            counted=".status.tasks.desired",
+        ),
+    )
+    return {f"{crd['spec']['group']}_{crd['spec']['names']['plural']}.yaml": crd for crd in made}
+
+
+def to_yaml(definition: Schema) -> str:
+    """The text of the definition's file."""
+    text: str = yaml.dump(definition, Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True)
+    return f"# Written by `cooperator crds`; its tests fail when it is changed by hand.\n{text}"
+
+
+def structural(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Schema:
+    """A JSON schema of pydantic's as Kubernetes takes it. Raises ValueError for what has no place there."""
+    node = _resolved(schema, definitions)
+    unknown = node.keys() - {*_COPIED, *_DROPPED, *_STRUCTURE, VALIDATIONS}
+    if unknown:
+        raise ValueError(f"no place in a structural schema for {sorted(unknown)}: {schema}")
+    if node.get("type") == "object" and "maxLength" in node:
+        node["maxProperties"] = node.pop("maxLength")
+    made = {key: node[key] for key in _COPIED if key in node}
+    if "description" in made:
+        made["description"] = _plain(made["description"])
+    if made.get("default", 0) in _EMPTY:
+        del made["default"]
+    if "properties" in node:
+        made["properties"] = {
+            name: _property(part, definitions, name in node.get("required", ()))
+            for name, part in node["properties"].items()
+        }
+    elif isinstance(node.get("additionalProperties"), Mapping) and not made.get(_PRESERVE):
+        made["additionalProperties"] = structural(node["additionalProperties"], definitions)
+    if "items" in node:
+        made["items"] = structural(node["items"], definitions)
+    if VALIDATIONS in node:
+        made[VALIDATIONS] = node[VALIDATIONS]
+    return made
+
+
+def _plain(text: str) -> str:
+    """The first paragraph of a docstring or description, as one line."""
+    return text.partition("\n\n")[0].replace("\n", " ").replace("``", "")
+
+
+def _property(schema: Mapping[str, Any], definitions: Mapping[str, Any], is_required: bool) -> Schema:
+    made = structural(schema, definitions)
+    is_made_when_missing = not is_required and "default" not in schema
+    if is_made_when_missing and "properties" in made and not made.get(_PRESERVE):
+        # So that the server fills in the defaults of its fields.
+        made["default"] = {}
+    return made
+
+
+def _resolved(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
+    """Without references and without alternatives: of these only "or null" is known, and it means missing."""
+    node = dict(schema)
+    if "$ref" in node:
+        target = _resolved(definitions[node.pop("$ref").removeprefix("#/$defs/")], definitions)
+        return {**target, **node}
+    if "anyOf" in node:
+        choices = [choice for choice in node.pop("anyOf") if choice != {"type": "null"}]
+        if len(choices) != 1:
+            raise ValueError(f"a field has one type in a structural schema, this one has more: {schema}")
+        return {**_resolved(choices[0], definitions), **node}
+    return node
+
+
+def _root(
+    model: type[BaseModel], spec: type[BaseModel], status: type[Projection], rules: Sequence[Rule]
+) -> Schema:
+    spec_schema = _of(spec)
+    may_be_missing = not model.model_fields["spec"].is_required()
+    description = model.model_fields["spec"].description
+    return {
+        "type": "object",
+        "description": _plain(model.__doc__ or ""),
+        **({} if may_be_missing else {"required": ["spec"]}),
+        **(all_hold(*rules) if rules else {}),
+        "properties": {
+            "apiVersion": {"type": "string", "description": f"the API's version, {API_VERSION}"},
+            "kind": {"type": "string", "description": "the kind of resource"},
+            "metadata": {"type": "object"},
+            "spec": {
+                **spec_schema,
+                "description": description,
+                **({"default": {}} if may_be_missing else {}),
+            },
+            "status": _without_defaults(_of(status)),
+        },
+    }
+
+
+def _of(model: type[BaseModel]) -> Schema:
+    schema = model.model_json_schema(by_alias=True)
+    return structural(schema, schema.get("$defs", {}))
+
+
+def _without_defaults(schema: Any) -> Any:
+    """A status says what it says; the server adds nothing."""
+    if isinstance(schema, dict):
+        return {
+            key: {name: _without_defaults(part) for name, part in value.items()}
+            if key == "properties"
+            else _without_defaults(value)
+            for key, value in schema.items()
+            if key != "default"
+        }
+    return schema
+
+
+def _worker_name() -> Rule:
+    return Rule(
+        f"self.metadata.name.matches('^{WORKER_NAME.pattern}$') && "
+        f"size(self.metadata.name) <= {WORKER_NAME.longest}",
+        f"metadata.name: {WORKER_NAME.remedy}; pods are called NAME-0, …",
+    )
+
+
+def _definition(
+    kind: str,
+    short_name: str,
+    schema: Schema,
+    columns: Sequence[tuple[str, str, str, str]],
+    replicas: str,
+    counted: str,
+) -> Schema:
+    group, _, version = API_VERSION.partition("/")
+    plural = f"{kind.lower()}s"
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {
+                "kind": kind,
+                "listKind": f"{kind}List",
+                "plural": plural,
+                "singular": kind.lower(),
+                "shortNames": [short_name],
+                "categories": ["cooperator"],
+            },
+            "versions": [
+                {
+                    "name": version,
+                    "served": True,
+                    "storage": True,
+                    "subresources": {
+                        "status": {},
+                        "scale": {
+                            "specReplicasPath": replicas,
+                            "statusReplicasPath": counted,
+                            "labelSelectorPath": ".status.selector",
+                        },
+                    },
+                    "additionalPrinterColumns": [
+                        *(
+                            {"name": name, "type": type_, "jsonPath": path, "description": description}
+                            for name, type_, path, description in columns
+                        ),
+                        {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+                    ],
+                    "schema": {"openAPIV3Schema": schema},
+                }
+            ],
+        },
+    }
+
+
+class _Dumper(yaml.SafeDumper):
+    """Lists are set in, and nothing is an alias: the same rule may stand at several places."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        super().increase_indent(flow, False)
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True

@@ -1,0 +1,140 @@
+"""The custom resource definitions: what is checked in is what the models say, and what Kubernetes takes.
+
+What the API server makes of them is tested where there is one: test_api_server.py.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+import yaml
+from pydantic import BaseModel, Field
+from typer.testing import CliRunner
+
+from cooperator.cli.app import app
+from cooperator.crd import ConnectorStatus, WorkerStatus
+from cooperator.crd.projection import Projection
+from cooperator.crd.render import definitions, structural, to_yaml
+
+ROOT = Path(__file__).parents[2]
+CRDS = ROOT / "crds"
+Schema = dict[str, Any]
+
+
+def schema(kind: str) -> Schema:
+    (found,) = (crd for crd in definitions().values() if crd["spec"]["names"]["kind"] == kind)
+    root: Schema = found["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return root
+
+
+def nodes(node: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
+    """Every schema within a schema, with its path."""
+    yield path, node
+    for name, part in node.get("properties", {}).items():
+        yield from nodes(part, f"{path}.{name}")
+    for key, mark in (("items", "[]"), ("additionalProperties", "{}")):
+        if key in node:
+            yield from nodes(node[key], path + mark)
+
+
+ALL_NODES = [
+    pytest.param(node, id=kind + path)
+    for kind in ("Worker", "Connector")
+    for path, node in nodes(schema(kind))
+    if path not in (".apiVersion", ".kind", ".metadata")
+]
+
+
+def test_what_is_checked_in_is_what_the_models_say() -> None:
+    written = {path.name: path.read_text() for path in CRDS.glob("*.yaml")}
+
+    assert written == {name: to_yaml(crd) for name, crd in definitions().items()}, (
+        "run: cooperator crds --directory crds"
+    )
+
+
+def test_the_command_prints_both_definitions_and_writes_them(tmp_path: Path) -> None:
+    printed = CliRunner().invoke(app, ["crds"])
+    assert list(yaml.safe_load_all(printed.output)) == list(definitions().values())
+
+    CliRunner().invoke(app, ["crds", "--directory", str(tmp_path / "new")])
+    assert {path.name for path in (tmp_path / "new").iterdir()} == set(definitions())
+
+
+@pytest.mark.parametrize("node", ALL_NODES)
+def test_everything_has_a_type_a_bound_and_a_description(node: Schema) -> None:
+    free = node.get("x-kubernetes-preserve-unknown-fields")
+    assert node.get("type") or node.get("x-kubernetes-int-or-string") or free
+    if node.get("type") == "string":
+        assert "maxLength" in node or "enum" in node
+    if node.get("type") == "array":
+        assert "maxItems" in node
+    if "additionalProperties" in node:
+        assert "maxProperties" in node
+        assert "properties" not in node, "the server takes one of the two"
+    assert not {"$ref", "anyOf", "allOf", "oneOf", "title"} & node.keys()
+    for name, part in node.get("properties", {}).items():
+        if name not in ("metadata",) or "properties" in part:
+            assert part.get("description"), name
+
+
+@pytest.mark.parametrize("kind", ["Worker", "Connector"])
+def test_every_rule_says_in_one_line_what_to_do(kind: str) -> None:
+    rules = [rule for _, node in nodes(schema(kind)) for rule in node.get("x-kubernetes-validations", ())]
+    assert rules
+    for rule in rules:
+        assert rule["message"]
+        assert len(rule["message"]) <= 2048
+        assert "\n" not in rule["message"]
+
+
+def test_defaults_are_those_of_the_models_and_nested_ones_are_reached() -> None:
+    spec = schema("Worker")["properties"]["spec"]
+
+    assert spec["default"] == {}
+    assert spec["properties"]["replicas"]["default"] == 1
+    assert spec["properties"]["rollout"]["default"] == {}
+    assert spec["properties"]["rollout"]["properties"]["strategy"]["default"] == "Hold"
+    assert "default" not in spec["properties"]["checkpointVolume"], "there is none unless somebody asks"
+    assert schema("Connector")["properties"]["spec"]["properties"]["tasksMax"]["default"] == 1
+
+
+@pytest.mark.parametrize("kind", ["Worker", "Connector"])
+def test_a_status_has_no_defaults(kind: str) -> None:
+    assert not [path for path, node in nodes(schema(kind)["properties"]["status"]) if "default" in node]
+
+
+@pytest.mark.parametrize(("kind", "model"), [("Worker", WorkerStatus), ("Connector", ConnectorStatus)])
+def test_a_status_has_a_place_for_all_that_is_printed(kind: str, model: type[Projection]) -> None:
+    printed = model().model_dump(mode="json", by_alias=True)
+    assert printed.keys() == schema(kind)["properties"]["status"]["properties"].keys()
+
+
+def test_columns_and_scale_read_fields_that_there_are() -> None:
+    for crd in definitions().values():
+        version = crd["spec"]["versions"][0]
+        there = {path for path, _ in nodes(version["schema"]["openAPIV3Schema"])}
+        scale = version["subresources"]["scale"]
+        paths = [*scale.values(), *(column["jsonPath"] for column in version["additionalPrinterColumns"])]
+        for path in paths:
+            plain = path.replace("[?(@.type=='Ready')]", "[]")
+            assert plain in there or plain == ".metadata.creationTimestamp"
+
+
+class Odd(BaseModel):
+    several: int | str = 0
+
+
+class Patterned(BaseModel):
+    text: Annotated[str, Field(pattern="a+")] = "a"
+
+
+@pytest.mark.parametrize(
+    ("model", "said"), [(Odd, "has one type in a structural schema"), (Patterned, r"no place .*'pattern'")]
+)
+def test_a_check_that_the_server_would_not_make_is_not_lost_in_silence(
+    model: type[BaseModel], said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        structural(model.model_json_schema(), {})
