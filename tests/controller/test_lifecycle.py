@@ -78,10 +78,10 @@ def test_what_cannot_be_read_is_said_and_what_ran_goes_on(scene: Scene) -> None:
     before = scene.runs("a-0")
     scene.connector("a", tasksMax=1, config={"tasks.max": "7"})
     refused = scene.eventually(
-        lambda: (c := scene.condition("connectors", "a", "Accepted")) and c["status"] == "False" and c
+        lambda: (c := scene.condition("connectors", "a", "Stalled")) and c["status"] == "True" and c
     )
     assert "spec.tasksMax" in refused["message"]
     assert scene.runs("a-0") == before
     scene.connector("a", tasksMax=2)
     scene.runs("a-0", "a-1")
-    scene.eventually(lambda: scene.condition("connectors", "a", "Accepted")["status"] == "True")
+    scene.eventually(lambda: scene.condition("connectors", "a", "Stalled")["status"] == "False")

@@ -224,6 +224,11 @@ def test_a_worker_says_what_is_not_as_it_should_be() -> None:
         "KafkaReachable": "False",
         "Leading": "False",
         "MembersReady": "False",
+        "Ready": "False",
+        # A broker may come back by itself.
+        "Reconciling": "True",
+        "Stalled": "False",
+        "Settled": "False",
     }
 
 

@@ -7,9 +7,10 @@ from cooperator.controller.pods import Defaults
 
 @dataclass(frozen=True, slots=True)
 class OperatorOptions:
-    """``namespaces``: served; none: the whole cluster. ``nodes``: whether nodes are watched, too. ``cluster``: names this Kubernetes cluster to Kafka's:
-    part of the owner that a group is marked with. ``host`` and ``advertised_host``: where leaders listen, and
-    by what members reach them. ``identity``: of this process, for the Lease in ``lease_namespace``.
+    """``namespaces``: served; none: the whole cluster. ``nodes``: whether nodes are watched, too.
+    ``cluster``: names this Kubernetes cluster to Kafka's: part of the owner that a group is marked with.
+    ``host`` and ``advertised_host``: where leaders listen, and by what members reach them. ``identity``: of
+    this process, for the Lease in ``lease_namespace``.
     """
 
     cluster: str

@@ -12,12 +12,19 @@ from cooperator.controller.api import CONNECTORS, PODS, WORKERS, Api, ApiError, 
 from cooperator.controller.names import FINALIZER, GROUP, SETTLED, VERSION
 from cooperator.controller.observe import Body, milliseconds
 from cooperator.controller.recorder import Recorder
-from cooperator.controller.resources import accepted
 from cooperator.controller.restarts import DONE, asked, done, record
 from cooperator.controller.store import Name, Seen
 from cooperator.controller.story import Happening, happenings
-from cooperator.crd import Condition, Connector, Worker, set_condition
-from cooperator.crd.projection import Projection
+from cooperator.crd import (
+    Condition,
+    Connector,
+    ConnectorStatus,
+    Worker,
+    WorkerStatus,
+    merge_conditions,
+    stored_conditions,
+    summary_conditions,
+)
 from cooperator.crd.status import timestamp
 from cooperator.host.status import WorkerFacts, connector_status, worker_status
 from cooperator.leader.service import LeaderService
@@ -69,18 +76,20 @@ class Publisher:
         if time.monotonic() - self._written_at < _EVERY_S:
             return
         self._written_at = time.monotonic()
-        status = worker_status(worker, facts)
-        problem = problems.get(("Worker", worker.metadata.name)) or self._refusal or None
+        now_ms = time.time_ns() // 1_000_000
+        wrong = [problems.get(("Worker", worker.metadata.name)), self._refusal]
         self._refusal = ""
-        self._write(WORKERS, seen.worker, status, accepted(problem, worker.metadata.generation))
+        self._write(
+            WORKERS, seen.worker, worker_status(worker, facts, now_ms, [each for each in wrong if each])
+        )
+        bodies = {body["metadata"]["name"]: body for body in seen.connectors}
         for connector in connectors:
-            body = next(b for b in seen.connectors if b["metadata"]["name"] == connector.metadata.name)
-            problem = problems.get(("Connector", connector.metadata.name))
-            own = connector_status(connector, (worker,), facts.leader)
-            self._write(CONNECTORS, body, own, accepted(problem, body["metadata"].get("generation")))
-        for body in seen.connectors:
-            name = body["metadata"]["name"]
-            if name not in {c.metadata.name for c in connectors} and ("Connector", name) in problems:
+            name = connector.metadata.name
+            problem = problems.get(("Connector", name))
+            own = connector_status(connector, (worker,), facts.leader, now_ms, [problem] if problem else ())
+            self._write(CONNECTORS, bodies.pop(name), own)
+        for name, body in bodies.items():
+            if ("Connector", name) in problems:
                 self._refuse(CONNECTORS, body, problems[("Connector", name)])
 
     def unreadable(self, body: Body, problems: Mapping[tuple[str, str], str]) -> None:
@@ -98,8 +107,9 @@ class Publisher:
         if connector is None:
             self._refuse(CONNECTORS, body, problem or "the spec cannot be read")
             return
-        verdict = accepted(problem, body["metadata"].get("generation"))
-        self._write(CONNECTORS, body, connector_status(connector, workers, {}), verdict)
+        now_ms = time.time_ns() // 1_000_000
+        status = connector_status(connector, workers, {}, now_ms, [problem] if problem else ())
+        self._write(CONNECTORS, body, status)
 
     def left_behind(self, body: Body, pods: list[str]) -> None:
         note = (
@@ -216,21 +226,16 @@ class Publisher:
         self._recorder.record(about, kind, happening)
 
     def _refuse(self, kind: Kind, body: Body, problem: str) -> None:
-        class Refused(Projection):
-            observed_generation: int | None = None
-            conditions: tuple[Condition, ...] = ()
-
+        """The status of what could never be read."""
         generation = body["metadata"].get("generation")
-        self._write(kind, body, Refused(observed_generation=generation), accepted(problem, generation))
+        conditions = summary_conditions((), generation=generation, settled=False, problems=[problem])
+        made = WorkerStatus if kind is WORKERS else ConnectorStatus
+        self._write(kind, body, made(observed_generation=generation, conditions=conditions))
 
-    def _write(self, kind: Kind, body: Body, status: Any, verdict: Condition) -> None:
+    def _write(self, kind: Kind, body: Body, status: WorkerStatus | ConnectorStatus) -> None:
         key = (kind.plural, body["metadata"]["name"])
-        now_ms = time.time_ns() // 1_000_000
-        conditions = self._conditions.get(key, ())
-        named = {condition.type for condition in (*status.conditions, verdict)}
-        conditions = tuple(condition for condition in conditions if condition.type in named)
-        for condition in (*status.conditions, verdict):
-            conditions = set_condition(conditions, condition, now_ms)
+        before = self._conditions.get(key) or stored_conditions(body)
+        conditions = merge_conditions(before, status.conditions, time.time_ns() // 1_000_000)
         self._conditions[key] = conditions
         said = status.model_copy(update={"conditions": conditions}).model_dump(
             mode="json", by_alias=True, exclude_none=True

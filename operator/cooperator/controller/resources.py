@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cooperator.crd import Condition, ConditionStatus, Connector, ResourceError, Worker, from_object
+from cooperator.crd import Connector, ResourceError, Worker, from_object
 
 
 @dataclass(slots=True)
@@ -46,14 +46,3 @@ class Readings:
         self.problems.pop(key, None)
         self._good[key] = found
         return found
-
-
-def accepted(problem: str | None, generation: int | None) -> Condition:
-    """Whether the spec can be read; what is wrong with it where it cannot."""
-    return Condition(
-        type="Accepted",
-        status=ConditionStatus.FALSE if problem else ConditionStatus.TRUE,
-        reason="InvalidSpec" if problem else "Accepted",
-        message=f"{problem}; what was applied before goes on" if problem else "",
-        observed_generation=generation,
-    )

@@ -11,6 +11,8 @@ from cooperator.crd import (
     ConnectorStatus,
     Worker,
     WorkerStatus,
+    connector_conditions,
+    summary_conditions,
     worker_found,
 )
 from cooperator.crd.status import (
@@ -19,7 +21,11 @@ from cooperator.crd.status import (
     RebalanceStatus,
     TaskCounts,
     TaskStatusEntry,
+    connector_selector,
+    held_summary,
+    ratio,
     timestamp,
+    worker_selector,
 )
 from cooperator.host.delivery import exactly_once
 from cooperator.pool import Report
@@ -102,7 +108,10 @@ def with_holds(seen: WorkerFacts, worker: Worker | None) -> WorkerFacts:
     return replace(seen, leader={**seen.leader, "tasks": tasks})
 
 
-def worker_status(worker: Worker, seen: WorkerFacts) -> WorkerStatus:
+def worker_status(
+    worker: Worker, seen: WorkerFacts, now_ms: int, problems: Sequence[str] = ()
+) -> WorkerStatus:
+    """``problems``: why the spec that is there now was refused; what is shown is of the one before."""
     tasks = [t for t in seen.leader.get("tasks", ()) if t["task"] >= 0]
     members = [
         MemberStatus(
@@ -114,11 +123,24 @@ def worker_status(worker: Worker, seen: WorkerFacts) -> WorkerStatus:
         )
         for row in member_rows((worker.metadata.namespace, worker.metadata.name), seen)
     ]
+    counts = _counts(tasks)
+    ready = sum(member.phase == "Running" for member in members)
+    known = (*_conditions(seen.leader, worker), _members_ready(worker, members, seen))
+    summary = summary_conditions(
+        known,
+        generation=worker.metadata.generation,
+        settled=bool(seen.leader.get("settled")),
+        problems=problems,
+    )
     return WorkerStatus(
         observed_generation=worker.metadata.generation,
         replicas=sum(not life.ended for life in seen.lives.values()),
-        ready_replicas=sum(member.phase == "Running" for member in members),
-        tasks=_counts(tasks),
+        ready_replicas=ready,
+        selector=worker_selector(worker),
+        member_summary=ratio(ready, worker.spec.replicas),
+        task_summary=ratio(counts.running, counts.desired),
+        held_summary=_held_summary(seen.leader.get("tasks", ()), now_ms),
+        tasks=counts,
         members=tuple(members),
         held=tuple(
             HeldTaskStatus(
@@ -131,20 +153,31 @@ def worker_status(worker: Worker, seen: WorkerFacts) -> WorkerStatus:
             if "held_for" in task
         ),
         last_rebalance=_last_rebalance(seen.leader),
-        conditions=(*_conditions(seen.leader, worker), _members_ready(worker, members, seen)),
+        conditions=(*summary, *known),
     )
 
 
-def connector_status(connector: Connector, workers: Sequence[Worker], leader: Leader) -> ConnectorStatus:
+def connector_status(
+    connector: Connector,
+    workers: Sequence[Worker],
+    leader: Leader,
+    now_ms: int,
+    problems: Sequence[str] = (),
+) -> ConnectorStatus:
+    """``problems``: why the spec that is there now was refused; what is shown is of the one before."""
     name = connector.metadata.name
     tasks = [task for task in leader.get("tasks", ()) if task["connector"] == name]
     instance = next((task for task in tasks if task["task"] < 0), None)
     found = worker_found(connector, workers)
     state = str(instance["state"]) if instance else "Unknown"
+    counts = _counts([task for task in tasks if task["task"] >= 0])
     return ConnectorStatus(
         observed_generation=connector.metadata.generation,
         state=state if found.status is ConditionStatus.TRUE else found.reason,
-        tasks=_counts([task for task in tasks if task["task"] >= 0]),
+        selector=connector_selector(connector),
+        task_summary=ratio(counts.running, counts.desired),
+        held_summary=_held_summary(tasks, now_ms),
+        tasks=counts,
         task_statuses=tuple(
             TaskStatusEntry(
                 id=task["task"],
@@ -157,7 +190,10 @@ def connector_status(connector: Connector, workers: Sequence[Worker], leader: Le
             )
             for task in tasks
         ),
-        conditions=(found, exactly_once(connector)),
+        conditions=(
+            *connector_conditions(connector, found, tasks, problems),
+            exactly_once(connector),
+        ),
     )
 
 
@@ -197,6 +233,10 @@ def _phase(life: MemberLife | None, member: Mapping[str, Any] | None) -> str:
     if leaving or (member and member["draining"]):
         return "Draining"
     return "Running" if member else "Pending"
+
+
+def _held_summary(tasks: Iterable[Mapping[str, Any]], now_ms: int) -> str:
+    return held_summary((task["held_until_ms"] for task in tasks if "held_for" in task), now_ms)
 
 
 def _counts(tasks: Iterable[Mapping[str, Any]]) -> TaskCounts:

@@ -2,7 +2,7 @@
 
 import typer
 
-from cooperator.local import commands, picture, resource_commands, restart, top
+from cooperator.local import commands, offsets, picture, resource_commands, restart, top
 
 app = typer.Typer(
     no_args_is_help=True, help="Run workers and connectors on this machine, without Kubernetes."
@@ -22,3 +22,4 @@ for command in (
 ):
     app.command()(command)
 app.command(hidden=True)(commands.host)
+app.add_typer(offsets.app, name="offsets")

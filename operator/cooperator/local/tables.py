@@ -1,7 +1,7 @@
 """Tables as kubectl prints them: columns, two or more spaces apart, and nothing else."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -87,10 +87,9 @@ def members_table(items: Sequence[Row], now_ms: int) -> str:
 
 def worker_state(worker: Row) -> str:
     """One word: the reason of the condition that is not as it should be, else Ready."""
-    conditions = _status(worker).get("conditions", ())
-    if not conditions:
+    if not _status(worker).get("conditions"):
         return "Unknown"
-    return next((c["reason"] for c in conditions if c["status"] != "True"), "Ready")
+    return next((c["reason"] for c in _wrong(worker)), "Ready")
 
 
 def age(since_ms: int | None, now_ms: int) -> str:
@@ -163,10 +162,15 @@ def _of(counts: Row) -> str:
 
 
 def _trouble(resource: Row) -> str:
+    return next((c.get("message", "") for c in _wrong(resource)), "")
+
+
+def _wrong(resource: Row) -> Iterator[Row]:
+    """Conditions that are not as they should be. The ones that sum up the others say nothing new, and what a
+    connector promises for its sink is no trouble."""
+    passed_over = ("Ready", "Reconciling", "Stalled", "Settled", "ExactlyOnce")
     conditions = _status(resource).get("conditions", ())
-    # What a connector promises for its sink is no trouble.
-    wrong = (c for c in conditions if c["status"] != "True" and c["type"] != "ExactlyOnce")
-    return next((c.get("message", "") for c in wrong), "")
+    return (c for c in conditions if c["status"] != "True" and c["type"] not in passed_over)
 
 
 def _created_ms(resource: Row) -> int | None:

@@ -24,7 +24,7 @@ def state_view(stored: Stored, facts: Mapping[tuple[str, str], WorkerFacts], now
     return {
         "at_ms": now_ms,
         "workers": [
-            to_manifest(worker, worker_status(worker, facts.get(name, nothing)))
+            to_manifest(worker, worker_status(worker, facts.get(name, nothing), now_ms))
             for name, worker in by_name.items()
         ],
         "connectors": [
@@ -34,6 +34,7 @@ def state_view(stored: Stored, facts: Mapping[tuple[str, str], WorkerFacts], now
                     connector,
                     workers,
                     facts.get((connector.metadata.namespace, connector.spec.worker_ref.name), nothing).leader,
+                    now_ms,
                 ),
             )
             for connector in stored.connectors
