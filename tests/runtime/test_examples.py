@@ -8,7 +8,8 @@ from cooperator.crd import Connector, parse
 from cooperator.local.demo_job import manifests
 from cooperator.runtime.connectors import validate
 
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
+FOLDER = Path(__file__).parents[2] / "examples"
+EXAMPLES = sorted([*FOLDER.glob("*.yaml"), *(FOLDER / "kubernetes").glob("*-to-*.yaml")])
 DEMO = manifests(Path("/in"), files=100, lake=Path("/lake"), hold_ms=1_000)
 TEXTS = {**{path.name: path.read_text() for path in EXAMPLES}, "demo": DEMO}
 

@@ -42,8 +42,8 @@ def definitions() -> dict[str, Schema]:
             _root(Worker, WorkerSpec, WorkerStatus, [_worker_name()]),
             columns=[
                 ("Ready", "string", f"{_READY}.status", "whether all that was asked for is there"),
-                ("Members", "string", ".status.memberSummary", "that run, of those there should be"),
-                ("Tasks", "string", ".status.taskSummary", "that run, of those there should be"),
+                ("Members", "string", ".status.memberSummary", "members that run, of those there should be"),
+                ("Tasks", "string", ".status.taskSummary", "tasks that run, of those there should be"),
                 ("Held", "string", ".status.heldSummary", "tasks that wait, and how long at most"),
                 ("Reason", "string", f"{_READY}.reason", "why it is ready or not"),
             ],
@@ -56,7 +56,7 @@ def definitions() -> dict[str, Schema]:
             _root(Connector, ConnectorSpec, ConnectorStatus, []),
             columns=[
                 ("State", "string", ".status.state", "of the connector's instance"),
-                ("Tasks", "string", ".status.taskSummary", "that run, of those there should be"),
+                ("Tasks", "string", ".status.taskSummary", "tasks that run, of those there should be"),
                 ("Held", "string", ".status.heldSummary", "tasks that wait, and how long at most"),
                 ("Worker", "string", ".spec.workerRef.name", "who runs it"),
                 ("Reason", "string", f"{_READY}.reason", "why it is ready or not"),
