@@ -24,6 +24,8 @@ ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 STAMP = VENV / "cooperator-installed.json"
 OLDEST_PYTHON = (3, 11)
+DEBIAN_POSTGRESQL = Path("/usr/lib/postgresql")
+"""Where Debian keeps PostgreSQL's programs, off the PATH, by version."""
 
 
 class Failure(Exception):
@@ -33,7 +35,8 @@ class Failure(Exception):
 @dataclass(frozen=True)
 class PackageManager:
     """How a system installs packages. ``java``: packages that bring a Java we support, best first.
-    ``spin``, ``compiler``: packages for the formal model (docs/spec); empty where there is no spin."""
+    ``spin``, ``compiler``: packages for the formal model (docs/spec); empty where there is no spin.
+    ``postgresql``: the database that the tests start for themselves."""
 
     command: str
     install: tuple[str, ...]
@@ -42,6 +45,7 @@ class PackageManager:
     as_root: bool = True
     spin: tuple[str, ...] = ()
     compiler: tuple[str, ...] = ()
+    postgresql: tuple[str, ...] = ("postgresql-server", "postgresql")
 
 
 MANAGERS = (
@@ -52,6 +56,7 @@ MANAGERS = (
         refresh=("apt-get", "update", "-q"),
         spin=("spin",),
         compiler=("build-essential",),
+        postgresql=("postgresql",),
     ),
     PackageManager("dnf", ("dnf", "install", "-y"), ("java-21-openjdk-headless", "java-17-openjdk-headless")),
     PackageManager("yum", ("yum", "install", "-y"), ("java-17-openjdk-headless", "java-21-openjdk-headless")),
@@ -69,6 +74,7 @@ MANAGERS = (
         as_root=False,
         spin=("spin",),
         compiler=("gcc",),
+        postgresql=("postgresql@17", "postgresql@16"),
     ),
 )
 
@@ -87,6 +93,7 @@ def main(arguments: list[str]) -> int:
         find_or_install_java(options.yes)
         if options.what == "tests":
             find_or_install_spin(options.yes)
+            find_or_install_postgresql(options.yes)
     except Failure as failure:
         print(f"run.py: {failure}", file=sys.stderr)
         return 1
@@ -197,6 +204,14 @@ def find_or_install_spin(yes: bool) -> None:
         install_packages("a C compiler was not found (spin needs it)", manager.compiler, yes)
     if not shutil.which("spin"):
         install_packages("spin was not found (it checks the formal model, docs/spec)", manager.spin, yes)
+
+
+def find_or_install_postgresql(yes: bool) -> None:
+    """The tests of connectors to databases run a server of their own; it need not be running."""
+    manager = package_manager()
+    if shutil.which("initdb") or any(DEBIAN_POSTGRESQL.glob("*/bin/initdb")) or manager is None:
+        return
+    install_packages("PostgreSQL was not found (tests start it)", manager.postgresql, yes)
 
 
 # --- the system's packages ------------------------------------------------------------------------------

@@ -139,6 +139,20 @@ def test_without_a_package_of_spin_its_own_test_speaks(
     assert system.commands == []
 
 
+def test_postgresql_is_installed_for_the_tests_where_no_system_directory_has_it(
+    run: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(run, "DEBIAN_POSTGRESQL", tmp_path)
+    system = System(run, monkeypatch, "apt-get")
+    as_root(run, monkeypatch, True)
+    run.find_or_install_postgresql(yes=True)
+    assert system.commands[-1][-1] == "postgresql"
+    (tmp_path / "15" / "bin").mkdir(parents=True)
+    (tmp_path / "15" / "bin" / "initdb").touch()
+    run.find_or_install_postgresql(yes=True)
+    assert len(system.commands) == 2, "it was there"
+
+
 def test_every_check_runs_and_one_failure_is_enough(
     run: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

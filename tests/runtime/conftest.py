@@ -9,6 +9,7 @@ from cooperator.local.broker import EmbeddedBroker
 from cooperator.runtime import InlineRuntime, RuntimeSettings
 from cooperator.runtime.spark import SparkRuntime
 from runtime.heard import Heard
+from runtime.postgres import Postgres
 from runtime.spark_bench import SparkBench
 
 
@@ -53,3 +54,12 @@ def spark(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> I
     runtime.warm_up()
     yield SparkBench(runtime, heard, settings)
     assert runtime.close(30), "something still runs"
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A running PostgreSQL. A test that stops it starts it again; tables are named by ``unique``."""
+    postgres = Postgres()
+    postgres.start()
+    yield postgres
+    postgres.close()

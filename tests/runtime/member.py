@@ -9,7 +9,7 @@ import sys
 import threading
 from pathlib import Path
 
-from cooperator.model import TaskId
+from cooperator.model import Epoch, TaskId
 from cooperator.runtime import RuntimeSettings, TaskSpec
 from cooperator.runtime.spark import SparkRuntime
 
@@ -48,8 +48,9 @@ def main() -> None:
         bootstrap_servers=told["bootstrap_servers"],
     )
     runtime = SparkRuntime(settings, Logged())
+    epoch = Epoch(*told["epoch"]) if "epoch" in told else None
     for connector, number, config in told["tasks"]:
-        runtime.start(TaskSpec(TaskId(connector, number), config), 1)
+        runtime.start(TaskSpec(TaskId(connector, number), config, epoch=epoch), 1)
     threading.Event().wait()
 
 

@@ -56,8 +56,8 @@ def lines_in(output: Path) -> Lines:
 
 
 @contextmanager
-def member(told: dict[str, object], log: Path) -> Iterator[None]:
-    """A process group of its own, killed as a whole at the end, in whatever it is doing."""
+def member(told: dict[str, object], log: Path) -> Iterator[int]:
+    """A process group of its own (its id), killed as a whole at the end, in whatever it is doing."""
     script = Path(__file__).with_name("member.py")
     with log.open("ab") as output:
         process = subprocess.Popen(
@@ -67,7 +67,7 @@ def member(told: dict[str, object], log: Path) -> Iterator[None]:
             start_new_session=True,
         )
     try:
-        yield
+        yield process.pid
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -111,7 +111,7 @@ class SparkBench:
             self.runtime.stop(task, self.attempts[task])
         for task in tasks:
             last = ("stopped", self.attempts[task])
-            eventually(lambda task=task, last=last: self.heard.of(task)[-1] == last, 60)
+            eventually(lambda task=task, last=last: self.heard.of(task)[-1:] == [last], 60)
 
     def start_connector(self, name: str, config: dict[str, str], units: int) -> list[TaskId]:
         """Starts the instance and, once it has found that many units, its tasks, and waits for them."""

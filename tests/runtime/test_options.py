@@ -14,6 +14,7 @@ from cooperator.runtime.reference import CLASSES
 
 FILES = {"path": "/data/in", "topic": "lines"}
 COPY = {"topics": "lines", "topic": "copy.{topic}"}
+TABLES = {"topics": "orders", "connection.url": "jdbc:postgresql://db:5432/shop?sslmode=require"}
 TOPICS = {"topics": "lines, words", "path": "/data/out"}
 
 
@@ -26,6 +27,8 @@ def test_the_least_that_is_needed_is_enough() -> None:
     assert validate("kafka-to-files", TOPICS) == []
     assert validate("kafka-to-files", {"topics.regex": "lines-.*", "path": "/data/out"}) == []
     assert validate("kafka-to-kafka", COPY) == []
+    assert validate("kafka-to-jdbc", TABLES) == []
+    assert validate("kafka-to-jdbc", {**TABLES, "insert.mode": "insert"}) == []
     assert validate("noop", {}) == []
 
 
@@ -161,9 +164,50 @@ def test_the_least_that_is_needed_is_enough() -> None:
         ),
         (
             "kafka-to-jdbc",
+            {"topics": "orders", "connection.url": "jdbc:mysql://db/shop"},
+            "option 'connection.url' = 'jdbc:mysql://db/shop': is not of PostgreSQL, the one database that "
+            "is supported; write it as jdbc:postgresql://host:5432/database",
+        ),
+        (
+            "kafka-to-jdbc",
+            {"topics": "orders", "connection.url": "jdbc:postgresql://me:secret@db/shop"},
+            "option 'connection.url' = 'jdbc:postgresql://me:***@db/shop': holds a password; "
+            "give connection.user and connection.password instead",
+        ),
+        (
+            "kafka-to-jdbc",
+            {"topics": "orders", "connection.url": "jdbc:postgresql://db/shop?user=me&password=secret"},
+            "option 'connection.url' = 'jdbc:postgresql://db/shop?user=me&password=***': holds a password; "
+            "give connection.user and connection.password instead",
+        ),
+        (
+            "kafka-to-jdbc",
+            {**TABLES, "connection.password": "secret"},
+            "option 'connection.password' = '***': would be readable in Kafka; "
+            "write ${file:/path:KEY} or ${env:NAME}",
+        ),
+        (
+            "kafka-to-jdbc",
+            {**TABLES, "table.name.format": "a.b.c"},
+            "option 'table.name.format' = 'a.b.c': is no name of a table; "
+            "write table or schema.table; {topic} stands for the source topic's name",
+        ),
+        (
+            "kafka-to-jdbc",
+            {**TABLES, "pk.fields": "id"},
+            "option 'pk.fields' = 'id': is not used with insert.mode = append; set that to upsert",
+        ),
+        (
+            "kafka-to-jdbc",
+            {**TABLES, "insert.mode": "update"},
+            "option 'insert.mode' = 'update': should be 'append' or 'upsert'; give append (each row is "
+            "added) or upsert (it takes the place of the row with its key)",
+        ),
+        (
+            "kafka-to-nowhere",
             {},
-            "option 'connector.class' = 'kafka-to-jdbc': is not a class that is installed here; "
-            "use one of: files-to-kafka, kafka-to-files, kafka-to-kafka, noop, spark",
+            "option 'connector.class' = 'kafka-to-nowhere': is not a class that is installed here; "
+            "use one of: files-to-kafka, kafka-to-files, kafka-to-jdbc, kafka-to-kafka, noop, spark",
         ),
     ],
 )

@@ -20,6 +20,8 @@ O = TypeVar("O", bound="Options")  # noqa: E741
 
 
 _URI = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/")
+_PASSWORD = re.compile(r"(://[^:/?#]*:|[?&]password=)[^@&/]+")
+_HIDDEN = "***"
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
 
 
@@ -62,18 +64,20 @@ def option(
     fixed: bool = False,
     instance_only: bool = False,
     local_path: bool = False,
+    secret: bool = False,
     **constraints: Any,
 ) -> Any:
     """A field that reads the option ``name``. ``expected`` completes "give …" in errors.
 
     ``fixed``: cannot change while the connector's checkpoints live. ``instance_only``: concerns the
     connector's instance, so that a change of it restarts no task. ``local_path``: may be written
-    relative to the manifest.
+    relative to the manifest. ``secret``: has to be written as a reference, and no error shows its value.
     """
     extra: dict[str, JsonValue] = {
         "fixed": fixed,
         "instance_only": instance_only,
         "local_path": local_path,
+        "secret": secret,
     }
     return Field(default, alias=name, description=expected, json_schema_extra=extra, **constraints)
 
@@ -166,11 +170,16 @@ def parse(options: type[O], config: Mapping[str, str], written: Mapping[str, str
 
 def check(options: type[Options], config: Mapping[str, str]) -> list[Problem]:
     """The problems that can be told without resolving references (their values are not looked at)."""
+    readable = [
+        Problem(name, _HIDDEN, "would be readable in Kafka", "write ${file:/path:KEY} or ${env:NAME}")
+        for name in option_names(options, "secret")
+        if config.get(name) and not contains_reference(config[name])
+    ]
     try:
         parse(options, config)
     except OptionError as error:
-        return [problem for problem in error.problems if not contains_reference(problem.value or "")]
-    return []
+        return readable + [one for one in error.problems if not contains_reference(one.value or "")]
+    return readable
 
 
 def _problem(options: type[Options], detail: dict[str, Any], shown: Mapping[str, str]) -> Problem:
@@ -178,7 +187,9 @@ def _problem(options: type[Options], detail: dict[str, Any], shown: Mapping[str,
     where = str(detail["loc"][0]) if detail["loc"] else ""
     context = detail.get("ctx", {})
     name = context.get("option", where)
-    value = shown.get(name)
+    value = _PASSWORD.sub(r"\1***", shown[name]) if name in shown else None
+    if value and name in option_names(options, "secret") and not contains_reference(value):
+        value = _HIDDEN
     if detail["type"] == "extra_forbidden":
         return Problem(name, value, "is not an option of this class", _similar(name, known))
     expected = known[name].description if name in known else ""

@@ -6,6 +6,7 @@ from pydantic_core import PydanticUndefined
 
 from cooperator.runtime.connectors.files_to_kafka import FilesToKafkaOptions
 from cooperator.runtime.connectors.kafka_to_files import KafkaToFilesOptions
+from cooperator.runtime.connectors.kafka_to_jdbc import KafkaToJdbcOptions
 from cooperator.runtime.connectors.kafka_to_kafka import KafkaToKafkaOptions
 from cooperator.runtime.connectors.pipeline import PipelineOptions
 from cooperator.runtime.options import Options, option_names
@@ -13,6 +14,7 @@ from cooperator.runtime.options import Options, option_names
 CLASSES: dict[str, type[Options]] = {
     "files-to-kafka": FilesToKafkaOptions,
     "kafka-to-files": KafkaToFilesOptions,
+    "kafka-to-jdbc": KafkaToJdbcOptions,
     "kafka-to-kafka": KafkaToKafkaOptions,
     "spark": PipelineOptions,
 }

@@ -1,0 +1,224 @@
+"""Exactly-once delivery of a unit's batches into a table of PostgreSQL.
+
+A batch and its marker are one transaction. The marker is a row of ``cooperator_batches`` for each unit: who
+claimed it (owner and epoch), and which batch of which query is in. An attempt claims the marker once, when
+it starts, unless a newer epoch has it; each batch locks the row, and is written only while the claim is
+still this attempt's and the batch is not covered. So a process that was frozen and wakes commits nothing,
+and a replayed batch is not written again, whatever is written: rows that are added as well as rows that
+replace others.
+
+Rows go into a temporary table first, so that the row is locked only for statements that the server runs by
+itself: a client that freezes holds no lock for longer than ``transaction.timeout.ms``.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cooperator.model import Epoch
+from cooperator.runtime.connectors.base import UnitContext
+from cooperator.runtime.connectors.exactly_once import Marker, Replaced
+from cooperator.runtime.connectors.postgres import Database, identifier
+
+if TYPE_CHECKING:
+    import psycopg
+    from psycopg import sql
+
+log = logging.getLogger(__name__)
+
+DELETED = "__deleted"
+"""A column that is no column of the table: where it is true, the row with that key is deleted."""
+_NUMBER = "__number"
+_STAGING = "cooperator_staging"
+
+_CREATE = """
+CREATE TABLE IF NOT EXISTS {marker} (
+    worker text, connector text, unit text,
+    owner text NOT NULL, term bigint, generation bigint, query text NOT NULL, batch bigint NOT NULL,
+    PRIMARY KEY (worker, connector, unit)
+)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where rows go. ``columns``: of each row, in order. ``key``: the columns that name a row; empty: rows
+    are added."""
+
+    table: str
+    columns: tuple[str, ...]
+    key: tuple[str, ...] = ()
+
+
+class TableWriter:
+    """Writes the batches of one unit. ``marker_table``: created when it is not there."""
+
+    def __init__(self, database: Database, context: UnitContext, marker_table: str) -> None:
+        self._database = database
+        self._marker_table = marker_table
+        self._unit = (context.group_id, context.task.connector, context.unit)
+        self._owner = context.owner
+        self._epoch = context.epoch
+
+    def claim(self) -> None:
+        """Makes the unit this attempt's, and every earlier one's no more; ``Replaced`` when a newer epoch
+        has claimed it."""
+        self._database.run(self._create)
+        self._database.run(self._claim)
+
+    def write(self, query: str, batch: int, target: Target, rows: Sequence[Sequence[Any]]) -> int:
+        """Commits a batch unless it is already; the number of rows that were written now."""
+        return self._database.run(lambda connection: self._write(connection, query, batch, target, rows))
+
+    def _create(self, connection: "psycopg.Connection[Any]") -> None:
+        from psycopg import errors, sql
+
+        quoted = identifier(self._marker_table)
+        found = connection.execute("SELECT to_regclass(%s)", [quoted.as_string(None)]).fetchone()
+        if found == (None,):
+            try:
+                with connection.transaction():
+                    connection.execute(sql.SQL(_CREATE).format(marker=quoted))
+            except errors.UniqueViolation:  # by another unit, at the same time
+                log.debug("%s was created meanwhile", self._marker_table)
+
+    def _claim(self, connection: "psycopg.Connection[Any]") -> None:
+        connection.execute(
+            self._sql(
+                "INSERT INTO {marker} (worker, connector, unit, owner, query, batch) "
+                "VALUES (%s, %s, %s, '', '', -1) ON CONFLICT DO NOTHING"
+            ),
+            self._unit,
+        )
+        _, epoch = self._locked(connection)
+        if epoch is not None and self._epoch is not None and self._epoch < epoch:
+            where = " AND ".join(
+                f"{name} = '{value}'"
+                for name, value in zip(("worker", "connector", "unit"), self._unit, strict=True)
+            )
+            raise Replaced(
+                f"unit {self._unit[-1]} was claimed under epoch {epoch}, this attempt is of {self._epoch} "
+                "and must end. Where the group's logs were made anew, its epochs began again: then "
+                f"DELETE FROM {self._marker_table} WHERE {where}"
+            )
+        term, generation = self._epoch or (None, None)
+        self._update(connection, "owner = %s, term = %s, generation = %s", self._owner, term, generation)
+
+    def _write(
+        self,
+        connection: "psycopg.Connection[Any]",
+        query: str,
+        batch: int,
+        target: Target,
+        rows: Sequence[Sequence[Any]],
+    ) -> int:
+        if rows:
+            _stage(connection, target, rows)
+        marker, _ = self._locked(connection)
+        if marker.owner != self._owner:
+            raise Replaced(
+                f"{marker.owner or 'another attempt'} writes this unit now, {self._owner} must end"
+            )
+        if marker.covers(query, batch):
+            log.info("batch %d of %s was committed before", batch, query)
+            return 0
+        if rows:
+            _move(connection, target)
+        self._update(connection, "query = %s, batch = %s", query, batch)
+        return len(rows)
+
+    def _locked(self, connection: "psycopg.Connection[Any]") -> tuple[Marker, Epoch | None]:
+        """The unit's marker, which nobody else can change until this transaction ends."""
+        found = connection.execute(
+            self._sql(
+                "SELECT owner, query, batch, term, generation FROM {marker} "
+                "WHERE worker = %s AND connector = %s AND unit = %s FOR UPDATE"
+            ),
+            self._unit,
+        ).fetchone()
+        if found is None:
+            raise Replaced(f"the marker of unit {self._unit[-1]} is gone from {self._marker_table}")
+        owner, query, batch, term, generation = found
+        return Marker(owner, query, batch), None if term is None else Epoch(term, generation)
+
+    def _update(self, connection: "psycopg.Connection[Any]", what: str, *values: Any) -> None:
+        connection.execute(
+            self._sql(f"UPDATE {{marker}} SET {what} WHERE worker = %s AND connector = %s AND unit = %s"),
+            [*values, *self._unit],
+        )
+
+    def _sql(self, text: Any) -> "sql.Composed":
+        from psycopg import sql
+
+        return sql.SQL(text).format(marker=identifier(self._marker_table))
+
+
+def _stage(connection: "psycopg.Connection[Any]", target: Target, rows: Sequence[Sequence[Any]]) -> None:
+    """The rows, numbered, in a temporary table of this transaction."""
+    from psycopg import sql
+
+    table_columns = [name for name in target.columns if name != DELETED]
+    deleted = [sql.SQL("false AS {}").format(sql.Identifier(DELETED))] if DELETED in target.columns else []
+    connection.execute(
+        sql.SQL(
+            "CREATE TEMPORARY TABLE {staging} ON COMMIT DROP AS SELECT {columns} FROM {table} LIMIT 0"
+        ).format(
+            staging=identifier(_STAGING),
+            columns=sql.SQL(", ").join(
+                [
+                    sql.SQL("0 AS {}").format(sql.Identifier(_NUMBER)),
+                    *(sql.Identifier(name) for name in table_columns),
+                    *deleted,
+                ]
+            ),
+            table=identifier(target.table),
+        )
+    )
+    columns = sql.SQL(", ").join(sql.Identifier(name) for name in (_NUMBER, *target.columns))
+    with connection.cursor().copy(
+        sql.SQL("COPY {} ({}) FROM STDIN").format(identifier(_STAGING), columns)
+    ) as copy:
+        for number, row in enumerate(rows):
+            copy.write_row((number, *row))
+
+
+def _move(connection: "psycopg.Connection[Any]", target: Target) -> None:
+    """From the temporary table into the real one. Of rows with one key the last one counts; keys are taken
+    in order, so that units that share some do not wait for each other in a circle."""
+    from psycopg import sql
+
+    columns = [name for name in target.columns if name != DELETED]
+    parts = {
+        "table": identifier(target.table),
+        "staging": identifier(_STAGING),
+        "number": sql.Identifier(_NUMBER),
+        "deleted": sql.Identifier(DELETED),
+        "columns": sql.SQL(", ").join(map(sql.Identifier, columns)),
+        "key": sql.SQL(", ").join(map(sql.Identifier, target.key)),
+    }
+    if not target.key:
+        connection.execute(
+            sql.SQL(
+                "INSERT INTO {table} ({columns}) SELECT {columns} FROM {staging} ORDER BY {number}"
+            ).format(**parts)
+        )
+        return
+    others = [sql.Identifier(name) for name in columns if name not in target.key]
+    sets = sql.SQL(", ").join(sql.SQL("{0} = EXCLUDED.{0}").format(name) for name in others)
+    parts["then"] = sql.SQL("DO UPDATE SET {}").format(sets) if others else sql.SQL("DO NOTHING")
+    parts["kept"] = (
+        sql.SQL("WHERE NOT {deleted}").format(**parts) if DELETED in target.columns else sql.SQL("")
+    )
+    newest = "(SELECT DISTINCT ON ({key}) * FROM {staging} ORDER BY {key}, {number} DESC) AS newest"
+    if DELETED in target.columns:
+        connection.execute(
+            sql.SQL(
+                f"DELETE FROM {{table}} WHERE ({{key}}) IN (SELECT {{key}} FROM {newest} WHERE {{deleted}})"
+            ).format(**parts)
+        )
+    connection.execute(
+        sql.SQL(
+            f"INSERT INTO {{table}} ({{columns}}) SELECT {{columns}} FROM {newest} {{kept}} "
+            "ORDER BY {key} ON CONFLICT ({key}) {then}"
+        ).format(**parts)
+    )
