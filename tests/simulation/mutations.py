@@ -97,8 +97,8 @@ def assigns_in_the_round_of_the_revocation() -> Sequence[Patch]:
 
     def wrong(*args: Any) -> claims.Claims:
         sorted_ = right(*args)
-        staying = [items.all for items in sorted_.stays.values()]
-        return replace(sorted_, occupied=frozenset().union(*staying), in_flight=frozenset())
+        unreported = sorted_.unreported | sorted_.in_flight
+        return replace(sorted_, unreported=unreported, in_flight=frozenset())
 
     return [patch.object(claims, "sort_claims", wrong)]
 

@@ -1,18 +1,19 @@
 """What the members report, sorted into what stays, what is let go, and what is on its way out.
 
-occupied = ∪ reported(m): starts nowhere else, whatever is decided
+what anybody reports starts nowhere else, whatever is decided
 stays(m) = reported(m) − stopping(m) − deleted − barred − surplus copies − everything, if m lets go
 let go   = reported(m) − stopping(m) − stays(m): revoked in this round
-in flight = configured ∩ occupied − ∪ stays(m): free once its holder has rejoined without it
+in flight = configured ∩ ∪ reported(m) − ∪ stays(m): free once its holder has rejoined without it
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cooperator.model import Member, Memory, TaskId
-from cooperator.planner.itemsets import Items, difference, reported, split, union
+from cooperator.planner.itemsets import Items, reported, split
 from cooperator.planner.plan import Reason, Why
 from cooperator.planner.roster import Roster
+from cooperator.planner.tally import tally
 from cooperator.planner.view import View
 
 _NONE: frozenset[TaskId] = frozenset()
@@ -20,9 +21,10 @@ _NONE: frozenset[TaskId] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """``stays`` and ``let_go``: per member id, of the present members. ``occupied``: reported by anybody."""
+    """``stays`` and ``let_go``: per member id, of the present members. ``unreported``: configured, and
+    reported by nobody."""
 
-    occupied: frozenset[TaskId]
+    unreported: frozenset[TaskId]
     stays: Mapping[str, Items]
     let_go: Mapping[str, dict[TaskId, Reason]]
     in_flight: frozenset[TaskId]
@@ -32,9 +34,8 @@ def sort_claims(view: View, memory: Memory, roster: Roster, items: Items) -> Cla
     """Sort what the present members report; balance is no concern here. ``items``: what is configured."""
     reports = {member.member_id: reported(member.owned) for member in roster.present}
     sets = {member_id: report.all for member_id, report in reports.items()}
-    occupied = union(tuple(sets.values()))
-    deleted = difference(occupied, items.all)
-    copies = _surplus_copies(memory, roster, sets, occupied)
+    counted = tally(sets, items.all)
+    copies = _surplus_copies(memory, roster, sets, counted.doubled)
     stays: dict[str, Items] = {}
     let_go: dict[str, dict[TaskId, Reason]] = {}
     for member in roster.present:
@@ -42,7 +43,7 @@ def sort_claims(view: View, memory: Memory, roster: Roster, items: Items) -> Cla
         staying = report.all - member.stopping if member.stopping else report.all
         gone: dict[TaskId, Reason] = {}
         for why, tasks in (
-            (Why.DELETED, deleted),
+            (Why.DELETED, counted.unknown),
             (Why.SUSPENDED, view.suspended),
             (Why.POISONED, view.facts.poisoned),
             (Why.DUPLICATE, copies.get(member.member_id, _NONE)),
@@ -57,11 +58,11 @@ def sort_claims(view: View, memory: Memory, roster: Roster, items: Items) -> Cla
         stays[member.member_id] = split(staying, report)
         if gone:
             let_go[member.member_id] = gone
-    kept = sum(len(staying.all) for staying in stays.values())
-    in_flight = _NONE
-    if kept < len(occupied):
-        in_flight = occupied.difference(*(staying.all for staying in stays.values())) & items.all
-    return Claims(occupied, stays, let_go, in_flight)
+    left = [sets[m] - staying.all for m, staying in stays.items() if staying.all is not sets[m]]
+    in_flight = items.all.intersection(_NONE.union(*left)) if left else _NONE
+    if counted.doubled:
+        in_flight = in_flight.difference(*(staying.all for staying in stays.values()))
+    return Claims(counted.unreported, stays, let_go, in_flight)
 
 
 def _lets_go(member: Member, roster: Roster) -> Why | None:
@@ -74,16 +75,9 @@ def _lets_go(member: Member, roster: Roster) -> Why | None:
 
 
 def _surplus_copies(
-    memory: Memory, roster: Roster, reported: Mapping[str, frozenset[TaskId]], active: frozenset[TaskId]
+    memory: Memory, roster: Roster, reported: Mapping[str, frozenset[TaskId]], doubled: frozenset[TaskId]
 ) -> dict[str, frozenset[TaskId]]:
     """Of tasks that several members report: per member id, the copies that go. One running copy stays."""
-    if sum(map(len, reported.values())) == len(active):
-        return {}
-    seen: set[TaskId] = set()
-    doubled: set[TaskId] = set()
-    for tasks in reported.values():
-        doubled |= seen & tasks
-        seen |= tasks
     surplus: dict[str, set[TaskId]] = {}
     for task in doubled:
         holders = [m for m in roster.present if task in reported[m.member_id] and task not in m.stopping]

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 
 from cooperator.model import Memory, TaskId
 from cooperator.planner import assignors, claims, holds, step, target
-from cooperator.planner.itemsets import Configured, configured, difference, split
-from cooperator.planner.plan import Plan, Reason, Why
+from cooperator.planner.itemsets import Configured, configured, split
+from cooperator.planner.plan import Plan, Reason, SameReason, Why
 from cooperator.planner.problem import Assignor, Problem
 from cooperator.planner.roster import Roster, survey
 from cooperator.planner.view import View
@@ -29,7 +29,7 @@ def plan(view: View, memory: Memory) -> tuple[Plan, Memory]:
     wanted = configured(view.tasks)
     roster = survey(view, memory)
     claimed = claims.sort_claims(view, memory, roster, wanted.items)
-    unreported = difference(wanted.items.all, claimed.occupied)
+    unreported = claimed.unreported
     settled = holds.settle(view, memory, roster, claimed, wanted.items.all, unreported)
     joins = holds.expected_joins(view, memory, roster, settled.holds)
     wait_until_ms = max((since + view.policy.join_wait_ms for since in joins.values()), default=0)
@@ -50,7 +50,7 @@ def plan(view: View, memory: Memory) -> tuple[Plan, Memory]:
             settled,
             unreported,
             free,
-            {**instances.placed, **tasks.placed},
+            (instances.placed, tasks.placed),
             (instances.released, tasks.released),
             joins,
             (warning,) if warning else (),
@@ -60,11 +60,14 @@ def plan(view: View, memory: Memory) -> tuple[Plan, Memory]:
 
 def _free(
     view: View, memory: Memory, unreported: frozenset[TaskId], settled: holds.Settled
-) -> dict[TaskId, Reason]:
+) -> Mapping[TaskId, Reason]:
     """What may be assigned now, to anyone, and why it is free."""
     mine = frozenset[TaskId]().union(*settled.owed.values(), *settled.reserved.values(), settled.held)
     candidates = unreported - mine if mine else unreported
-    free = {} if settled.frozen else dict.fromkeys(candidates, Reason(Why.CREATED, view.cause))
+    created = Reason(Why.CREATED, view.cause)
+    if not (settled.frozen or memory.moving or settled.free):
+        return SameReason(candidates, created)
+    free = {} if settled.frozen else dict.fromkeys(candidates, created)
     for key, tasks in memory.moving.items():
         why, _, cause = key.partition(":")
         free.update(dict.fromkeys(tasks & candidates, Reason(Why(why), cause)))
@@ -84,7 +87,7 @@ class _Asked:
     roster: Roster
     claimed: claims.Claims
     settled: holds.Settled
-    free: dict[TaskId, Reason]
+    free: Mapping[TaskId, Reason]
     balance: bool
     expecting: bool
 

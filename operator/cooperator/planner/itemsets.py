@@ -1,8 +1,8 @@
 """Sets of items, made once: what is configured, and what a member reports.
 
 Most rounds change little. A report or a configuration that is equal to an earlier one gives the same sets
-again; and sets that are the same objects need not be compared or united anew. These are memories of pure
-functions: they save time and decide nothing.
+again, which need not be compared anew. These are memories of pure functions: they save time and decide
+nothing.
 """
 
 from collections import Counter, deque
@@ -121,15 +121,3 @@ def split(items: frozenset[TaskId], of: Items) -> Items:
 def connector_counts(items: frozenset[TaskId]) -> Mapping[str, int]:
     """How many of ``items`` each connector has; to be read only."""
     return Counter(map(itemgetter(0), items))
-
-
-@lru_cache(maxsize=4)
-def union(sets: tuple[frozenset[TaskId], ...]) -> frozenset[TaskId]:
-    """The union; at once if it is asked for the same sets again."""
-    return frozenset().union(*sets)
-
-
-@lru_cache(maxsize=4)
-def difference(items: frozenset[TaskId], others: frozenset[TaskId]) -> frozenset[TaskId]:
-    """``items − others``; at once if it is asked for the same sets again."""
-    return items - others if others else items

@@ -1,6 +1,6 @@
 """What a decision is: a share for every member, what is held, and when to decide again."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -30,6 +30,24 @@ class Why(StrEnum):
 class Reason:
     why: Why
     cause: str = ""
+
+
+class SameReason(Mapping[TaskId, Reason]):
+    """One reason for all of ``tasks``: after a cold start that is everything there is."""
+
+    def __init__(self, tasks: frozenset[TaskId], reason: Reason) -> None:
+        self.tasks, self.reason = tasks, reason
+
+    def __getitem__(self, item: TaskId) -> Reason:
+        if item not in self.tasks:
+            raise KeyError(item)
+        return self.reason
+
+    def __iter__(self) -> Iterator[TaskId]:
+        return iter(self.tasks)
+
+    def __len__(self) -> int:
+        return len(self.tasks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,10 @@ A plug-in is a class with the method ``assign``, named by an entry point of the 
 ``cooperator.assignors``; ``cooperator.simulate.conformance`` has the checks that it must pass.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import cycle
 from typing import Protocol
 
 from cooperator.model import TaskId
@@ -65,6 +67,34 @@ class Placement:
 
     released: Mapping[str, Collection[TaskId]] = field(default_factory=dict)
     placed: Mapping[TaskId, str] = field(default_factory=dict)
+
+
+class DealtInTurn(Mapping[TaskId, str]):
+    """Items dealt to receivers in turn: ``items[n]`` goes to ``receivers[n % len(receivers)]``.
+
+    Whoever asks what each receiver gets has it as one slice. The mapping is made when an item is looked up.
+    """
+
+    def __init__(self, items: Sequence[TaskId], receivers: Sequence[str]) -> None:
+        self._items, self._receivers = items, receivers
+
+    def by_receiver(self) -> dict[str, Sequence[TaskId]]:
+        """What each gets, in the order of the items; only of those that get something."""
+        count = len(self._receivers)
+        return {receiver: self._items[n::count] for n, receiver in enumerate(self._receivers[: len(self)])}
+
+    @cached_property
+    def _placed(self) -> dict[TaskId, str]:
+        return dict(zip(self._items, cycle(self._receivers), strict=False))
+
+    def __getitem__(self, item: TaskId) -> str:
+        return self._placed[item]
+
+    def __iter__(self) -> Iterator[TaskId]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
 
 
 class Assignor(Protocol):

@@ -15,6 +15,7 @@ from cooperator.model import Memory, Share, TaskId, Unstopped
 from cooperator.planner.claims import Claims
 from cooperator.planner.holds import Settled
 from cooperator.planner.plan import Plan, Reason, Why
+from cooperator.planner.problem import DealtInTurn
 from cooperator.planner.roster import Roster, remember_lives
 from cooperator.planner.view import View
 
@@ -32,7 +33,7 @@ class Decision:
     settled: Settled
     unreported: frozenset[TaskId]
     free: Mapping[TaskId, Reason]
-    placed: Mapping[TaskId, str]
+    placed: Sequence[Mapping[TaskId, str]]
     released: Sequence[Mapping[str, Collection[TaskId]]]
     joins: Mapping[str, int]
     warnings: tuple[str, ...] = ()
@@ -69,17 +70,23 @@ def _assignments(view: View, decision: Decision) -> tuple[dict[str, list[TaskId]
     balance = Reason(Why.BALANCE, view.cause)
     for identity, owed in decision.settled.owed.items():
         for task, reason in owed.items():
-            to = decision.placed.get(task, identity)
+            to = next((placed[task] for placed in decision.placed if task in placed), identity)
             assigned[to].append(task)
             why[task] = reason if to == identity else balance
-    placed, free = decision.placed, decision.free
-    everything = placed.keys() == free.keys()
-    now = placed if everything else {task: placed[task] for task in placed if task in free}
-    for task, to_other in now.items():
-        assigned[to_other].append(task)
-    if everything and not why:
+    free = decision.free
+    # Then what was dealt is the pool, and all of it is free.
+    everything = not (why or decision.claimed.in_flight or any(decision.released))
+    for placed in decision.placed:
+        if isinstance(placed, DealtInTurn) and everything:
+            for receiver, items in placed.by_receiver().items():
+                assigned[receiver] += items
+            continue
+        for task, receiver in placed.items():
+            if task in free:
+                assigned[receiver].append(task)
+    if not why and sum(map(len, assigned.values())) == len(free):
         return dict(assigned), free
-    why.update((task, free[task]) for task in now)
+    why.update((task, free[task]) for tasks in assigned.values() for task in tasks if task not in why)
     return dict(assigned), why
 
 

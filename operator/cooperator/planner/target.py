@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from cooperator.model import TaskId
-from cooperator.planner.problem import Assignor, Problem
+from cooperator.planner.problem import Assignor, DealtInTurn, Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,12 @@ def loads(problem: Problem, found: Target) -> dict[str, int]:
     counts = problem.loads()
     for identity, items in found.released.items():
         counts[identity] -= len(items)
-    for identity, count in Counter(found.placed.values()).items():
-        counts[identity] += count
+    if isinstance(found.placed, DealtInTurn):
+        for identity, items in found.placed.by_receiver().items():
+            counts[identity] += len(items)
+    else:
+        for identity, count in Counter(found.placed.values()).items():
+            counts[identity] += count
     for identity, owed in problem.owed.items():
         if identity in counts:
             counts[identity] -= sum(item in found.placed for item in owed)

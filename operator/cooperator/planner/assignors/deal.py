@@ -6,10 +6,12 @@ room(m)       = level + 1 − L(m): whoever has the most room is served first (a
                 which leaves the most different members to the connectors that come later
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, cycle
+from itertools import accumulate, chain
 
 from cooperator.model import TaskId
+from cooperator.planner.problem import DealtInTurn
 
 
 def water_level(loads: Iterable[int], pool: int) -> tuple[int, int]:
@@ -46,15 +48,20 @@ class Dealer:
         self._tie_broken = False
         self.uneven: list[str] = []
 
-    def deal(self, groups: Mapping[str, Sequence[TaskId]]) -> dict[TaskId, str]:
-        """Place the pool, given by connector."""
+    def deal(self, groups: Mapping[str, Sequence[TaskId]]) -> Mapping[TaskId, str]:
+        """Place the pool, given by connector, in order of their names."""
         self._measure(sum(map(len, groups.values())))
         placed: dict[TaskId, str] = {}
         zones = sorted(set(self._zones.values()))
         # Connectors with items in place fit fewer members, large ones need the most members: they come first.
-        in_turn = sorted(groups, key=lambda c: (c not in self._running, -len(groups[c]), c))
-        if len(zones) < 2 and not self._running:
-            in_turn = self._deal_in_turn(in_turn, groups, placed)
+        in_turn = sorted(groups, key=lambda connector: len(groups[connector]), reverse=True)
+        if self._running:
+            in_turn.sort(key=lambda connector: connector not in self._running)
+        elif len(zones) < 2:
+            dealt = DealtInTurn(*self._deal_in_turn(in_turn, groups))
+            if not in_turn:
+                return dealt
+            placed.update(dealt)
         for connector in in_turn:
             items = groups[connector]
             if len(zones) < 2:
@@ -65,26 +72,24 @@ class Dealer:
         return placed
 
     def _deal_in_turn(
-        self, connectors: list[str], groups: Mapping[str, Sequence[TaskId]], placed: dict[TaskId, str]
-    ) -> list[str]:
+        self, connectors: list[str], groups: Mapping[str, Sequence[TaskId]]
+    ) -> tuple[list[TaskId], list[str]]:
         """Where nothing runs and all have the same room, passes go round the members: do so at once, as far
-        as nobody goes beyond the level. The connectors that are left."""
+        as nobody goes beyond the level. What is dealt so, and to whom in turn; its connectors are taken from
+        ``connectors``."""
         if len(self._rooms) != 1:
-            return connectors
+            return [], []
         [(room, members)] = self._rooms.items()
         if len(members) < len(self._loads):
-            return connectors
-        fits, dealt, done = (room - 1) * len(members), 0, 0
-        while done < len(connectors) and dealt + len(groups[connectors[done]]) <= fits:
-            dealt += len(groups[connectors[done]])
-            done += 1
-        items = chain.from_iterable(groups[connector] for connector in connectors[:done])
-        placed.update(zip(items, cycle(members), strict=False))
-        laps, further = divmod(dealt, len(members))
+            return [], []
+        done = bisect_right(list(accumulate(len(groups[c]) for c in connectors)), (room - 1) * len(members))
+        items = list(chain.from_iterable(map(groups.__getitem__, connectors[:done])))
+        del connectors[:done]
+        laps, further = divmod(len(items), len(members))
         self._rooms = {room - laps: members[further:]}
         if further:
             self._rooms[room - laps - 1] = members[:further]
-        return connectors[done:]
+        return items, members
 
     def _measure(self, pool: int) -> None:
         level, self._extras = water_level(self._loads.values(), pool)

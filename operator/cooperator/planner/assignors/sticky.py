@@ -14,8 +14,8 @@ zones. With weights or capacities see ``weighted``.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
-from itertools import groupby
+from collections.abc import Collection, Mapping, Sequence
+from itertools import accumulate, groupby
 from operator import itemgetter
 
 from cooperator.model import TaskId
@@ -45,7 +45,7 @@ class Sticky:
             homes, crowded = releaser.release(), releaser.crowded
             for identity, count in surpluses.items():
                 loads[identity] -= count
-        groups = _by_connector(pool, homes)
+        groups = _by_connector(problem, homes)
         level, _ = water_level(loads.values(), len(pool) + len(homes))
         dealer = Dealer(loads, _running(problem, homes, groups), problem.of_other_kind, problem.zones)
         placed = dealer.deal(groups)
@@ -56,6 +56,7 @@ class Sticky:
             crowded.difference_update(groups)
             crowded.update(dealer.uneven)
         if crowded and problem.sizes:
+            placed = dict(placed)
             for identity, count in Counter(placed.values()).items():
                 loads[identity] += count
             Exchange(problem, placed, homes, loads, level).improve(sorted(crowded))
@@ -84,11 +85,19 @@ def _surpluses(problem: Problem, loads: Mapping[str, int]) -> dict[str, int]:
     return surpluses
 
 
-def _by_connector(pool: Iterable[TaskId], homes: Iterable[TaskId]) -> dict[str, list[TaskId]]:
-    groups = {connector: list(items) for connector, items in groupby(pool, itemgetter(0))}
+def _by_connector(problem: Problem, homes: Collection[TaskId]) -> dict[str, Sequence[TaskId]]:
+    """What is to be dealt, in order of the connectors' names."""
+    pool, sizes = problem.pool, problem.sizes
+    if not homes and len(pool) == sum(sizes.values()):
+        # Everything there is: the sizes say where a connector ends.
+        ends = zip(sorted(sizes), accumulate(sizes[connector] for connector in sorted(sizes)), strict=True)
+        return {connector: pool[end - sizes[connector] : end] for connector, end in ends if sizes[connector]}
+    groups: dict[str, Sequence[TaskId]] = {c: list(items) for c, items in groupby(pool, itemgetter(0))}
+    if not homes:
+        return groups
     for connector, items in groupby(sorted(homes), itemgetter(0)):
         groups[connector] = sorted([*groups.get(connector, ()), *items])
-    return groups
+    return {connector: groups[connector] for connector in sorted(groups)}
 
 
 def _running(

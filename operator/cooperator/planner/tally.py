@@ -1,0 +1,88 @@
+"""Who reports what, counted: what nobody reports, what is not configured, what is reported more than once.
+
+    unreported = configured − ∪ reported(m)        unknown = ∪ reported(m) − configured
+
+Most rounds change little. Then the last count is taken up, and only what came and went is looked at:
+
+    went = ∪ before(m) − now(m)    came = ∪ now(m) − before(m)
+    unreported' = (unreported ∪ configured ∩ went) − came    unknown' = (unknown − went) ∪ (came − configured)
+
+That holds while nothing is reported twice, before or now; else all is counted anew. The last count is a
+memory of a pure function: it saves time and decides nothing.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from cooperator.model import TaskId
+
+_NONE: frozenset[TaskId] = frozenset()
+
+Reports = Mapping[str, frozenset[TaskId]]
+
+
+class Tally(NamedTuple):
+    """``reported``: how many items are reported by anybody. ``doubled``: reported by several."""
+
+    reported: int
+    unreported: frozenset[TaskId]
+    unknown: frozenset[TaskId]
+    doubled: frozenset[TaskId] = _NONE
+
+
+class _Counted(NamedTuple):
+    reports: Reports
+    configured: frozenset[TaskId]
+    tally: Tally
+
+
+_last: list[_Counted] = []
+
+
+def tally(reports: Reports, configured: frozenset[TaskId]) -> Tally:
+    """Count ``reports``: member id to what it reports."""
+    counted = _of_change(_last[0], reports, configured) if _last else None
+    if counted is None:
+        counted = count_anew(reports, configured)
+    _last[:] = [_Counted(dict(reports), configured, counted)]
+    return counted
+
+
+def count_anew(reports: Reports, configured: frozenset[TaskId]) -> Tally:
+    """As ``tally``, whatever was counted before."""
+    occupied = _NONE.union(*reports.values())
+    doubled: set[TaskId] = set()
+    if sum(map(len, reports.values())) > len(occupied):
+        seen: set[TaskId] = set()
+        for items in reports.values():
+            doubled |= seen & items
+            seen |= items
+    return Tally(len(occupied), configured - occupied, occupied - configured, frozenset(doubled))
+
+
+def _of_change(last: _Counted, reports: Reports, configured: frozenset[TaskId]) -> Tally | None:
+    """The count that follows from the last one; None if it does not."""
+    before, (count, unreported, unknown, doubled) = last.reports, last.tally
+    if configured is not last.configured or doubled:
+        return None
+    went: list[frozenset[TaskId]] = []
+    came: list[frozenset[TaskId]] = [reports[member] for member in reports.keys() - before.keys()]
+    for member, earlier in before.items():
+        now = reports.get(member, _NONE)
+        if now is not earlier:
+            went.append(earlier - now)
+            if len(earlier) - len(went[-1]) < len(now):
+                came.append(now - earlier)
+    gone, new = _NONE.union(*went), _NONE.union(*came)
+    if len(new) < sum(map(len, came)):
+        return None
+    if gone:
+        unreported |= gone & configured
+        unknown -= gone
+    left = unreported - new if new else unreported
+    strange = _NONE
+    if len(left) > len(unreported) - len(new):
+        strange = new - configured
+        if len(left) > len(unreported) - len(new) + len(strange) or not strange.isdisjoint(unknown):
+            return None
+    return Tally(count - len(gone) + len(new), left, unknown | strange if strange else unknown)
