@@ -1,0 +1,173 @@
+"""Specs that are wrong, and what is said of each: by ``cooperator local``, and by an API server at once."""
+
+from dataclasses import dataclass
+from typing import Any
+
+SASL = {"mechanism": "PLAIN", "secretRef": {"name": "user"}}
+LABEL = "[a-z0-9]"
+
+
+@dataclass(frozen=True)
+class Refused:
+    """``said``: a regular expression in our own words. ``by_server``: the same of the API server's answer;
+    None: it has the same words; empty: it cannot tell, and the operator says it in a condition."""
+
+    kind: str
+    spec: dict[str, Any]
+    field: str
+    said: str
+    by_server: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.field}-{self.said[:30]}"
+
+    @property
+    def server_says(self) -> str:
+        return self.said if self.by_server is None else self.by_server
+
+
+def of_worker(field: str, value: object, said: str, by_server: str | None = None) -> Refused:
+    """A Worker with one wrong field at the first level of its spec, blamed there or below."""
+    return Refused("Worker", {field: value}, f"spec.{field}", said, by_server)
+
+
+def together(said: str, by_server: str | None = None, **spec: object) -> Refused:
+    """A Worker whose fields contradict each other."""
+    return Refused("Worker", spec, "spec", said, by_server)
+
+
+def of_connector(field: str, value: object, said: str, by_server: str | None = None) -> Refused:
+    spec = {"workerRef": {"name": "lake"}, "class": "noop", field: value}
+    return Refused("Connector", spec, f"spec.{field}", said, by_server)
+
+
+WHOLE = "must be of type integer"
+TEXT = "must be of type string"
+
+REFUSED = [
+    of_worker("replicas", "three", "must be a whole number", WHOLE),
+    of_worker("replicas", 1.5, "must be a whole number", WHOLE),
+    of_worker("replicas", -1, "must be at least 0", "greater than or equal to 0"),
+    of_worker("replicas", 5000, "must be at most 1000", "less than or equal to 1000"),
+    of_worker("runtime", "flink", "must be 'spark' or 'connect'", 'supported values: "spark", "connect"'),
+    of_worker("runtime", "connect", "on Spark only; use 'spark', or leave the field out"),
+    of_worker("policy", "Eager", "must be 'Default' or 'Kip415'", 'supported values: "Default", "Kip415"'),
+    of_worker("groupId", "my group", "use 1 to 200 letters"),
+    of_worker("groupId", "g" * 201, "use 1 to 200 letters", "may not be more than 200 bytes"),
+    of_worker("bootstrapServers", "kafka", "host1:port1,host2:port2"),
+    of_worker("bootstrapServers", "a:1,b", "host1:port1,host2:port2"),
+    of_worker("assignor", "two words", "name an assignor: Sticky, Spread, Uniform, Range"),
+    of_worker("checkpointLocation", "", "name a directory or a URI"),
+    of_worker("checkpointLocation", " /a", "name a directory or a URI"),
+    of_worker("rollout", {"strategy": "Surge"}, "must be 'Hold' or 'Drain'", 'supported values: "Hold"'),
+    of_worker("rollout", {"maxUnavailable": 0}, "must be at least 1", "greater than or equal to 1"),
+    of_worker("spark", {"heapMb": 10}, "must be at least 256", "greater than or equal to 256"),
+    of_worker("spark", {"conf": {"a": [1]}}, "must be text, a number or true/false", ""),
+    of_worker("capacity", 0, "must be at least 0.001", "greater than or equal to 0.001"),
+    of_worker("image", "a b", "name an image, such as"),
+    of_worker("version", "1.0/x", "use an image tag"),
+    of_worker("imagePullPolicy", "Sometimes", "'IfNotPresent' or 'Never'", 'supported values: "Always"'),
+    of_worker("imagePullSecrets", ["A_b"], "use 1 to 253 lower-case"),
+    of_worker("imagePullSecrets", ["a", "a"], "has 'a' twice: remove one", 'Duplicate value: "a"'),
+    of_worker("serviceAccountName", "a..b", "use 1 to 253 lower-case"),
+    of_worker("resources", {"requests": {"cpu": 0.5}}, "a fraction in quotes", "integer,string"),
+    of_worker("resources", {"limits": {"memory": "2 GB"}}, "a quantity such as 500m"),
+    of_worker("resources", {"limits": {"memory": True}}, "must be a quantity", "integer,string"),
+    of_worker("resources", {"limits": {"a b": 1}}, "has 'a b': name a resource", ""),
+    of_worker("envAllowed", ["1A"], "name an environment variable"),
+    of_worker("envAllowed", [7], "must be text", TEXT),
+    of_worker("envAllowed", ["A", "A"], "has 'A' twice", 'Duplicate value: "A"'),
+    of_worker(
+        "envAllowed", [f"A{n}" for n in range(101)], "more than 100 entries: remove some", "at most 100 items"
+    ),
+    of_worker("zoneLabel", "a b", "name a label, such as"),
+    of_worker("restartNonce", "x" * 254, "at most 253 characters long", "may not be more than 253 bytes"),
+    of_worker("checkpointVolume", {}, r"claimName is missing: add it", r"claimName: Required value"),
+    of_worker("checkpointVolume", {"claimName": "c", "mountPath": "a/b"}, "use an absolute path"),
+    of_worker("checkpointVolume", {"claimName": "c", "mountPath": "/a/.."}, "use an absolute path"),
+    of_worker("checkpointVolume", {"claimName": "c", "mountPath": "/a/"}, "use an absolute path"),
+    of_worker("template", {"metadata": {"labels": {"a": "b c"}}}, "which is no label", ""),
+    of_worker("template", {"metadata": {"labels": {"cooperator.dev/x": ""}}}, "is written by the operator"),
+    of_worker(
+        "template", {"metadata": {"annotations": {"cooperator.dev/x": ""}}}, "is written by the operator"
+    ),
+    of_worker("template", {"spec": {"containers": {}}}, "containers is no list", "must be of type array"),
+    of_worker(
+        "template",
+        {"spec": {"containers": [{"image": "a"}]}},
+        "an entry without a name",
+        "name: Required value",
+    ),
+    of_worker(
+        "template", {"spec": {"containers": [{"name": "log"}]}}, "add it, or call the container 'worker'"
+    ),
+    of_worker(
+        "template",
+        {"spec": {"containers": [{"name": "a", "image": "i"}] * 2}},
+        "containers has 'a' twice: keep one",
+        "Duplicate value",
+    ),
+    *(
+        of_worker(
+            "template",
+            {"spec": {"containers": [{"name": "worker", field: value}]}},
+            rf"{field} (in|of) the container 'worker'.* is set by .*remove it from the template",
+        )
+        for field, value in (
+            ("image", "other"),
+            ("imagePullPolicy", "Always"),
+            ("resources", {"limits": {"cpu": 1}}),
+            ("command", ["sh"]),
+            ("args", ["-c"]),
+        )
+    ),
+    *(
+        of_worker("template", {"spec": {field: value}}, rf"{field},? (which )?is set by .*: remove it")
+        for field, value in (
+            ("terminationGracePeriodSeconds", 5),
+            ("serviceAccountName", "a"),
+            ("imagePullSecrets", [{"name": "a"}]),
+            ("restartPolicy", "Never"),
+            ("hostname", "a"),
+            ("subdomain", "a"),
+        )
+    ),
+    of_worker(
+        "kafka", {"securityProtocol": "SASL_SSL"}, r"needs a name and a password: add sasl: \{mechanism"
+    ),
+    of_worker("kafka", {"securityProtocol": "SSL", "sasl": SASL}, r"sends no password: remove sasl"),
+    of_worker("kafka", {"sasl": SASL}, r"sends no password: remove sasl"),
+    of_worker("kafka", {"tls": {}}, r"does not encrypt: remove tls"),
+    of_worker("kafka", {"securityProtocol": "SASL_PLAINTEXT", "sasl": SASL, "tls": {}}, "remove tls"),
+    of_worker("kafka", {"sasl": {**SASL, "passwordKey": "a b"}}, "name a key of the Secret"),
+    together(r"one late heartbeat would cost a member its tasks", heartbeatIntervalMs=4_000),
+    together(r"Raise leaseMs or lower rebalanceTimeoutMs", leaseMs=33_000),
+    together(r"spread: Strict is for the assignors Sticky and Spread", assignor="Range", spread="Strict"),
+    together(r"Kip415 plans as Kafka's own leader does", policy="Kip415", assignor="Range"),
+    together(r"Kip415 plans as Kafka's own leader does", policy="Kip415", spread="Strict"),
+    together(r"has a tag or digest already.*remove", image="a:1", version="2"),
+    together(r"has a tag or digest already.*remove", image="r:5000/a@sha256:0", version="2"),
+    *(
+        together(
+            r"is not below checkpointVolume\.mountPath",
+            checkpointVolume={"claimName": "c"},
+            checkpointLocation=location,
+        )
+        for location in ("/checkpoints-2", "/checkpoints/../a", "s3a://b/c", "/")
+    ),
+    of_connector("workerRef", {}, "name is missing: add it", "name: Required value"),
+    of_connector("workerRef", {"name": "A"}, "use 1 to 253 lower-case"),
+    of_connector("class", "two words", "use the name of a connector class"),
+    of_connector("class", "", "use the name of a connector class"),
+    of_connector("tasksMax", 0, "must be at least 1", "greater than or equal to 1"),
+    of_connector("taskWeight", 0, "must be at least 0.001", "greater than or equal to 0.001"),
+    of_connector("state", "Started", "must be 'Running', 'Paused' or 'Stopped'", "supported values"),
+    of_connector("config", {"tasks.max": "3"}, r"set by spec\.tasksMax.*remove it from the config"),
+    of_connector("config", {"name": "a"}, r"set by metadata\.name.*remove it from the config"),
+    of_connector("config", {"connector.class": "a"}, r"set by spec\.class.*remove it from the config"),
+    of_connector("config", {"cooperator.x": "1"}, "are kept for the spec's own fields", ""),
+    of_connector("config", {"a": [1]}, "must be text, a number or true/false", ""),
+    of_connector("config", {"a": {"b": 1}}, "must be text, a number or true/false", ""),
+    of_connector("autoRestart", {"backoffSeconds": 400}, "longest, backoffMaxSeconds"),
+    of_connector("autoRestart", {"maxRestarts": -1}, "must be at least 0", "greater than or equal to 0"),
+]
