@@ -22,6 +22,7 @@ def settings_of(said: dict[str, Any]) -> ServiceSettings:
         group_id=said["group_id"],
         owner=Owner(said.get("cluster", "test"), "default", said["group_id"]),
         policy=Policy(**said.get("policy", {})),
+        host=said.get("host", "127.0.0.1"),
         session_timeout_ms=said.get("session_timeout_ms", 25_000),
         heartbeat_interval_ms=said.get("heartbeat_interval_ms", 1_000),
         rebalance_timeout_ms=said.get("rebalance_timeout_ms", 30_000),

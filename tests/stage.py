@@ -8,9 +8,12 @@ import sys
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from cooperator.leader.service import LeaderService
 from cooperator.local import processes
@@ -34,10 +37,22 @@ class MemberProcess:
     def kill(self) -> None:
         """-9 to all of it; returns when nothing of it is left."""
         processes.kill_all(self.incarnation)
+        self.wait_ended()
+
+    def wait_ended(self) -> None:
+        """Returns when nothing of it is left, which is the proof of its end."""
         self.child.wait(30)
         eventually(lambda: not processes.marked(self.incarnation), 30)
         self.stage.journal.ended[self.incarnation] = _now_ms()
         self.stage.ended.add((self.identity, self.incarnation))
+
+    def jvm(self) -> int:
+        """The process of its JVM."""
+        with suppress(psutil.NoSuchProcess):
+            for child in psutil.Process(self.child.pid).children():
+                if child.name() == "java" and child.status() != psutil.STATUS_ZOMBIE:
+                    return child.pid
+        raise AssertionError(f"{self.identity} has no JVM")
 
     def signal(self, number: signal.Signals) -> None:
         os.killpg(self.child.pid, number)
@@ -133,9 +148,11 @@ class Stage:
 
     # --- members ---
 
-    def member(self, identity: str, **options: str) -> MemberProcess:
+    def member(self, identity: str, inside: Sequence[str] = (), **options: str) -> MemberProcess:
+        """``inside``: what its command begins with, to run it somewhere else."""
         incarnation = uuid.uuid4().hex[:12]
-        command = [sys.executable, "-m", "cooperator.cli", *self._arguments(identity, incarnation, options)]
+        arguments = self._arguments(identity, incarnation, options)
+        command = [*inside, sys.executable, "-m", "cooperator.cli", *arguments]
         child = processes.spawn(command, incarnation, self.directory / f"{identity}.log")
         member = MemberProcess(identity, incarnation, child, self)
         self.members.append(member)

@@ -1,0 +1,79 @@
+"""One member is cut off from the broker, the leader and all others: its lease ends what it runs, in time."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cooperator.local.broker import EmbeddedBroker
+from cooperator.local.settings import free_port
+from network import Network, missing, network
+from stage import Stage
+from support import eventually
+
+pytestmark = [pytest.mark.real, pytest.mark.skipif(bool(missing()), reason=missing())]
+
+WORKERS = ("w-0", "w-1", "w-2")
+ALL = tuple(f"a-{number}" for number in range(6))
+LEASE_MS = 12_000
+
+
+@pytest.fixture
+def cable() -> Iterator[Network]:
+    with network() as made:
+        yield made
+
+
+@pytest.fixture
+def stage(cable: Network, tmp_path: Path, unique: str) -> Iterator[Stage]:
+    """A group on a broker that can be reached through the cable."""
+    port = free_port()
+    controller = free_port()
+    listeners = f"PLAINTEXT://0.0.0.0:{port},CONTROLLER://127.0.0.1:{controller}"
+    overrides = {
+        "listeners": listeners,
+        "advertised.listeners": f"PLAINTEXT://{cable.here}:{port}",
+        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+    }
+    broker = EmbeddedBroker(tmp_path / "broker", port=port, overrides=overrides)
+    broker.start()
+    stage = Stage(f"{cable.here}:{port}", tmp_path, unique)
+    yield stage
+    stage.close()
+    broker.kill()
+
+
+def test_who_is_cut_off_has_stopped_before_its_tasks_start_elsewhere_and_is_taken_back(
+    stage: Stage, cable: Network
+) -> None:
+    leader = stage.leader(
+        {"a": {"connector.class": "noop", "tasks.max": "6", "units": "6"}},
+        WORKERS,
+        # Nobody is waited for: only the lease keeps the tasks from starting twice.
+        policy={"scheduled_rebalance_max_delay_ms": 0, "lease_ms": LEASE_MS},
+        rebalance_timeout_ms=8_000,
+        host=cable.here,
+    )
+    stage.member("w-0", listen=f"{cable.here}:0", rebalance_timeout_ms="8000")
+    stage.member("w-1", listen=f"{cable.here}:0", rebalance_timeout_ms="8000")
+    stage.member("w-2", inside=cable.inside, listen=f"{cable.there}:0", rebalance_timeout_ms="8000")
+    stage.runs(*ALL)
+    eventually(lambda: leader.status()["settled"], 60, "the group is at rest")
+    before, lost = stage.journal.running(), stage.journal.running_at("w-2")
+    assert len(lost) == 2
+
+    cable.cut()
+    eventually(lambda: set(stage.journal.running().values()) == {"w-0", "w-1"}, 90, "its tasks run elsewhere")
+    after = stage.runs(*ALL)
+    assert {task for task in ALL if after[task] != before[task]} == lost
+    assert stage.journal.starts(*(set(ALL) - lost)) == len(ALL) - len(lost), "nobody else was touched"
+    for task in lost:
+        [cut_off, moved] = [run for run in stage.journal.runs() if run.task == task]
+        assert (cut_off.member, moved.member != "w-2") == ("w-2", True)
+        assert cut_off.end_ms is not None, "it stopped by itself, for nobody could tell it to"
+        assert cut_off.end_ms < moved.start_ms
+
+    cable.mend()
+    eventually(lambda: len(stage.journal.running_at("w-2")) == 2, 90, "it has its part again")
+    stage.runs(*ALL)
+    assert len([run for run in stage.journal.runs() if run.member == "w-2"]) == 4
