@@ -3,9 +3,11 @@
 import asyncio
 import logging
 import threading
+import time
 from typing import Any, Final
 
 import kopf
+from aiohttp import web
 
 from cooperator.controller.api import NAMESPACES, Api
 from cooperator.controller.lease import LeaseKeeper, LeaseTerms
@@ -14,12 +16,14 @@ from cooperator.controller.options import OperatorOptions
 from cooperator.controller.reconciler import Reconciler
 from cooperator.controller.store import CONNECTOR, NODE, POD, WORKER, Name, Store
 from cooperator.controller.strays import Strays
+from cooperator.leader.endpoint import Endpoint
 
 log = logging.getLogger(__name__)
 
 _INACTIVITY_S: Final = 65.0
 """Servers send a bookmark every minute: a watch that is silent for longer is dead."""
 _LOOK_S: Final = 1.0
+_STUCK_S: Final = 60.0
 
 
 class Operator:
@@ -32,6 +36,7 @@ class Operator:
         self.ending = threading.Event()
         self._lock = threading.Lock()
         self._reconcilers: dict[Name, Reconciler] = {}
+        self._kept_at: float | None = None
 
     def _wake(self, name: Name) -> None:
         with self._lock:
@@ -41,6 +46,7 @@ class Operator:
 
     def keep(self) -> None:
         """Have a reconciler for each Worker, and none for what is gone."""
+        self._kept_at = time.monotonic()
         for name in self.store.workers():
             if name in self._reconcilers:
                 continue
@@ -55,6 +61,18 @@ class Operator:
                 reconciler.stop()
                 with self._lock:
                     del self._reconcilers[name]
+
+    def trouble(self) -> str:
+        """What does not run that should; empty while this process only waits for the Lease."""
+        if self._kept_at is not None and time.monotonic() - self._kept_at > _STUCK_S:
+            return f"the loop has not come round for {_STUCK_S:g} s"
+        with self._lock:
+            dead = [name for name, each in self._reconcilers.items() if not (each.is_alive or each.done)]
+        return f"nobody looks after {dead[0][0]}/{dead[0][1]}" if dead else ""
+
+    async def answer_health(self, request: web.Request) -> web.StreamResponse:
+        trouble = self.trouble()
+        return web.Response(status=503 if trouble else 200, text=trouble or "ok")
 
     def stop(self) -> None:
         """Let go of everything at once: members run on."""
@@ -108,7 +126,6 @@ async def _serve(operator: Operator, stopped: asyncio.Event) -> None:
             await asyncio.sleep(_LOOK_S)
         stopped.set()
 
-    health = f"http://0.0.0.0:{options.health_port}/healthz" if options.health_port else None
     strays = Strays(operator.store, operator.api)
     keeper = asyncio.create_task(keep())
     strays_task = asyncio.create_task(asyncio.to_thread(strays.run, operator.ending))
@@ -120,7 +137,6 @@ async def _serve(operator: Operator, stopped: asyncio.Event) -> None:
             clusterwide=not options.namespaces,
             namespaces=list(options.namespaces),
             stop_flag=stopped,
-            liveness_endpoint=health,
         )
     finally:
         operator.ending.set()
@@ -133,6 +149,9 @@ def run_operator(options: OperatorOptions, ending: threading.Event) -> int:
     api = Api()
     operator = Operator(options, api)
     operator.ending = ending
+    health = Endpoint("0.0.0.0", options.health_port, {"GET /healthz": operator.answer_health})
+    if options.health_port:
+        health.start()
     lost = threading.Event()
 
     def on_lost() -> None:

@@ -91,6 +91,10 @@ class Reconciler:
         self._wake.set()
 
     @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    @property
     def done(self) -> bool:
         """Nothing of this Worker is left."""
         return self._done.is_set()
