@@ -1,0 +1,143 @@
+"""The columns of the table of guarantees: what happens to a group in the middle of its streams.
+
+Every fault strikes member ``s-0`` (or what all share), feeds more while it lasts, and leaves a group of two
+members behind. Adding a fault is one more function, in ``FAULTS``.
+"""
+
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from guarantees.world import SPARE, VICTIM, World
+from support import eventually
+
+
+@dataclass(frozen=True)
+class Fault:
+    """``in_ci``: struck in every run. The others have tests of their own for one connector each."""
+
+    name: str
+    title: str
+    strike: Callable[[World], None]
+    in_ci: bool = False
+
+
+def kill_python(world: World) -> None:
+    """Its watchdog ends the JVM, which nobody else would."""
+    victim = world.member(VICTIM)
+    os.kill(victim.child.pid, signal.SIGKILL)
+    victim.wait_ended()
+    world.proven()
+    world.feed()
+    world.start(VICTIM)
+
+
+def kill_jvm(world: World) -> None:
+    """The tasks fail, and start again in the same process with a new JVM."""
+    victim = world.member(VICTIM)
+    jvm = victim.jvm()
+    os.kill(jvm, signal.SIGKILL)
+    world.feed()
+    eventually(lambda: victim.jvm() != jvm, 90, "a new JVM")
+
+
+def kill_group(world: World) -> None:
+    world.member(VICTIM).kill()
+    world.proven()
+    world.feed()
+    world.start(VICTIM)
+
+
+def frozen_at_rest(world: World) -> None:
+    """It wakes part by part, the JVM alone first, while its successor sleeps: nobody else could write, and
+    the batches that it begins are nobody else's yet. The fence refuses them."""
+    world.complete()
+    held = world.tasks_of(VICTIM)
+    jvm = world.member(VICTIM).jvm()
+    _freeze_until_moved(world, held)
+    before, fenced = world.contents(), world.fenced(VICTIM)
+    world.member(SPARE).signal(signal.SIGSTOP)
+    try:
+        world.feed()
+        os.kill(jvm, signal.SIGCONT)
+        each = fenced + len(held)
+        eventually(lambda: world.fenced(VICTIM) >= each, 60, "each query of the JVM that woke is refused")
+        os.kill(world.member(VICTIM).child.pid, signal.SIGCONT)
+        assert world.contents() == before, "what woke has written"
+    finally:
+        world.member(SPARE).signal(signal.SIGCONT)
+    _wake_and_start_anew(world)
+
+
+def frozen_in_mid_batch(world: World) -> None:
+    """What it was writing, its successor has written before it wakes."""
+    held = world.tasks_of(VICTIM)
+    victim, jvm = world.member(VICTIM), world.member(VICTIM).jvm()
+    _freeze_until_moved(world, held)
+    world.feed()
+    refused = world.refused(VICTIM)
+    os.kill(jvm, signal.SIGCONT)
+    eventually(lambda: world.refused(VICTIM) > refused, 60, "the JVM that woke is refused")
+    os.kill(victim.child.pid, signal.SIGCONT)
+    world.complete()
+    _wake_and_start_anew(world)
+
+
+def _freeze_until_moved(world: World, held: set[str]) -> None:
+    assert len(held) >= len(world.pipelines), "it has a task of each connector"
+    world.member(VICTIM).signal(signal.SIGSTOP)
+    eventually(lambda: held <= world.running_at(SPARE), 180, f"{held} run elsewhere")
+
+
+def _wake_and_start_anew(world: World) -> None:
+    """Its watchdog wakes last, and ends what there is: the lease is over."""
+    victim = world.member(VICTIM)
+    with suppress(ProcessLookupError):
+        victim.signal(signal.SIGCONT)
+    victim.wait_ended()
+    world.proven()
+    world.start(VICTIM)
+
+
+def restart_broker(world: World) -> None:
+    world.broker.kill()
+    world.broker.start()
+    world.feed()
+
+
+def full_disk(world: World) -> None:
+    """The disk that checkpoints and files are on."""
+    with world.disk_full():
+        world.feed()
+        eventually(lambda: world.all_failed_with(world.disk.error), 90, "every connector has failed")
+
+
+def clean_move(world: World) -> None:
+    victim = world.member(VICTIM)
+    victim.terminate()
+    world.leaving(VICTIM)
+    world.feed()
+    assert victim.child.wait(120) == 0
+    victim.wait_ended()
+    world.start(VICTIM)
+
+
+def fewer_tasks_then_more(world: World) -> None:
+    world.tasks_max(1)
+    world.feed()
+    world.tasks_max(2)
+
+
+FAULTS = (
+    Fault("python", "kill -9 of Python", kill_python),
+    Fault("jvm", "kill -9 of the JVM", kill_jvm),
+    Fault("group", "kill -9 of the machine (process group)", kill_group, in_ci=True),
+    Fault("frozen", "frozen at rest until its tasks have moved, then woken", frozen_at_rest, in_ci=True),
+    Fault("frozen-mid", "frozen in mid-batch until its tasks have moved, then woken", frozen_in_mid_batch),
+    Fault("broker", "broker killed and started again", restart_broker),
+    Fault("disk", "full disk", full_disk, in_ci=True),
+    Fault("move", "clean move (drain)", clean_move, in_ci=True),
+    Fault("tasks-max", "`tasksMax` 2, 1, 2", fewer_tasks_then_more),
+)

@@ -1,0 +1,301 @@
+"""The rows of the table of guarantees: a source, a sink, and how to see what is in the sink.
+
+Adding a connector is one more class here, in ``PIPELINES``.
+"""
+
+import json
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from cooperator.runtime.connectors import delivery
+from cooperator.runtime.connectors.base import Delivery
+from cooperator.runtime.connectors.topics import ensure_topic, partition_counts
+from cooperator.runtime.output import OutputError, read_units
+
+UNITS = 2
+
+
+@dataclass
+class Kafka:
+    bootstrap_servers: str
+
+    def create(self, topic: str) -> None:
+        ensure_topic({"bootstrap.servers": self.bootstrap_servers}, topic, UNITS, -1)
+
+    def produce(self, topic: str, values: Iterable[str]) -> None:
+        producer = Producer({"bootstrap.servers": self.bootstrap_servers})
+        for value in values:
+            producer.produce(topic, value, value)
+        assert producer.flush(60) == 0
+
+    def committed(self, topic: str) -> Counter[str]:
+        """How often each value is in a topic, as readers of committed records see it."""
+        client = {"bootstrap.servers": self.bootstrap_servers}
+        told = {"group.id": f"reader-{topic}", "enable.auto.commit": False, "enable.partition.eof": True}
+        consumer = Consumer({**client, **told, "fetch.wait.max.ms": 20})
+        found: Counter[str] = Counter()
+        try:
+            for partition in range(partition_counts(client, [topic])[topic]):
+                consumer.assign([TopicPartition(topic, partition, 0)])
+                while (message := consumer.poll(10)) is not None and message.error() is None:
+                    found[(message.value() or b"").decode()] += 1
+                assert message is not None, f"{topic}: no end of the partition within 10 s"
+        except KafkaException as error:
+            raise AssertionError(f"{topic} cannot be read: {error}") from error
+        finally:
+            consumer.close()
+        return found
+
+
+@dataclass
+class Place:
+    """Where a pipeline reads and writes. ``shared`` is on the disk that gets full; ``sources`` is not."""
+
+    kafka: Kafka
+    unique: str
+    sources: Path
+    shared: Path
+
+
+@dataclass
+class Pipeline(ABC):
+    """One row. Records are numbered; what comes out as which text is each pipeline's own."""
+
+    source: ClassVar[str]
+    sink: ClassVar[str]
+    connector_class: ClassVar[str]
+    place: Place
+    fed: int = field(default=0)
+
+    @classmethod
+    def title(cls) -> str:
+        return f"`{cls.connector_class}`"
+
+    @classmethod
+    def slug(cls) -> str:
+        return cls.connector_class
+
+    @abstractmethod
+    def options(self) -> dict[str, str]:
+        """Small batches, often, so that there is a middle of the stream."""
+
+    @abstractmethod
+    def write(self, values: list[str]) -> None:
+        """Puts new records into the source."""
+
+    @abstractmethod
+    def found(self) -> Counter[str]:
+        """What is committed in the sink, and how often."""
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Before the connector is created."""
+
+    def config(self) -> dict[str, str]:
+        return {"connector.class": self.connector_class, "tasks.max": "2", **self.options()}
+
+    @classmethod
+    def delivery(cls, place: Place) -> Delivery:
+        """What the connector says of itself: the docs and the condition say the same."""
+        promised = delivery(cls.connector_class, cls(place).config())
+        assert promised is not None, cls.title()
+        return promised.level
+
+    def feed(self, count: int) -> None:
+        values = [f"{self.slug()} {number}" for number in range(self.fed, self.fed + count)]
+        self.fed += count
+        self.write(values)
+
+    def wrong(self) -> dict[str, int]:
+        """Records that are missing (below 0) or there too often, by how many; {}: the sink is exact."""
+        difference = self.found()
+        difference.subtract(f"{self.slug()} {number}" for number in range(self.fed))
+        return {value: count for value, count in difference.items() if count}
+
+    def complete(self) -> bool:
+        return not any(count < 0 for count in self.wrong().values())
+
+
+class FilesToKafka(Pipeline):
+    source, sink, connector_class = "files", "Kafka", "files-to-kafka"
+    _PER_FILE = 5
+
+    @property
+    def _root(self) -> Path:
+        return self.place.sources / "files-to-kafka"
+
+    @property
+    def _topic(self) -> str:
+        return f"{self.place.unique}-from-files"
+
+    def options(self) -> dict[str, str]:
+        return {
+            "path": str(self._root),
+            "topic": self._topic,
+            "topic.partitions": str(UNITS),
+            "units": str(UNITS),
+            "max.files.per.trigger": "2",
+            "trigger.interval.ms": "200",
+            "record.value": "line",
+        }
+
+    def prepare(self) -> None:
+        self._root.mkdir(parents=True)
+        self.place.kafka.create(self._topic)
+
+    def write(self, values: list[str]) -> None:
+        for first in range(0, len(values), self._PER_FILE):
+            name = f"{values[first].rpartition(' ')[2]}.txt"
+            part = self.place.sources / f"part-{name}"
+            part.write_text("\n".join(values[first : first + self._PER_FILE]))
+            part.replace(self._root / name)
+
+    def found(self) -> Counter[str]:
+        return self.place.kafka.committed(self._topic)
+
+
+class KafkaToFiles(Pipeline):
+    source, sink, connector_class = "Kafka", "files", "kafka-to-files"
+
+    @property
+    def _topic(self) -> str:
+        return f"{self.place.unique}-to-files"
+
+    @property
+    def _output(self) -> Path:
+        return self.place.shared / "kafka-to-files"
+
+    def options(self) -> dict[str, str]:
+        return {
+            "topics": self._topic,
+            "path": str(self._output),
+            "max.offsets.per.trigger": "10",
+            "trigger.interval.ms": "200",
+            "transform.sql": "SELECT value FROM input",
+        }
+
+    def prepare(self) -> None:
+        self.place.kafka.create(self._topic)
+
+    def write(self, values: list[str]) -> None:
+        self.place.kafka.produce(self._topic, values)
+
+    def found(self) -> Counter[str]:
+        try:
+            table = read_units(self._output)
+        except OutputError as error:
+            # Spark removes entries of its log while it is being read.
+            raise AssertionError(str(error)) from error
+        return Counter(table["value"].to_pylist() if table.num_rows else [])
+
+
+class KafkaToKafka(Pipeline):
+    source, sink, connector_class = "Kafka", "Kafka", "kafka-to-kafka"
+
+    @property
+    def _from(self) -> str:
+        return f"{self.place.unique}-{self.slug()}-from"
+
+    @property
+    def _to(self) -> str:
+        return f"{self.place.unique}-{self.slug()}-to"
+
+    def options(self) -> dict[str, str]:
+        return {
+            "topics": self._from,
+            "topic": self._to,
+            "max.offsets.per.trigger": "10",
+            "trigger.interval.ms": "200",
+        }
+
+    def prepare(self) -> None:
+        self.place.kafka.create(self._from)
+        self.place.kafka.create(self._to)
+
+    def write(self, values: list[str]) -> None:
+        self.place.kafka.produce(self._from, values)
+
+    def found(self) -> Counter[str]:
+        return self.place.kafka.committed(self._to)
+
+
+class SparkToFiles(KafkaToFiles):
+    """Spark's own source and its file sink."""
+
+    connector_class = "spark"
+
+    @classmethod
+    def title(cls) -> str:
+        return "`spark`, Kafka to parquet"
+
+    @classmethod
+    def slug(cls) -> str:
+        return "spark-files"
+
+    @property
+    def _topic(self) -> str:
+        return f"{self.place.unique}-spark-to-files"
+
+    @property
+    def _output(self) -> Path:
+        return self.place.shared / "spark-to-files"
+
+    def options(self) -> dict[str, str]:
+        paths = [{"sink.options.path": str(self._output / str(number))} for number in range(UNITS)]
+        return {
+            **_spark_source(self.place.kafka, self._topic, paths),
+            "sink.format": "parquet",
+            "transform.sql": "SELECT CAST(value AS STRING) AS value FROM input",
+        }
+
+
+class SparkToKafka(KafkaToKafka):
+    """Spark's own source and its Kafka sink, which knows no transactions."""
+
+    connector_class = "spark"
+
+    @classmethod
+    def title(cls) -> str:
+        return "`spark`, Kafka to Kafka"
+
+    @classmethod
+    def slug(cls) -> str:
+        return "spark-kafka"
+
+    def options(self) -> dict[str, str]:
+        return {
+            **_spark_source(self.place.kafka, self._from, [{} for _ in range(UNITS)]),
+            "sink.format": "kafka",
+            "sink.options.kafka.bootstrap.servers": self.place.kafka.bootstrap_servers,
+            "sink.options.topic": self._to,
+            "transform.sql": "SELECT key, value FROM input",
+        }
+
+
+def _spark_source(kafka: Kafka, topic: str, units: list[dict[str, str]]) -> Mapping[str, str]:
+    for number, unit in enumerate(units):
+        unit["source.options.assign"] = json.dumps({topic: [number]})
+    return {
+        "units": json.dumps(units),
+        "source.format": "kafka",
+        "source.options.kafka.bootstrap.servers": kafka.bootstrap_servers,
+        "source.options.kafka.fetch.max.wait.ms": "50",
+        "source.options.startingOffsets": "earliest",
+        "source.options.maxOffsetsPerTrigger": "10",
+        "trigger.interval.ms": "200",
+    }
+
+
+PIPELINES: tuple[type[Pipeline], ...] = (
+    FilesToKafka,
+    KafkaToFiles,
+    KafkaToKafka,
+    SparkToFiles,
+    SparkToKafka,
+)

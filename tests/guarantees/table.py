@@ -1,0 +1,28 @@
+"""The table of the docs, made of what is tested: ``PYTHONPATH=tests python -m guarantees.table``."""
+
+import sys
+from pathlib import Path
+
+from cooperator.runtime.connectors.base import Delivery
+from guarantees.faults import FAULTS
+from guarantees.pipelines import PIPELINES, Kafka, Place
+
+MARK, END = "<!-- made by: PYTHONPATH=tests python -m guarantees.table -->", "<!-- end of the table -->"
+_WORDS = {Delivery.EXACTLY_ONCE: "exactly once", Delivery.AT_LEAST_ONCE: "at least once"}
+
+
+def rendered() -> str:
+    """Faults by connectors, in Markdown."""
+    nowhere = Place(Kafka("localhost:9092"), "table", Path("/sources"), Path("/shared"))
+    words = [_WORDS[row.delivery(nowhere)] for row in PIPELINES]
+    lines = [
+        f"| fault | {' | '.join(row.title() for row in PIPELINES)} |",
+        f"|---|{'---|' * len(PIPELINES)}",
+        f"| source to sink | {' | '.join(f'{row.source} to {row.sink}' for row in PIPELINES)} |",
+        *(f"| {fault.title} | {' | '.join(words)} |" for fault in FAULTS),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(rendered())

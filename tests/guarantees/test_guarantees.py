@@ -1,0 +1,43 @@
+"""The table of delivery guarantees (docs/guarantees.md): each cell is a test on what is in the sink."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cooperator.runtime.connectors.base import Delivery
+from guarantees import table
+from guarantees.faults import FAULTS, Fault
+from guarantees.pipelines import PIPELINES, Pipeline
+from guarantees.world import World
+from support import eventually
+
+# The whole table takes some minutes more: it is for a desk, and for a change of what it is about.
+AT_A_DESK = pytest.mark.skipif(
+    "CI" in os.environ, reason="the whole table: env -u CI pytest tests/guarantees"
+)
+COLUMNS = [pytest.param(f, id=f.name, marks=() if f.in_ci else (AT_A_DESK,)) for f in FAULTS]
+DOCS = Path(__file__).parents[2] / "docs" / "guarantees.md"
+
+
+@pytest.mark.real
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("pipeline", PIPELINES, ids=lambda pipeline: pipeline.slug())
+@pytest.mark.parametrize("struck", COLUMNS, indirect=True, scope="module")
+def test_what_went_in_is_in_the_sink(struck: World, pipeline: type[Pipeline]) -> None:
+    row = next(each for each in struck.pipelines if type(each) is pipeline)
+    eventually(row.complete, 120, f"{row.fed} records are there")
+    if row.delivery(row.place) is Delivery.EXACTLY_ONCE:
+        assert row.wrong() == {}
+
+
+def test_the_docs_show_the_table_that_is_tested() -> None:
+    assert table.MARK in DOCS.read_text()
+    shown = DOCS.read_text().partition(table.MARK)[2].partition(table.END)[0]
+    assert shown.strip() == table.rendered().strip(), "run: PYTHONPATH=tests python -m guarantees.table"
+
+
+def test_every_fault_and_every_row_is_named_once() -> None:
+    assert len({fault.name for fault in FAULTS}) == len({fault.title for fault in FAULTS}) == len(FAULTS)
+    assert len({row.slug() for row in PIPELINES}) == len({row.title() for row in PIPELINES}) == len(PIPELINES)
+    assert all(isinstance(fault, Fault) for fault in FAULTS)
