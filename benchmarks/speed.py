@@ -161,6 +161,7 @@ class Life:
                 self._machine.saved(instruction.memory)
             elif isinstance(instruction, ev.Answer):
                 answer = instruction.assignments
+                self._reader.expect(self._machine.state.members, instruction.written)
         return answer
 
     def _metadata(self, member_id: str, worker: Worker) -> bytes:

@@ -33,11 +33,15 @@ def of_plan(event: ev.RoundReady, plan: Plan, url: str, epoch: Epoch, lease_ms: 
     encoder = AssignmentEncoder(empty, protocol)
     nothing = encoder.encode((), ())
     assignments = dict.fromkeys(event.idle_ids, nothing)
+    written: dict[str, bytes] = {}
     for member in event.members:
-        share = plan.shares[member.member_id]
-        encoded = nothing if share.is_empty else encoder.encode(share.assigned, share.revoked)
-        assignments[member.member_id] = encoded
-    return ev.Answer(event.generation, assignments)
+        share, member_id = plan.shares[member.member_id], member.member_id
+        if share.is_empty:
+            assignments[member_id] = nothing
+            continue
+        written[member_id] = encoder.write(share.assigned)
+        assignments[member_id] = encoder.encode_written(written[member_id], share.revoked)
+    return ev.Answer(event.generation, assignments, written)
 
 
 def mismatch(event: ev.RoundReady, url: str) -> ev.Answer:

@@ -1,7 +1,7 @@
 """What can happen to a leader, and what it can want done: the values of ``machine``."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cooperator.leader.starts import Life
 from cooperator.model import ClusterConfig, Desired, Member, Memory, Policy, TaskId, TaskStatus
@@ -133,10 +133,14 @@ class SavePolicy:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The encoded assignments of a round, one for every member id."""
+    """The encoded assignments of a round, one for every member id.
+
+    ``written``: of members with a change, what is assigned to them, as it stands in their assignment.
+    """
 
     generation: int
     assignments: Mapping[str, bytes]
+    written: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from cooperator.logs import (
     LogUnavailable,
     WriterFenced,
 )
-from cooperator.model import ClusterConfig, Epoch, Member, Memory, Policy, SessionKey, TaskId
+from cooperator.model import ClusterConfig, Epoch, Member, Memory, Policy, PolicyName, SessionKey, TaskId
 from cooperator.wire import RestartRecord, SessionKeyRecord, encode_config
 
 log = logging.getLogger(__name__)
@@ -291,6 +291,8 @@ class Lead:
             elif isinstance(instruction, ev.Answer):
                 if self._round is not None and self._round[0] == instruction.generation:
                     self._round[1].set_result(instruction.assignments)
+                if self.machine.state.policy.name is PolicyName.DEFAULT:
+                    self._reader.expect(self.machine.state.members, instruction.written)
             elif isinstance(instruction, ev.RefuseRound):
                 log.error("round %d is not sent: %s", instruction.generation, instruction.reason)
                 if self._round is not None and self._round[0] == instruction.generation:

@@ -1,10 +1,12 @@
 """What the members of a round say of themselves, decoded.
 
 What did not change is not decoded again: the whole metadata, and where only an offset or an epoch differs the
-allocation in it, which then is the same object for the planner, too (``planner.itemsets``).
+allocation in it, which then is the same object for the planner, too (``planner.itemsets``). Nor is an
+allocation decoded that is just what the leader has made of it.
 """
 
 import logging
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from cooperator.group import JoinedMember, Round
@@ -47,6 +49,23 @@ class ReportReader:
         highest = max((d.offset for d in self._known.values() if d.member is not None), default=-1)
         size = sum(len(decoded.metadata) for decoded in self._known.values())
         return Reports(members, idle, highest, size)
+
+    def expect(self, members: Iterable[Member], written: Mapping[str, bytes]) -> None:
+        """``members`` (with all that they were assigned, and what they stop) will report just that next, once
+        they have stopped the latter; ``written``: as in ``Answer``. If they do, nothing is decoded.
+
+        What was assigned then stands behind the rest; a policy that goes by the order of a report is not to
+        be told so.
+        """
+        for member in members:
+            decoded, assigned = self._known.get(member.member_id), written.get(member.member_id)
+            if decoded is None or assigned is None or decoded.member is None:
+                continue
+            if not decoded.member.owned:
+                decoded.known.expect(member.owned, assigned)
+            else:
+                stopping = member.stopping
+                decoded.known.expect(tuple(task for task in member.owned if task not in stopping))
 
     def _decode(self, joined: JoinedMember) -> _Decoded:
         known = self._known.get(joined.member_id)

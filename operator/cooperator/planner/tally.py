@@ -65,14 +65,16 @@ def _of_change(last: _Counted, reports: Reports, configured: frozenset[TaskId]) 
     before, (count, unreported, unknown, doubled) = last.reports, last.tally
     if configured is not last.configured or doubled:
         return None
+    changed = [member for member, earlier in before.items() if reports.get(member, _NONE) is not earlier]
+    if sum(len(before[member]) for member in changed) > sum(map(len, reports.values())):
+        return None  # Less is reported than went: counting is quicker.
     went: list[frozenset[TaskId]] = []
     came: list[frozenset[TaskId]] = [reports[member] for member in reports.keys() - before.keys()]
-    for member, earlier in before.items():
-        now = reports.get(member, _NONE)
-        if now is not earlier:
-            went.append(earlier - now)
-            if len(earlier) - len(went[-1]) < len(now):
-                came.append(now - earlier)
+    for member in changed:
+        earlier, now = before[member], reports.get(member, _NONE)
+        went.append(earlier - now)
+        if len(earlier) - len(went[-1]) < len(now):
+            came.append(now - earlier)
     gone, new = _NONE.union(*went), _NONE.union(*came)
     if len(new) < sum(map(len, came)):
         return None

@@ -79,7 +79,14 @@ class AssignmentEncoder:
 
     def encode(self, assigned: Sequence[TaskId], revoked: Sequence[TaskId]) -> bytes:
         """As ``encode_assignment`` of the common one with these items."""
-        new = write_items_hashed(assigned, "assignment.assigned")
+        return self.encode_written(self.write(assigned), revoked)
+
+    def write(self, assigned: Sequence[TaskId]) -> bytes:
+        """What is assigned, as in the assignment; and in the allocation of who runs nothing else."""
+        return write_items_hashed(assigned, "assignment.assigned")
+
+    def encode_written(self, new: bytes, revoked: Sequence[TaskId]) -> bytes:
+        """As ``encode``, with the outcome of ``write``."""
         gone = write_items(revoked, "assignment.revoked") if self._incremental else b""
         return b"".join((self._head, new, gone, self._tail))
 
