@@ -13,9 +13,8 @@ from guarantees.world import World
 from support import eventually
 
 # The whole table takes some minutes more: it is for a desk, and for a change of what it is about.
-AT_A_DESK = pytest.mark.skipif(
-    "CI" in os.environ, reason="the whole table: env -u CI pytest tests/guarantees"
-)
+_REMEDY = "the whole table: env -u CI pytest tests/guarantees"
+AT_A_DESK = pytest.mark.skipif("CI" in os.environ, reason=_REMEDY)
 COLUMNS = [pytest.param(f, id=f.name, marks=() if f.in_ci else (AT_A_DESK,)) for f in FAULTS]
 DOCS = Path(__file__).parents[2] / "docs" / "guarantees.md"
 

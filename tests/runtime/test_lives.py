@@ -225,5 +225,5 @@ def test_a_fixed_option_that_changes_fails_the_instance(inline: InlineRuntime, h
     heard.wait(instance, ("started", 1), ("stopped", 1), ("started", 2), ("failed", 2))
     assert heard.traces[instance, 2] == (
         "option 'units' = '3': is fixed: it was '2' when the connector was created; "
-        "set it back, or give the connector a new name (a new name starts from the beginning)"
+        "set it back, or stop the connector and reset its offsets (it begins anew then)"
     )

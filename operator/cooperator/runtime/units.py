@@ -33,6 +33,10 @@ def directory(checkpoints: Path, connector: str) -> Path:
     return checkpoints / _safe("connector name", connector)
 
 
+def layout_file(checkpoints: Path, connector: str) -> Path:
+    return directory(checkpoints, connector) / "layout.json"
+
+
 def checkpoint(checkpoints: Path, connector: str, unit: str) -> Path:
     return directory(checkpoints, connector) / _safe("unit", unit)
 
@@ -61,7 +65,7 @@ def fixed_values(options: Options, written: Mapping[str, str]) -> dict[str, str]
 def read_layout(checkpoints: Path, connector: str) -> Layout | None:
     """None when the connector has none yet."""
     try:
-        content = json.loads((directory(checkpoints, connector) / "layout.json").read_text())
+        content = json.loads(layout_file(checkpoints, connector).read_text())
     except FileNotFoundError:
         return None
     return Layout(dict(content["fixed"]), frozenset(content["first"]))
@@ -75,7 +79,7 @@ def settle_layout(
     if layout is None:
         layout = Layout(fixed, frozenset(units))
         _write(directory(checkpoints, connector), {"fixed": dict(fixed), "first": sorted(units)})
-    remedy = "set it back, or give the connector a new name (a new name starts from the beginning)"
+    remedy = "set it back, or stop the connector and reset its offsets (it begins anew then)"
     changed = [
         Problem(
             name, value, f"is fixed: it was {layout.fixed[name]!r} when the connector was created", remedy

@@ -26,6 +26,8 @@ from cooperator.runtime.options import O, Options
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from cooperator.runtime.offsets.sources import SourceOffsets
+
 
 @dataclass(frozen=True, slots=True)
 class UnitProgress:
@@ -125,6 +127,10 @@ class Connector(ABC, Generic[O]):
         """What is promised for the sink under these options."""
         note = "After a death the newest batch may be written again."
         return Delivered(Delivery.AT_LEAST_ONCE, note)
+
+    def offsets(self) -> "SourceOffsets[O] | None":
+        """How the offsets of this class's sources are listed and changed; None: they cannot be."""
+        return None
 
     def groups(
         self, units: Sequence[str], tasks_max: int, earlier: Sequence[Sequence[str]] = ()

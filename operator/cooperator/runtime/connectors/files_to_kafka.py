@@ -14,11 +14,14 @@ from pydantic import model_validator
 
 from cooperator.runtime.connectors.base import Delivered, UnitContext
 from cooperator.runtime.connectors.exactly_once import Row
-from cooperator.runtime.connectors.kafka_sink import DELIVERED, KafkaSinkOptions, deliver
+from cooperator.runtime.connectors.file_offsets import FileOffsets
+from cooperator.runtime.connectors.kafka_sink import DELIVERED, KafkaSinkOptions, deliver, is_delivered
 from cooperator.runtime.connectors.records import as_records
 from cooperator.runtime.connectors.spark import SparkConnector, local_rows
 from cooperator.runtime.connectors.topics import client_config, ensure_topic, reaching
 from cooperator.runtime.connectors.transform import selected
+from cooperator.runtime.offsets.sinks import Sink
+from cooperator.runtime.offsets.sources import SourceOffsets
 from cooperator.runtime.options import FullPath, Options, TopicName, option, refuse
 
 if TYPE_CHECKING:
@@ -79,6 +82,9 @@ class FilesToKafka(SparkConnector[FilesToKafkaOptions]):
 
     def delivery(self, options: FilesToKafkaOptions) -> Delivered:
         return DELIVERED
+
+    def offsets(self) -> SourceOffsets[FilesToKafkaOptions]:
+        return FileOffsets(Sink(is_delivered))
 
     def units(self, options: FilesToKafkaOptions, say: Callable[[str], None]) -> Sequence[str]:
         if options.path.startswith("/") and not Path(options.path).is_dir():

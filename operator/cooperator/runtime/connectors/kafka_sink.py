@@ -1,18 +1,26 @@
 """What connectors that write to Kafka share: options, and exactly-once delivery of a unit's batches."""
 
+import logging
+import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from cooperator.runtime.connectors.base import Delivered, Delivery, UnitContext
+from cooperator.runtime.connectors.base import Cancelled, Delivered, Delivery, UnitContext
 from cooperator.runtime.connectors.exactly_once import Row, UnitWriter
 from cooperator.runtime.connectors.kafka_log import KafkaLogs
 from cooperator.runtime.connectors.topics import KafkaOptions, client_config
+from cooperator.runtime.offsets.entries import OffsetsError
+from cooperator.runtime.offsets.sources import UnitPlace
 from cooperator.runtime.options import option
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+
+log = logging.getLogger(__name__)
+
+_LOOK_S = 30.0
 
 DELIVERED = Delivered(Delivery.EXACTLY_ONCE, "Readers of the topic need isolation.level=read_committed.")
 
@@ -33,15 +41,9 @@ class KafkaSinkOptions(KafkaOptions):
     )
 
 
-def deliver(
-    stream: "DataFrame",
-    options: KafkaSinkOptions,
-    context: UnitContext,
-    topic: str,
-    rows: "Callable[[DataFrame], Iterable[Row]]",
-) -> "DataStreamWriter":
-    """Each batch in one transaction with its marker. ``rows``: the records of a batch, the same in each
-    call; those that name no topic go to ``topic``."""
+def unit_writer(options: KafkaSinkOptions, context: UnitContext, topic: str) -> UnitWriter:
+    """Writes the unit's batches, each in one transaction with its marker; the unit is claimed. Records that
+    name no topic go to ``topic``."""
     logs = KafkaLogs(
         group_id=context.group_id,
         connector=context.task.connector,
@@ -59,14 +61,54 @@ def deliver(
         cancelled=context.cancelled,
         say=context.say,
     )
-    unit_writer = UnitWriter(logs, context.owner, context.cancelled, context.fence)
-    context.closing.callback(unit_writer.close)
-    unit_writer.claim()
+    writer = UnitWriter(logs, context.owner, context.cancelled, context.fence)
+    context.closing.callback(writer.close)
+    writer.claim()
     context.counts.rows_out = 0
+    return writer
+
+
+def deliver(
+    stream: "DataFrame",
+    options: KafkaSinkOptions,
+    context: UnitContext,
+    topic: str,
+    rows: "Callable[[DataFrame], Iterable[Row]]",
+) -> "DataStreamWriter":
+    """``rows``: the records of a batch, the same in each call; those that name no topic go to ``topic``."""
+    writer = unit_writer(options, context, topic)
 
     def write(batch: "DataFrame", batch_id: int) -> None:
         query = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-        written = unit_writer.write(str(query), batch_id, lambda: rows(batch))
+        written = writer.write(str(query), batch_id, lambda: rows(batch))
         context.counts.rows_out = (context.counts.rows_out or 0) + written
 
     return stream.writeStream.foreachBatch(write)
+
+
+def is_delivered(options: KafkaSinkOptions, place: UnitPlace, query: str, batch: int) -> bool:
+    """Whether the unit's marker covers the batch; OffsetsError when it cannot be read in half a minute."""
+    too_late = threading.Event()
+    logs = KafkaLogs(
+        group_id=place.group_id,
+        connector=place.connector,
+        unit=place.unit,
+        topic="",
+        client=client_config(options),
+        producer={},
+        transaction_timeout_ms=options.transaction_timeout_ms,
+        cancelled=too_late,
+        say=log.info,
+    )
+    timer = threading.Timer(_LOOK_S, too_late.set)
+    timer.start()
+    try:
+        marker = logs.marker()
+    except Cancelled:
+        raise OffsetsError(
+            f"unit {place.unit} has batch {batch} in flight, and Kafka at {options.bootstrap_servers} does "
+            "not tell whether it was delivered; try again when it is there"
+        ) from None
+    finally:
+        timer.cancel()
+    return marker is not None and marker.covers(query, batch)

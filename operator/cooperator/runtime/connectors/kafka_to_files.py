@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 from pydantic import model_validator
 
 from cooperator.runtime.connectors.base import Delivered, Delivery, UnitContext
+from cooperator.runtime.connectors.kafka_offsets import KafkaOffsets
 from cooperator.runtime.connectors.kafka_source import (
     KafkaSourceOptions,
     partition_units,
@@ -20,6 +21,8 @@ from cooperator.runtime.connectors.kafka_source import (
 )
 from cooperator.runtime.connectors.spark import SparkConnector
 from cooperator.runtime.connectors.transform import Select, selected
+from cooperator.runtime.offsets.sinks import file_sink
+from cooperator.runtime.offsets.sources import SourceOffsets
 from cooperator.runtime.options import FullPath, Names, Options, option, refuse
 
 if TYPE_CHECKING:
@@ -53,6 +56,9 @@ class KafkaToFiles(SparkConnector[KafkaToFilesOptions]):
         return Delivered(
             Delivery.EXACTLY_ONCE, "Readers of the files must honour _spark_metadata, unit by unit."
         )
+
+    def offsets(self) -> SourceOffsets[KafkaToFilesOptions]:
+        return KafkaOffsets(file_sink(lambda options, unit: f"{options.path}/{unit}"))
 
     def units(self, options: KafkaToFilesOptions, say: Callable[[str], None]) -> Sequence[str]:
         return partition_units(source_partitions(options, say))

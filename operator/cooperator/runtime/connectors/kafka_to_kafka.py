@@ -14,7 +14,8 @@ from pydantic import AfterValidator, model_validator
 from cooperator.runtime.connectors.base import Delivered, UnitContext
 from cooperator.runtime.connectors.dead_letters import DeadLetterOptions, convert, letters
 from cooperator.runtime.connectors.exactly_once import Record, Row
-from cooperator.runtime.connectors.kafka_sink import DELIVERED, KafkaSinkOptions, deliver
+from cooperator.runtime.connectors.kafka_offsets import KafkaOffsets
+from cooperator.runtime.connectors.kafka_sink import DELIVERED, KafkaSinkOptions, deliver, is_delivered
 from cooperator.runtime.connectors.kafka_source import (
     KafkaSourceOptions,
     partition_units,
@@ -26,6 +27,8 @@ from cooperator.runtime.connectors.records import as_records
 from cooperator.runtime.connectors.spark import SparkConnector, local_rows
 from cooperator.runtime.connectors.topics import client_config, ensure_topic, grow_topic, reaching
 from cooperator.runtime.connectors.transform import selected
+from cooperator.runtime.offsets.sinks import Sink
+from cooperator.runtime.offsets.sources import SourceOffsets
 from cooperator.runtime.options import OptionError, Options, Problem, is_topic_name, option, refuse
 
 if TYPE_CHECKING:
@@ -90,6 +93,9 @@ class KafkaToKafka(SparkConnector[KafkaToKafkaOptions]):
 
     def delivery(self, options: KafkaToKafkaOptions) -> Delivered:
         return DELIVERED
+
+    def offsets(self) -> SourceOffsets[KafkaToKafkaOptions]:
+        return KafkaOffsets(Sink(is_delivered))
 
     def units(self, options: KafkaToKafkaOptions, say: Callable[[str], None]) -> Sequence[str]:
         found = source_partitions(options, say)

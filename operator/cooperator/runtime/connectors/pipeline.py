@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, model_validator
 
 from cooperator.runtime.connectors.base import Delivered, Delivery, UnitContext
+from cooperator.runtime.connectors.raw_offsets import RawOffsets
 from cooperator.runtime.connectors.spark import SparkConnector, SparkOptions
 from cooperator.runtime.connectors.transform import selected
+from cooperator.runtime.offsets.sinks import file_sink
+from cooperator.runtime.offsets.sources import SourceOffsets
 from cooperator.runtime.options import Names, OptionError, Options, Problem, option, refuse
 
 if TYPE_CHECKING:
@@ -144,6 +147,9 @@ class Pipeline(SparkConnector[PipelineOptions]):
         )
         return Delivered(Delivery.EXACTLY_ONCE, note)
 
+    def offsets(self) -> SourceOffsets[PipelineOptions]:
+        return RawOffsets(file_sink(_output))
+
     def units(self, options: PipelineOptions, say: Callable[[str], None]) -> Sequence[str]:
         return [f"unit-{number}" for number in range(len(options.unit_overrides))]
 
@@ -164,6 +170,12 @@ class Pipeline(SparkConnector[PipelineOptions]):
         sink = stream.writeStream.format(options.sink_format).outputMode(options.output_mode)
         sink = sink.options(**options.of_sink(_number(context)))
         return sink.partitionBy(*options.partition_by) if options.partition_by else sink
+
+
+def _output(options: PipelineOptions, unit: str) -> str | None:
+    """The directory of a unit with a file sink."""
+    is_file_sink = options.sink_format.lower() in FILE_SINKS
+    return options.of_sink(int(unit.removeprefix("unit-"))).get("path") if is_file_sink else None
 
 
 def _number(context: UnitContext) -> int:

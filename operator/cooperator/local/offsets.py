@@ -1,0 +1,161 @@
+"""``cooperator local offsets list|alter|reset``: where the source of a stopped connector stands."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cooperator.crd import Connector, Worker
+from cooperator.host.at_rest import why_not_at_rest
+from cooperator.local.cluster import ClusterError
+from cooperator.local.console import Console
+from cooperator.local.daemon import ask_host
+from cooperator.local.layout import StateDir
+from cooperator.local.options import (
+    DEFAULT_STATE,
+    NamespaceOption,
+    StateOption,
+    errors_said,
+    existing_state,
+)
+from cooperator.local.store import ManifestStore
+from cooperator.runtime.offsets import (
+    Change,
+    Entry,
+    OffsetsError,
+    Subject,
+    Where,
+    alter,
+    decode,
+    encode,
+    listed,
+    reset,
+)
+from cooperator.runtime.options import OptionError
+from cooperator.runtime.references import Resolver, UnresolvedReference
+
+app = typer.Typer(no_args_is_help=True, help="List and change where the source of a connector stands.")
+
+NameArgument = Annotated[str, typer.Argument(help="the connector's name")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")]
+
+
+@app.command("list")
+def list_(
+    name: NameArgument, state: StateOption = DEFAULT_STATE, namespace: NamespaceOption = "default"
+) -> None:
+    """Print the offsets as Kafka Connect's REST API does; of a running connector those of its last
+    batches."""
+    with _errors_said():
+        _, _, subject = _subject(state, namespace, name)
+        typer.echo(json.dumps(encode(listed(subject)), indent=2, ensure_ascii=False))
+
+
+@app.command("alter")
+def alter_(
+    name: NameArgument,
+    to: Annotated[str, typer.Option("--to", help="A file with offsets, as `list` prints them, or - .")],
+    dry_run: DryRun = False,
+    state: StateOption = DEFAULT_STATE,
+    namespace: NamespaceOption = "default",
+) -> None:
+    """Move the partitions that the file names; an offset of null forgets a partition's. All others stay."""
+    with _errors_said():
+        wanted = _read(to)
+        _change(state, namespace, name, dry_run, lambda subject: alter(subject, wanted, dry_run=dry_run))
+
+
+@app.command("reset")
+def reset_(
+    name: NameArgument,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", help="earliest, latest, or a file; without it: as if new."),
+    ] = None,
+    dry_run: DryRun = False,
+    state: StateOption = DEFAULT_STATE,
+    namespace: NamespaceOption = "default",
+) -> None:
+    """Forget everything, so that the connector begins as a new one; or move all it has read to one end."""
+    with _errors_said():
+        if to is None or to in tuple(Where):
+            where = None if to is None else Where(to)
+            _change(state, namespace, name, dry_run, lambda subject: reset(subject, where, dry_run=dry_run))
+        else:
+            wanted = _read(to)
+            _change(state, namespace, name, dry_run, lambda subject: alter(subject, wanted, dry_run=dry_run))
+
+
+def _change(
+    state: Path, namespace: str, name: str, dry_run: bool, work: Callable[[Subject], Sequence[Change]]
+) -> None:
+    directory, connector, subject = _subject(state, namespace, name)
+    view = ask_host(directory)
+    about = (namespace, connector.spec.worker_ref.name)
+    group: dict[str, object] = next((g for g in view["groups"] if (g["namespace"], g["worker"]) == about), {})
+    tasks = [task for task in view["tasks"] if (task["namespace"], task["worker"]) == about]
+    reason = why_not_at_rest(connector, {**group, "tasks": tasks})
+    if reason:
+        raise ClusterError(reason)
+    found = work(subject)
+    for change in found:
+        typer.echo(f"{_shown(change.partition)}: {_shown(change.before)} -> {_shown(change.after)}")
+    made = "would change" if dry_run else "changed"
+    Console().say(f"{len(found)} positions {made}" if found else "nothing to change")
+
+
+def _shown(value: object) -> str:
+    return "none" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _subject(state: Path, namespace: str, name: str) -> tuple[StateDir, Connector, Subject]:
+    directory = existing_state(state)
+    stored = ManifestStore(directory.manifests, lambda: time.time_ns() // 1_000_000).read()
+    connectors = {c.metadata.name: c for c in stored.connectors if c.metadata.namespace == namespace}
+    connector = connectors.get(name)
+    if connector is None:
+        known = ", ".join(sorted(connectors)) or "none"
+        raise ClusterError(f"there is no connector {name!r}; known: {known}")
+    worker = next((w for w in stored.workers if _runs(w, connector)), None)
+    if worker is None:
+        raise ClusterError(f"connector {name}: there is no Worker {connector.spec.worker_ref.name!r}")
+    ours = directory.worker(namespace, worker.metadata.name).checkpoints
+    subject = Subject(
+        name=name,
+        class_name=connector.spec.class_,
+        config={**connector.spec.config, "tasks.max": str(connector.spec.tasks_max)},
+        group_id=worker.group_id,
+        checkpoints=Path(worker.spec.checkpoint_location or ours),
+        resolver=Resolver(os.environ, frozenset(os.environ), ask_host(directory)["bootstrap_servers"]),
+    )
+    return directory, connector, subject
+
+
+def _runs(worker: Worker, connector: Connector) -> bool:
+    names = (worker.metadata.namespace, worker.metadata.name)
+    return names == (connector.metadata.namespace, connector.spec.worker_ref.name)
+
+
+def _read(source: str) -> list[Entry]:
+    if source == "-":
+        return decode(sys.stdin.read(), "standard input")
+    try:
+        return decode(Path(source).read_text(), source)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ClusterError(f"{source} cannot be read: {reason}; give a file, earliest or latest") from None
+
+
+@contextmanager
+def _errors_said() -> Iterator[None]:
+    with errors_said(Console()):
+        try:
+            yield
+        except (OffsetsError, OptionError, UnresolvedReference, ConnectionError) as error:
+            raise ClusterError(str(error)) from error

@@ -1,0 +1,132 @@
+"""Offsets of connectors that read files: each file that was read, by its path below the source's directory.
+
+``{"path": "a/b.txt"}``, ``{"modified_ms": …}``. A file without an offset is read (again). Spark keeps them
+in a log of its own (``sources/0``): a file ``<n>`` for each batch of files, every tenth of them
+``<n>.compact`` with all before it; and an end in ``offsets`` is a number there. To move is to write a log
+of one batch, which is read from before its beginning (-1) to its end (0).
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
+
+from cooperator.runtime.files import bucket_of, visible_files
+from cooperator.runtime.offsets.entries import Entry, Json, OffsetsError
+from cooperator.runtime.offsets.sinks import Sink
+from cooperator.runtime.offsets.sources import SourceOffsets, UnitPlace, Where, number
+from cooperator.runtime.offsets.unit_log import move, read_unit, remove, replace, settle_in_flight
+
+_LOG_ENTRY = re.compile(r"(\d+)(\.compact)?\Z")
+_COMMIT = '{"nextBatchWatermarkMs":0}'
+_METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
+# What java.net.URI leaves as it is in a path, besides letters and digits.
+_UNQUOTED = "/-_.!~*'():@&=+$,;"
+# What it encodes: all of ASCII but the above, and of the rest what is no visible character.
+_ENCODED = re.compile(r"[\x00-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+")
+
+
+class FileOffsets(SourceOffsets[Any]):
+    """For options with ``path`` and ``units``. ``sink``: of the same connector."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+
+    def current(self, options: Any, place: UnitPlace) -> list[Entry]:
+        found = read_unit(place.checkpoint, self._sink.at(options, place))
+        last = _last(found.ends)
+        return [
+            Entry({"path": path}, {"modified_ms": modified_ms})
+            for path, modified_ms in sorted(_seen(options, place, last).items())
+        ]
+
+    def unit_of(self, options: Any, partition: Json) -> str:
+        path = partition.get("path")
+        if set(partition) != {"path"} or not isinstance(path, str) or not path or path.startswith("/"):
+            text = json.dumps(partition)
+            raise OffsetsError(f'partition {text} is not known; write {{"path": "<below {options.path}>"}}')
+        return f"bucket-{bucket_of(path, options.units)}-of-{options.units}"
+
+    def at(self, options: Any, place: UnitPlace, where: Where) -> list[Entry]:
+        if where is Where.EARLIEST:
+            return []
+        root = _root(options)
+        return [
+            Entry({"path": path}, {"modified_ms": file.stat().st_mtime_ns // 1_000_000})
+            for file in visible_files(root)
+            if self.unit_of(options, {"path": (path := file.relative_to(root).as_posix())}) == place.unit
+        ]
+
+    def check(self, options: Any, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            number(entry, "modified_ms")
+
+    def move(self, options: Any, place: UnitPlace, entries: Sequence[Entry]) -> None:
+        found = settle_in_flight(place.checkpoint, self._sink.at(options, place))
+        log = place.checkpoint / "sources" / "0"
+        root = _root(options)
+        lines = [
+            _line(_uri(root / entry.partition["path"]), number(entry, "modified_ms")) for entry in entries
+        ]
+        replace(log / "0", "\n".join(["v1", *lines]))
+        # Before the ends say so: in between Spark would miss what is gone, and not read files again.
+        for file in log.iterdir():
+            if _LOG_ENTRY.match(file.name) and file.name != "0":
+                remove(file)
+        if found.committed < 0:
+            replace(place.checkpoint / "offsets" / "0", "\n".join(["v1", _METADATA, _end(0)]))
+            replace(place.checkpoint / "commits" / "0", f"v1\n{_COMMIT}")
+            return
+        if found.committed > 0:
+            # Spark looks at the last batch once more when it starts.
+            move(place.checkpoint, found.committed - 1, [_end(-1)])
+        move(place.checkpoint, found.committed, [_end(0)])
+
+    def refuse_forgetting(self, options: Any, place: UnitPlace) -> None:
+        self._sink.refuse_forgetting(options, place)
+
+
+def _uri(file: Path) -> str:
+    """As Hadoop's paths write it (java.net.URI): letters outside of ASCII stay as they are."""
+    return "file://" + _ENCODED.sub(lambda match: quote(match[0], safe=_UNQUOTED), file.as_posix())
+
+
+def _line(uri: str, modified_ms: int) -> str:
+    return json.dumps({"path": uri, "timestamp": modified_ms, "batchId": 0}, separators=(",", ":"))
+
+
+def _end(batch: int) -> str:
+    return json.dumps({"logOffset": batch}, separators=(",", ":"))
+
+
+def _last(ends: tuple[str, ...]) -> int:
+    return int(json.loads(ends[0])["logOffset"]) if ends else -1
+
+
+def _seen(options: Any, place: UnitPlace, last: int) -> dict[str, int]:
+    """Path to time of modification (ms) of the files in batches up to ``last`` of the source's log."""
+    log = place.checkpoint / "sources" / "0"
+    root = f"{_root(options)}/"
+    found: dict[str, int] = {}
+    for entry in log.iterdir() if log.is_dir() else ():
+        if _LOG_ENTRY.match(entry.name):
+            for line in _entries(entry):
+                if int(line["batchId"]) <= last:
+                    path = unquote(urlsplit(str(line["path"])).path)
+                    found[path.removeprefix(root)] = int(line["timestamp"])
+    return found
+
+
+def _entries(file: Path) -> Iterator[dict[str, Any]]:
+    version, *lines = file.read_text().split("\n")
+    if version != "v1":
+        raise OffsetsError(f"{file}: version {version!r} is not known; this reads v1")
+    yield from (json.loads(line) for line in lines if line)
+
+
+def _root(options: Any) -> Path:
+    if not options.path.startswith("/"):
+        raise OffsetsError(f"option 'path' = {options.path!r}: only offsets of local directories can be told")
+    return Path(options.path)

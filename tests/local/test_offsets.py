@@ -1,0 +1,181 @@
+"""``cooperator local offsets``: what is refused, what is said, what is done; on a real topic, without
+Spark."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from typer.testing import CliRunner, Result
+
+from cooperator.crd import Connector, parse
+from cooperator.host.at_rest import why_not_at_rest
+from cooperator.local import offsets
+from cooperator.local.app import app
+from cooperator.local.broker import EmbeddedBroker
+from cooperator.local.layout import StateDir, write_json
+from cooperator.local.store import ManifestStore
+from cooperator.runtime.connectors.topics import ensure_topic
+
+MANIFESTS = """
+apiVersion: cooperator.dev/v1alpha1
+kind: Worker
+metadata: {{name: lake}}
+spec: {{replicas: 1}}
+---
+apiVersion: cooperator.dev/v1alpha1
+kind: Connector
+metadata: {{name: copy}}
+spec: {{workerRef: {{name: lake}}, class: {class_}, state: {state}, config: {{topics: {topic}, topic: out}}}}
+"""
+
+
+def connector(state: str = "Stopped") -> Connector:
+    text = MANIFESTS.format(class_="kafka-to-kafka", state=state, topic="in")
+    return next(each for each in parse(text, "test.yaml") if isinstance(each, Connector))
+
+
+def leader(**more: Any) -> dict[str, Any]:
+    return {
+        "leading": True,
+        "connectors": {"copy": {"state": "STOPPED", "regrouping": False}},
+        "members": [{"identity": "lake-0", "owned": ["copy"], "stopping": []}],
+        "tasks": [{"name": "copy", "connector": "copy", "state": "STOPPED"}],
+        **more,
+    }
+
+
+def test_a_stopped_connector_of_which_nothing_runs_is_at_rest() -> None:
+    assert why_not_at_rest(connector(), leader()) == ""
+    assert why_not_at_rest(connector(), leader(connectors={}, members=[], tasks=[])) == ""
+
+
+@pytest.mark.parametrize(
+    ("state", "more", "said"),
+    [
+        ("Running", {}, "copy is Running, and offsets can be changed of a Stopped one only"),
+        ("Paused", {}, "copy is Paused"),
+        ("Stopped", {"leading": False}, "no leader that could say"),
+        ("Stopped", {"connectors": {"copy": {"state": "STARTED", "regrouping": False}}}, "is being stopped"),
+        ("Stopped", {"connectors": {"copy": {"state": "STOPPED", "regrouping": True}}}, "is being stopped"),
+        (
+            "Stopped",
+            {"members": [{"identity": "lake-1", "owned": ["copy-3"], "stopping": ["copy-3"]}]},
+            "member lake-1 still has task copy-3: wait until `get connectors` says STOPPED",
+        ),
+        (
+            "Stopped",
+            {"tasks": [{"name": "copy", "connector": "copy", "state": "RUNNING"}]},
+            "copy is RUNNING",
+        ),
+    ],
+)
+def test_what_is_not_at_rest_is_told_with_what_to_wait_for(
+    state: str, more: dict[str, Any], said: str
+) -> None:
+    assert said in why_not_at_rest(connector(state), leader(**more))
+
+
+def test_the_instance_of_another_connector_is_no_task_of_this_one() -> None:
+    stopped = {"state": "STOPPED", "regrouping": False}
+    members = [{"identity": "lake-0", "owned": ["copy", "copy-1"], "stopping": []}]
+    told = leader(connectors={"copy": stopped, "copy-1": stopped}, members=members)
+    assert why_not_at_rest(connector(), told) == ""
+
+
+Ask = Callable[..., Result]
+
+
+@pytest.mark.real
+class TestCommands:
+    """A connector whose only unit has read up to 5 of 10 records, as its checkpoint says."""
+
+    @pytest.fixture
+    def ask(
+        self, broker: EmbeddedBroker, tmp_path: Path, unique: str, monkeypatch: pytest.MonkeyPatch
+    ) -> Ask:
+        ensure_topic({"bootstrap.servers": broker.bootstrap_servers}, unique, 1, -1)
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        for number in range(10):
+            producer.produce(unique, str(number))
+        assert producer.flush(30) == 0
+        state = StateDir(tmp_path)
+        write_json(state.cluster, {"id": "test", "bootstrap_servers": None, "down": False})
+        unit = state.worker("default", "lake").checkpoints / "copy" / f"{unique}-0"
+        (unit / "offsets").mkdir(parents=True)
+        (unit / "commits").mkdir()
+        (unit / "offsets" / "0").write_text(f'v1\n{{}}\n{{"{unique}":{{"0":5}}}}')
+        (unit / "commits" / "0").write_text("v1\n{}")
+
+        def ask(*words: str, class_: str = "kafka-to-kafka", state_: str = "Stopped", **more: Any) -> Result:
+            text = MANIFESTS.format(class_=class_, state=state_, topic=unique)
+            ManifestStore(state.manifests, lambda: 0).apply(parse(text, "test.yaml"), "test.yaml")
+            told = leader(**more)
+            group = {"namespace": "default", "worker": "lake", **told}
+            tasks = [{"namespace": "default", "worker": "lake", **task} for task in told["tasks"]]
+            view = {"bootstrap_servers": broker.bootstrap_servers, "groups": [group], "tasks": tasks}
+            monkeypatch.setattr(offsets, "ask_host", lambda directory: view)
+            return CliRunner().invoke(app, ["offsets", *words, "--state-dir", str(tmp_path)])
+
+        return ask
+
+    @staticmethod
+    def position(ask: Ask) -> int:
+        [entry] = json.loads(ask("list", "copy").stdout)["offsets"]
+        return int(entry["offset"]["kafka_offset"])
+
+    @staticmethod
+    def document(tmp_path: Path, topic: str, offset: int) -> str:
+        partition = {"kafka_topic": topic, "kafka_partition": 0}
+        entry = {"partition": partition, "offset": {"kafka_offset": offset}}
+        (tmp_path / "to.json").write_text(json.dumps({"offsets": [entry]}))
+        return str(tmp_path / "to.json")
+
+    def test_offsets_are_listed_moved_and_reset(self, ask: Ask, tmp_path: Path, unique: str) -> None:
+        assert self.position(ask) == 5
+        to = self.document(tmp_path, unique, 8)
+        tried = ask("alter", "copy", "--to", to, "--dry-run")
+        assert '{"kafka_offset": 5} -> {"kafka_offset": 8}' in tried.stdout
+        assert "1 positions would change" in tried.output
+        assert self.position(ask) == 5
+        assert ask("alter", "copy", "--to", to).exit_code == 0
+        assert self.position(ask) == 8
+        assert "nothing to change" in ask("alter", "copy", "--to", to).output
+        for where, offset in (("earliest", 0), ("latest", 10), (to, 8)):
+            assert ask("reset", "copy", "--to", where).exit_code == 0
+            assert self.position(ask) == offset
+        assert '{"kafka_offset": 8} -> none' in ask("reset", "copy").stdout
+        assert json.loads(ask("list", "copy").stdout) == {"offsets": []}
+
+    @pytest.mark.parametrize(
+        ("words", "more", "said"),
+        [
+            (("alter", "copy", "--to", "{to}"), {"state_": "Running"}, "of a Stopped one only"),
+            (
+                ("reset", "copy"),
+                {"members": [{"identity": "lake-0", "owned": ["copy-0"], "stopping": []}]},
+                "member lake-0 still has task copy-0",
+            ),
+            (("reset", "copy", "--to", "newest"), {}, "newest cannot be read: No such file or directory"),
+            (("alter", "copy", "--to", "{far}"), {}, "kafka_offset 11 is not there; give 0 "),
+            (("list", "copi"), {}, "there is no connector 'copi'; known: copy"),
+        ],
+    )
+    def test_what_cannot_be_is_refused_and_nothing_is_changed(
+        self,
+        ask: Ask,
+        tmp_path: Path,
+        unique: str,
+        words: tuple[str, ...],
+        more: dict[str, Any],
+        said: str,
+    ) -> None:
+        far = self.document(tmp_path, unique, 11).replace("to.json", "far.json")
+        Path(far).write_text((tmp_path / "to.json").read_text())
+        to = self.document(tmp_path, unique, 8)
+        refused = ask(*(word.format(to=to, far=far) for word in words), **more)
+        assert refused.exit_code == 1
+        assert said in " ".join(refused.output.split())
+        assert self.position(ask) == 5

@@ -1,0 +1,336 @@
+"""Offsets of stopped connectors: what is listed, what would change, and what the next start reads."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cooperator.model import TaskId
+from cooperator.runtime.connectors.raw_offsets import RawOffsets
+from cooperator.runtime.offsets import (
+    Change,
+    Entry,
+    OffsetsError,
+    Subject,
+    Where,
+    alter,
+    decode,
+    encode,
+    listed,
+    reset,
+)
+from cooperator.runtime.offsets.entries import altered, changes
+from cooperator.runtime.offsets.sinks import Sink
+from cooperator.runtime.offsets.unit_log import read_unit, settle_in_flight
+from cooperator.runtime.output import read_units
+from cooperator.runtime.references import Resolver
+from runtime.spark_bench import SparkBench
+from support import eventually
+
+PARTITION = st.fixed_dictionaries({"p": st.integers(0, 4)})
+OFFSET = st.fixed_dictionaries({"o": st.integers(0, 3)})
+
+
+def entries(offset: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Entry]]:
+    return st.lists(st.builds(Entry, PARTITION, offset), unique_by=lambda entry: entry.key, max_size=5)
+
+
+@given(current=entries(OFFSET), wanted=entries(st.none() | OFFSET))
+def test_the_changes_that_are_told_are_those_that_are_made(current: list[Entry], wanted: list[Entry]) -> None:
+    after = altered(current, wanted)
+    replayed = {entry.key: entry.offset for entry in current}
+    for change in changes(current, after):
+        assert replayed.get(Entry(change.partition, None).key) == change.before != change.after
+        replayed[Entry(change.partition, None).key] = change.after
+    named = {entry.key: entry.offset for entry in wanted}
+    untouched = {entry.key: entry.offset for entry in current if entry.key not in named}
+    assert {key: offset for key, offset in replayed.items() if offset is not None} == {
+        **untouched,
+        **{key: offset for key, offset in named.items() if offset is not None},
+    }
+
+
+@given(written=entries(st.none() | OFFSET))
+def test_what_is_printed_can_be_read(written: list[Entry]) -> None:
+    assert decode(json.dumps(encode(written)), "a.json") == written
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "a.json: the document is no JSON"),
+        ("[]", "a.json: offsets is no list"),
+        ('{"offsets": [], "offset": 1}', "a.json: offset is not known"),
+        ('{"offsets": [{"offset": {}}]}', r"offsets\[0\].partition is no object"),
+        ('{"offsets": [{"partition": {}}]}', r"offsets\[0\].offset is neither an object nor null"),
+        (
+            '{"offsets": [{"partition": {"a": 1}, "offset": null}, {"partition": {"a": 1}, "offset": {}}]}',
+            r'offsets\[1\] names the partition \{"a": 1\} a second time',
+        ),
+    ],
+)
+def test_a_document_in_error_is_told_by_field(text: str, said: str) -> None:
+    with pytest.raises(OffsetsError, match=said):
+        decode(text, "a.json")
+
+
+def checkpoint(root: Path, committed: int, newest: int) -> Path:
+    for batch in range(newest + 1):
+        (root / "offsets").mkdir(exist_ok=True, parents=True)
+        (root / "offsets" / str(batch)).write_text(f'v1\n{{"conf":{{}}}}\n{{"t":{{"0":{10 * batch + 10}}}}}')
+    for batch in range(committed + 1):
+        (root / "commits").mkdir(exist_ok=True)
+        (root / "commits" / str(batch)).write_text("v1\n{}")
+    (root / "metadata").write_text('{"id":"query"}')
+    return root
+
+
+@pytest.mark.parametrize(("sink_has", "committed", "seen"), [(True, 3, 3), (False, 2, 2), (None, 3, 2)])
+def test_a_batch_in_flight_is_done_if_the_sink_has_it_and_else_was_never_begun(
+    tmp_path: Path, sink_has: bool | None, committed: int, seen: int
+) -> None:
+    """Where the sink cannot tell, its number is not used again."""
+    root = checkpoint(tmp_path / "unit", committed=2, newest=3)
+
+    def look(query: str, batch: int) -> bool | None:
+        assert (query, batch) == ("query", 3)
+        return sink_has
+
+    assert read_unit(root, look).ends == (f'{{"t":{{"0":{10 * seen + 10}}}}}',)
+    found = settle_in_flight(root, look)
+    assert (found.committed, found.newest) == (committed, committed)
+    assert found.ends == (f'{{"t":{{"0":{10 * committed + 10}}}}}',)
+    assert settle_in_flight(root, look) == found
+
+
+def test_a_checkpoint_that_is_damaged_or_of_another_version_is_refused(tmp_path: Path) -> None:
+    root = checkpoint(tmp_path / "unit", committed=1, newest=1)
+    (root / "offsets" / "1").write_text("v2\n{}\n{}")
+    with pytest.raises(OffsetsError, match="version 'v2' is not known"):
+        read_unit(root, lambda query, batch: None)
+    (root / "offsets" / "1").unlink()
+    with pytest.raises(OffsetsError, match="reset the connector"):
+        read_unit(root, lambda query, batch: None)
+
+
+# --- real ones ---
+
+
+def subject(spark: SparkBench, name: str, config: dict[str, str]) -> Subject:
+    settings = spark.settings
+    resolver = Resolver({}, frozenset(), settings.bootstrap_servers)
+    options = {key: value for key, value in config.items() if key != "connector.class"}
+    return Subject(
+        name, config["connector.class"], options, settings.group_id, settings.checkpoints, resolver
+    )
+
+
+def kafka(topic: str, partition: int, offset: int | None) -> Entry:
+    position = None if offset is None else {"kafka_offset": offset}
+    return Entry({"kafka_topic": topic, "kafka_partition": partition}, position)
+
+
+def run(spark: SparkBench, task: TaskId, config: dict[str, str], unit: str, done: Any) -> None:
+    """Runs one unit until ``done``, and until its batch is committed."""
+    spark.start(task, {**config, "task.units": unit})
+    spark.wait_started(task)
+    root = spark.settings.checkpoints / task.connector / unit
+
+    def committed() -> bool:
+        log = read_unit(root, lambda query, batch: False)
+        return bool(done()) and log.committed == log.newest >= 0
+
+    eventually(committed, 120, f"{task} has got so far")
+    spark.stop(task)
+
+
+@pytest.mark.real
+def test_a_topic_is_read_again_or_left_out_as_told_and_the_files_have_no_gap(
+    spark: SparkBench, tmp_path: Path, unique: str
+) -> None:
+    spark.produce(unique, [f"r{number}" for number in range(10)])
+    out, task = tmp_path / "out", TaskId(unique, 0)
+    config = {
+        "connector.class": "kafka-to-files",
+        "topics": unique,
+        "path": str(out),
+        "transform.sql": "SELECT value FROM input",
+        "trigger.interval.ms": "200",
+    }
+    about = subject(spark, unique, config)
+
+    def found() -> Counter[str]:
+        table = read_units(out)
+        return Counter(table["value"].to_pylist() if table.num_rows else [])
+
+    # Before it has ever run: where it is to begin.
+    assert listed(about) == []
+    with pytest.raises(OffsetsError, match=r"kafka_offset 11 is not there; give 0 .* to 10"):
+        alter(about, [kafka(unique, 0, 11)], dry_run=True)
+    with pytest.raises(OffsetsError, match="does not read other"):
+        alter(about, [kafka("other", 0, 1)], dry_run=True)
+    alter(about, [kafka(unique, 0, 6)], dry_run=False)
+    assert listed(about) == [kafka(unique, 0, 6)]
+    run(spark, task, config, f"{unique}-0", lambda: found().total() >= 4)
+    assert found() == Counter(["r6", "r7", "r8", "r9"])
+
+    [change] = alter(about, [kafka(unique, 0, 8)], dry_run=True)
+    assert change == Change(kafka(unique, 0, 8).partition, {"kafka_offset": 10}, {"kafka_offset": 8})
+    assert listed(about) == [kafka(unique, 0, 10)], "a dry run changes nothing"
+    assert alter(about, [kafka(unique, 0, 8)], dry_run=False) == [change]
+    assert alter(about, [kafka(unique, 0, 8)], dry_run=False) == [], "nothing to do any more"
+    run(spark, task, config, f"{unique}-0", lambda: found().total() >= 6)
+    assert found() == Counter(["r6", "r7", "r8", "r8", "r9", "r9"])
+
+    spark.produce(unique, ["left out"])
+    reset(about, Where.LATEST, dry_run=False)
+    spark.produce(unique, ["last"])
+    run(spark, task, config, f"{unique}-0", lambda: "last" in found())
+    assert found()["left out"] == 0
+    reset(about, Where.EARLIEST, dry_run=False)
+    run(spark, task, config, f"{unique}-0", lambda: found()["last"] >= 2)
+    assert (found()["r0"], found()["r9"], found()["left out"]) == (1, 3, 1)
+
+    with pytest.raises(OffsetsError, match="cannot be forgotten alone"):
+        alter(about, [kafka(unique, 0, None)], dry_run=False)
+    with pytest.raises(OffsetsError, match="move the directory away first"):
+        reset(about, dry_run=True)
+    out.rename(tmp_path / "old")
+    assert [change.after for change in reset(about, dry_run=False)] == [None]
+    run(spark, task, config, f"{unique}-0", lambda: found().total() >= 12)
+    assert found().total() == 12
+
+
+@pytest.mark.real
+def test_files_are_read_again_or_left_out_as_told(spark: SparkBench, tmp_path: Path, unique: str) -> None:
+    root, task, unit = tmp_path / "in put", TaskId(unique, 0), "bucket-0-of-1"
+    names = ["a/é 1+%.txt", "b.txt", "c;d=e.txt"]
+
+    def write(name: str) -> None:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "part").write_text(name)
+        (tmp_path / "part").rename(root / name)
+
+    def file(name: str) -> Entry:
+        return Entry({"path": name}, {"modified_ms": (root / name).stat().st_mtime_ns // 1_000_000})
+
+    def found() -> Counter[str]:
+        return Counter(value.decode() for _, value in spark.records(unique))
+
+    for name in names:
+        write(name)
+    spark.create_topic(unique, 1)
+    config = {
+        "connector.class": "files-to-kafka",
+        "path": str(root),
+        "topic": unique,
+        "units": "1",
+        "record.value": "line",
+        "trigger.interval.ms": "200",
+    }
+    about = subject(spark, unique, config)
+    run(spark, task, config, unit, lambda: found().total() >= 3)
+    assert listed(about) == [file(name) for name in sorted(names)]
+
+    forget = Entry({"path": names[0]}, None)
+    [change] = alter(about, [forget], dry_run=True)
+    assert (change.partition, change.after) == ({"path": names[0]}, None)
+    alter(about, [forget], dry_run=False)
+    assert listed(about) == [file("b.txt"), file("c;d=e.txt")]
+    run(spark, task, config, unit, lambda: found().total() >= 4)
+    assert found() == Counter({names[0]: 2, names[1]: 1, names[2]: 1})
+
+    write("left out.txt")
+    reset(about, Where.LATEST, dry_run=False)
+    write("last.txt")
+    run(spark, task, config, unit, lambda: found()["last.txt"])
+    assert found() == Counter({names[0]: 2, names[1]: 1, names[2]: 1, "last.txt": 1})
+    reset(about, Where.EARLIEST, dry_run=False)
+    run(spark, task, config, unit, lambda: found()["left out.txt"])
+    assert found() == Counter({names[0]: 3, names[1]: 2, names[2]: 2, "last.txt": 2, "left out.txt": 1})
+
+    with pytest.raises(OffsetsError, match=r'write \{"path": "<below '):
+        alter(about, [Entry({"file": "b.txt"}, None)], dry_run=True)
+    with pytest.raises(OffsetsError, match=r'write \{"modified_ms": <number from 0 on>\}'):
+        alter(about, [Entry({"path": "b.txt"}, {"position": 1})], dry_run=True)
+    assert len(reset(about, dry_run=False)) == 5
+    assert listed(about) == []
+    assert list((spark.settings.checkpoints / unique).iterdir()) == []
+
+
+@pytest.mark.real
+def test_a_batch_that_was_delivered_and_not_recorded_is_not_delivered_again_by_a_change(
+    spark: SparkBench, tmp_path: Path, unique: str
+) -> None:
+    """As after a kill between Kafka's commit and Spark's: the files of that batch count as read."""
+    root, task, unit = tmp_path / "in", TaskId(unique, 0), "bucket-0-of-1"
+    root.mkdir()
+    for name in ("a.txt", "b.txt"):
+        (root / name).write_text(name)
+    spark.create_topic(unique, 1)
+    config = {
+        "connector.class": "files-to-kafka",
+        "path": str(root),
+        "topic": unique,
+        "units": "1",
+        "record.value": "line",
+        "max.files.per.trigger": "1",
+        "trigger.interval.ms": "200",
+    }
+    about = subject(spark, unique, config)
+    run(spark, task, config, unit, lambda: len(spark.records(unique)) >= 2)
+    place = spark.settings.checkpoints / unique / unit
+    for entry in (place / "commits" / "1", place / "commits" / ".1.crc"):
+        entry.unlink()
+    assert len(listed(about)) == 2, "as the sink's marker says"
+    (root / "c.txt").write_text("c.txt")
+    alter(about, [Entry({"path": "c.txt"}, {"modified_ms": 0})], dry_run=False)
+    assert [entry.partition["path"] for entry in listed(about)] == ["a.txt", "b.txt", "c.txt"]
+    (root / "d.txt").write_text("d.txt")
+    run(spark, task, config, unit, lambda: len(spark.records(unique)) >= 3)
+    assert Counter(value for _, value in spark.records(unique)) == Counter([b"a.txt", b"b.txt", b"d.txt"])
+
+
+@pytest.mark.real
+def test_a_topic_to_a_topic_and_the_class_spark(spark: SparkBench, tmp_path: Path, unique: str) -> None:
+    spark.produce(unique, ["0", "1", "2"])
+    copy = f"{unique}-copy"
+    spark.create_topic(copy, 1)
+    config = {"connector.class": "kafka-to-kafka", "topics": unique, "topic": copy}
+    about = subject(spark, unique, config)
+    run(spark, TaskId(unique, 0), config, f"{unique}-0", lambda: len(spark.records(copy)) >= 3)
+    alter(about, [kafka(unique, 0, 2)], dry_run=False)
+    run(spark, TaskId(unique, 0), config, f"{unique}-0", lambda: len(spark.records(copy)) >= 4)
+    assert [value for _, value in spark.records(copy)] == [b"0", b"1", b"2", b"2"]
+
+    name, out = f"{unique}-spark", tmp_path / "out"
+    generic = {
+        "connector.class": "spark",
+        "source.format": "kafka",
+        "source.options.kafka.bootstrap.servers": spark.settings.bootstrap_servers,
+        "source.options.assign": json.dumps({unique: [0]}),
+        "source.options.startingOffsets": "earliest",
+        "sink.format": "json",
+        "sink.options.path": str(out / "unit-0"),
+        "transform.sql": "SELECT CAST(value AS STRING) AS value FROM input",
+    }
+    about = subject(spark, name, generic)
+    unit = Entry({"unit": "unit-0", "source": 0}, {unique: {"0": 3}})
+    run(spark, TaskId(name, 0), generic, "unit-0", lambda: read_units(out).num_rows >= 3)
+    assert listed(about) == [unit]
+    alter(about, [Entry(unit.partition, {unique: {"0": 1}})], dry_run=False)
+    run(spark, TaskId(name, 0), generic, "unit-0", lambda: read_units(out).num_rows >= 5)
+    assert Counter(read_units(out)["value"].to_pylist()) == {"0": 1, "1": 2, "2": 2}
+    with pytest.raises(OffsetsError, match="reset without --to"):
+        reset(about, Where.EARLIEST, dry_run=True)
+    with pytest.raises(OffsetsError, match="move the directory away"):
+        reset(about, dry_run=True)
+
+
+def test_the_position_of_a_source_of_files_of_class_spark_is_not_altered() -> None:
+    with pytest.raises(OffsetsError, match="reset the connector, or use class files-to-kafka"):
+        RawOffsets(Sink()).check(None, [Entry({}, {"logOffset": 3})])
