@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, model_validator
 
 from cooperator.runtime.connectors.base import Delivered, Delivery, UnitContext
 from cooperator.runtime.connectors.jdbc_sink import DELETED, TableWriter, Target
+from cooperator.runtime.connectors.kafka_offsets import KafkaOffsets
 from cooperator.runtime.connectors.kafka_source import (
     KafkaSourceOptions,
     partition_units,
@@ -28,6 +29,8 @@ from cooperator.runtime.connectors.postgres import (
 )
 from cooperator.runtime.connectors.spark import SparkConnector
 from cooperator.runtime.connectors.transform import selected
+from cooperator.runtime.offsets.sinks import Sink
+from cooperator.runtime.offsets.sources import SourceOffsets
 from cooperator.runtime.options import Names, OptionError, Options, Problem, option, refuse
 
 if TYPE_CHECKING:
@@ -113,6 +116,10 @@ class KafkaToJdbc(SparkConnector[KafkaToJdbcOptions]):
         return Delivered(
             Delivery.EXACTLY_ONCE, f"The table {options.marker_table} tells which batches are in: keep it."
         )
+
+    def offsets(self) -> SourceOffsets[KafkaToJdbcOptions]:
+        # The marker is in the database, which is not asked: a batch in flight keeps its number to itself.
+        return KafkaOffsets(Sink())
 
     def units(self, options: KafkaToJdbcOptions, say: Callable[[str], None]) -> Sequence[str]:
         return partition_units(source_partitions(options, say))
