@@ -92,7 +92,9 @@ def test_every_rule_says_in_one_line_what_to_do(kind: str) -> None:
 def test_defaults_are_those_of_the_models_and_nested_ones_are_reached() -> None:
     spec = schema("Worker")["properties"]["spec"]
 
-    assert spec["default"] == {}
+    assert spec["default"] == {
+        name: part["default"] for name, part in spec["properties"].items() if part.get("default")
+    }, "the rules of an object are tried on its default before the server fills in more"
     assert spec["properties"]["replicas"]["default"] == 1
     assert spec["properties"]["rollout"]["default"] == {}
     assert spec["properties"]["rollout"]["properties"]["strategy"]["default"] == "Hold"

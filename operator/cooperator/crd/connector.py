@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, model_validator
 
 from cooperator.crd.base import API_VERSION, Lenient, Model, ObjectMeta, Reference
-from cooperator.crd.rules import DNS_SUBDOMAIN, Form, Rule, all_hold, unchanged
+from cooperator.crd.rules import DNS_SUBDOMAIN, LIGHTEST, NOT_WEIGHTLESS, Form, Rule, all_hold, unchanged
 from cooperator.crd.values import Settings
 from cooperator.model import RESERVED
 
@@ -114,8 +114,11 @@ class ConnectorSpec(Model):
         alias="class", description="the connector's class, such as files-to-kafka"
     )
     tasks_max: int = Field(default=1, ge=1, le=40_000, description="into how many tasks it may be split")
-    task_weight: float = Field(
-        default=1.0, ge=0.001, le=1_000_000, description="how heavy one of its tasks is, compared to others"
+    task_weight: Annotated[float, NOT_WEIGHTLESS] = Field(
+        default=1.0,
+        ge=LIGHTEST,
+        le=1_000_000,
+        description="how heavy one of its tasks is, compared to others",
     )
     config: Annotated[Settings, AfterValidator(_config)] = Field(
         default_factory=dict,

@@ -110,9 +110,18 @@ def _property(schema: Mapping[str, Any], definitions: Mapping[str, Any], is_requ
     made = structural(schema, definitions)
     is_made_when_missing = not is_required and "default" not in schema
     if is_made_when_missing and "properties" in made and not made.get(_PRESERVE):
-        # So that the server fills in the defaults of its fields.
-        made["default"] = {}
+        made["default"] = _default_object(made)
     return made
+
+
+def _default_object(schema: Schema) -> Schema:
+    """What stands for an object that is missing, so that the server fills in the defaults of its fields.
+
+    The rules of the object are tried on it before that: they need the defaults at hand.
+    """
+    if VALIDATIONS not in schema:
+        return {}
+    return {name: part["default"] for name, part in schema["properties"].items() if part.get("default")}
 
 
 def _resolved(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
@@ -147,7 +156,7 @@ def _root(
             "spec": {
                 **spec_schema,
                 "description": description,
-                **({"default": {}} if may_be_missing else {}),
+                **({"default": _default_object(spec_schema)} if may_be_missing else {}),
             },
             "status": _without_defaults(_of(status)),
         },

@@ -88,6 +88,13 @@ def unchanged_within(*path: str, prefix: str, why: str) -> Rule:
     return Rule(f"{read('self')} == {read('oldSelf')}", stays(f"{prefix}{field}", why))
 
 
+LIGHTEST: Final = 0.001
+NOT_WEIGHTLESS: Final = Rule(
+    # Of a whole number an API server compares the whole part of "minimum" only: 0 would pass.
+    f"self >= {LIGHTEST}",
+    f"must be at least {LIGHTEST}",
+)
+
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 
 

@@ -21,7 +21,16 @@ from cooperator.crd.pod import (
     has_version,
     unique,
 )
-from cooperator.crd.rules import Form, Rule, all_hold, dns_label, unchanged, unchanged_within
+from cooperator.crd.rules import (
+    LIGHTEST,
+    NOT_WEIGHTLESS,
+    Form,
+    Rule,
+    all_hold,
+    dns_label,
+    unchanged,
+    unchanged_within,
+)
 from cooperator.crd.values import Settings
 
 _INT32_MAX: Final = 2_147_483_647
@@ -188,7 +197,7 @@ class WorkerSpec(Model):
             AfterValidator(_bootstrap_servers),
             Field(max_length=4096),
             Rule(
-                "self.split(',').all(server, server.matches('^ *[^ ]+:[0-9]{1,5} *$'))",
+                "self.matches('^ *[^ ,]+:[0-9]{1,5} *(, *[^ ,]+:[0-9]{1,5} *)*$')",
                 "write host:port, several with commas between: host1:port1,host2:port2",
             ),
         ]
@@ -260,9 +269,9 @@ class WorkerSpec(Model):
         json_schema_extra={"x-kubernetes-list-type": "set"},
         description="environment variables of members that connectors may refer to with ${env:NAME}",
     )
-    capacity: float = Field(
+    capacity: Annotated[float, NOT_WEIGHTLESS] = Field(
         default=1.0,
-        ge=0.001,
+        ge=LIGHTEST,
         le=1_000_000,
         description="how much one member can carry, in the unit of taskWeight, compared to other members",
     )
