@@ -13,6 +13,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,7 @@ ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 STAMP = VENV / "cooperator-installed.json"
 OLDEST_PYTHON = (3, 11)
+GO_FOR_KUBERNETES = (1, 26)
 DEBIAN_POSTGRESQL = Path("/usr/lib/postgresql")
 """Where Debian keeps PostgreSQL's programs, off the PATH, by version."""
 
@@ -36,7 +38,8 @@ class Failure(Exception):
 class PackageManager:
     """How a system installs packages. ``java``: packages that bring a Java we support, best first.
     ``spin``, ``compiler``: packages for the formal model (docs/spec); empty where there is no spin.
-    ``postgresql``: the database that the tests start for themselves."""
+    ``postgresql``: the database that the tests start for themselves.
+    ``nodes``: packages for tests on real Kubernetes nodes; ``go``: one that brings Go."""
 
     command: str
     install: tuple[str, ...]
@@ -46,6 +49,8 @@ class PackageManager:
     spin: tuple[str, ...] = ()
     compiler: tuple[str, ...] = ()
     postgresql: tuple[str, ...] = ("postgresql-server", "postgresql")
+    nodes: str = ""
+    go: str = ""
 
 
 MANAGERS = (
@@ -57,6 +62,9 @@ MANAGERS = (
         spin=("spin",),
         compiler=("build-essential",),
         postgresql=("postgresql",),
+        nodes="containerd runc iptables nftables iproute2 containernetworking-plugins busybox-static "
+        "mmdebstrap",
+        go="golang-go",
     ),
     PackageManager("dnf", ("dnf", "install", "-y"), ("java-21-openjdk-headless", "java-17-openjdk-headless")),
     PackageManager("yum", ("yum", "install", "-y"), ("java-17-openjdk-headless", "java-21-openjdk-headless")),
@@ -94,6 +102,8 @@ def main(arguments: list[str]) -> int:
         if options.what == "tests":
             find_or_install_spin(options.yes)
             find_or_install_postgresql(options.yes)
+            find_or_install_nodes(options.yes)
+            find_or_install_go(options.yes)
     except Failure as failure:
         print(f"run.py: {failure}", file=sys.stderr)
         return 1
@@ -214,6 +224,43 @@ def find_or_install_postgresql(yes: bool) -> None:
     install_packages("PostgreSQL was not found (tests start it)", manager.postgresql, yes)
 
 
+def find_or_install_nodes(yes: bool) -> None:
+    """What real Kubernetes nodes are made of. Where no package brings it, their tests fail and say so."""
+    manager = package_manager()
+    if manager is None or not manager.nodes:
+        return
+    needed = ("containerd", "runc", "iptables", "nft", "ip", "busybox", "mmdebstrap")
+    missing = [name for name in needed if which(name) is None]
+    if not Path("/usr/lib/cni/bridge").exists():
+        missing.append("CNI's plugins")
+    if missing:
+        install_packages(f"for tests on Kubernetes nodes: no {', '.join(missing)}", (manager.nodes,), yes)
+
+
+def find_or_install_go(yes: bool) -> None:
+    """Kubernetes' programs are built with it, once, where nothing else has them."""
+    check = "from tests.kubernetes.binaries import problem; print(problem() or '')"
+    found = subprocess.run(
+        [VENV / "bin" / "python", "-c", check], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    problem = found.stdout.strip()
+    if not problem:
+        return
+    manager = package_manager()
+    if manager is not None and manager.go and packaged_go() >= GO_FOR_KUBERNETES:
+        install_packages(problem, (manager.go,), yes)
+    else:
+        # The rest of the tests is worth running.
+        say(f"tests on Kubernetes will fail: {problem}")
+
+
+def packaged_go() -> tuple[int, ...]:
+    """The version of Go that apt would install; () when there is none."""
+    listed = subprocess.run(["apt-cache", "policy", "golang-go"], capture_output=True, text=True, check=False)
+    match = re.search(r"Candidate: (?:\d+:)?(\d+)\.(\d+)", listed.stdout)
+    return (int(match[1]), int(match[2])) if match else ()
+
+
 # --- the system's packages ------------------------------------------------------------------------------
 
 
@@ -222,12 +269,15 @@ def package_manager() -> PackageManager | None:
 
 
 def install_packages(missing: str, alternatives: tuple[str, ...], yes: bool) -> None:
-    """Install the first of ``alternatives`` that the system has, after saying so and asking."""
+    """Install the first of ``alternatives`` that the system has, after saying so and asking.
+
+    An alternative is a package, or several with spaces between them.
+    """
     manager = package_manager()
     if manager is None:
         raise Failure(f"{missing}; no package manager was found that could install {alternatives[0]}")
     root = ["sudo"] if manager.as_root and os.geteuid() != 0 else []
-    commands = [[*root, *manager.install, package] for package in alternatives]
+    commands = [[*root, *manager.install, *packages.split()] for packages in alternatives]
     by_hand = " ".join(commands[0])
     if root and shutil.which("sudo") is None:
         raise Failure(f"{missing}. As root: {' '.join(commands[0][1:])}")
@@ -268,6 +318,11 @@ def run_tests(pytest_arguments: list[str]) -> int:
     for name, (code, seconds) in results.items():
         print(f"    {name:<8} {'ok' if code == 0 else 'FAILED':<7} {seconds:7.1f} s")
     return 1 if any(code for code, _ in results.values()) else 0
+
+
+def which(program: str) -> str | None:
+    """Also where root's programs are, which a user's PATH may not name."""
+    return shutil.which(program) or shutil.which(program, path="/usr/sbin:/sbin")
 
 
 def run(command: list[str], otherwise: str) -> None:

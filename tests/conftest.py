@@ -1,4 +1,4 @@
-"""What all rooms' tests share: one real broker for the whole run, and names nobody else uses."""
+"""What all rooms' tests share: one broker and one Kubernetes for a run, and names nobody else uses."""
 
 import os
 import re
@@ -9,6 +9,15 @@ import pytest
 from hypothesis import settings
 
 from cooperator.local.broker import EmbeddedBroker
+from tests.kubernetes.fixtures import (
+    cluster,
+    namespace,
+    pytest_collection_finish,
+    pytest_runtest_makereport,
+    two_nodes,
+)
+
+__all__ = ["cluster", "namespace", "pytest_collection_finish", "pytest_runtest_makereport", "two_nodes"]
 
 # How long an example takes says more about the machine than about the code. At a desk every run tries new
 # examples; a run that decides about a change tries the same ones again.

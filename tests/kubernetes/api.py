@@ -1,0 +1,94 @@
+"""As much of a client of the API server as tests need: JSON over one kubeconfig."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import ssl
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+
+class ApiError(Exception):
+    """The API server refused. ``status``: HTTP's; ``message``: the server's own words."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"{status}: {message}")
+        self.status = status
+        self.message = message
+
+
+class Api:
+    """Requests as the user of a kubeconfig (a client certificate, or a token). Paths begin with a slash.
+
+    Raises ApiError when the server refuses, TimeoutError when it is silent, another OSError when it is away.
+    """
+
+    def __init__(self, kubeconfig: Path) -> None:
+        content = yaml.safe_load(kubeconfig.read_text())
+        cluster, user = content["clusters"][0]["cluster"], content["users"][0]["user"]
+        self._server: str = cluster["server"]
+        self._headers = {"Authorization": f"Bearer {user['token']}"} if "token" in user else {}
+        self._tls = ssl.create_default_context(cafile=cluster["certificate-authority"])
+        if "client-certificate" in user:
+            self._tls.load_cert_chain(user["client-certificate"], user["client-key"])
+
+    def get(self, path: str) -> dict[str, Any]:
+        return self._json("GET", path)
+
+    def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        return self._json("POST", path, body)
+
+    def put(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        return self._json("PUT", path, body)
+
+    def patch(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """A merge patch: what is null goes away, what is not named stays."""
+        return self._json("PATCH", path, body, "application/merge-patch+json")
+
+    def delete(self, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        return self._json("DELETE", path, body)
+
+    def exists(self, path: str) -> bool:
+        try:
+            self.get(path)
+        except ApiError as error:
+            if error.status == 404:
+                return False
+            raise
+        return True
+
+    def text(self, path: str, timeout_s: float = 30) -> str:
+        return self._send("GET", path, None, "application/json", timeout_s).decode()
+
+    def _json(
+        self, method: str, path: str, body: dict[str, Any] | None = None, kind: str = "application/json"
+    ) -> dict[str, Any]:
+        data = None if body is None else json.dumps(body).encode()
+        answer: dict[str, Any] = json.loads(self._send(method, path, data, kind, 30))
+        return answer
+
+    def _send(self, method: str, path: str, data: bytes | None, kind: str, timeout_s: float) -> bytes:
+        request = urllib.request.Request(
+            self._server + path, data, {**self._headers, "Content-Type": kind}, method=method
+        )
+        # No proxy of the environment stands between a test and its own server.
+        opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=self._tls)
+        )
+        try:
+            with opener.open(request, timeout=timeout_s) as answer:
+                content: bytes = answer.read()
+                return content
+        except urllib.error.HTTPError as error:
+            text = error.read().decode(errors="replace")
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                text = json.loads(text)["message"]
+            raise ApiError(error.code, text) from None
+        except urllib.error.URLError as error:
+            # One exception for a server that is silent, however far the connection had come.
+            raise (error.reason if isinstance(error.reason, OSError) else error) from None

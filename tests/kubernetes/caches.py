@@ -1,0 +1,41 @@
+"""Things that are made once and kept outside the clone: a folder appears whole, or not at all."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+
+def cache_folder(*parts: str) -> Path:
+    """``${XDG_CACHE_HOME:-~/.cache}/cooperator/…``; it need not be there yet."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base, "cooperator", *parts)
+
+
+def once(folder: Path, make: Callable[[Path], None]) -> Path:
+    """``folder``, filled by ``make`` if it is not there yet.
+
+    Two processes that want it at once: the second waits for the first. ``make`` fills another folder, which
+    is renamed when it is whole, so an interrupted ``make`` leaves nothing that looks finished.
+    """
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with open(folder.parent / f".{folder.name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if folder.is_dir():
+            return folder
+        for abandoned in folder.parent.glob(f".{folder.name}.*/"):
+            shutil.rmtree(abandoned, ignore_errors=True)
+        unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        try:
+            unfinished.chmod(0o755)
+            make(unfinished)
+            unfinished.rename(folder)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+    return folder

@@ -1,0 +1,91 @@
+"""Fixtures for tests that need Kubernetes. They fail, and do not skip, where it cannot be had."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import suppress
+
+import pytest
+
+from support import eventually
+from tests.kubernetes.api import ApiError
+from tests.kubernetes.binaries import NoKubernetes, binaries
+from tests.kubernetes.control_plane import ControlPlane
+from tests.kubernetes.image_store import prepare
+from tests.kubernetes.layers import NoImages
+from tests.kubernetes.nodes import Cluster
+from tests.kubernetes.processes import ServerFailed
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[ControlPlane]:
+    """etcd, API server and controller-manager for the whole run; no nodes, and so no pod ever runs.
+
+    Tests share it: what they make, they make in their ``namespace``. Who wants to stop or freeze a part
+    starts a control plane of its own (``ControlPlane.start``).
+    """
+    with ControlPlane.start(controllers=True) as plane:
+        yield plane
+
+
+@pytest.fixture
+def namespace(cluster: ControlPlane, unique: str) -> Iterator[str]:
+    """The name of an empty namespace for one test. It has its default service account."""
+    yield make_namespace(cluster, unique)
+    # Its content goes in the background; nobody waits for it. A test may have deleted it itself.
+    with suppress(ApiError):
+        cluster.api.delete(f"/api/v1/namespaces/{unique}")
+
+
+@pytest.fixture(scope="session")
+def two_nodes() -> Iterator[Cluster]:
+    """A cluster of two real nodes for the whole run, with the operator's and the worker's image."""
+    with Cluster.start(nodes=2) as cluster:
+        yield cluster
+
+
+def make_namespace(plane: ControlPlane, name: str, pod_security: str = "restricted") -> str:
+    """Make it and wait for its default service account, without which no pod is accepted.
+
+    ``pod_security``: the level that the API server enforces (privileged, baseline, restricted).
+    """
+    labels = {"pod-security.kubernetes.io/enforce": pod_security}
+    plane.api.post("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
+    account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
+    eventually(lambda: plane.api.exists(account), 30, f"{account} is made by kube-controller-manager")
+    return name
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What takes minutes the first time is made before any test's time is counted."""
+    if session.config.option.collectonly:
+        return
+    needed = {name for item in session.items for name in getattr(item, "fixturenames", ())}
+    # What cannot be had fails those tests that need it, with its reason; the others are run.
+    with suppress(NoKubernetes, NoImages, ServerFailed):
+        if needed & {"cluster", "two_nodes"}:
+            binaries()
+        if "two_nodes" in needed:
+            prepare()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failed test shows what the shared servers logged last."""
+    report = yield
+    if report.failed and isinstance(item, pytest.Function):
+        for name in ("cluster", "two_nodes"):
+            shared = item.funcargs.get(name)
+            if isinstance(shared, ControlPlane | Cluster):
+                report.sections.append((f"Kubernetes ({name})", shared.logs()))
+    return report
+
+
+__all__ = [
+    "cluster",
+    "make_namespace",
+    "namespace",
+    "pytest_collection_finish",
+    "pytest_runtest_makereport",
+    "two_nodes",
+]

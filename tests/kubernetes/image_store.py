@@ -1,0 +1,137 @@
+"""What containerd knows of images, prepared once: nodes begin with a copy that takes a second.
+
+Unpacking a gigabyte for every node of every test would take longer than the tests. So a containerd imports
+the lasting layers once into a folder of the cache; a node's own folder is made of hard links to it. Only
+files that nobody writes are linked: layers (a container's writes go into a layer of its own) and blobs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from tests.kubernetes.caches import cache_folder, once
+from tests.kubernetes.images import PAUSE, Image, build_images, write_image
+from tests.kubernetes.processes import Server, ServerFailed
+
+READY_S = 60.0
+
+
+class Containerd:
+    """A containerd of one node; ``folder`` has all its files."""
+
+    def __init__(self, folder: Path, network: str = "") -> None:
+        self.folder = folder
+        self.socket = folder / "containerd.sock"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "cni").mkdir(exist_ok=True)
+        (folder / "cni" / "10-pods.conflist").write_text(network)
+        (folder / "containerd.toml").write_text(_configuration(folder, self.socket))
+        path = shutil.which("containerd")
+        if path is None:
+            raise ServerFailed(
+                "containerd was not found: apt-get install containerd, or python3 run.py tests --yes"
+            )
+        self.server = Server(
+            "containerd", [path, "--config", str(folder / "containerd.toml")], folder / "containerd.log"
+        )
+
+    def start(self) -> None:
+        self.server.start()
+        self.server.wait_until(lambda: self._ctr("version").returncode == 0, READY_S)
+
+    def import_archive(self, archive: Path) -> None:
+        done = self._ctr("images", "import", str(archive))
+        if done.returncode:
+            raise ServerFailed(f"containerd did not import {archive}: {done.stderr}\n{self.server.tail()}")
+
+    def _ctr(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = ["ctr", "--address", str(self.socket), "--namespace", "k8s.io", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+
+def prepare() -> None:
+    """All that is slow, ahead of the first node. Raises NoImages, ServerFailed."""
+    _prepared(build_images())
+
+
+def fill(containerd_folder: Path) -> None:
+    """Give a containerd that is not running yet all lasting layers, and beside it the rest of each image."""
+    images = build_images()
+    prepared = _prepared(images)
+    _link_tree(prepared / "root", containerd_folder / "root")
+    without = _lasting(images)
+    for number, image in enumerate(images):
+        write_image(image, containerd_folder / f"image-{number}.tar", without)
+
+
+def import_rest(containerd: Containerd) -> None:
+    """What ``fill`` put beside a containerd that runs now."""
+    for archive in sorted(containerd.folder.glob("image-*.tar")):
+        containerd.import_archive(archive)
+        archive.unlink()
+
+
+def _prepared(images: Sequence[Image]) -> Path:
+    key = hashlib.sha256("\n".join(sorted(_lasting(images))).encode()).hexdigest()[:24]
+
+    def make(folder: Path) -> None:
+        containerd = Containerd(folder)
+        containerd.start()
+        try:
+            for image in images:
+                lasting = replace(image, layers=image.lasting_layers, name=f"{image.name}-layers")
+                write_image(lasting, folder / "image.tar")
+                containerd.import_archive(folder / "image.tar")
+                (folder / "image.tar").unlink()
+        finally:
+            containerd.server.kill()
+
+    return once(cache_folder("image-stores", key), make)
+
+
+def _lasting(images: Sequence[Image]) -> set[str]:
+    return {layer.digest for image in images for layer in image.lasting_layers}
+
+
+def _link_tree(source: Path, target: Path) -> None:
+    """Hard links for what is never written again; copies of containerd's own databases."""
+    done = subprocess.run(
+        ["cp", "-al", str(source), str(target)], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise ServerFailed(f"{source} could not be linked to {target}: {done.stderr}")
+    for database in target.rglob("*.db"):
+        # Those of containerd lie at most two folders deep; a container's own files are left alone.
+        if len(database.relative_to(target).parts) <= 2:
+            kept = database.with_suffix(".copy")
+            shutil.copy2(database, kept)
+            kept.rename(database)
+
+
+def _configuration(folder: Path, socket: Path) -> str:
+    return f"""
+version = 2
+root = "{folder}/root"
+state = "{folder}/state"
+[grpc]
+  address = "{socket}"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "{PAUSE}"
+  stream_server_address = "127.0.0.1"
+  # All that a pod mounts lies below one folder, where it is found again when everything is to go.
+  netns_mounts_under_state_dir = true
+  # Machines in a sandbox may not lower these scores.
+  restrict_oom_score_adj = true
+  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+      SystemdCgroup = false
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "/usr/lib/cni"
+    conf_dir = "{folder}/cni"
+"""

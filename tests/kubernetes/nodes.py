@@ -1,0 +1,272 @@
+"""Real nodes on this machine: a kubelet, a containerd and a network bridge each, and a cluster of them.
+
+    with Cluster.start(nodes=2) as cluster:
+        cluster.plane.apply({...})
+        cluster.nodes[0].freeze()
+
+Needs root, and the packages that ``python3 run.py tests --yes`` installs. The nodes share this machine's
+kernel, disk and clock; to the control plane they are machines of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+import yaml
+
+from tests.kubernetes.control_plane import ControlPlane
+from tests.kubernetes.image_store import Containerd, fill, import_rest
+from tests.kubernetes.processes import Server, ServerFailed
+from tests.kubernetes.proxy import service_proxy
+from tests.kubernetes.slots import (
+    Slot,
+    claim_slot,
+    command,
+    end_all_below,
+    hierarchies,
+    make_bridge,
+    pids_in,
+    remove_cgroups,
+)
+
+READY_S = 90.0
+
+
+class Node:
+    """One node. ``up`` returns when Kubernetes calls it Ready; it ends in the ways that machines end."""
+
+    def __init__(self, plane: ControlPlane, slot: Slot, number: int) -> None:
+        self.name = f"node{number}"
+        self._plane = plane
+        self._slot = slot
+        self._network = slot.node_network(number)
+        self._bridge = slot.node_bridge(number)
+        self._folder = slot.folder / self.name
+        self._cgroup = f"{slot.cgroup}/{self.name}"
+        self.address = f"{self._network}.1"
+        self._kubeconfig = plane.authority.kubeconfig(plane.url, f"system:node:{self.name}", "system:nodes")
+        self._serving = plane.authority.server(self.name, [self.name, self.address])
+        self.containerd: Containerd | None = None
+        self.kubelet: Server | None = None
+
+    def up(self) -> None:
+        """Start it; after ``kill`` or ``down`` again, under its old name and with nothing that it had."""
+        self._begin_empty()
+        containerd = Containerd(self._folder / "containerd", self._cni())
+        fill(containerd.folder)
+        containerd.start()
+        import_rest(containerd)
+        self.containerd = containerd
+        self._start_kubelet(containerd)
+
+    def down(self) -> None:
+        """Take it out of the cluster: nothing of it runs, and its Node object is gone."""
+        self.kill()
+        if self._plane.api.exists(f"/api/v1/nodes/{self.name}"):
+            self._plane.api.delete(f"/api/v1/nodes/{self.name}")
+
+    def kill(self) -> None:
+        """The machine loses its power: kubelet, containerd and every container, at once. Its objects stay."""
+        for server in self._servers():
+            server.kill()
+        end_all_below(self._folder, self._cgroup)
+
+    def freeze(self, *, containers: bool = False) -> None:
+        """Its kubelet answers nobody, as on a machine whose network is gone; its containers run on.
+
+        ``containers``: they stand still, too, as when the whole machine is stopped.
+        """
+        if self.kubelet is None:
+            raise ServerFailed(f"{self.name} is not up")
+        self.kubelet.freeze()
+        if containers:
+            self._signal_containers(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """All of it goes on where it stood."""
+        self._signal_containers(signal.SIGCONT)
+        if self.kubelet is not None:
+            self.kubelet.thaw()
+
+    def is_ready(self) -> bool:
+        """As Kubernetes sees it."""
+        conditions = self._plane.api.get(f"/api/v1/nodes/{self.name}")["status"].get("conditions", [])
+        return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+    def logs(self) -> str:
+        return "\n".join(f"--- {self.name}: {server.name}\n{server.tail()}" for server in self._servers())
+
+    def _servers(self) -> list[Server]:
+        containerd = [self.containerd.server] if self.containerd is not None else []
+        return [*([self.kubelet] if self.kubelet is not None else []), *containerd]
+
+    def _signal_containers(self, number: signal.Signals) -> None:
+        for pid in pids_in(self._cgroup):
+            os.kill(pid, number)
+
+    def _begin_empty(self) -> None:
+        if any(server.alive for server in self._servers()):
+            raise ServerFailed(f"{self.name} is up already")
+        end_all_below(self._folder, self._cgroup)
+        if self._folder.exists():
+            command("rm", "-rf", str(self._folder))
+        self._folder.mkdir()
+        remove_cgroups(self._cgroup)
+        self._make_cgroups()
+        if not os.path.exists(f"/sys/class/net/{self._bridge}"):
+            # The node's address is the bridge's: a kubelet refuses a loopback address.
+            make_bridge(self._bridge, f"{self.address}/20")
+
+    def _make_cgroups(self) -> None:
+        for root in hierarchies():
+            folder = root / self._cgroup
+            folder.mkdir(parents=True, exist_ok=True)
+            for part in (folder.parent, folder):
+                for setting in ("cpuset.cpus", "cpuset.mems"):
+                    # The old layout: empty in a new group, and then nothing can run in it.
+                    if (part / setting).exists() and (root / "cpuset.sched_load_balance").exists():
+                        (part / setting).write_text((root / setting).read_text())
+
+    def _start_kubelet(self, containerd: Containerd) -> None:
+        settings = self._folder / "kubelet.yaml"
+        settings.write_text(yaml.safe_dump(self._kubelet_settings(containerd)))
+        began = time.time()
+        self.kubelet = Server(
+            "kubelet",
+            [
+                self._plane.programs["kubelet"],
+                f"--config={settings}",
+                f"--kubeconfig={self._kubeconfig}",
+                f"--root-dir={self._folder / 'kubelet'}",
+                f"--hostname-override={self.name}",
+                f"--node-ip={self.address}",
+            ],
+            self._folder / "kubelet.log",
+        )
+        self.kubelet.start()
+        self.kubelet.wait_until(lambda: self._heard_since(began), READY_S)
+
+    def _heard_since(self, time_s: float) -> bool:
+        """Ready, and not by the word of an earlier life: its lease was renewed by this one."""
+        lease = f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{self.name}"
+        if not (self._plane.api.exists(f"/api/v1/nodes/{self.name}") and self._plane.api.exists(lease)):
+            return False
+        renewed = self._plane.api.get(lease)["spec"]["renewTime"]
+        return self.is_ready() and _seconds(renewed) > time_s
+
+    def _cni(self) -> str:
+        ranges = [[{"subnet": f"{self._network}.0/20", "gateway": self.address}]]
+        bridge = {
+            "type": "bridge",
+            "bridge": self._bridge,
+            "isGateway": True,
+            "ipMasq": False,
+            "hairpinMode": True,
+            "ipam": {
+                "type": "host-local",
+                "dataDir": str(self._folder / "addresses"),
+                "ranges": ranges,
+                "routes": [{"dst": "0.0.0.0/0"}],
+            },
+        }
+        return json.dumps({"cniVersion": "0.4.0", "name": "pods", "plugins": [bridge]})
+
+    def _kubelet_settings(self, containerd: Containerd) -> dict[str, Any]:
+        authority = self._plane.authority.own.certificate
+        return {
+            "apiVersion": "kubelet.config.k8s.io/v1beta1",
+            "kind": "KubeletConfiguration",
+            "address": self.address,
+            "port": 10250,
+            "readOnlyPort": 0,
+            "healthzPort": 0,
+            "containerRuntimeEndpoint": f"unix://{containerd.socket}",
+            "authentication": {
+                "anonymous": {"enabled": False},
+                "webhook": {"enabled": True},
+                "x509": {"clientCAFile": str(authority)},
+            },
+            "authorization": {"mode": "Webhook"},
+            "tlsCertFile": str(self._serving.certificate),
+            "tlsPrivateKeyFile": str(self._serving.key),
+            # A group of its own: two kubelets in one would remove each other's pods.
+            "cgroupDriver": "cgroupfs",
+            "cgroupRoot": f"/{self._cgroup}",
+            "failCgroupV1": False,
+            "failSwapOn": False,
+            "oomScoreAdj": 0,
+            "resolvConf": "",
+            "makeIPTablesUtilChains": False,
+            "podLogsDir": str(self._folder / "pod-logs"),
+            # The disk is the developer's: only when it is all but full may pods be evicted.
+            "evictionHard": {
+                "memory.available": "100Mi",
+                "nodefs.available": "1%",
+                "nodefs.inodesFree": "1%",
+                "imagefs.available": "1%",
+            },
+            "imageGCHighThresholdPercent": 100,
+            "nodeStatusUpdateFrequency": "4s",
+            "syncFrequency": "10s",
+        }
+
+
+class Cluster:
+    """A control plane with all its parts, and nodes whose pods can reach it, each other and services."""
+
+    def __init__(self, plane: ControlPlane, slot: Slot) -> None:
+        self.plane = plane
+        self.nodes: list[Node] = []
+        self._slot = slot
+
+    @staticmethod
+    @contextmanager
+    def start(nodes: int = 1, *, services: bool = True) -> Iterator[Cluster]:
+        """All parts ready, ``nodes`` nodes Ready; everything is ended and removed at the end of the block.
+
+        ``services``: pods reach services by their addresses (kube-proxy), so that in-cluster configuration
+        works; one cluster of a machine can have that at a time. There is no DNS.
+        Raises NoKubernetes, NoImages, ServerFailed.
+        """
+        if os.geteuid() != 0:
+            raise ServerFailed("nodes need root: they make bridges, mounts and control groups")
+        with (
+            claim_slot() as slot,
+            ControlPlane.start(
+                controllers=True, scheduler=True, host=slot.address, service_subnet=slot.service_subnet
+            ) as plane,
+        ):
+            cluster = Cluster(plane, slot)
+            try:
+                for _ in range(nodes):
+                    cluster.add_node()
+                with service_proxy(plane, slot, services):
+                    yield cluster
+            except BaseException:
+                sys.stderr.write("\n".join(node.logs() for node in cluster.nodes) + "\n")
+                raise
+            finally:
+                for node in cluster.nodes:
+                    node.kill()
+
+    def logs(self) -> str:
+        return "\n".join([self.plane.logs(), *(node.logs() for node in self.nodes)])
+
+    def add_node(self) -> Node:
+        """One more, up and Ready."""
+        node = Node(self.plane, self._slot, len(self.nodes) + 1)
+        self.nodes.append(node)
+        node.up()
+        return node
+
+
+def _seconds(moment: str) -> float:
+    return datetime.fromisoformat(moment.replace("Z", "+00:00")).timestamp()

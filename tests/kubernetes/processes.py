@@ -1,0 +1,105 @@
+"""Servers that a test starts, ends, freezes and starts again; what they say goes into a file."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+
+class ServerFailed(Exception):
+    """A server ended or did not get ready; the message has its last words."""
+
+
+class Server:
+    """One program with fixed arguments and one log file over all its lives.
+
+    Ends by SIGKILL only: what these servers keep is thrown away after the test, and told politely they
+    wait for open watches for up to 15 seconds.
+    """
+
+    def __init__(
+        self, name: str, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self.name = name
+        self.log = log
+        self._command = [*_dies_with_us(), *command]
+        self._environment = {**os.environ, **(environment or {})}
+        self._child: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """Of the life that was started last. Raises ServerFailed before the first."""
+        if self._child is None:
+            raise ServerFailed(f"{self.name} was not started")
+        return self._child.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._child is not None and self._child.poll() is None
+
+    def start(self) -> None:
+        if self.alive:
+            raise ServerFailed(f"{self.name} is running already (pid {self.pid})")
+        with self.log.open("ab") as log:
+            # A session of its own: Ctrl-C at a test run must not take away what a teardown still needs.
+            self._child = subprocess.Popen(
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=self._environment,
+                start_new_session=True,
+            )
+
+    def kill(self) -> None:
+        """-9, and wait until it is gone; nothing happens when it is gone already."""
+        if self._child is not None:
+            self._child.kill()
+            self._child.wait(30)
+
+    def freeze(self) -> None:
+        """SIGSTOP: connections stay open and nobody answers."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def wait_until(self, ready: Callable[[], bool], timeout_s: float) -> None:
+        """Until ``ready``; ServerFailed, with the end of the log, if it ends or time runs out before."""
+        deadline = time.monotonic() + timeout_s
+        while not ready():
+            if not self.alive:
+                raise ServerFailed(f"{self.name} ended while it started; its log says:\n{self.tail()}")
+            if time.monotonic() > deadline:
+                raise ServerFailed(
+                    f"{self.name} was not ready within {timeout_s:g} s; its log says:\n{self.tail()}"
+                )
+            time.sleep(0.02)
+
+    def tail(self, lines: int = 40) -> str:
+        """The end of its log."""
+        try:
+            return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+        except OSError as error:
+            return f"(no log: {error})"
+
+
+def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
+    """Ports that nobody listens on just now."""
+    sockets = [socket.create_server((host, 0)) for _ in range(count)]
+    ports = [part.getsockname()[1] for part in sockets]
+    for part in sockets:
+        part.close()
+    return ports
+
+
+def _dies_with_us() -> list[str]:
+    """A prefix by which the system ends a server whose test process was killed (Linux)."""
+    setpriv = shutil.which("setpriv")
+    return [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []

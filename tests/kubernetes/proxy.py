@@ -1,0 +1,61 @@
+"""The addresses of services: kube-proxy, once for all nodes of a cluster, since they share one kernel."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import yaml
+
+from tests.kubernetes.control_plane import ControlPlane
+from tests.kubernetes.processes import Server, free_ports
+from tests.kubernetes.slots import Slot
+
+
+@contextmanager
+def service_proxy(plane: ControlPlane, slot: Slot, wanted: bool) -> Iterator[None]:
+    """While the block runs, services can be reached by their addresses, from pods and from this machine."""
+    if not wanted:
+        yield
+        return
+    health, metrics = free_ports(2)
+    settings = plane.folder / "kube-proxy.yaml"
+    settings.write_text(
+        yaml.safe_dump(
+            {
+                "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
+                "kind": "KubeProxyConfiguration",
+                "mode": "nftables",
+                "bindAddress": slot.address,
+                "healthzBindAddress": f"127.0.0.1:{health}",
+                "metricsBindAddress": f"127.0.0.1:{metrics}",
+                "clientConnection": {
+                    "kubeconfig": str(plane.authority.kubeconfig(plane.url, "system:kube-proxy"))
+                },
+                "hostnameOverride": "node1",
+                "clusterCIDR": slot.pod_subnet,
+                # Kernel settings of the machine are the machine's.
+                "conntrack": {"maxPerCore": 0, "min": 0},
+                "nftables": {"minSyncPeriod": "0s"},
+            }
+        )
+    )
+    command = [plane.programs["kube-proxy"], f"--config={settings}"]
+    server = Server("kube-proxy", command, plane.folder / "kube-proxy.log")
+    server.start()
+    try:
+        server.wait_until(lambda: _programmed(slot), 60)
+        yield
+    finally:
+        server.kill()
+        subprocess.run([*command, "--cleanup"], capture_output=True, timeout=60, check=False)
+
+
+def _programmed(slot: Slot) -> bool:
+    """The service "kubernetes" is there, so the others will be."""
+    first = slot.service_subnet.replace(".0.0/16", ".0.1")
+    listed = subprocess.run(
+        ["nft", "list", "table", "ip", "kube-proxy"], capture_output=True, text=True, check=False
+    )
+    return first in listed.stdout

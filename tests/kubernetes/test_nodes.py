@@ -1,0 +1,151 @@
+"""Real kubelets: our images run as strictly as Kubernetes can demand, and nodes end as machines do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support import eventually
+from tests.kubernetes.fixtures import make_namespace
+from tests.kubernetes.images import BUSYBOX, OPERATOR, WORKER
+from tests.kubernetes.nodes import Cluster
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
+
+
+def pod(name: str, image: str, *arguments: str, node: str | None = None, **spec: Any) -> dict[str, Any]:
+    """A pod that the level "restricted" accepts, with a root file system that it cannot write."""
+    container = {
+        "name": "main",
+        "image": image,
+        "imagePullPolicy": "Never",
+        "args": list(arguments),
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {
+            "containers": [container],
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 1,
+            "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+            **({"nodeName": node} if node else {}),
+            **spec,
+        },
+    }
+
+
+class Namespace:
+    """One namespace of a cluster with nodes."""
+
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        self.cluster = cluster
+        self.name = make_namespace(cluster.plane, name, "restricted")
+        self.pods = f"/api/v1/namespaces/{name}/pods"
+
+    def run(self, manifest: dict[str, Any]) -> str:
+        """Make the pod; its name."""
+        self.cluster.plane.api.post(self.pods, manifest)
+        name: str = manifest["metadata"]["name"]
+        return name
+
+    def phase(self, name: str) -> str:
+        phase: str = self.cluster.plane.api.get(f"{self.pods}/{name}")["status"]["phase"]
+        return phase
+
+    def wait_for(self, name: str, phase: str, timeout_s: float = 120) -> None:
+        try:
+            eventually(lambda: self.phase(name) == phase, timeout_s, f"{name} {phase}")
+        except AssertionError as failure:
+            failure.add_note(self.cluster.plane.kubectl("describe", "pod", "-n", self.name, name))
+            raise
+
+    def logs(self, name: str) -> str:
+        return self.cluster.plane.kubectl("logs", "-n", self.name, name)
+
+
+@pytest.fixture
+def place(two_nodes: Cluster, unique: str) -> Namespace:
+    return Namespace(two_nodes, unique)
+
+
+@pytest.mark.parametrize("image", [WORKER, OPERATOR])
+def test_our_images_run_without_any_privilege(place: Namespace, image: str) -> None:
+    name = place.run(pod("help", image, "--help"))
+    place.wait_for(name, "Succeeded")
+    assert "cooperatively through the Kafka group protocol" in place.logs(name)
+
+
+def test_the_worker_finds_its_java_and_its_jars_without_a_network(place: Namespace) -> None:
+    asks = (
+        "from cooperator.artifacts import find_java, resolve; import os, pyspark; "
+        "assert all(jar.is_file() for jar in resolve('spark-kafka')); "
+        "print(find_java(), os.getuid(), pyspark.__version__)"
+    )
+    manifest = pod("asks", WORKER)
+    manifest["spec"]["containers"][0]["command"] = ["tini", "--", "python", "-c", asks]
+    name = place.run(manifest)
+    place.wait_for(name, "Succeeded")
+    java, uid, _ = place.logs(name).split()
+    assert java.endswith("bin/java")
+    assert uid == "10001"
+
+
+def test_a_pod_reaches_the_api_server_by_what_is_mounted_into_it(place: Namespace) -> None:
+    asks = (
+        "import kubernetes; kubernetes.config.load_incluster_config(); "
+        "print(kubernetes.client.VersionApi().get_code().git_version)"
+    )
+    manifest = pod("asks", OPERATOR)
+    manifest["spec"]["containers"][0]["command"] = ["tini", "--", "python", "-c", asks]
+    name = place.run(manifest)
+    place.wait_for(name, "Succeeded")
+    assert place.logs(name).startswith("v1.")
+
+
+def test_pods_of_two_nodes_reach_each_other(place: Namespace) -> None:
+    first, second = place.cluster.nodes[:2]
+    serves = place.run(
+        pod("serves", BUSYBOX, "nc", "-lk", "-p", "8080", "-e", "echo", "hello", node=first.name)
+    )
+    place.wait_for(serves, "Running")
+    address = place.cluster.plane.api.get(f"{place.pods}/{serves}")["status"]["podIP"]
+    asks = place.run(pod("asks", BUSYBOX, "nc", "-w", "20", address, "8080", node=second.name))
+    place.wait_for(asks, "Succeeded")
+    assert place.logs(asks) == "hello\n"
+
+
+def test_a_node_that_does_not_answer_is_seen_and_comes_back(place: Namespace) -> None:
+    node = place.cluster.nodes[1]
+    running = place.run(pod("stays", BUSYBOX, "sleep", "3600", node=node.name))
+    place.wait_for(running, "Running")
+    node.freeze()
+    try:
+        eventually(lambda: not node.is_ready(), 90)
+    finally:
+        node.thaw()
+    eventually(node.is_ready, 60)
+    assert place.phase(running) == "Running"
+
+
+def test_a_node_that_was_killed_comes_back_empty(two_nodes: Cluster, place: Namespace) -> None:
+    node = two_nodes.add_node()
+    try:
+        lost = place.run(pod("lost", BUSYBOX, "sleep", "3600", node=node.name))
+        place.wait_for(lost, "Running")
+        node.kill()
+        eventually(lambda: not node.is_ready(), 90)
+        # Nobody has told Kubernetes that the container is gone.
+        assert place.phase(lost) == "Running"
+        node.up()
+        assert node.is_ready()
+    finally:
+        node.down()
+        two_nodes.nodes.remove(node)
