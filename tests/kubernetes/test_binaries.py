@@ -82,6 +82,9 @@ def test_each_program_is_the_one_it_is_named() -> None:
     assert etcd.stdout.startswith("etcd Version: 3.")
 
 
-def test_no_package_stands_before_the_client_library() -> None:
+def test_this_folder_does_not_hide_the_client_library() -> None:
     # tests/ is on the path of every test: with an __init__ this folder would be `import kubernetes`.
+    from kubernetes import client
+
+    assert HERE not in Path(client.__file__).parents
     assert not (HERE / "__init__.py").exists()

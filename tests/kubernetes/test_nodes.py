@@ -112,14 +112,13 @@ def test_a_pod_reaches_the_api_server_by_what_is_mounted_into_it(place: Namespac
 
 def test_pods_of_two_nodes_reach_each_other(place: Namespace) -> None:
     first, second = place.cluster.nodes[:2]
-    serves = place.run(
-        pod("serves", BUSYBOX, "nc", "-lk", "-p", "8080", "-e", "echo", "hello", node=first.name)
-    )
+    serves = place.run(pod("serves", BUSYBOX, "httpd", "-f", "-p", "8080", "-h", "/bin", node=first.name))
     place.wait_for(serves, "Running")
     address = place.cluster.plane.api.get(f"{place.pods}/{serves}")["status"]["podIP"]
-    asks = place.run(pod("asks", BUSYBOX, "nc", "-w", "20", address, "8080", node=second.name))
+    ask = f"printf 'GET /none HTTP/1.0\\r\\n\\r\\n' | busybox nc -w 20 {address} 8080"
+    asks = place.run(pod("asks", BUSYBOX, "sh", "-c", ask, node=second.name))
     place.wait_for(asks, "Succeeded")
-    assert place.logs(asks) == "hello\n"
+    assert "404 Not Found" in place.logs(asks)
 
 
 def test_a_node_that_does_not_answer_is_seen_and_comes_back(place: Namespace) -> None:
