@@ -15,6 +15,7 @@ from cooperator.runtime.reference import CLASSES
 FILES = {"path": "/data/in", "topic": "lines"}
 COPY = {"topics": "lines", "topic": "copy.{topic}"}
 TABLES = {"topics": "orders", "connection.url": "jdbc:postgresql://db:5432/shop?sslmode=require"}
+ROWS = {"tables": "orders", "mode": "incrementing", "connection.url": TABLES["connection.url"]}
 TOPICS = {"topics": "lines, words", "path": "/data/out"}
 
 
@@ -28,6 +29,7 @@ def test_the_least_that_is_needed_is_enough() -> None:
     assert validate("kafka-to-files", {"topics.regex": "lines-.*", "path": "/data/out"}) == []
     assert validate("kafka-to-kafka", COPY) == []
     assert validate("kafka-to-jdbc", TABLES) == []
+    assert validate("jdbc-to-kafka", ROWS) == []
     assert validate("kafka-to-jdbc", {**TABLES, "insert.mode": "insert"}) == []
     assert validate("noop", {}) == []
 
@@ -207,7 +209,38 @@ def test_the_least_that_is_needed_is_enough() -> None:
             "kafka-to-nowhere",
             {},
             "option 'connector.class' = 'kafka-to-nowhere': is not a class that is installed here; "
-            "use one of: files-to-kafka, kafka-to-files, kafka-to-jdbc, kafka-to-kafka, noop, spark",
+            "use one of: files-to-kafka, jdbc-to-kafka, kafka-to-files, kafka-to-jdbc, kafka-to-kafka, noop, "
+            "spark",
+        ),
+        (
+            "jdbc-to-kafka",
+            {**ROWS, "tables": ""},
+            "option 'tables' = '': names no table; give tables to read, with commas, or tables.regex",
+        ),
+        (
+            "jdbc-to-kafka",
+            {**ROWS, "mode": "bulk"},
+            "option 'mode' = 'bulk': should be 'incrementing', 'timestamp' or 'timestamp+incrementing'; give "
+            "incrementing (new rows), timestamp or timestamp+incrementing (changed rows, too)",
+        ),
+        (
+            "jdbc-to-kafka",
+            {**ROWS, "mode": "timestamp"},
+            "option 'timestamp.column.name': is needed by mode timestamp; "
+            "name the column, or set mode to incrementing",
+        ),
+        (
+            "jdbc-to-kafka",
+            {**ROWS, "timestamp.column.name": "at"},
+            "option 'timestamp.column.name' = 'at': is not used by mode incrementing; "
+            "set that to timestamp+incrementing, or leave it out",
+        ),
+        (
+            "jdbc-to-kafka",
+            {**ROWS, "value.converter": "org.apache.kafka.connect.json.JsonConverter"},
+            "option 'value.converter' = 'org.apache.kafka.connect.json.JsonConverter': should be 'json', "
+            "'json-schema' or 'string'; give json, json-schema (Connect's envelope with schema and payload) or "
+            "string (text)",
         ),
     ],
 )

@@ -5,6 +5,7 @@ import sys
 from pydantic_core import PydanticUndefined
 
 from cooperator.runtime.connectors.files_to_kafka import FilesToKafkaOptions
+from cooperator.runtime.connectors.jdbc_to_kafka import JdbcToKafkaOptions
 from cooperator.runtime.connectors.kafka_to_files import KafkaToFilesOptions
 from cooperator.runtime.connectors.kafka_to_jdbc import KafkaToJdbcOptions
 from cooperator.runtime.connectors.kafka_to_kafka import KafkaToKafkaOptions
@@ -13,6 +14,7 @@ from cooperator.runtime.options import Options, option_names
 
 CLASSES: dict[str, type[Options]] = {
     "files-to-kafka": FilesToKafkaOptions,
+    "jdbc-to-kafka": JdbcToKafkaOptions,
     "kafka-to-files": KafkaToFilesOptions,
     "kafka-to-jdbc": KafkaToJdbcOptions,
     "kafka-to-kafka": KafkaToKafkaOptions,

@@ -121,6 +121,10 @@ def describe_table(connection: "psycopg.Connection[Any]", name: str) -> Table | 
     return Table(name, dict(columns), [tuple(names) for (names,) in unique])
 
 
+class DatabaseUnavailable(ConnectionError):
+    """The database gives no answer now; the message says where and why."""
+
+
 class Database:
     """One connection, made anew when it breaks. Not for several threads at a time.
 
@@ -155,21 +159,28 @@ class Database:
         self._say = say
         self._connection: psycopg.Connection[Any] | None = None
 
-    def run(self, work: "Callable[[psycopg.Connection[Any]], T]") -> T:
-        """``work`` in one transaction, repeated after errors that pass; what does not pass is raised."""
+    def once(self, work: "Callable[[psycopg.Connection[Any]], T]") -> T:
+        """``work`` in one transaction; ``DatabaseUnavailable`` after an error that passes."""
         import psycopg
 
+        try:
+            connection = self._connected()
+            with connection.transaction():
+                return work(connection)
+        except psycopg.Error as error:
+            if not _passes(error):
+                raise
+            raise DatabaseUnavailable(f"{self._where}: {str(error).strip()}") from error
+
+    def run(self, work: "Callable[[psycopg.Connection[Any]], T]") -> T:
+        """``work`` in one transaction, repeated after errors that pass; what does not pass is raised."""
         said, backoff_s = False, _BACKOFF_S
         while not self._cancelled.is_set():
             try:
-                connection = self._connected()
-                with connection.transaction():
-                    result = work(connection)
-            except psycopg.Error as error:
-                if not _passes(error):
-                    raise
-                log.info("%s: %s", self._where, error)
-                self._say(f"waiting for {self._where}: {str(error).strip()}")
+                result = self.once(work)
+            except DatabaseUnavailable as error:
+                log.info("%s", error)
+                self._say(f"waiting for {error}")
                 said = True
                 self._cancelled.wait(backoff_s)
                 backoff_s = min(backoff_s * 2, _BACKOFF_MAX_S)

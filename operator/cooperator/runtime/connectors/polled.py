@@ -1,0 +1,158 @@
+"""Units that are no queries of Spark: a source that is asked again and again, batch by batch, on a thread.
+
+What such a unit has done is kept as Spark keeps it (``offsets/<n>``: where batch n ends, ``commits/<n>``: it
+is done, ``metadata``: the query's id), so whatever reads and moves Spark's checkpoints does so here. The
+end of a batch is written before any of its rows is read, and by one attempt only: the entry is made whole
+and then put in place where none may be, so of two attempts that plan the same batch the second finds the
+first one's, and both mean the same rows.
+"""
+
+import json
+import logging
+import os
+import threading
+import time
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from cooperator.runtime.connectors.base import UnitContext, UnitProgress
+
+log = logging.getLogger(__name__)
+
+_KEPT = 5
+_METADATA = "{}"
+
+
+class Batch(NamedTuple):
+    """Rows after ``start`` up to and with ``end``: positions as JSON text, ``start`` empty for the
+    beginning."""
+
+    number: int
+    start: str
+    end: str
+
+
+class BatchLog:
+    """The checkpoint of one unit."""
+
+    def __init__(self, checkpoint: Path, check: Callable[[], None]) -> None:
+        """``check`` raises when this attempt does not hold the unit any more."""
+        self._checkpoint = checkpoint
+        self._check = check
+        self._put(checkpoint / "metadata", json.dumps({"id": str(uuid.uuid4())}))
+        self.query = str(json.loads((checkpoint / "metadata").read_text())["id"])
+
+    def begun(self) -> Batch | None:
+        """The batch that was planned and is not known to be done."""
+        newest = self._newest("offsets")
+        return self._read(newest) if newest > self._newest("commits") else None
+
+    def position(self) -> str:
+        """Where the next batch begins; empty: at the beginning."""
+        return self._end(self._newest("commits"))
+
+    def plan(self, end: str) -> Batch:
+        """The next batch: up to ``end``, or as another attempt has planned it."""
+        number = self._newest("commits") + 1
+        self._put(self._entry("offsets", number), f"v1\n{_METADATA}\n{end}")
+        return self._read(number)
+
+    def done(self, batch: Batch) -> None:
+        self._put(self._entry("commits", batch.number), f"v1\n{_METADATA}")
+        for log in ("offsets", "commits"):
+            self._entry(log, batch.number - _KEPT).unlink(missing_ok=True)
+
+    def _newest(self, log: str) -> int:
+        try:
+            names = os.listdir(self._checkpoint / log)
+        except FileNotFoundError:
+            return -1
+        return max((int(name) for name in names if name.isdigit()), default=-1)
+
+    def _read(self, number: int) -> Batch:
+        return Batch(number, self._end(number - 1), self._end(number))
+
+    def _end(self, number: int) -> str:
+        return self._entry("offsets", number).read_text().split("\n", 2)[2] if number >= 0 else ""
+
+    def _entry(self, log: str, number: int) -> Path:
+        return self._checkpoint / log / str(number)
+
+    def _put(self, entry: Path, text: str) -> None:
+        """Puts an entry in place, whole, unless there is one."""
+        if entry.exists():
+            return
+        entry.parent.mkdir(parents=True, exist_ok=True)
+        part = entry.with_name(f".{entry.name}.{uuid.uuid4().hex}")
+        with part.open("w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        self._check()
+        try:
+            os.link(part, entry)
+        except FileExistsError:
+            log.info("%s is there already", entry)
+        finally:
+            part.unlink()
+
+
+class Source(ABC):
+    """What is asked. Both methods end soon after the unit's ``cancelled`` is set."""
+
+    @abstractmethod
+    def next_end(self, position: str) -> str | None:
+        """Where the batch after ``position`` is to end; None when there is nothing more for now. What it
+        names must not change later: all its rows are there, and can be read again."""
+
+    @abstractmethod
+    def deliver(self, batch: Batch, query: str) -> int:
+        """Reads the rows of a batch and sees to it that they are in the sink once, also when it is called
+        again for the same batch; how many were read now."""
+
+
+class PolledUnit:
+    """A unit that runs: ``source`` is asked again at once while it has something, else after ``pause_s``."""
+
+    def __init__(self, source: Source, batches: BatchLog, context: UnitContext, pause_s: float) -> None:
+        self._source = source
+        self._batches = batches
+        self._context = context
+        self._pause_s = pause_s
+        self._progress = UnitProgress()
+        self._failure: Exception | None = None
+        self._thread = threading.Thread(target=self._run, name=context.unit, daemon=True)
+        self._thread.start()
+
+    def poll(self) -> UnitProgress:
+        if self._failure is not None:
+            raise self._failure
+        return self._progress
+
+    def stop(self) -> None:
+        self._thread.join()
+        self._context.closing.close()
+
+    def _run(self) -> None:
+        try:
+            batch = self._batches.begun()
+            while not self._context.cancelled.is_set():
+                if batch is not None:
+                    self._finish(batch)
+                looked_at = time.monotonic()
+                end = self._source.next_end(self._batches.position())
+                batch = None if end is None else self._batches.plan(end)
+                if batch is None:
+                    self._context.cancelled.wait(max(0.0, looked_at + self._pause_s - time.monotonic()))
+        except Exception as error:
+            self._failure = error
+
+    def _finish(self, batch: Batch) -> None:
+        rows = self._source.deliver(batch, self._batches.query)
+        self._batches.done(batch)
+        self._progress = UnitProgress(
+            batch.number, self._progress.rows_in + rows, self._context.counts.rows_out
+        )
