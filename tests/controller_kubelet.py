@@ -20,8 +20,8 @@ from typing import Any
 from cooperator.controller.names import SETTLED
 from tests.kubernetes.api import Api, ApiError
 
-NODE_READY = [{"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}]
 _LOOK_S = 0.1
+_HEARTBEAT_S = 5.0
 
 
 @dataclass
@@ -61,7 +61,7 @@ class Kubelet:
 
     def start(self) -> None:
         self.api.post("/api/v1/nodes", {"metadata": {"name": self.node}})
-        self.report_node(NODE_READY)
+        self.report_node()
         self._thread.start()
 
     def stop(self) -> None:
@@ -73,8 +73,10 @@ class Kubelet:
                 _kill(container.process)
         self.api.delete(f"/api/v1/nodes/{self.node}")
 
-    def report_node(self, conditions: list[dict[str, str]]) -> None:
-        self.api.patch(f"/api/v1/nodes/{self.node}/status", {"status": {"conditions": conditions}})
+    def report_node(self) -> None:
+        self._reported_at = time.monotonic()
+        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": _now()}
+        self.api.patch(f"/api/v1/nodes/{self.node}/status", {"status": {"conditions": [ready]}})
 
     def container(self, pod: str) -> Container:
         return next(c for c in self.containers.values() if c.name == pod)
@@ -96,6 +98,8 @@ class Kubelet:
                     sys.stderr.write(f"kubelet: {error}\n")
 
     def _look(self) -> None:
+        if time.monotonic() - self._reported_at > _HEARTBEAT_S:
+            self.report_node()
         listed = self.api.get(f"/api/v1/namespaces/{self.namespace}/pods")["items"]
         pods = {pod["metadata"]["uid"]: pod for pod in listed}
         for uid, pod in pods.items():

@@ -189,6 +189,13 @@ class Scene:
 
         return eventually(seen, timeout_s, f"{sorted(wanted)} run")
 
+    def settled(self, worker: str = "lake") -> None:
+        """All its members are there, and nothing moves any more."""
+        for kind in ("Ready", "Settled"):
+            self.eventually(
+                lambda kind=kind: self.condition("workers", worker, kind)["status"] == "True", 120
+            )
+
     def eventually(self, condition: Callable[[], Any], timeout_s: float = 60, what: str = "") -> Any:
         """As ``support.eventually``; an object that is not there yet is "not yet"."""
 

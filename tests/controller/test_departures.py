@@ -17,13 +17,9 @@ def started(scene: Scene, replicas: int = 3, **spec: Any) -> dict[str, str]:
     scene.operator()
     scene.worker(replicas=replicas, **spec)
     scene.connector("a", tasksMax=6)
-    running = scene.runs(*SIX)
-    settled(scene)
-    return running
-
-
-def settled(scene: Scene) -> None:
-    scene.eventually(lambda: scene.condition("workers", "lake", "Ready")["status"] == "True", 90)
+    scene.runs(*SIX)
+    scene.settled()
+    return scene.runs(*SIX)
 
 
 def of(running: dict[str, str], member: str) -> set[str]:
@@ -103,7 +99,7 @@ def test_a_roll_replaces_one_pod_after_the_other_and_moves_nothing(scene: Scene)
         ),
         180,
     )
-    settled(scene)
+    scene.settled()
     assert scene.runs(*SIX) == before, "every task is where it was"
     assert set(starts(scene).values()) == {2}, "and was started once more"
 
@@ -134,7 +130,7 @@ def test_an_operator_that_dies_and_comes_back_touches_no_task(scene: Scene) -> N
         ),
         90,
     )
-    settled(scene)
+    scene.settled()
     assert scene.runs(*SIX) == before
     assert starts(scene) == count
     assert {name: pod["metadata"]["uid"] for name, pod in scene.pods().items()} == pods

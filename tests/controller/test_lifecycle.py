@@ -13,10 +13,10 @@ def test_what_is_applied_runs_and_says_so(scene: Scene) -> None:
     scene.operator()
     scene.worker(replicas=3)
     scene.connector("a", tasksMax=3)
+    scene.runs(*ALL)
+    scene.settled()
     running = scene.runs(*ALL)
     assert set(running.values()) == {"lake-0", "lake-1", "lake-2"}
-
-    scene.eventually(lambda: scene.condition("workers", "lake", "Ready")["status"] == "True")
     status = scene.get("workers", "lake")["status"]
     assert (status["replicas"], status["readyReplicas"]) == (3, 3)
     assert status["tasks"] == {"desired": 3, "running": 3, "held": 0, "failed": 0}
@@ -49,6 +49,8 @@ def test_a_deleted_connector_has_stopped_when_it_is_gone(scene: Scene) -> None:
     scene.worker(replicas=2)
     scene.connector("a", tasksMax=2)
     scene.connector("b", tasksMax=2)
+    scene.runs("a-0", "a-1", "b-0", "b-1")
+    scene.settled()
     before = scene.runs("a-0", "a-1", "b-0", "b-1")
     scene.delete("connectors", "a")
     scene.eventually(lambda: scene.is_gone("connectors", "a"))
@@ -61,6 +63,7 @@ def test_a_deleted_worker_leaves_nothing_running(scene: Scene) -> None:
     scene.worker(replicas=2)
     scene.connector("a", tasksMax=2)
     scene.runs("a-0", "a-1")
+    scene.settled()
     scene.delete("workers", "lake")
     scene.eventually(lambda: scene.is_gone("workers", "lake"))
     assert scene.journal.running() == {}
@@ -75,6 +78,8 @@ def test_what_cannot_be_read_is_said_and_what_ran_goes_on(scene: Scene) -> None:
     scene.operator()
     scene.worker(replicas=1)
     scene.connector("a", tasksMax=1)
+    scene.runs("a-0")
+    scene.settled()
     before = scene.runs("a-0")
     scene.connector("a", tasksMax=1, config={"tasks.max": "7"})
     refused = scene.eventually(

@@ -85,8 +85,14 @@ class Operator:
 
 def registry_of(operator: Operator) -> kopf.OperatorRegistry:
     """Every handler only notes what was seen; kopf keeps no state of its own in the objects."""
+    # It would say of every event that it was noted.
+    logging.getLogger("kopf.objects").setLevel(logging.WARNING)
     registry = kopf.OperatorRegistry()
     store = operator.store
+
+    @kopf.on.login(registry=registry, id="login")
+    def login(**said: Any) -> Any:
+        return kopf.login_with_service_account(**said) or kopf.login_with_kubeconfig(**said)
 
     def noting(kind: str) -> Any:
         async def note(event: Any, **_: Any) -> None:

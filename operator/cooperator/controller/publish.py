@@ -13,7 +13,7 @@ from cooperator.controller.names import FINALIZER, GROUP, SETTLED, VERSION
 from cooperator.controller.observe import Body, milliseconds
 from cooperator.controller.recorder import Recorder
 from cooperator.controller.restarts import DONE, asked, done, record
-from cooperator.controller.store import Name, Seen
+from cooperator.controller.store import CONNECTOR, POD, WORKER, Name, Seen, Store
 from cooperator.controller.story import Happening, happenings
 from cooperator.crd import (
     Condition,
@@ -36,13 +36,15 @@ _EVERY_S: Final = 1.0
 _FINALIZER_PATIENCE_MS: Final = 120_000
 """How long a deleted Connector waits for its tasks to have stopped."""
 API_VERSION: Final = f"{GROUP}/{VERSION}"
+_STORED: Final[Mapping[Kind, str]] = {WORKERS: WORKER, CONNECTORS: CONNECTOR, PODS: POD}
 
 
 class Publisher:
     """Of one Worker and its Connectors; used by its reconciler's thread only."""
 
-    def __init__(self, api: Api, name: Name) -> None:
+    def __init__(self, api: Api, name: Name, store: Store) -> None:
         self._api = api
+        self._store = store
         self._name = name
         self._recorder = Recorder(api)
         self._written: dict[tuple[str, str], Any] = {}
@@ -121,22 +123,22 @@ class Publisher:
 
     def finalize(self, kind: Kind, body: Body, keep: bool) -> None:
         """Have our finalizer, or have it no longer. Raises ApiError."""
-        metadata = body["metadata"]
-        name, namespace = metadata["name"], metadata["namespace"]
-        others = [each for each in metadata.get("finalizers") or () if each != FINALIZER]
-        patch = {
-            "metadata": {
-                "uid": metadata["uid"],
-                "resourceVersion": metadata["resourceVersion"],
-                "finalizers": [*others, FINALIZER] if keep else others,
-            }
+        manifest = {
+            "apiVersion": API_VERSION,
+            "kind": "Worker" if kind is WORKERS else "Connector",
+            # Of the finalizers only ours is ours to give and to take.
+            "metadata": {**_meant(body), "finalizers": [FINALIZER] if keep else []},
         }
         try:
-            self._api.merge(kind, namespace, name, patch)
+            self._saw(kind, self._api.apply(kind, manifest))
         except ApiError as error:
-            # Changed or gone since it was seen; the next look shows how.
+            # Gone since it was seen, or another of its name.
             if not (error.is_conflict or error.is_missing):
                 raise
+
+    def _saw(self, kind: Kind, body: Body) -> None:
+        """What an answer shows is seen before the watch tells it: nothing is written twice meanwhile."""
+        self._store.put(_STORED[kind], body)
 
     # --- connectors ---------------------------------------------------------------------------------
 
@@ -177,7 +179,7 @@ class Publisher:
             note = f"{'the connector and its tasks' if wanted.include_tasks else 'a part of it'} restarts"
             self._recorder.record(body, "Connector", Happening("Restarted", note))
         patch = {"metadata": {"uid": metadata["uid"], "annotations": {DONE: now}}}
-        self._api.merge(CONNECTORS, metadata["namespace"], metadata["name"], patch)
+        self._saw(CONNECTORS, self._api.merge(CONNECTORS, metadata["namespace"], metadata["name"], patch))
 
     # --- readiness ----------------------------------------------------------------------------------
 
@@ -199,16 +201,13 @@ class Publisher:
                     "reason": "Settled" if ready else ("Rebalancing" if is_member else "NoMember"),
                     "lastTransitionTime": timestamp(time.time_ns() // 1_000_000),
                 }
-                self._api.apply(
-                    PODS,
-                    {
-                        "apiVersion": "v1",
-                        "kind": "Pod",
-                        "metadata": _meant(body),
-                        "status": {"conditions": [condition]},
-                    },
-                    "status",
-                )
+                manifest = {
+                    "apiVersion": "v1",
+                    "kind": "Pod",
+                    "metadata": _meant(body),
+                    "status": {"conditions": [condition]},
+                }
+                self._saw(PODS, self._api.apply(PODS, manifest, "status"))
             self._gates[body["metadata"]["uid"]] = ready
 
     def _shown(self, body: Body) -> bool:
@@ -249,7 +248,7 @@ class Publisher:
             "status": said,
         }
         try:
-            self._api.apply(kind, manifest, "status")
+            self._saw(kind, self._api.apply(kind, manifest, "status"))
         except ApiError as error:
             if not (error.is_conflict or error.is_missing):
                 raise

@@ -60,7 +60,7 @@ class Reconciler:
         self._readings = Readings()
         self._tombs = Tombs()
         self._supplies = Supplies(api, options.defaults)
-        self._publisher = Publisher(api, name)
+        self._publisher = Publisher(api, name, store)
         self._hands = PodHands(
             api,
             name[0],

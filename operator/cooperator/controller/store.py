@@ -48,7 +48,7 @@ class Store:
         name = _name(body)
         with self._lock:
             known = self._objects[kind].get(name)
-            if known is not None and not _is_newer(body, known):
+            if known is not None and not _is_newer(body, known, deleted):
                 return
             if deleted:
                 self._objects[kind].pop(name, None)
@@ -153,6 +153,6 @@ def _version(body: Body) -> int:
     return int(body["metadata"].get("resourceVersion") or 0)
 
 
-def _is_newer(body: Body, known: Body) -> bool:
+def _is_newer(body: Body, known: Body, deleted: bool) -> bool:
     """Of the same name; versions grow over all objects of a kind, also over a deletion and a new object."""
-    return _version(body) >= _version(known)
+    return _version(body) > _version(known) or (deleted and _version(body) == _version(known))

@@ -34,7 +34,7 @@ class Strays:
     def _look(self, body: Mapping[str, Any]) -> None:
         metadata = body["metadata"]
         namespace = metadata["namespace"]
-        publisher = self._publishers.setdefault(namespace, Publisher(self._api, (namespace, "")))
+        publisher = self._publishers.setdefault(namespace, Publisher(self._api, (namespace, ""), self._store))
         if metadata.get("deletionTimestamp") is not None:
             if FINALIZER in (metadata.get("finalizers") or ()):
                 publisher.finalize(CONNECTORS, body, keep=False)
