@@ -51,11 +51,10 @@ class ReportReader:
         return Reports(members, idle, highest, size)
 
     def expect(self, members: Iterable[Member], written: Mapping[str, bytes]) -> None:
-        """``members`` (with all that they were assigned, and what they stop) will report just that next, once
-        they have stopped the latter; ``written``: as in ``Answer``. If they do, nothing is decoded.
+        """Those of ``members`` (with all that they were assigned) that ran nothing before will report just
+        that next; ``written``: as in ``Answer``. If they do, nothing is decoded.
 
-        What was assigned then stands behind the rest; a policy that goes by the order of a report is not to
-        be told so.
+        It may be in another order then: not for a policy that goes by the order of a report.
         """
         for member in members:
             decoded, assigned = self._known.get(member.member_id), written.get(member.member_id)
@@ -63,9 +62,6 @@ class ReportReader:
                 continue
             if not decoded.member.owned:
                 decoded.known.expect(member.owned, assigned)
-            else:
-                stopping = member.stopping
-                decoded.known.expect(tuple(task for task in member.owned if task not in stopping))
 
     def _decode(self, joined: JoinedMember) -> _Decoded:
         known = self._known.get(joined.member_id)

@@ -21,6 +21,8 @@ from cooperator.wire.primitives import Reader
 
 _LEAST_ENTRY_BYTES: Final = 6  # an empty name, an empty task list
 _MOST_NAMES: Final = 65_536
+_MOST_SINGLES: Final = 262_144
+_SINGLE_BYTES: Final = 10  # of an entry with one number, besides its name
 _NOTHING: Final = b"\0\0\0\0"
 _LENGTH: Final = struct.Struct(">h")
 _COUNT: Final = struct.Struct(">i")
@@ -50,7 +52,16 @@ def _read_fast(data: bytes, position: int, count: int) -> tuple[tuple[TaskId, ..
     """
     items: list[TaskId] = []
     add, new, task_id, names = items.append, _new_task_id, TaskId, _names
+    known = _single.get
     for _ in range(count):
+        # Most entries are known: a name and one number, looked up as they stand there.
+        end = position + _SINGLE_BYTES + (data[position] << 8) + data[position + 1]
+        single = known(data[position:end])
+        if single is not None:
+            add(single)
+            position = end
+            continue
+        begin = position
         (length,) = _LENGTH.unpack_from(data, position)
         start = position + 2
         position = start + length
@@ -61,9 +72,12 @@ def _read_fast(data: bytes, position: int, count: int) -> tuple[tuple[TaskId, ..
         numbers, number = _COUNT_AND_FIRST.unpack_from(data, position)
         if length < 0 or numbers < 1 or number < INSTANCE:
             return None
-        add(new(task_id, (connector, number)))
+        item = new(task_id, (connector, number))
+        add(item)
         position += 8
-        if numbers > 1:
+        if numbers == 1:
+            _learn_single(data[begin:position], item)
+        else:
             rest = struct.unpack_from(f">{numbers - 1}i", data, position)
             if min(rest) < INSTANCE:
                 return None
@@ -73,6 +87,13 @@ def _read_fast(data: bytes, position: int, count: int) -> tuple[tuple[TaskId, ..
 
 
 _names: dict[bytes, str] = {}
+_single: dict[bytes, TaskId] = {}
+
+
+def _learn_single(entry: bytes, item: TaskId) -> None:
+    if len(_single) >= _MOST_SINGLES:
+        _single.clear()
+    _single[entry] = item
 
 
 def _learn_name(raw: bytes) -> str:
@@ -105,9 +126,9 @@ class KnownItems:
         self._items: tuple[TaskId, ...] = ()
         self._expected: tuple[tuple[TaskId, ...], bytes] | None = None
 
-    def expect(self, items: tuple[TaskId, ...], written: bytes = b"") -> None:
-        """The next bytes may be ``items`` as ``write_items_hashed`` writes them, which is ``written`` if that
-        is known. Then they are read as ``items``, in this order."""
+    def expect(self, items: tuple[TaskId, ...], written: bytes) -> None:
+        """The next bytes may be ``written``, which is how ``write_items_hashed`` writes ``items``: then they
+        are read as ``items``, in this order."""
         self._expected = items, written
 
     def read(self, reader: Reader, field: str) -> tuple[TaskId, ...]:
@@ -115,9 +136,7 @@ class KnownItems:
         if self._bytes and reader.skip(self._bytes):
             return self._items
         if self._expected is not None:
-            # Writing takes a third of the time of reading.
             (items, written), self._expected = self._expected, None
-            written = written or write_items_hashed(items, field)
             if reader.skip(written):
                 self._bytes, self._items = written, items
                 return items

@@ -122,7 +122,7 @@ class Reader:
         and nothing is read, if it gives None or meets bytes that are not there or no UTF-8."""
         try:
             done = read(self._data, self._position, count)
-        except (struct.error, UnicodeDecodeError):
+        except (struct.error, IndexError, UnicodeDecodeError):
             return None
         if done is None:
             return None
