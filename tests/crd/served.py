@@ -1,0 +1,74 @@
+"""One namespace of an API server that knows Workers and Connectors, as tests speak with it."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from cooperator.crd import API_VERSION, from_object, to_manifest
+from cooperator.crd.projection import Projection
+from cooperator.crd.render import definitions
+from support import eventually
+from tests.kubernetes.api import Api
+from tests.kubernetes.control_plane import ControlPlane
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+def is_established(api: Api, name: str) -> bool:
+    conditions = api.get(f"{DEFINITIONS}/{name}").get("status", {}).get("conditions", ())
+    return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
+
+
+def serve(cluster: ControlPlane) -> None:
+    """Have the server know both kinds; may be done again."""
+    cluster.apply(*definitions().values())
+    names = {crd["metadata"]["name"] for crd in definitions().values()}
+    for name in names:
+        eventually(lambda name=name: is_established(cluster.api, name), 30, f"{name} is established")
+    # What the server serves and what it lists are two things; kubectl remembers what it was told.
+    words = ("api-resources", "--categories=cooperator", "-o", "name")
+    eventually(lambda: names <= set(cluster.kubectl(*words).split()), 30, f"kubectl knows {names}")
+
+
+class Namespace:
+    """One namespace of a server."""
+
+    def __init__(self, server: ControlPlane, name: str) -> None:
+        self.server = server
+        self.name = name
+
+    def path(self, kind: str, name: str = "", subresource: str = "") -> str:
+        parts = (f"/apis/{API_VERSION}/namespaces/{self.name}/{kind.lower()}s", name, subresource)
+        return "/".join(part for part in parts if part)
+
+    def create(self, kind: str, name: str, **spec: object) -> dict[str, Any]:
+        return self.server.api.post(self.path(kind), body(kind, name, spec))
+
+    def ask(self, kind: str, name: str, **spec: object) -> dict[str, Any]:
+        """What would be created; raises ApiError if it would be refused."""
+        return self.server.api.post(f"{self.path(kind)}?dryRun=All", body(kind, name, spec))
+
+    def get(self, kind: str, name: str) -> dict[str, Any]:
+        return self.server.api.get(self.path(kind, name))
+
+    def change(self, kind: str, name: str, **spec: object) -> dict[str, Any]:
+        return self.server.api.patch(self.path(kind, name), {"spec": spec})
+
+    def write_status(self, kind: str, name: str, status: Projection) -> dict[str, Any]:
+        resource = from_object(self.get(kind, name))
+        return self.server.api.put(self.path(kind, name, "status"), to_manifest(resource, status))
+
+    def kubectl(self, *words: str, stdin: str | None = None) -> str:
+        return self.server.kubectl("-n", self.name, *words, stdin=stdin)
+
+    def table(self, *words: str) -> list[list[str]]:
+        """Cells of what kubectl prints; columns are three or more spaces apart."""
+        return [re.split(r"\s{2,}", line.strip()) for line in self.kubectl("get", *words).splitlines()]
+
+
+def body(kind: str, name: str, spec: Mapping[str, object]) -> dict[str, Any]:
+    return {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": dict(spec)}
+
+
+def connector(**spec: object) -> dict[str, object]:
+    return {"workerRef": {"name": "lake"}, "class": "noop", **spec}
