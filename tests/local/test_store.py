@@ -160,3 +160,29 @@ def test_a_file_spoilt_by_hand_is_said_and_the_others_are_read(store: ManifestSt
     stored = store.read()
     assert [Key.of(r) for r in stored.resources] == [WORKER]
     assert "apiVersion" in str(stored.problems[0])
+
+
+@pytest.mark.parametrize(
+    ("change", "option", "was"),
+    [("topic: other", "'topic' = 'other'", "lines"), ("topic: lines, units: 3", "'units' = '3'", "8")],
+)
+def test_what_is_fixed_cannot_change_before_the_connector_is_stopped(
+    store: ManifestStore, change: str, option: str, was: str
+) -> None:
+    store.apply(resources(LAKE, SOURCES), "a")
+    changed = SOURCES.replace("topic: lines", change)
+    [problem] = refused(store, changed)
+    assert option in problem
+    assert f"is fixed while there are checkpoints: it is {was!r} now" in problem
+    assert "stop the connector, reset its offsets" in problem
+    store.apply(resources(SOURCES.replace("topic: lines", "topic: lines, units: 8, glob: '*.txt'")), "a")
+    store.apply(resources(SOURCES.replace("spec:", "spec:\n  state: Stopped")), "a")
+    store.apply(resources(changed.replace("spec:", "spec:\n  state: Stopped")), "a")
+
+
+def test_nor_can_the_class_whose_checkpoints_they_are(store: ManifestStore) -> None:
+    store.apply(resources(LAKE, SOURCES), "a")
+    other = SOURCES.replace("files-to-kafka", "noop").replace("{path: ./data, topic: lines}", "{}")
+    [problem] = refused(store, other)
+    assert "option 'connector.class' = 'noop'" in problem
+    assert "it is 'files-to-kafka' now" in problem

@@ -59,6 +59,7 @@ def test_fixed_values_hold_defaults_and_unresolved_references() -> None:
     written = {"connector.class": "files-to-kafka", "path": "${env:DATA}", "topic": "lines"}
     resolved = {**written, "path": "/secret/place", "bootstrap.servers": "k:1"}
     assert fixed_values(parse(files.options, resolved), written) == {
+        "connector.class": "files-to-kafka",
         "path": "${env:DATA}",
         "topic": "lines",
         "units": "8",

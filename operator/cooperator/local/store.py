@@ -19,10 +19,13 @@ from cooperator.crd import (
     forbidden_changes,
     parse,
 )
+from cooperator.crd.connector import State
 from cooperator.crd.status import timestamp
 from cooperator.local.layout import absolute_location, write_atomically
-from cooperator.runtime.connectors import anchor, validate
+from cooperator.runtime.connectors import anchor, find, validate
 from cooperator.runtime.options import OptionError
+from cooperator.runtime.options import Problem as OptionProblem
+from cooperator.runtime.units import fixed_changes
 
 
 class Key(NamedTuple):
@@ -172,8 +175,11 @@ def _anchored(resource: Resource, base: Path) -> Resource:
 def _problems(new: Resource, old: Resource | None, source: str) -> Iterator[Problem]:
     described = f"{new.kind} {new.metadata.name}"
     if isinstance(new, Connector):
-        config = {**new.spec.config, "tasks.max": str(new.spec.tasks_max)}
-        for problem in validate(new.spec.class_, config):
+        found = validate(new.spec.class_, _config(new))
+        # Of one that is stopped the offsets may have been reset; its instance knows, and refuses the rest.
+        if isinstance(old, Connector) and old.spec.state is not State.STOPPED:
+            found += _fixed_changes(old, new)
+        for problem in found:
             field = "spec.class" if problem.option == "connector.class" else f"spec.config.{problem.option}"
             yield Problem(source, str(problem), resource=described, field=field)
         messages = forbidden_changes(old, new) if isinstance(old, Connector) else ()
@@ -181,6 +187,21 @@ def _problems(new: Resource, old: Resource | None, source: str) -> Iterator[Prob
         messages = forbidden_changes(old, new) if isinstance(old, Worker) else ()
     for message in messages:
         yield Problem(source, message, resource=described)
+
+
+def _config(connector: Connector) -> dict[str, str]:
+    return {
+        **connector.spec.config,
+        "connector.class": connector.spec.class_,
+        "tasks.max": str(connector.spec.tasks_max),
+    }
+
+
+def _fixed_changes(old: Connector, new: Connector) -> list[OptionProblem]:
+    try:
+        return fixed_changes(find(old.spec.class_), _config(old), _config(new))
+    except OptionError:
+        return []  # A class that is not installed any more.
 
 
 def _same(old: Resource, new: Resource) -> bool:

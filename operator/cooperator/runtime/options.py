@@ -117,7 +117,7 @@ class Options(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
-    connector_class: str = option("connector.class", expected="the class of the connector")
+    connector_class: str = option("connector.class", expected="the class of the connector", fixed=True)
     name: str = option("name", "", expected="the connector's name", instance_only=True)
     tasks_max: int = option(
         "tasks.max", 1, expected="a number of tasks, 1 to 10000", instance_only=True, ge=1, le=10_000

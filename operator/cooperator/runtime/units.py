@@ -14,7 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from cooperator.runtime.connectors.base import Connector
-from cooperator.runtime.options import OptionError, Options, Problem, option_names
+from cooperator.runtime.options import (
+    OptionError,
+    Options,
+    Problem,
+    option_names,
+    parse,
+    with_defaults,
+)
 from cooperator.runtime.references import contains_reference
 
 _SAFE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*\Z")
@@ -60,6 +67,30 @@ def fixed_values(options: Options, written: Mapping[str, str]) -> dict[str, str]
         for field, info in type(options).model_fields.items()
         if (name := info.alias or field) in kept
     }
+
+
+def fixed_changes(
+    connector: Connector[Any], before: Mapping[str, str], after: Mapping[str, str]
+) -> list[Problem]:
+    """The fixed options that ``after`` changes, of a connector that may have checkpoints by ``before``: both
+    as written, with ``connector.class``. ``connector``: of the class before. Errors are left to others."""
+    if before["connector.class"] != after["connector.class"]:
+        pairs = {"connector.class": (before["connector.class"], after["connector.class"])}
+    else:
+        try:
+            old, new = (
+                fixed_values(parse(connector.options, with_defaults(connector.options, config)), config)
+                for config in (before, after)
+            )
+        except OptionError:
+            return []
+        pairs = {name: (old[name], value) for name, value in new.items()}
+    remedy = "set it back; or stop the connector, reset its offsets (it begins anew then), and change it"
+    return [
+        Problem(name, value, f"is fixed while there are checkpoints: it is {was!r} now", remedy)
+        for name, (was, value) in pairs.items()
+        if was != value
+    ]
 
 
 def read_layout(checkpoints: Path, connector: str) -> Layout | None:
