@@ -7,6 +7,7 @@ user builds with an engine: same paths, same user, same entry point. An archive 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import io
 import json
@@ -44,8 +45,12 @@ class Image:
         return self.layers[:-1] if len(self.layers) > 1 else self.layers
 
 
+@functools.cache
 def build_images() -> tuple[Image, ...]:
-    """All of them: in seconds when only code has changed, in minutes the first time. Raises NoImages."""
+    """All of them, of the project as it is at the first call: nodes of one run have the same.
+
+    In seconds when only code has changed, in minutes the first time. Raises NoImages.
+    """
     stages = read_dockerfile(ROOT / "Dockerfile")
     return (*_tiny_images(), _image(OPERATOR, stages, "operator"), _image(WORKER, stages, "worker"))
 
