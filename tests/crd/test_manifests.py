@@ -227,6 +227,14 @@ def test_any_damage(text: str) -> None:
 
 
 names = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,50}[a-z0-9])?", fullmatch=True)
+plain_json = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63)
+    | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
+    max_leaves=6,
+)
 texts = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), max_size=12)
 looks_like_something_else = st.sampled_from(
     ["on", "~", "", "0o17", "1e3", "1:30", "2001-01-01", "0x1f", "<<", "="]
@@ -243,6 +251,17 @@ workers = st.fixed_dictionaries(
         "policy": st.sampled_from(["Default", "Kip415"]),
         "bootstrapServers": st.just("a:1,b:2"),
         "spark": st.fixed_dictionaries({}, optional={"conf": settings}),
+        "resources": st.fixed_dictionaries(
+            {}, optional={"limits": st.dictionaries(names, st.sampled_from([1, "0.5", "2Gi"]), max_size=3)}
+        ),
+        "template": st.fixed_dictionaries(
+            {}, optional={"spec": st.fixed_dictionaries({}, optional={"tolerations": st.lists(plain_json)})}
+        ),
+        "envAllowed": st.lists(st.from_regex(r"[A-Z_]{1,9}", fullmatch=True), unique=True, max_size=5),
+        "kafka": st.fixed_dictionaries(
+            {"securityProtocol": st.just("SSL")},
+            optional={"tls": st.fixed_dictionaries({}, optional={"verifyHostname": st.booleans()})},
+        ),
     },
 ).map(lambda spec: ("Worker", spec))
 connectors = st.fixed_dictionaries(
