@@ -162,8 +162,17 @@ def test_a_frozen_member_has_stopped_before_its_tasks_start_elsewhere(stage: Sta
     stage.journal.ended[frozen.incarnation] = max(run.last_ms for run in lives)
 
 
-def test_an_outage_of_the_broker_for_a_minute_stops_no_task(stage: Stage, broker: EmbeddedBroker) -> None:
-    leader = running(stage)
+def test_an_outage_of_the_broker_that_is_many_leases_long_stops_no_task(
+    stage: Stage, broker: EmbeddedBroker
+) -> None:
+    """A minute, which is five leases; and nobody would be waited for."""
+    policy = {"scheduled_rebalance_max_delay_ms": 0, "lease_ms": 12_000}
+    said = {**SHORT, "policy": policy, "rebalance_timeout_ms": 8_000}
+    leader = stage.leader_process(CONNECTORS, WORKERS, **said)
+    for worker in WORKERS:
+        stage.member(worker, rebalance_timeout_ms="8000")
+    stage.runs(*ALL)
+    eventually(lambda: leader.status().get("settled"), 60, "the group is at rest")
     before = stage.journal.running()
     broker.stop()
     down_at = time.monotonic()
