@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from cooperator.model import HoldReason, Policy
+from cooperator.model import Hold, HoldReason, Policy
 from cooperator.planner import Facts, Why
 from planner.world import World, of, owned
 
@@ -275,4 +275,20 @@ def test_a_leader_without_memory_waits_for_the_lease_of_an_evicted_member_that_s
     world.advance(25 * SECOND_MS)
     assert not world.round().assigned_why
     world.advance(20 * SECOND_MS)
+    assert world.round().assigned_why.keys() == lost
+
+
+def test_while_it_is_not_known_who_runs_what_even_what_is_owed_waits() -> None:
+    world = running(3)
+    lost = owned(world)["w1"]
+    world.kill(world.named("w1"), proven=True)
+    lease_over_ms = world.now_ms + 45 * SECOND_MS
+    somebody = Hold(frozenset(), world.now_ms, world.now_ms, not_before_ms=lease_over_ms, blanket=True)
+    world.memory = replace(world.memory, holds={"(somebody)": somebody})
+    world.join("w1")
+    waiting = world.round()
+    assert not waiting.assigned_why
+    assert waiting.held.keys() == lost
+    assert waiting.rejoin_at_ms == lease_over_ms
+    world.advance(45 * SECOND_MS)
     assert world.round().assigned_why.keys() == lost

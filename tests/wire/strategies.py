@@ -155,5 +155,6 @@ MEMORIES = st.builds(
     joins=st.dictionaries(TEXT, TIME_MS, max_size=3),
     unstopped=st.lists(UNSTOPPED, max_size=3).map(tuple),
     moving=st.dictionaries(TEXT, TASK_SETS, max_size=3),
+    stock=st.booleans(),
     kip415=st.none() | KIP415,
 )

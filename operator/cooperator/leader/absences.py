@@ -4,10 +4,13 @@ A lease is renewed by every answered JoinGroup, also in a round that ends before
 that the memory calls missing may have been there since: nobody may count its lease from the old absence.
 """
 
-from collections.abc import Container, Iterable
+from collections.abc import Collection, Container, Iterable
 from dataclasses import replace
 
-from cooperator.model import Member, Memory, Policy, Unstopped
+from cooperator.model import Hold, HoldReason, Member, Memory, Policy, Unstopped
+
+UNKNOWN = "(unknown)"
+"""Stands for lives of ours that a stranger may have given work to, and of which nothing is heard."""
 
 
 def for_round(memory: Memory, generation: int) -> Memory:
@@ -39,6 +42,47 @@ def as_given(memory: Memory) -> Iterable[Unstopped]:
     """What each life was given, of those that were members in the last round that was planned."""
     for identity, tasks in memory.given.items():
         yield Unstopped(identity, memory.incarnations.get(identity, ""), tasks)
+
+
+def any_stock(members: Iterable[Member]) -> bool:
+    """Whether one of them would plan by Kafka's rules, and leave no memory, if it were to lead."""
+    return any(not member.is_agent for member in members)
+
+
+def after_strangers(
+    memory: Memory,
+    generation: int,
+    present: Collection[Member],
+    evicted: Collection[Member],
+    policy: Policy,
+    now_ms: int,
+    awaited_until_ms: int,
+) -> Memory:
+    """``memory`` for the first round of a tenure: what is known if a stock worker may have led before it.
+
+    ``present``: the members of that round; ``evicted``: to lead it. What the evicted ones said of themselves
+    is older than the last shares. So nothing that nobody reports starts before all of them are back. And
+    lives of ours that were given work and have vanished since may run on under their leases.
+    """
+    everybody = (*present, *evicted)
+    if generation == memory.generation + 1 or not (memory.stock or any_stock(everybody)):
+        return memory
+    unknown = Hold(
+        tasks=frozenset(),
+        since_ms=now_ms,
+        deadline_ms=awaited_until_ms,
+        not_before_ms=now_ms + policy.fence_ms,
+        reason=HoldReason.EVICTED,
+        blanket=True,
+    )
+    holds = dict(memory.holds)
+    for member in evicted:
+        if member.identity not in {other.identity for other in present}:
+            known = memory.holds.get(member.identity, unknown)
+            holds[member.identity] = replace(unknown, tasks=known.tasks, incarnation=member.incarnation)
+    if any(member.is_agent for member in everybody):
+        holds[UNKNOWN] = replace(unknown, deadline_ms=now_ms, reason=HoldReason.UNPROVEN)
+    return replace(memory, holds=holds)
 
 
 def with_evicted(memory: Memory, evicted: Iterable[Member]) -> Memory:

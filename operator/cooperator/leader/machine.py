@@ -20,7 +20,7 @@ from cooperator.leader.reconcile import connector_records, task_records
 from cooperator.leader.regroup import Regroup
 from cooperator.leader.state import LeaderSettings, LeaderState
 from cooperator.leader.status_chores import StatusChores
-from cooperator.model import INSTANCE, ConnectorConfig, Epoch, Memory, Policy, PolicyName
+from cooperator.model import INSTANCE, ConnectorConfig, Epoch, Member, Memory, Policy, PolicyName
 from cooperator.planner import plan as decide
 from cooperator.planner.plan import Plan
 from cooperator.planner.view import View
@@ -44,6 +44,8 @@ class LeaderMachine:
         self._saved: Memory | None = None
         """What the leader log says for certain; None: not known."""
         self._planned_with = self.state.memory
+        self._evicted: tuple[Member, ...] | None = None
+        """To take the lead, until the first round that is planned; None: there was one."""
         self._rejoin_reason = ""
         self._rejoin_since_ms: int | None = None
         self._rejoin_sent_ms: int | None = None
@@ -148,9 +150,10 @@ class LeaderMachine:
         state.awaited = {
             member.identity: now_ms + self.settings.awaited_ms
             for member in event.evicted
-            if memory.given.get(member.identity)
+            if memory.given.get(member.identity) or not member.is_agent
         }
         state.leading = True
+        self._evicted = event.evicted
         state.members = ()
         state.regroups = {}
         self._chores = StatusChores(REPEAT_MS)
@@ -192,9 +195,15 @@ class LeaderMachine:
         if latest > state.memory.term:
             # The leader log was lost: members would refuse every share of an older term.
             state.memory = replace(state.memory, term=latest + 1)
+        if self._evicted is not None:
+            until_ms = now_ms + self.settings.awaited_ms
+            state.memory = absences.after_strangers(
+                state.memory, event.generation, event.members, self._evicted, state.policy, now_ms, until_ms
+            )
+            self._evicted = None
         state.memory = self._planned_with = absences.for_round(state.memory, event.generation)
         plan, memory = decide(self.view(now_ms, cause), state.memory)
-        memory = replace(memory, generation=event.generation)
+        memory = replace(memory, generation=event.generation, stock=absences.any_stock(event.members))
         epoch = Epoch(memory.term, event.generation)
         answer = answers.of_plan(event, plan, self.settings.url, epoch, state.policy.lease_ms)
         state.refusal = answers.misfit(event, answer, self.settings.max_group_bytes)

@@ -29,8 +29,9 @@ class Hold:
     ``deadline_ms`` is the end of scheduled.rebalance.max.delay.ms, counted from this identity's own
     departure; ``not_before_ms`` is the time by which the last holder's end is certain (its lease has
     run out; 0 when it is proven). All times are milliseconds since the epoch.
-    ``blanket``: the leader does not know what the member ran (it was evicted by a leader without memory of
-    it); ``tasks`` is empty, and no unreported task starts anywhere while the hold lasts.
+    ``blanket``: the leader does not know all that the member ran (it was evicted by a leader without memory
+    of it, or after others had led): no unreported task starts anywhere before the member is back, or what
+    it ran has certainly ended.
     """
 
     tasks: frozenset[TaskId]
@@ -45,6 +46,14 @@ class Hold:
     @property
     def until_ms(self) -> int:
         return max(self.deadline_ms, self.not_before_ms)
+
+    @property
+    def blanket_until_ms(self) -> int:
+        """Until when nothing unreported starts; 0 when it is known what is held. A wait that is only for the
+        member's sake, and not for its end, is for what it is known to have run."""
+        if not self.blanket:
+            return 0
+        return self.until_ms if self.reason is HoldReason.EVICTED else self.not_before_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +97,7 @@ class Memory:
     ``joins``: per expected identity that is not a member yet, since when (ms) it is waited for.
     ``unstopped``: tasks revoked from a life and not yet known to have ended there.
     ``moving``: tasks that were revoked and are not assigned again yet, by ``"<why>:<cause>"``.
+    ``stock``: stock workers were members then: one that leads next leaves no memory.
     """
 
     term: int = 0
@@ -100,4 +110,5 @@ class Memory:
     joins: Mapping[str, int] = field(default_factory=dict)
     unstopped: tuple[Unstopped, ...] = ()
     moving: Mapping[str, frozenset[TaskId]] = field(default_factory=dict)
+    stock: bool = False
     kip415: Kip415Memory | None = None

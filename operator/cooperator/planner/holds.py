@@ -31,8 +31,8 @@ class Settled:
 
     ``owed``: per identity, its own tasks that it gets back now. ``free``: lost tasks whose wait is over.
     ``reserved``: per identity, its own tasks that cannot start yet (an earlier life of it may still run
-    them, or they are barred). ``held``: every task that waits. ``frozen``: nothing that memory does not
-    know may start anywhere. ``timers_ms``: when one of these waits ends.
+    them, or they are barred). ``held``: every task that waits. ``frozen``: nothing may start anywhere: what
+    nobody reports may run at somebody who is away. ``timers_ms``: when one of these waits ends.
     """
 
     holds: dict[str, Hold] = field(default_factory=dict)
@@ -149,6 +149,8 @@ class _Settling:
         elif hold.reason is HoldReason.EVICTED:
             awaited_until_ms = max(hold.deadline_ms, awaited_until_ms)
         ended = (identity, hold.incarnation) in self.view.facts.ended
+        if ended and hold.blanket:
+            hold = replace(hold, blanket=False)
         if awaited_until_ms > self.now_ms and not ended:
             hold = replace(hold, deadline_ms=awaited_until_ms, reason=HoldReason.EVICTED)
         else:
@@ -198,7 +200,7 @@ class _Settling:
         hold = replace(hold, tasks=tasks, not_before_ms=not_before_ms)
         if hold.reason is not HoldReason.EVICTED and not_before_ms > max(hold.deadline_ms, self.now_ms):
             hold = replace(hold, reason=HoldReason.UNPROVEN)
-        if tasks or (hold.blanket and hold.until_ms > self.now_ms):
+        if tasks or hold.blanket_until_ms > self.now_ms:
             self.settled.holds[identity] = hold
 
     def _drains_and_returns(
@@ -227,8 +229,8 @@ class _Settling:
         for identity, hold in settled.holds.items():
             held = HeldTask(identity, hold.until_ms, hold.reason, hold.cause)
             settled.held.update({task: held for task in hold.tasks if task not in settled.held})
-            settled.frozen = settled.frozen or hold.blanket
-            timers_ms.add(hold.until_ms)
+            settled.frozen = settled.frozen or hold.blanket_until_ms > self.now_ms
+            timers_ms |= {hold.until_ms, hold.blanket_until_ms}
             if not hold.tasks <= self.fenced.keys():
                 timers_ms.add(hold.deadline_ms)
         for task, fence in self.fenced.items():
@@ -236,6 +238,11 @@ class _Settling:
                 settled.held[task] = fence
                 timers_ms.add(fence.until_ms)
         settled.timers_ms.extend(at_ms for at_ms in timers_ms if at_ms > self.now_ms)
+        for identity, hold in settled.holds.items():
+            if hold.blanket_until_ms > self.now_ms:
+                # Who runs what is not known, and even the memory of whose it is can be old.
+                held = HeldTask(identity, hold.blanket_until_ms, hold.reason, hold.cause)
+                settled.held.update({task: held for task in self.unreported if task not in settled.held})
         blocked = settled.held.keys() | self.view.barred
         if not blocked:
             return

@@ -1,0 +1,89 @@
+"""A stock worker may have led while the operator was away: it leaves no memory, and ours may be old."""
+
+from cooperator.leader import events as ev
+from cooperator.model import Epoch, Member, Policy, TaskId
+from twins.group_twin import GroupTwin, TwinMember, running_group
+
+AWAITED_MS = 35_000
+LEASE_AND_MARGIN_MS = 45_000
+POLICY = Policy(scheduled_rebalance_max_delay_ms=0, lease_ms=40_000, lease_margin_ms=5_000)
+
+
+def moving_when_the_operator_went(is_agent: bool) -> tuple[GroupTwin, TaskId]:
+    """A task was taken from lake-0, has stopped, and is given to nobody yet; the operator is gone."""
+    group = running_group(POLICY, is_agent=is_agent)
+    group.join("lake-3", is_agent=is_agent)
+    group.round()
+    holder = next(member for member in group.members.values() if member.stopping)
+    task = min(holder.stopping)
+    for member in group.members.values():
+        group.stop(member)
+    group.machine.handle(ev.LeadLost("away"), group.now_ms)
+    return group, task
+
+
+def led_by_another(group: GroupTwin, task: TaskId, to: TwinMember) -> tuple[Member, ...]:
+    """A round of somebody else, who gives ``task`` away; what the members said when they joined it."""
+    reports = tuple(member.report() for member in group.members.values())
+    group.generation += 1
+    to.running.add(task)
+    to.epochs[task] = Epoch(0, group.generation)
+    return reports
+
+
+def take_lead_without(group: GroupTwin, absent: TwinMember, evicted: tuple[Member, ...]) -> None:
+    """The operator is back, and all are evicted; all but one are back for the first round."""
+    del group.members[absent.member_id]
+    group.take_lead(*evicted)
+    group.round()
+
+
+def test_what_a_stranger_gave_to_an_evicted_member_starts_nowhere_else_before_that_is_back() -> None:
+    group, task = moving_when_the_operator_went(is_agent=False)
+    away = group.of("lake-1")
+    take_lead_without(group, away, led_by_another(group, task, away))
+    assert task not in group.all_running()
+    group.advance(1_000)
+    assert task not in group.all_running()
+    group.members[away.member_id] = away
+    group.round()
+    assert task in away.running | away.stopping
+    group.settle()
+    assert len(group.all_running()) == 7
+
+
+def test_it_is_not_waited_for_longer_than_a_lease_and_a_margin() -> None:
+    group, task = moving_when_the_operator_went(is_agent=False)
+    away = group.of("lake-1")
+    take_lead_without(group, away, led_by_another(group, task, away))
+    group.advance(AWAITED_MS)
+    group.settle()
+    assert task not in group.all_running()
+    group.advance(LEASE_AND_MARGIN_MS - AWAITED_MS)
+    group.settle()
+    assert task in group.all_running()
+
+
+def test_an_agent_that_a_stranger_gave_work_to_may_run_on_though_nobody_has_seen_it_since() -> None:
+    group, task = moving_when_the_operator_went(is_agent=False)
+    agent = group.join("ours-0")
+    other = group.join("ours-1")
+    led_by_another(group, task, agent)
+    del group.members[agent.member_id]
+    group.take_lead()
+    group.round()
+    assert task not in group.all_running()
+    assert other.running == set()
+    group.advance(LEASE_AND_MARGIN_MS - 1_000)
+    assert not group.asks_for_round()
+    group.advance(1_000)
+    group.settle()
+    assert task in group.all_running()
+
+
+def test_among_agents_whoever_led_has_left_a_memory_and_nothing_waits() -> None:
+    group, task = moving_when_the_operator_went(is_agent=True)
+    away = group.of("lake-1")
+    group.generation += 1
+    take_lead_without(group, away, tuple(member.report() for member in group.members.values()))
+    assert task in group.all_running()
