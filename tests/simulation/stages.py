@@ -14,6 +14,7 @@ from kafka.future import Future as LoopFuture
 from cooperator.agent.calls import LeaderCalls
 from cooperator.group import GroupConfig, Listener, Membership
 from cooperator.group.coordinator import Coordinator
+from cooperator.group.lead import JoinAnswer
 from cooperator.group.membership import _FRESH_START_S, _Session
 from cooperator.leader import events as ev
 from cooperator.leader.endpoint import Handler
@@ -159,8 +160,15 @@ class SteppedCoordinator(Coordinator):
     """A member whose process may keep its next JoinGroup back; heartbeats go on meanwhile."""
 
     async def _on_join_prepare_async(self, *known: Any, **times: Any) -> None:
-        waited = here().before_join()
-        if waited is not None:
+        await self._wait()
+
+    async def join(self) -> JoinAnswer:
+        # Again: an attempt that is repeated is not prepared again.
+        await self._wait()
+        return await super().join()
+
+    async def _wait(self) -> None:
+        while (waited := here().before_join()) is not None:
             await waited
 
 

@@ -54,7 +54,8 @@ class StockProcess(WorkerProcess):
         self, world: "World", identity: str, incarnation: str, place: str, on_exit: Callable[[int], None]
     ) -> None:
         super().__init__(world, identity, incarnation, place, on_exit)
-        self._given: dict[TaskId, None] = {}
+        self._given: dict[TaskId, int] = {}
+        """And in which generation."""
         self._share: Assignment | None = None
         self._leader_url = ""
         self._attempts = 0
@@ -126,15 +127,20 @@ class StockProcess(WorkerProcess):
     def told_to_end(self) -> None:
         self.enter(self._end)
 
-    def before_join(self) -> LoopFuture:
+    def before_join(self) -> LoopFuture | None:
+        if self._is_quiet():
+            return None
         if self._quiet is None:
             self._quiet = LoopFuture()
-        self._go_on()
         return self._quiet
+
+    def _is_quiet(self) -> bool:
+        return not any(copy.stopping for copy in self.copies())
 
     # The listener of the membership
 
     def protocols(self) -> Sequence[tuple[str, bytes]]:
+        assert self._is_quiet(), f"joins while it stops {[str(copy) for copy in self.copies()]}"
         allocation = None
         if self._rounds:
             offset = self._config.offset
@@ -166,6 +172,7 @@ class StockProcess(WorkerProcess):
             leader_id=round.leader_id,
         )
         plan, self._memory = kip415.plan(view, self._memory)
+        self.world.planned_by_stock(round.generation, {member.member_id for member in members})
         planned.set_result(
             {
                 member_id: encode_assignment(
@@ -241,7 +248,7 @@ class StockProcess(WorkerProcess):
             copy = self.runtime.copies.get(task)
             if copy is not None:
                 self._stop(copy)
-        self._given.update(dict.fromkeys(share.assigned))
+        self._given.update(dict.fromkeys(share.assigned, generation))
         self._share = share
         self._go_on()
 
@@ -252,7 +259,7 @@ class StockProcess(WorkerProcess):
 
     def _go_on(self) -> None:
         """When nothing that was revoked runs any more: start what is given, and say so if that was new."""
-        if self._quiet is not None and not any(copy.stopping for copy in self.copies()):
+        if self._quiet is not None and self._is_quiet():
             quiet, self._quiet = self._quiet, None
             self.hop(lambda: quiet.success(None))
         share = self._share
@@ -265,7 +272,7 @@ class StockProcess(WorkerProcess):
             self._group.rejoin("the coordinator was lost")
         if share is None or any(task not in self._given for task in self.runtime.copies):
             return
-        if any(copy.stopping for copy in self.copies()):
+        if not self._is_quiet():
             return
         self._share = None
         if self._config.offset < share.config_offset:
@@ -285,13 +292,13 @@ class StockProcess(WorkerProcess):
 
     def _start_given(self) -> None:
         config = self._config
-        for task in self._given:
+        for task, generation in self._given.items():
             wanted = config.task_config(task)
             if task in self.runtime.copies or wanted is None or task in self._failed:
                 continue
             self._attempts += 1
             paused = config.connectors[task.connector].target is TargetState.PAUSED
-            self.runtime.start(TaskSpec(task, wanted, paused, Epoch(0, self._completed)), self._attempts)
+            self.runtime.start(TaskSpec(task, wanted, paused, Epoch(0, generation)), self._attempts)
 
     def _config_changed(self, config: ClusterConfig) -> None:
         if self._ending:
