@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from cooperator.wire import RestartRecord, encode_config
+from simulation import fleets
 from simulation.faults import ALL as FAULTS
 from simulation.faults import Fault
 from simulation.patches import simulated
@@ -20,8 +21,6 @@ REST_WITHIN_MS = 90_000
 AFTERMATH_MS = 11_000
 """The longest time-out of any request: until then a fault's last consequences come to light."""
 QUIET_MS = 15_000
-STOCK_SHARE = 0.15
-"""Of all seeds, how many have stock Kafka Connect workers as members."""
 MOST_STEPS = 200_000
 
 
@@ -69,10 +68,10 @@ def history(seed: int) -> tuple[Shape, list[Scheduled], int]:
         restarts_in_place=random.random() < 0.7,
         slow=random.choice([1, 1, 3, 8]),
         hold_ms=random.choice([0, 3_000, 12_000, 12_000, 25_000]),
-        stock=random.random() < STOCK_SHARE,
+        fleet=fleets.drawn(random.random()),
     )
     # Swarm testing: few kinds at a time meet in ways that many would hide.
-    possible = [kind for kind in FAULTS if kind.concerns_stock or not shape.stock]
+    possible = [kind for kind in FAULTS if kind.concerns_stock or not shape.fleet.has_stock]
     kinds = random.sample(possible, random.randint(2, 12))
     count = random.randint(3, 16)
     faults = [

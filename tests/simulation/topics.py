@@ -4,6 +4,7 @@ Offsets have gaps where Kafka puts a transaction's end marker; a transactional i
 A call that would block is over at once: it has its result, or the trouble that would have ended it.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -22,9 +23,35 @@ RETRY_MS = 300
 
 @dataclass
 class Topic:
+    """``records``: by offset, those that compaction has left."""
+
     end: int = 0
     records: list[tuple[int, Record]] = field(default_factory=list)
     tails: list["Tail"] = field(default_factory=list)
+
+    def after(self, offset: int) -> Batch:
+        """All records from ``offset`` on."""
+        return self.records[bisect_left(self.records, offset, key=_offset) :]
+
+    def compact(self, before: int) -> None:
+        """Of the records before offset ``before`` keep the newest of each key, and of those no tombstone that
+        every reader has passed (they are kept for longer than anybody is behind). The last record of all is
+        in the active segment, which is never compacted."""
+        if not self.records:
+            return
+        before = min(before, self.records[-1][0])
+        passed = min((tail.position for tail in self.tails), default=before)
+        newest = {record.key: offset for offset, record in self.records if offset < before}
+        self.records = [
+            (offset, record)
+            for offset, record in self.records
+            if offset >= before
+            or (newest[record.key] == offset and (record.value is not None or offset >= passed))
+        ]
+
+
+def _offset(entry: tuple[int, Record]) -> int:
+    return entry[0]
 
 
 @dataclass
@@ -90,8 +117,8 @@ class Tail:
         self._topics = process.world.topics
         self._topic = self._topics.of(name)
         self._follower = follower
-        self._position = -1
-        self._next = 0
+        self.position = -1
+        """Everything before this offset has been read; -1: nothing was looked for yet."""
         self._due = False
         self._topic.tails.append(self)
         self.notice()
@@ -126,11 +153,10 @@ class Tail:
 
     def _read(self) -> None:
         topic = self._topic
-        if self._position == topic.end:
+        if self.position == topic.end:
             return
-        batch: Batch = topic.records[self._next :]
-        self._next = len(topic.records)
-        self._position = topic.end
+        batch = topic.after(self.position)
+        self.position = topic.end
         if batch:
             self._follower.take(batch)
         self._follower.caught_up()

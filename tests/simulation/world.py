@@ -4,7 +4,7 @@ What is simulated is what surrounds the project's code: time, network, broker, K
 Spark. Whatever decides is the project's own.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -20,16 +20,15 @@ from simulation.broker.machine import GroupCoordinator
 from simulation.broker.messages import Answer, Error, Heartbeaten, Joined, Synced, SyncGroup
 from simulation.broker.settings import BrokerSettings
 from simulation.cluster import Cluster
+from simulation.fleets import Agents, Fleet
 from simulation.link import BrokerPort
 from simulation.loop import Loop
-from simulation.member import MemberProcess
 from simulation.network import Network
 from simulation.operator_process import OperatorProcess
 from simulation.process import Process
 from simulation.scheduler import Scheduler
 from simulation.spec import Spec, Times
 from simulation.stages import Endpoint
-from simulation.stock import StockProcess
 from simulation.tasks import Copies, Copy
 from simulation.topics import Topics
 from simulation.worker import WorkerProcess
@@ -82,7 +81,7 @@ class Shape:
     restarts_in_place: bool
     slow: int
     hold_ms: int
-    stock: bool = False
+    fleet: type[Fleet] = Agents
 
 
 class World:
@@ -96,7 +95,7 @@ class World:
         self.topics = Topics(self)
         self.group_id = GROUP
         self.topic_names = TopicNames.of(GROUP)
-        self.group_policy = GroupPolicy.ADOPT if shape.stock else GroupPolicy.CREATE
+        self.group_policy = GroupPolicy.ADOPT if shape.fleet.has_stock else GroupPolicy.CREATE
         self.policy = Policy(
             scheduled_rebalance_max_delay_ms=times.hold_ms,
             lease_ms=times.lease_ms,
@@ -137,6 +136,8 @@ class World:
         self.records: list[Record] = []
         self.syncs: list[SyncGroup] = []
         self.late_writes: list[str] = []
+        self.led_by_stock: dict[int, frozenset[str]] = {}
+        """By generation that a stock worker has planned, the names of the processes that it saw in it."""
         self.plans: list[Planned] = []
         self.stops: list[Copy] = []
         self.sleepers: list[WorkerProcess] = []
@@ -174,8 +175,7 @@ class World:
         self, identity: str, incarnation: str, place: str, on_exit: Callable[[int], None]
     ) -> WorkerProcess:
         self.tell(f"{identity}-{incarnation} starts on {place}")
-        kind = StockProcess if self.shape.stock else MemberProcess
-        member = kind(self, identity, incarnation, place, on_exit)
+        member = self.shape.fleet.process_of(identity)(self, identity, incarnation, place, on_exit)
         self.members.append(member)
         self.everybody.append(member)
         return member
@@ -229,9 +229,14 @@ class World:
                 return all(member.applied == standing.epoch for member in asking)
         return False
 
+    def planned_by_stock(self, generation: int, member_ids: Collection[str]) -> None:
+        seen = (member.name for member in self.members if member.member_id in member_ids)
+        self.led_by_stock[generation] = frozenset(seen)
+
     def planned(self, view: View, memory: Memory, plan: Plan, after: Memory) -> None:
         if view.cause != WHAT_IF:
             planned = Planned(view, memory, plan, after)
+            self.led_by_stock.pop(view.generation, None)
             self.plans.append(planned)
             self.rounds.append((self.now_ms, planned))
 
