@@ -10,6 +10,9 @@ from simulation.run import NOTHING, Cuts, Outcome, run
 from simulation.shrink import shrink
 from simulation.story import replay, story
 
+SAY_EVERY = 500
+"""Seeds: how often a long run says how far it is."""
+
 
 def main(arguments: Sequence[str]) -> int:
     """The exit code: 1 when a promise was broken, or a planted bug was not found."""
@@ -59,13 +62,14 @@ def _seeds(seeds: range, jobs: int) -> int:
     began = time.perf_counter()
     failed: list[int] = []
     rests: list[int] = []
-    for outcome in _outcomes(seeds, jobs):
-        seed, broken, rest_ms = outcome
+    for count, (seed, broken, rest_ms) in enumerate(_outcomes(seeds, jobs), 1):
         if broken:
             failed.append(seed)
             say(f"seed {seed}: {broken}")
         else:
             rests.append(rest_ms)
+        if count % SAY_EVERY == 0:
+            say(f"up to seed {seed}: {len(failed)} failed")
     for seed in failed[:3]:
         for line in explain(seed):
             say(line)
