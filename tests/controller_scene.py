@@ -192,9 +192,7 @@ class Scene:
     def settled(self, worker: str = "lake") -> None:
         """All its members are there, and nothing moves any more."""
         for kind in ("Ready", "Settled"):
-            self.eventually(
-                lambda kind=kind: self.condition("workers", worker, kind)["status"] == "True", 120
-            )
+            self.eventually(lambda k=kind: self.condition("workers", worker, k)["status"] == "True", 120)
 
     def eventually(self, condition: Callable[[], Any], timeout_s: float = 60, what: str = "") -> Any:
         """As ``support.eventually``; an object that is not there yet is "not yet"."""

@@ -81,11 +81,11 @@ def test_what_cannot_be_read_is_said_and_what_ran_goes_on(scene: Scene) -> None:
     scene.runs("a-0")
     scene.settled()
     before = scene.runs("a-0")
-    scene.connector("a", tasksMax=1, config={"tasks.max": "7"})
+    scene.connector("a", tasksMax=1, config={"a": {"nested": 1}})
     refused = scene.eventually(
         lambda: (c := scene.condition("connectors", "a", "Stalled")) and c["status"] == "True" and c
     )
-    assert "spec.tasksMax" in refused["message"]
+    assert "spec.config.a" in refused["message"]
     assert scene.runs("a-0") == before
     scene.connector("a", tasksMax=2)
     scene.runs("a-0", "a-1")

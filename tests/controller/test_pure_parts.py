@@ -224,3 +224,14 @@ def test_what_has_happened_between_two_looks() -> None:
     [told] = happenings(moved, failed)
     assert (told.reason, told.warning, told.connector) == ("TaskFailed", True, "a")
     assert "Boom" in told.note
+
+
+def test_an_answer_that_comes_after_the_news_of_a_deletion_brings_nothing_back() -> None:
+    store = Store(lambda name: None)
+    store.put(POD, pod_of("lake-0", 5))
+    store.put(POD, pod_of("lake-0", 7), deleted=True)
+    store.put(POD, pod_of("lake-0", 6))
+    store.put(POD, pod_of("lake-0", 7))
+    assert store.see(("n", "lake")).pods == {}
+    store.put(POD, pod_of("lake-0", 8))
+    assert set(store.see(("n", "lake")).pods) == {"lake-0"}

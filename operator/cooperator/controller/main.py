@@ -4,14 +4,15 @@ import asyncio
 import logging
 import threading
 import time
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import kopf
 from aiohttp import web
 
-from cooperator.controller.api import NAMESPACES, Api
+from cooperator.controller.api import CONNECTORS, NAMESPACES, WORKERS, Api, ApiError
 from cooperator.controller.lease import LeaseKeeper, LeaseTerms
-from cooperator.controller.names import FINALIZER, GROUP, VERSION, WORKER_LABEL
+from cooperator.controller.names import GROUP, VERSION, WORKER_LABEL
 from cooperator.controller.options import OperatorOptions
 from cooperator.controller.reconciler import Reconciler
 from cooperator.controller.store import CONNECTOR, NODE, POD, WORKER, Name, Store
@@ -24,6 +25,7 @@ _INACTIVITY_S: Final = 65.0
 """Servers send a bookmark every minute: a watch that is silent for longer is dead."""
 _LOOK_S: Final = 1.0
 _STUCK_S: Final = 60.0
+_RESYNC_S: Final = 60.0
 
 
 class Operator:
@@ -37,6 +39,7 @@ class Operator:
         self._lock = threading.Lock()
         self._reconcilers: dict[Name, Reconciler] = {}
         self._kept_at: float | None = None
+        self._listed_at = time.monotonic()
 
     def _wake(self, name: Name) -> None:
         with self._lock:
@@ -47,6 +50,9 @@ class Operator:
     def keep(self) -> None:
         """Have a reconciler for each Worker, and none for what is gone."""
         self._kept_at = time.monotonic()
+        if self._kept_at - self._listed_at > _RESYNC_S:
+            self._listed_at = self._kept_at
+            self._resync()
         for name in self.store.workers():
             if name in self._reconcilers:
                 continue
@@ -61,6 +67,17 @@ class Operator:
                 reconciler.stop()
                 with self._lock:
                     del self._reconcilers[name]
+
+    def _resync(self) -> None:
+        """Take out what a watch may have missed the deletion of."""
+        try:
+            for namespace in self.options.namespaces or (None,):
+                for kind, stored in ((WORKERS, WORKER), (CONNECTORS, CONNECTOR)):
+                    bodies, version = self.api.list(kind, namespace)
+                    among = _in_namespace(namespace)
+                    self.store.replace(stored, bodies, version, among)
+        except ApiError as error:
+            log.warning("%s", error)
 
     def trouble(self) -> str:
         """What does not run that should; empty while this process only waits for the Lease."""
@@ -117,7 +134,8 @@ def settings_of() -> kopf.OperatorSettings:
     settings.watching.server_timeout = 300
     settings.networking.request_timeout = 30
     settings.networking.connect_timeout = 5
-    settings.persistence.finalizer = FINALIZER
+    # Not ours: kopf takes its own off wherever none of its handlers needs it.
+    settings.persistence.finalizer = f"{GROUP}/kopf"
     settings.posting.enabled = False
     return settings
 
@@ -186,6 +204,10 @@ def run_operator(options: OperatorOptions, ending: threading.Event) -> int:
 def cluster_name(api: Api) -> str:
     """Names this Kubernetes cluster: the uid of its kube-system namespace. Raises ApiError."""
     return str(api.get(NAMESPACES, None, "kube-system")["metadata"]["uid"])
+
+
+def _in_namespace(namespace: str | None) -> Callable[[Mapping[str, Any]], bool]:
+    return lambda body: namespace is None or body["metadata"].get("namespace") == namespace
 
 
 def _plain(value: Any) -> Any:

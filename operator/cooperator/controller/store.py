@@ -5,7 +5,7 @@ have: a watch that was closed may have missed deletions, which kopf does not mak
 """
 
 import threading
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -21,6 +21,7 @@ CONNECTOR: Final = "Connector"
 POD: Final = "Pod"
 NODE: Final = "Node"
 _GONE_KEPT: Final = 64
+_DELETED_KEPT: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class Store:
         self._lock = threading.Lock()
         self._objects: dict[str, dict[Name, Body]] = {kind: {} for kind in (WORKER, CONNECTOR, POD, NODE)}
         self._gone: dict[Name, deque[Body]] = {}
+        self._deleted: OrderedDict[tuple[str, Name], int] = OrderedDict()
 
     def put(self, kind: str, body: Body, deleted: bool = False) -> None:
         """An event of a watch."""
@@ -50,9 +52,15 @@ class Store:
             known = self._objects[kind].get(name)
             if known is not None and not _is_newer(body, known, deleted):
                 return
+            if _version(body) <= self._deleted.get((kind, name), -1):
+                # An answer that comes after the news of the deletion.
+                return
             if deleted:
                 self._objects[kind].pop(name, None)
                 self._bury(kind, body)
+                self._deleted[kind, name] = _version(body)
+                while len(self._deleted) > _DELETED_KEPT:
+                    self._deleted.popitem(last=False)
             else:
                 self._objects[kind][name] = body
             concerned = self._concerned(kind, body) | (self._concerned(kind, known) if known else set())
