@@ -24,6 +24,17 @@ class TaskId(NamedTuple):
         return self.connector if self.task == INSTANCE else f"{self.connector}-{self.task}"
 
 
+_MOST_KNOWN: Final = 262_144
+_known: dict[TaskId, TaskId] = {}
+
+
+def same_object(task: TaskId) -> TaskId:
+    """The same object for equal ids, wherever it was made: sets of the same objects are compared quickly."""
+    if len(_known) >= _MOST_KNOWN:
+        _known.clear()
+    return _known.setdefault(task, task)
+
+
 class Epoch(NamedTuple):
     """When a share was decided: the leader's term, then the group's generation.
 

@@ -12,6 +12,7 @@ from operator import itemgetter
 from typing import Final, Generic, NamedTuple, TypeVar, cast
 
 from cooperator.model import INSTANCE, TaskId
+from cooperator.model.ids import same_object
 
 _MOST_REPORTS: Final = 4096
 
@@ -61,8 +62,12 @@ _recent: deque[tuple[Mapping[str, int], Configured]] = deque(maxlen=4)
 
 def _configured(task_counts: Mapping[str, int]) -> Configured:
     in_order = sorted(task_counts.items())
-    instances = tuple(_new_task_id(TaskId, (connector, INSTANCE)) for connector, _ in in_order)
-    tasks = tuple(_new_task_id(TaskId, (connector, n)) for connector, count in in_order for n in range(count))
+    instances = tuple(same_object(TaskId(connector, INSTANCE)) for connector, _ in in_order)
+    tasks = tuple(
+        same_object(_new_task_id(TaskId, (connector, n)))
+        for connector, count in in_order
+        for n in range(count)
+    )
     return Configured(
         Items(frozenset(instances + tasks), frozenset(instances), frozenset(tasks)), (instances, tasks)
     )

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from cooperator.model import Memory, Share, TaskId, Unstopped
 from cooperator.planner.claims import Claims
 from cooperator.planner.holds import Settled
+from cooperator.planner.itemsets import reported
 from cooperator.planner.plan import Plan, Reason, Why
 from cooperator.planner.problem import DealtInTurn
 from cooperator.planner.roster import Roster, remember_lives
@@ -117,7 +118,7 @@ def _remember(
         if gone:
             stays = stays.difference(gone)
         if len(stays) != len(member.owned):
-            stopping = frozenset(member.owned) - stays
+            stopping = reported(member.owned).all - stays
             unstopped.append(Unstopped(member.identity, member.incarnation, stopping))
         if decision.roster.current[member.identity] is member:
             new = assigned.get(member.identity, ())
@@ -151,9 +152,11 @@ def _moving(
         homeless = (decision.claimed.in_flight | decision.unreported).difference(*assigned.values())
         moving = {key: set(tasks & homeless) for key, tasks in memory.moving.items()}
     for gone in revoked.values():
-        for task, reason in gone.items():
+        # A member lets go of all for one reason, or for a few.
+        for reason in {id(reason): reason for reason in gone.values()}.values():
             if reason.why is not Why.DELETED:
+                tasks = {task for task, why in gone.items() if why is reason}
                 for others in moving.values():
-                    others.discard(task)
-                moving.setdefault(f"{reason.why}:{reason.cause}", set()).add(task)
+                    others -= tasks
+                moving.setdefault(f"{reason.why}:{reason.cause}", set()).update(tasks)
     return {key: frozenset(moving[key]) for key in sorted(moving) if moving[key]}

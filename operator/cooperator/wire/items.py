@@ -14,6 +14,7 @@ from operator import itemgetter
 from typing import Final, cast
 
 from cooperator.model import INSTANCE, TaskId
+from cooperator.model.ids import same_object
 from cooperator.model.java import hash_set_order
 from cooperator.wire import primitives
 from cooperator.wire.errors import DecodeError
@@ -72,12 +73,12 @@ def _read_fast(data: bytes, position: int, count: int) -> tuple[tuple[TaskId, ..
         numbers, number = _COUNT_AND_FIRST.unpack_from(data, position)
         if length < 0 or numbers < 1 or number < INSTANCE:
             return None
-        item = new(task_id, (connector, number))
-        add(item)
         position += 8
+        item = new(task_id, (connector, number))
         if numbers == 1:
-            _learn_single(data[begin:position], item)
-        else:
+            item = _learn_single(data[begin:position], item)
+        add(item)
+        if numbers > 1:
             rest = struct.unpack_from(f">{numbers - 1}i", data, position)
             if min(rest) < INSTANCE:
                 return None
@@ -90,10 +91,10 @@ _names: dict[bytes, str] = {}
 _single: dict[bytes, TaskId] = {}
 
 
-def _learn_single(entry: bytes, item: TaskId) -> None:
+def _learn_single(entry: bytes, item: TaskId) -> TaskId:
     if len(_single) >= _MOST_SINGLES:
         _single.clear()
-    _single[entry] = item
+    return _single.setdefault(entry, same_object(item))
 
 
 def _learn_name(raw: bytes) -> str:

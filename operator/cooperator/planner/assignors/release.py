@@ -3,7 +3,7 @@ with as many the one that has the fewest tasks on the way already. What does not
 would have to be stopped.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Set
 
 from cooperator.model import INSTANCE, TaskId
@@ -19,7 +19,8 @@ class Releaser:
 
     def __init__(self, problem: Problem, surpluses: Mapping[str, int]) -> None:
         self._problem, self._surpluses = problem, surpluses
-        self._moving = Counter(item.connector for item in problem.pool)
+        self._moving = defaultdict(int, Counter(item.connector for item in problem.pool))
+        self._in_order: list[str] | None = None
         self.crowded: set[str] = set()
 
     def release(self) -> dict[TaskId, str]:
@@ -40,22 +41,38 @@ class Releaser:
     def _choose(self, items: Set[TaskId], counts: dict[str, int], wanted: int) -> list[TaskId]:
         """``wanted`` of ``items``; ``counts`` (of all that the member has) falls with each."""
         left = dict(connector_counts(frozenset(items)))
+        # Where each connector has one item there, nothing needs to be searched.
+        single = dict(items) if len(left) == len(items) else {}
         last_first: dict[str, Iterator[TaskId]] = {}
         chosen: list[TaskId] = []
         while left and len(chosen) < wanted:
-            most = max(counts[connector] for connector in left)
-            crowded = sorted(connector for connector in left if counts[connector] == most)
+            most = max(map(counts.__getitem__, left))
+            crowded = self._sorted([connector for connector in left if counts[connector] == most])
             crowded.sort(key=self._moving.__getitem__)
             for connector in crowded[: wanted - len(chosen)]:
-                if connector not in last_first:
-                    last_first[connector] = self._last_first(connector, items)
-                chosen.append(next(last_first[connector]))
+                if single:
+                    chosen.append(TaskId(connector, single[connector]))
+                else:
+                    if connector not in last_first:
+                        last_first[connector] = self._last_first(connector, items)
+                    chosen.append(next(last_first[connector]))
                 counts[connector] -= 1
                 self._moving[connector] += 1
                 left[connector] -= 1
                 if not left[connector]:
                     del left[connector]
         return chosen
+
+    def _sorted(self, connectors: list[str]) -> list[str]:
+        """``connectors`` in order; many of them are taken out of the order of all."""
+        sizes = self._problem.sizes
+        if len(connectors) * 8 < len(sizes):
+            return sorted(connectors)
+        if self._in_order is None:
+            self._in_order = sorted(sizes)
+        wanted = frozenset(connectors)
+        found = [connector for connector in self._in_order if connector in wanted]
+        return found if len(found) == len(wanted) else sorted(connectors)
 
     def _last_first(self, connector: str, items: Set[TaskId]) -> Iterator[TaskId]:
         """The tasks of ``connector`` among ``items``, from the highest number down."""

@@ -13,7 +13,7 @@ by exchanging them (``exchange``) is free: it is chosen to spread each connector
 zones. With weights or capacities see ``weighted``.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate, groupby
 from operator import itemgetter
@@ -104,14 +104,20 @@ def _running(
     problem: Problem, homes: Mapping[TaskId, str], connectors: Collection[str]
 ) -> dict[str, dict[str, int]]:
     """Per connector of ``connectors``, how many of its items each member keeps or gets back."""
-    running: dict[str, dict[str, int]] = {}
+    running: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for identity, kept in problem.kept.items():
-        here = dict(connector_counts(kept))
-        for item in problem.owed.get(identity, ()):
-            here[item.connector] = here.get(item.connector, 0) + 1
-        for connector in connectors if len(connectors) < len(here) else here:
-            if connector in here and connector in connectors:
-                running.setdefault(connector, {})[identity] = here[connector]
+        here = connector_counts(kept)
+        if identity in problem.owed:
+            here = Counter(here)
+            here.update(item.connector for item in problem.owed[identity])
+        if len(connectors) < len(here):
+            for connector in connectors:
+                if connector in here:
+                    running[connector][identity] = here[connector]
+        else:
+            for connector, count in here.items():
+                if connector in connectors:
+                    running[connector][identity] = count
     for item, home in homes.items():
         running[item.connector][home] -= 1
     return running
