@@ -28,6 +28,7 @@ from cooperator.runtime.offsets.sinks import Sink
 from cooperator.runtime.offsets.unit_log import read_unit, settle_in_flight
 from cooperator.runtime.output import read_units
 from cooperator.runtime.references import Resolver
+from runtime.postgres import Postgres
 from runtime.spark_bench import SparkBench
 from support import eventually
 
@@ -329,6 +330,58 @@ def test_a_topic_to_a_topic_and_the_class_spark(spark: SparkBench, tmp_path: Pat
         reset(about, Where.EARLIEST, dry_run=True)
     with pytest.raises(OffsetsError, match="move the directory away"):
         reset(about, dry_run=True)
+
+
+@pytest.mark.real
+def test_a_table_is_read_again_or_left_out_as_told(
+    spark: SparkBench, postgres: Postgres, unique: str
+) -> None:
+    table, topic = unique.replace("-", "_"), unique
+    postgres.query(f"CREATE TABLE {table} (id serial PRIMARY KEY)")
+
+    def insert(count: int) -> None:
+        for _ in range(count):
+            postgres.query(f"INSERT INTO {table} DEFAULT VALUES")
+
+    def found() -> list[int]:
+        return [json.loads(value)["id"] for _, value in spark.records(topic)]
+
+    spark.create_topic(topic, 1)
+    insert(3)
+    config = {
+        "connector.class": "jdbc-to-kafka",
+        "tables": table,
+        "topic": topic,
+        "mode": "incrementing",
+        "trigger.interval.ms": "200",
+        "batch.max.rows": "2",
+        **postgres.config,
+    }
+    about, task = subject(spark, unique, config), TaskId(unique, 0)
+
+    def row(number: int) -> Entry:
+        return Entry({"table": table}, {"incrementing": number})
+
+    alter(about, [row(1)], dry_run=False)
+    run(spark, task, config, table, lambda: len(found()) >= 2)
+    assert (found(), listed(about)) == ([2, 3], [row(3)])
+    [change] = reset(about, Where.EARLIEST, dry_run=True)
+    assert (change.before, change.after) == ({"incrementing": 3}, None)
+    assert reset(about, Where.EARLIEST, dry_run=False) == [change]
+    run(spark, task, config, table, lambda: len(found()) >= 5)
+    insert(3)
+    reset(about, Where.LATEST, dry_run=False)
+    assert listed(about) == [row(6)]
+    insert(1)
+    run(spark, task, config, table, lambda: len(found()) >= 6)
+    assert found() == [2, 3, 1, 2, 3, 7]
+
+    with pytest.raises(OffsetsError, match=r'write \{"incrementing": <number>\}'):
+        alter(about, [Entry({"table": table}, {"timestamp": "now"})], dry_run=True)
+    with pytest.raises(OffsetsError, match="the connector does not read it, but"):
+        alter(about, [Entry({"table": "other"}, {"incrementing": 1})], dry_run=True)
+    assert len(reset(about, dry_run=False)) == 1
+    assert listed(about) == []
 
 
 def test_the_position_of_a_source_of_files_of_class_spark_is_not_altered() -> None:

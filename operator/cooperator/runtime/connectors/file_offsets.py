@@ -17,11 +17,9 @@ from cooperator.runtime.files import bucket_of, visible_files
 from cooperator.runtime.offsets.entries import Entry, Json, OffsetsError
 from cooperator.runtime.offsets.sinks import Sink
 from cooperator.runtime.offsets.sources import SourceOffsets, UnitPlace, Where, number
-from cooperator.runtime.offsets.unit_log import move, read_unit, remove, replace, settle_in_flight
+from cooperator.runtime.offsets.unit_log import begin, move, read_unit, remove, replace, settle_in_flight
 
 _LOG_ENTRY = re.compile(r"(\d+)(\.compact)?\Z")
-_COMMIT = '{"nextBatchWatermarkMs":0}'
-_METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
 # What java.net.URI leaves as it is in a path, besides letters and digits.
 _UNQUOTED = "/-_.!~*'():@&=+$,;"
 # What it encodes: all of ASCII but the above, and of the rest what is no visible character.
@@ -76,8 +74,7 @@ class FileOffsets(SourceOffsets[Any]):
             if _LOG_ENTRY.match(file.name) and file.name != "0":
                 remove(file)
         if found.committed < 0:
-            replace(place.checkpoint / "offsets" / "0", "\n".join(["v1", _METADATA, _end(0)]))
-            replace(place.checkpoint / "commits" / "0", f"v1\n{_COMMIT}")
+            begin(place.checkpoint, _end(0))
             return
         if found.committed > 0:
             # Spark looks at the last batch once more when it starts.

@@ -16,8 +16,9 @@ from pydantic import AfterValidator
 from cooperator.runtime.connectors.base import Connector, Delivered, UnitContext
 from cooperator.runtime.connectors.encoding import EncodingOptions, encoder
 from cooperator.runtime.connectors.exactly_once import Record, Row, UnitWriter
+from cooperator.runtime.connectors.jdbc_offsets import TableOffsets
 from cooperator.runtime.connectors.jdbc_source import JdbcSourceOptions, TableReader, source_tables
-from cooperator.runtime.connectors.kafka_sink import DELIVERED, KafkaSinkOptions, unit_writer
+from cooperator.runtime.connectors.kafka_sink import DELIVERED, KafkaSinkOptions, is_delivered, unit_writer
 from cooperator.runtime.connectors.polled import Batch, BatchLog, PolledUnit, Source
 from cooperator.runtime.connectors.postgres import Database
 from cooperator.runtime.connectors.records import as_records
@@ -25,6 +26,8 @@ from cooperator.runtime.connectors.spark import spread
 from cooperator.runtime.connectors.topics import client_config, ensure_topic, reaching
 from cooperator.runtime.connectors.transform import selected
 from cooperator.runtime.fence import claim
+from cooperator.runtime.offsets.sinks import Sink
+from cooperator.runtime.offsets.sources import SourceOffsets
 from cooperator.runtime.options import OptionError, Options, Problem, is_topic_name, option, refuse
 
 if TYPE_CHECKING:
@@ -69,6 +72,9 @@ class JdbcToKafka(Connector[JdbcToKafkaOptions]):
 
     def delivery(self, options: JdbcToKafkaOptions) -> Delivered:
         return DELIVERED
+
+    def offsets(self) -> SourceOffsets[JdbcToKafkaOptions]:
+        return TableOffsets(Sink(is_delivered))
 
     def units(self, options: JdbcToKafkaOptions, say: Callable[[str], None]) -> Sequence[str]:
         with closing(Database(options, "units", threading.Event(), say)) as database:

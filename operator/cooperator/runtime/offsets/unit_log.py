@@ -17,6 +17,8 @@ from cooperator.runtime.fence import DIRECTORY as FENCE
 from cooperator.runtime.offsets.entries import OffsetsError
 
 _VERSION = "v1"
+# The least that Spark reads.
+_METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
 _COMMIT = '{"nextBatchWatermarkMs":0}'
 
 
@@ -69,6 +71,12 @@ def move(checkpoint: Path, batch: int, ends: Sequence[str]) -> None:
     entry = checkpoint / "offsets" / str(batch)
     metadata = _lines(entry)[0]
     replace(entry, "\n".join([_VERSION, metadata, *ends]))
+
+
+def begin(checkpoint: Path, end: str) -> None:
+    """A first batch, which is done and of which nothing is in the sink: the next one begins at its end."""
+    replace(checkpoint / "offsets" / "0", "\n".join([_VERSION, _METADATA, end]))
+    replace(checkpoint / "commits" / "0", f"{_VERSION}\n{_COMMIT}")
 
 
 def unfence(checkpoint: Path) -> None:
