@@ -26,6 +26,8 @@ VENV = ROOT / ".venv"
 STAMP = VENV / "cooperator-installed.json"
 OLDEST_PYTHON = (3, 11)
 GO_FOR_KUBERNETES = (1, 26)
+ROOTS_PROGRAMS = Path("/usr/sbin")
+CNI_BRIDGE = Path("/usr/lib/cni/bridge")
 DEBIAN_POSTGRESQL = Path("/usr/lib/postgresql")
 """Where Debian keeps PostgreSQL's programs, off the PATH, by version."""
 
@@ -97,7 +99,7 @@ def main(arguments: list[str]) -> int:
     try:
         check_python()
         make_venv(options.yes)
-        install_project({"spark"} if options.what == "demo" else {"spark", "test"})
+        install_project({"spark"} if options.what == "demo" else {"spark", "kubernetes", "test"})
         find_or_install_java(options.yes)
         if options.what == "tests":
             find_or_install_spin(options.yes)
@@ -230,8 +232,9 @@ def find_or_install_nodes(yes: bool) -> None:
     if manager is None or not manager.nodes:
         return
     needed = ("containerd", "runc", "iptables", "nft", "ip", "busybox", "mmdebstrap")
-    missing = [name for name in needed if which(name) is None]
-    if not Path("/usr/lib/cni/bridge").exists():
+    # Some are for root, whose folders a user's PATH need not name.
+    missing = [name for name in needed if not shutil.which(name) and not (ROOTS_PROGRAMS / name).exists()]
+    if not CNI_BRIDGE.exists():
         missing.append("CNI's plugins")
     if missing:
         install_packages(f"for tests on Kubernetes nodes: no {', '.join(missing)}", (manager.nodes,), yes)
@@ -239,12 +242,8 @@ def find_or_install_nodes(yes: bool) -> None:
 
 def find_or_install_go(yes: bool) -> None:
     """Kubernetes' programs are built with it, once, where nothing else has them."""
-    check = "from tests.kubernetes.binaries import problem; print(problem() or '')"
-    found = subprocess.run(
-        [VENV / "bin" / "python", "-c", check], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    problem = found.stdout.strip()
-    if not problem:
+    problem = kubernetes_problem()
+    if problem is None:
         return
     manager = package_manager()
     if manager is not None and manager.go and packaged_go() >= GO_FOR_KUBERNETES:
@@ -252,6 +251,15 @@ def find_or_install_go(yes: bool) -> None:
     else:
         # The rest of the tests is worth running.
         say(f"tests on Kubernetes will fail: {problem}")
+
+
+def kubernetes_problem() -> str | None:
+    """Why tests could not get Kubernetes' programs; None when they can."""
+    code = "from tests.kubernetes.binaries import problem; print(problem() or '')"
+    result = subprocess.run(
+        [VENV / "bin" / "python", "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return result.stdout.strip() or None
 
 
 def packaged_go() -> tuple[int, ...]:
@@ -318,11 +326,6 @@ def run_tests(pytest_arguments: list[str]) -> int:
     for name, (code, seconds) in results.items():
         print(f"    {name:<8} {'ok' if code == 0 else 'FAILED':<7} {seconds:7.1f} s")
     return 1 if any(code for code, _ in results.values()) else 0
-
-
-def which(program: str) -> str | None:
-    """Also where root's programs are, which a user's PATH may not name."""
-    return shutil.which(program) or shutil.which(program, path="/usr/sbin:/sbin")
 
 
 def run(command: list[str], otherwise: str) -> None:

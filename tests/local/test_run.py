@@ -153,6 +153,41 @@ def test_postgresql_is_installed_for_the_tests_where_no_system_directory_has_it(
     assert len(system.commands) == 2, "it was there"
 
 
+def test_what_nodes_are_made_of_is_installed_at_once(
+    run: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(run, "ROOTS_PROGRAMS", tmp_path)
+    monkeypatch.setattr(run, "CNI_BRIDGE", tmp_path / "bridge")
+    as_root(run, monkeypatch, True)
+    some = System(run, monkeypatch, "apt-get", "runc", "busybox")
+    run.find_or_install_nodes(yes=True)
+    (installed,) = (command for command in some.commands if "install" in command)
+    assert {"containerd", "containernetworking-plugins", "mmdebstrap"} <= set(installed)
+    (tmp_path / "bridge").touch()
+    for name in ("iptables", "nft", "ip"):
+        (tmp_path / name).touch()
+    whole = System(run, monkeypatch, "apt-get", "containerd", "runc", "busybox", "mmdebstrap")
+    run.find_or_install_nodes(yes=True)
+    assert whole.commands == []
+
+
+@pytest.mark.parametrize(("packaged", "installed"), [((1, 19), []), ((1, 26), ["golang-go"]), ((), [])])
+def test_go_is_installed_where_it_is_new_enough_and_else_said_to_be_missing(
+    run: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    packaged: tuple[int, ...],
+    installed: list[str],
+) -> None:
+    system = System(run, monkeypatch, "apt-get")
+    as_root(run, monkeypatch, True)
+    monkeypatch.setattr(run, "kubernetes_problem", lambda: "no Go: set KUBEBUILDER_ASSETS")
+    monkeypatch.setattr(run, "packaged_go", lambda: packaged)
+    run.find_or_install_go(yes=True)
+    assert [command[-1] for command in system.commands if "install" in command] == installed
+    assert "no Go: set KUBEBUILDER_ASSETS" in capsys.readouterr().out
+
+
 def test_every_check_runs_and_one_failure_is_enough(
     run: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
