@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from cooperator.crd import Worker, compile_policy
+from cooperator.host.gate import passing
 from cooperator.leader.ownership import GroupPolicy
 from cooperator.leader.service import LeaderService, ServiceSettings
 from cooperator.wire import Owner, RestartRecord
@@ -50,7 +51,7 @@ def leader_settings(
 
 def started_leader(settings: ServiceSettings, on_restart: OnRestart) -> LeaderService:
     """A leader that has begun to work; on another port when its own is taken. Raises OSError."""
-    leader = LeaderService(settings, on_restart)
+    leader = LeaderService(settings, on_restart, passing)
     try:
         leader.start()
     except OSError:
@@ -59,7 +60,7 @@ def started_leader(settings: ServiceSettings, on_restart: OnRestart) -> LeaderSe
         with suppress(Exception):
             leader.stop()
         log.warning("port %d is taken: the leader of %s gets another", settings.port, settings.group_id)
-        leader = LeaderService(replace(settings, port=0), on_restart)
+        leader = LeaderService(replace(settings, port=0), on_restart, passing)
         leader.start()
     return leader
 

@@ -23,6 +23,7 @@ from cooperator.leader.projection import is_settled, plan_conditions, project
 from cooperator.leader.routes import LeaderRoutes
 from cooperator.leader.state import LeaderSettings
 from cooperator.logs import (
+    Gate,
     LeaderState,
     LeadWriter,
     Logs,
@@ -30,6 +31,7 @@ from cooperator.logs import (
     LogUnavailable,
     TopicMisconfigured,
     ensure_topics,
+    open_gate,
     open_logs,
 )
 from cooperator.model import Desired, Member, Policy
@@ -82,15 +84,19 @@ class LeaderService:
     """Leads one group from ``start`` to ``stop``. All methods are thread-safe; setters return at once.
 
     ``on_restart`` is told of each request in the config log to restart a connector, on the log's own thread.
+    ``gate`` is passed by each write of the lead.
     """
 
     def __init__(
-        self, settings: ServiceSettings, on_restart: Callable[[RestartRecord], None] | None = None
+        self,
+        settings: ServiceSettings,
+        on_restart: Callable[[RestartRecord], None] | None = None,
+        gate: Gate = open_gate,
     ) -> None:
         self.settings = settings
         self._on_restart = on_restart
         self._logs_config = LogsConfig(
-            settings.bootstrap_servers, settings.group_id, security=settings.log_security
+            settings.bootstrap_servers, settings.group_id, security=settings.log_security, gate=gate
         )
         self.identity = instance_id(settings.owner)
         self.conditions = Conditions(_now_ms)

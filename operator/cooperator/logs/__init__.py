@@ -24,7 +24,7 @@ from cooperator.logs.errors import (
 )
 from cooperator.logs.history import LogHistory, read_history
 from cooperator.logs.kafka import KafkaTransport, LogsRead, ensure_topics, open_logs, read_logs
-from cooperator.logs.lead_writer import LeadWriter
+from cooperator.logs.lead_writer import Gate, LeadWriter, open_gate
 from cooperator.logs.leader_log import LeaderLog, LeaderState
 from cooperator.logs.logs import Logs, LogsConfig, ensure_topics_of
 from cooperator.logs.memory import MemoryBroker, MemoryTransport
@@ -34,6 +34,7 @@ from cooperator.logs.trouble import OnTrouble
 
 __all__ = [
     "ConfigLog",
+    "Gate",
     "KafkaTransport",
     "LeadWriter",
     "LeaderLog",
@@ -56,6 +57,7 @@ __all__ = [
     "WriterFenced",
     "ensure_topics",
     "ensure_topics_of",
+    "open_gate",
     "open_logs",
     "read_history",
     "read_logs",

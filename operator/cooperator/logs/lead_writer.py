@@ -1,10 +1,18 @@
 """The one writer of a group's config and leader logs: whoever has the lead."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from cooperator.logs.transport import Topics, Transport
 from cooperator.model import Memory, Policy
 from cooperator.wire import Owner, Record, encode_leader
+
+Gate = Callable[[str], AbstractContextManager[None]]
+"""Passed by each write, which it is told of in a few words."""
+
+
+def open_gate(what: str) -> AbstractContextManager[None]:
+    return nullcontext()
 
 
 class LeadWriter:
@@ -16,9 +24,12 @@ class LeadWriter:
     anything later is written.
     """
 
-    def __init__(self, transport: Transport, topics: Topics, group_id: str, timeout_ms: int) -> None:
+    def __init__(
+        self, transport: Transport, topics: Topics, group_id: str, timeout_ms: int, gate: Gate = open_gate
+    ) -> None:
         self._topics = topics
         self._transactor = transport.transactor(f"{group_id}-leader", timeout_ms)
+        self._gate = gate
 
     def open(self) -> None:
         """Begin a tenure: once this returns, no write of anybody before, oneself included, can follow.
@@ -34,7 +45,8 @@ class LeadWriter:
         """
         if not records:
             raise ValueError("write_config: no records; a transaction of nothing has no offset")
-        return self._transactor.write(self._topics.config, records)
+        with self._gate(f"write {len(records)} config records"):
+            return self._transactor.write(self._topics.config, records)
 
     def write_leader(
         self, *, owner: Owner | None = None, policy: Policy | None = None, memory: Memory | None = None
@@ -45,7 +57,8 @@ class LeadWriter:
         """
         records = [encode_leader(value) for value in (owner, policy, memory) if value is not None]
         if records:
-            self._transactor.write(self._topics.leader, records)
+            with self._gate(f"write {len(records)} leader records"):
+                self._transactor.write(self._topics.leader, records)
 
     def close(self) -> None:
         """End the tenure; closing again does nothing."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cooperator.logs.config_log import ConfigLog
-from cooperator.logs.lead_writer import LeadWriter
+from cooperator.logs.lead_writer import Gate, LeadWriter, open_gate
 from cooperator.logs.leader_log import LeaderLog
 from cooperator.logs.status_log import StatusLog
 from cooperator.logs.transport import Topics, Transport
@@ -18,7 +18,7 @@ class LogsConfig:
 
     ``security``: client settings in librdkafka's names (``security.protocol``, ``sasl.…``, ``ssl.…``); handed
     on, never shown. ``topics``: of an adopted Connect cluster, whose names are its own; None for ours.
-    ``write_timeout_ms``: of each call of the lead's writer.
+    ``write_timeout_ms``: of each call of the lead's writer. ``gate``: passed by each of its writes.
     """
 
     bootstrap_servers: str
@@ -26,6 +26,7 @@ class LogsConfig:
     security: Mapping[str, Any] = field(default_factory=dict, repr=False)
     topics: Topics | None = None
     write_timeout_ms: int = 10_000
+    gate: Gate = open_gate
 
     @property
     def topic_names(self) -> Topics:
@@ -44,7 +45,7 @@ class Logs:
         self.config = ConfigLog(transport, topics.config)
         self.status = StatusLog(transport, topics.status)
         self.leader = LeaderLog(transport, topics.leader)
-        self.writer = LeadWriter(transport, topics, config.group_id, config.write_timeout_ms)
+        self.writer = LeadWriter(transport, topics, config.group_id, config.write_timeout_ms, config.gate)
 
     def close(self) -> None:
         """Write the statuses that wait, as far as a few seconds allow, and stop everything."""
