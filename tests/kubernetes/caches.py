@@ -6,6 +6,7 @@ import fcntl
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,6 +24,7 @@ def once(folder: Path, make: Callable[[Path], None]) -> Path:
     is renamed when it is whole, so an interrupted ``make`` leaves nothing that looks finished.
     """
     if folder.is_dir():
+        os.utime(folder)
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     with open(folder.parent / f".{folder.name}.lock", "w") as lock:
@@ -39,3 +41,11 @@ def once(folder: Path, make: Callable[[Path], None]) -> Path:
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
     return folder
+
+
+def forget_unused(parent: Path, days: float = 14) -> None:
+    """Remove what ``once`` has kept in ``parent`` and nobody has asked for in so many days."""
+    oldest = time.time() - days * 86_400
+    for folder in parent.glob("*/"):
+        if folder.stat().st_mtime < oldest:
+            shutil.rmtree(folder, ignore_errors=True)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tests.kubernetes.caches import cache_folder, once
+from tests.kubernetes.caches import cache_folder, forget_unused, once
 from tests.kubernetes.images import PAUSE, Image, build_images, write_image
 from tests.kubernetes.processes import Server, ServerFailed
 
@@ -91,7 +91,9 @@ def _prepared(images: Sequence[Image]) -> Path:
         finally:
             containerd.server.kill()
 
-    return once(cache_folder("image-stores", key), make)
+    store = once(cache_folder("image-stores", key), make)
+    forget_unused(cache_folder("image-stores"))
+    return store
 
 
 def _lasting(images: Sequence[Image]) -> set[str]:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.kubernetes.caches import cache_folder, forget_unused
 from tests.kubernetes.dockerfile import Target, read_dockerfile
 from tests.kubernetes.layers import Layer, NoImages, base_layer, find_in, folder_layer, run_layer
 
@@ -52,7 +53,9 @@ def build_images() -> tuple[Image, ...]:
     In seconds when only code has changed, in minutes the first time. Raises NoImages.
     """
     stages = read_dockerfile(ROOT / "Dockerfile")
-    return (*_tiny_images(), _image(OPERATOR, stages, "operator"), _image(WORKER, stages, "worker"))
+    made = (*_tiny_images(), _image(OPERATOR, stages, "operator"), _image(WORKER, stages, "worker"))
+    forget_unused(cache_folder("layers"))
+    return made
 
 
 def _image(name: str, stages: Mapping[str, Target], stage: str) -> Image:

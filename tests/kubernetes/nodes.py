@@ -22,6 +22,7 @@ from typing import Any
 
 import yaml
 
+from tests.kubernetes.api import ApiError
 from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.image_store import Containerd, fill, import_rest
 from tests.kubernetes.processes import Server, ServerFailed
@@ -98,8 +99,7 @@ class Node:
 
     def is_ready(self) -> bool:
         """As Kubernetes sees it."""
-        conditions = self._plane.api.get(f"/api/v1/nodes/{self.name}")["status"].get("conditions", [])
-        return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+        return self._ready().get("status") == "True"
 
     def logs(self) -> str:
         return "\n".join(f"--- {self.name}: {server.name}\n{server.tail()}" for server in self._servers())
@@ -155,12 +155,20 @@ class Node:
         self.kubelet.wait_until(lambda: self._heard_since(began), READY_S)
 
     def _heard_since(self, time_s: float) -> bool:
-        """Ready, and not by the word of an earlier life: its lease was renewed by this one."""
-        lease = f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{self.name}"
-        if not (self._plane.api.exists(f"/api/v1/nodes/{self.name}") and self._plane.api.exists(lease)):
-            return False
-        renewed = self._plane.api.get(lease)["spec"]["renewTime"]
-        return self.is_ready() and _seconds(renewed) > time_s
+        """Ready, and not by the word of an earlier life."""
+        ready = self._ready()
+        return ready.get("status") == "True" and _seconds(ready["lastHeartbeatTime"]) >= int(time_s)
+
+    def _ready(self) -> dict[str, Any]:
+        """Its condition Ready; nothing while it is not known."""
+        try:
+            node = self._plane.api.get(f"/api/v1/nodes/{self.name}")
+        except ApiError as error:
+            if error.status == 404:
+                return {}
+            raise
+        found: list[dict[str, Any]] = node["status"].get("conditions", [])
+        return next((each for each in found if each["type"] == "Ready"), {})
 
     def _cni(self) -> str:
         ranges = [[{"subnet": f"{self._network}.0/20", "gateway": self.address}]]

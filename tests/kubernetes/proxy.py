@@ -49,7 +49,8 @@ def service_proxy(plane: ControlPlane, slot: Slot, wanted: bool) -> Iterator[Non
         yield
     finally:
         server.kill()
-        subprocess.run([*command, "--cleanup"], capture_output=True, timeout=60, check=False)
+        for family in ("ip", "ip6"):
+            subprocess.run(["nft", "delete", "table", family, "kube-proxy"], capture_output=True, check=False)
 
 
 def _programmed(slot: Slot) -> bool:

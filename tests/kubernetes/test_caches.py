@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kubernetes.caches import once
+from tests.kubernetes.caches import forget_unused, once
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -60,3 +61,12 @@ def test_what_fails_halfway_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError):
         once(folder, half)
     assert [path.name for path in tmp_path.iterdir()] == [".thing.lock"]
+
+
+def test_what_nobody_asks_for_is_forgotten(tmp_path: Path) -> None:
+    for name in ("used", "unused"):
+        once(tmp_path / name, lambda folder: None)
+        os.utime(tmp_path / name, (0, 0))
+    once(tmp_path / "used", lambda folder: None)
+    forget_unused(tmp_path)
+    assert sorted(path.name for path in tmp_path.glob("*/")) == ["used"]
