@@ -43,6 +43,9 @@ class SameReason(Mapping[TaskId, Reason]):
             raise KeyError(item)
         return self.reason
 
+    def __contains__(self, item: object) -> bool:
+        return item in self.tasks
+
     def __iter__(self) -> Iterator[TaskId]:
         return iter(self.tasks)
 
