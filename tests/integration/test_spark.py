@@ -16,10 +16,12 @@ from cooperator.runtime.output import read_units, unit_directories
 from stage import MemberProcess, Stage
 from support import eventually
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(1200)]
 
 WORKERS = ("s-0", "s-1")
 FILES, LINES = 120, 50
+PATIENCE_S = 300
+"""How long anything is waited for: the machine may be busy with more than this."""
 
 
 def write_files(root: Path, first: int, last: int) -> None:
@@ -100,7 +102,7 @@ def told(leader: LeaderService) -> int:
 
 
 def assert_exact(stage: Stage, files: int) -> None:
-    eventually(lambda: rows(stage) >= files * LINES, 120, f"{files * LINES} rows are in the sink")
+    eventually(lambda: rows(stage) >= files * LINES, PATIENCE_S, f"{files * LINES} rows are in the sink")
     difference = archived(stage)
     difference.subtract(expected(files))
     wrong = {key: count for key, count in difference.items() if count}
@@ -109,7 +111,7 @@ def assert_exact(stage: Stage, files: int) -> None:
 
 def test_members_killed_in_mid_stream_lose_and_double_no_row(stage: Stage) -> None:
     leader = running(stage)
-    eventually(lambda: rows(stage) > 0, 120, "rows flow")
+    eventually(lambda: rows(stage) > 0, PATIENCE_S, "rows flow")
     for count, victim in enumerate(("s-0", "s-1", "s-0"), start=1):
         before = rows(stage)
         member = next(m for m in reversed(stage.members) if m.identity == victim)
@@ -118,25 +120,25 @@ def test_members_killed_in_mid_stream_lose_and_double_no_row(stage: Stage) -> No
         spark_member(stage, victim)
         first = FILES // 2 + (count - 1) * FILES // 6
         write_files(stage.directory / "in", first, first + FILES // 6)
-        eventually(lambda before=before: rows(stage) > before, 120, f"rows flow after kill {count}")
+        eventually(lambda before=before: rows(stage) > before, PATIENCE_S, f"rows flow after kill {count}")
     assert_exact(stage, FILES)
-    eventually(lambda: set(states(leader).values()) == {"RUNNING"}, 60, f"all run: {states(leader)}")
+    eventually(lambda: set(states(leader).values()) == {"RUNNING"}, PATIENCE_S, f"all run: {states(leader)}")
 
 
-def test_a_drain_and_an_outage_of_a_minute_in_mid_stream(stage: Stage, broker: EmbeddedBroker) -> None:
+def test_a_drain_and_an_outage_of_two_minutes_in_mid_stream(stage: Stage, broker: EmbeddedBroker) -> None:
     leader = running(stage)
-    eventually(lambda: rows(stage) > 0, 120, "rows flow")
-    eventually(lambda: leader.status()["settled"], 90, "all tasks run")
+    eventually(lambda: rows(stage) > 0, PATIENCE_S, "rows flow")
+    eventually(lambda: leader.status()["settled"], PATIENCE_S, "all tasks run")
 
     eventually(lambda: told(leader) >= 4, 30, "four tasks tell their progress")
     epochs = {task["name"]: task["epoch"] for task in leader.status()["tasks"]}
     broker.stop()
     down_at = time.monotonic()
-    eventually(lambda: time.monotonic() - down_at >= 60, 70, "the outage has lasted a minute")
+    eventually(lambda: time.monotonic() - down_at >= 120, 130, "the outage has lasted two minutes")
     broker.start()
     write_files(stage.directory / "in", FILES // 2, FILES * 3 // 4)
     assert_exact(stage, FILES * 3 // 4)
-    eventually(lambda: leader.status()["settled"], 90, "the group is at rest again")
+    eventually(lambda: leader.status()["settled"], PATIENCE_S, "the group is at rest again")
     after = {task["name"]: task["epoch"] for task in leader.status()["tasks"]}
     assert after == epochs, "a task was assigned anew"
     assert _starts(stage) == dict.fromkeys(epochs, 1)
@@ -145,7 +147,7 @@ def test_a_drain_and_an_outage_of_a_minute_in_mid_stream(stage: Stage, broker: E
     leaver.terminate()
     stage.facts(leader, ("s-1",), leaving=frozenset({"s-0"}))
     write_files(stage.directory / "in", FILES * 3 // 4, FILES)
-    assert leaver.child.wait(90) == 0
+    assert leaver.child.wait(PATIENCE_S) == 0
     assert_exact(stage, FILES)
     assert {task["member"] for task in leader.status()["tasks"]} == {"s-1"}
 
