@@ -7,7 +7,7 @@ nor an API server that hangs keeps anybody else waiting.
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from cooperator.controller.api import PODS, WORKERS, Api, ApiError
@@ -136,15 +136,17 @@ class Reconciler:
             # Somebody took the finalizer away: its pods go with their owner.
             self._finish()
             return
-        worker = self._readings.worker(seen.worker)
+        body, worker = seen.worker, self._readings.worker(seen.worker)
         if worker is None:
             self._publisher.unreadable(seen.worker, self._readings.problems)
             return
-        self._worker = worker
         removing = seen.worker["metadata"].get("deletionTimestamp") is not None
         if not removing:
-            self._keep_finalizer(seen.worker)
-            self._supplies.renew(worker)
+            read = worker
+            self._try(lambda: self._keep_finalizer(body))
+            self._try(lambda: self._supplies.renew(read))
+            worker = self._allowed(worker)
+        self._worker = worker
         connectors = self._read_connectors(seen)
         self._apply(worker, () if removing else connectors)
         self._refresh_status()
@@ -166,10 +168,31 @@ class Reconciler:
         if removing:
             self._remove(seen, worker)
 
+    def _allowed(self, worker: Worker) -> Worker:
+        """What is refused for what surrounds it is said; one member at most runs then, which is safe."""
+        if not self._supplies.refusal:
+            return worker
+        self._publisher.refused(self._supplies.refusal)
+        spec = worker.spec.model_copy(update={"replicas": min(1, worker.spec.replicas)})
+        return worker.model_copy(update={"spec": spec})
+
+    def _try(self, act: Callable[[], None]) -> None:
+        """What the API refuses here keeps nobody from looking after the group: deaths go on."""
+        try:
+            act()
+        except ApiError as error:
+            log.warning("Worker %s/%s: %s", *self.name, error)
+            self._publisher.refused(str(error))
+
     def _resync(self) -> None:
         """The pods as they are: before the first step, and again now and then."""
-        if time.monotonic() - self._listed_at < RESYNC_S:
-            return
+        if self._listed_at == float("-inf"):
+            self._list_pods()
+        elif time.monotonic() - self._listed_at >= RESYNC_S:
+            self._listed_at = time.monotonic()
+            self._try(self._list_pods)
+
+    def _list_pods(self) -> None:
         namespace, name = self.name
         pods, version = self._api.list(PODS, namespace, f"{WORKER_LABEL}={name}")
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from cooperator.controller.api import CONFIG_MAPS, SECRETS, Api, ApiError
+from cooperator.controller.api import CLAIMS, CONFIG_MAPS, SECRETS, Api, ApiError
 from cooperator.controller.children import children, references
 from cooperator.controller.pods import Defaults, revision, template
 from cooperator.crd import Worker
@@ -21,6 +21,8 @@ class Supplies:
         self._api = api
         self._defaults = defaults
         self._hashes: dict[str, str] = {}
+        self.refusal = ""
+        """Why what surrounds the Worker does not let its spec be; empty when it does."""
         self._renewed_at = float("-inf")
         self._renewed_for: object = None
 
@@ -29,6 +31,7 @@ class Supplies:
         now = time.monotonic()
         if worker.spec == self._renewed_for and now - self._renewed_at < _AGAIN_S:
             return
+        self.refusal = self._check_volume(worker)
         self._hashes = self._read(worker)
         for kind, manifest in children(worker):
             self._api.apply(kind, manifest)
@@ -36,6 +39,25 @@ class Supplies:
 
     def revision(self, worker: Worker) -> str:
         return revision(worker, self._defaults, self._hashes)
+
+    def _check_volume(self, worker: Worker) -> str:
+        volume = worker.spec.checkpoint_volume
+        if volume is None or worker.spec.replicas <= 1:
+            return ""
+        try:
+            claim = self._api.get(CLAIMS, worker.metadata.namespace, volume.claim_name)
+        except ApiError as error:
+            if error.is_missing:
+                return ""  # It may come later; until then pods wait, and say so.
+            raise
+        modes = (claim.get("spec") or {}).get("accessModes") or ()
+        if "ReadWriteMany" in modes:
+            return ""
+        return (
+            f"spec.checkpointVolume.claimName names {volume.claim_name!r}, which is {', '.join(modes)}, but "
+            f"{worker.spec.replicas} members on several nodes have to write to it: use a claim that is "
+            "ReadWriteMany, an object store (spec.checkpointLocation), or spec.replicas: 1"
+        )
 
     def _read(self, worker: Worker) -> dict[str, str]:
         namespace = worker.metadata.namespace
