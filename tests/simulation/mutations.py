@@ -16,8 +16,8 @@ from cooperator.agent import settle
 from cooperator.agent.learn import Learner
 from cooperator.agent.state import Report, State
 from cooperator.group import takeover
+from cooperator.leader import reconcile, reports, routes
 from cooperator.leader import events as ev
-from cooperator.leader import reports, routes
 from cooperator.leader.machine import LeaderMachine
 from cooperator.leader.regroup import Regroup
 from cooperator.logs import LeadWriter
@@ -25,6 +25,7 @@ from cooperator.model import Memory
 from cooperator.planner import claims, default, holds, step
 from cooperator.planner.assignors import sticky
 from cooperator.pool import decide, lives
+from cooperator.wire import CommitRecord, TaskRecord
 from simulation.run import Outcome, run
 
 LIMIT = 200
@@ -209,6 +210,17 @@ def assigns_during_a_take_over() -> Sequence[Patch]:
 
 
 @planted
+def writes_connectors_without_their_tasks() -> Sequence[Patch]:
+    """A new configuration of a connector is written alone: a compaction parts it from its tasks."""
+    right = reconcile.connector_records
+
+    def wrong(*args: Any) -> tuple[Any, ...]:
+        return tuple(record for record in right(*args) if not isinstance(record, TaskRecord | CommitRecord))
+
+    return [patch.object(_module(LeaderMachine), "connector_records", wrong)]
+
+
+@planted
 def never_saves_its_memory() -> Sequence[Patch]:
     """Shares are sent that the leader log knows nothing of."""
     return [patch.object(LeaderMachine, "_is_durable", lambda self, memory: True)]
@@ -388,6 +400,6 @@ def _lead_taken(change: Callable[[LeaderMachine, ev.LeadTaken], ev.LeadTaken]) -
     return patch.object(LeaderMachine, "_lead_taken", wrong)
 
 
-def _module(function: Callable[..., Any]) -> Any:
-    """Of a function that its package has given its own name."""
-    return sys.modules[function.__module__]
+def _module(of: Callable[..., Any]) -> Any:
+    """Where a function or class is defined, also one that its package has given its own name."""
+    return sys.modules[of.__module__]

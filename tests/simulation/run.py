@@ -6,6 +6,7 @@ from random import Random
 
 from cooperator.wire import RestartRecord, encode_config
 from simulation import fleets
+from simulation.cleaner import Cleaner
 from simulation.faults import ALL as FAULTS
 from simulation.faults import Fault
 from simulation.patches import simulated
@@ -103,6 +104,7 @@ def run(seed: int, cuts: Cuts = NOTHING, promises: Collection[type[Promise]] = P
         and (cuts.until_ms is None or fault.at_ms <= cuts.until_ms)
     ]
     world = World(shape, Random(chance), Times(hold_ms=shape.hold_ms))
+    Cleaner(world, Random(chance + 1))
     outcome = Outcome(seed, world, faults=happening)
     with simulated(world):
         try:

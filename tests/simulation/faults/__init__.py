@@ -1,7 +1,7 @@
 """Everything that can happen to a world, one class each. ``ALL`` is the list: what is in it happens."""
 
 from simulation.faults.base import Fault
-from simulation.faults.brokers import BrokerCrashes, BrokerIsBusy, LogsAreDown, TopicsAreCompacted
+from simulation.faults.brokers import BrokerCrashes, BrokerIsBusy, LogsAreDown
 from simulation.faults.changes import (
     ConnectorIsCreated,
     ConnectorIsDeleted,
@@ -86,7 +86,6 @@ ALL: tuple[type[Fault], ...] = (
     StopsHang,
     TasksMaxChanges,
     ThreadsAreSlow,
-    TopicsAreCompacted,
     WatchIsLost,
     WatchIsStale,
     WorkerIsScaled,

@@ -27,18 +27,6 @@ class LogsAreDown(Fault):
         return f"the topics are away {self.lasting(200, self.random.choice([1_000, 8_000]), heal)}"
 
 
-class TopicsAreCompacted(Fault):
-    """Up to some point each; who reads them from the beginning from now on sees what is left."""
-
-    def happen(self) -> str:
-        topics = self.world.topics.by_name
-        points = {}
-        for name, topic in sorted(topics.items()):
-            points[name] = self.random.randint(topic.end // 2, topic.end)
-            topic.compact(points[name])
-        return f"topics are compacted: {', '.join(f'{name} before {at}' for name, at in points.items())}"
-
-
 class BrokerIsBusy(Fault):
     """Nobody reaches it, and nobody is told."""
 
