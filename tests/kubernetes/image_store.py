@@ -1,8 +1,8 @@
 """What containerd knows of images, prepared once: nodes begin with a copy that takes a second.
 
 Unpacking a gigabyte for every node of every test would take longer than the tests. So a containerd imports
-the lasting layers once into a folder of the cache; a node's own folder is made of hard links to it. Only
-files that nobody writes are linked: layers (a container's writes go into a layer of its own) and blobs.
+the lasting layers once into a folder of the cache, and a node's own folder has links into it. Linked is only
+what nobody writes: unpacked layers (a container's writes go into a layer of its own) and blobs.
 """
 
 from __future__ import annotations
@@ -101,18 +101,15 @@ def _lasting(images: Sequence[Image]) -> set[str]:
 
 
 def _link_tree(source: Path, target: Path) -> None:
-    """Hard links for what is never written again; copies of containerd's own databases."""
-    done = subprocess.run(
-        ["cp", "-al", str(source), str(target)], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise ServerFailed(f"{source} could not be linked to {target}: {done.stderr}")
-    for database in target.rglob("*.db"):
-        # Those of containerd lie at most two folders deep; a container's own files are left alone.
-        if len(database.relative_to(target).parts) <= 2:
-            kept = database.with_suffix(".copy")
-            shutil.copy2(database, kept)
-            kept.rename(database)
+    """containerd's own databases are copied; what is never written again is linked."""
+    lasting = [
+        *source.glob("io.containerd.snapshotter.v1.overlayfs/snapshots/*"),
+        *source.glob("io.containerd.content.v1.content/blobs/sha256/*"),
+    ]
+    parents = {str(path.parent) for path in lasting}
+    shutil.copytree(source, target, ignore=lambda folder, names: names if folder in parents else ())
+    for path in lasting:
+        (target / path.relative_to(source)).symlink_to(path)
 
 
 def _configuration(folder: Path, socket: Path) -> str:

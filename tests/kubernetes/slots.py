@@ -26,10 +26,7 @@ CGROUPS = Path("/sys/fs/cgroup")
 
 @dataclass(frozen=True)
 class Slot:
-    """Everything that has a fixed name is named after ``number``, so that the next holder can clear it.
-
-    ``folder`` lies in the cache, so that files can be shared with it by hard links.
-    """
+    """Everything that has a fixed name is named after ``number``, so that the next holder can clear it."""
 
     number: int
 
@@ -101,7 +98,6 @@ def clear(slot: Slot) -> None:
         if bridge.name == slot.bridge or bridge.name.startswith(f"{slot.bridge}n"):
             command("ip", "link", "delete", bridge.name)
     remove_cgroups(slot.cgroup)
-    # Some ten thousand links for each node.
     command("rm", "-rf", str(slot.folder))
 
 
