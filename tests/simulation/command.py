@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from multiprocessing import get_context
 
+from simulation import mutations, planted
 from simulation.run import NOTHING, Cuts, Outcome, run
 from simulation.shrink import shrink
 from simulation.story import replay, story
@@ -17,9 +18,7 @@ SAY_EVERY = 500
 def main(arguments: Sequence[str]) -> int:
     """The exit code: 1 when a promise was broken, or a planted bug was not found."""
     if arguments[:1] == ["mutations"]:
-        from simulation.mutations import command
-
-        return command(arguments[1:], say)
+        return _mutations(arguments[1:])
     options = _parser().parse_args(arguments)
     if options.replay is not None:
         cuts = Cuts(frozenset(options.without), frozenset(options.drop), options.until)
@@ -77,6 +76,35 @@ def _seeds(seeds: range, jobs: int) -> int:
     longest_s = max(rests, default=0) / 1000
     say(f"{len(seeds)} seeds in {took_s:.1f} s, {len(failed)} failed; longest way to rest: {longest_s:.1f} s")
     return 1 if failed else 0
+
+
+def _mutations(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.simulation mutations", description=mutations.__doc__
+    )
+    parser.add_argument("names", nargs="*", help="which ones; all if none is named")
+    parser.add_argument("--limit", type=int, default=planted.LIMIT, help="seeds to try for each")
+    parser.add_argument("--jobs", type=int, default=1, help="processes to look for them in")
+    options = parser.parse_args(arguments)
+    names = options.names or [mutation.name for mutation in planted.ALL]
+    missed = 0
+    with get_context("spawn").Pool(options.jobs) as pool:
+        for said, found in pool.imap(_sought, [(name, options.limit) for name in names]):
+            say(said)
+            missed += not found
+    say(f"{len(names)} planted bugs, {missed} not found")
+    return 1 if missed else 0
+
+
+def _sought(wanted: tuple[str, int]) -> tuple[str, bool]:
+    name, limit = wanted
+    mutation = next(mutation for mutation in planted.ALL if mutation.name == name)
+    found = planted.find(mutation, limit)
+    if found is None:
+        return f"{name}: NOT FOUND within {limit} seeds: {mutation.bug}", False
+    count, outcome = found
+    how = str(outcome.broken).splitlines()[0][:150]
+    return f"{name}: found after {count} seeds: {how}", True
 
 
 Summary = tuple[int, str, int]

@@ -1,14 +1,12 @@
 """Planted bugs: each must be found by some seed, or the simulation is blind there.
 
-A mutation replaces a function of the project's code by one that is wrong in one way. ``ALL`` is the list.
+A mutation replaces a function of the project's code by one that is wrong in one way.
 """
 
-import argparse
 import itertools
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 from unittest.mock import PropertyMock, patch
 
@@ -16,8 +14,8 @@ from cooperator.agent import settle
 from cooperator.agent.learn import Learner
 from cooperator.agent.state import Report, State
 from cooperator.group import takeover
-from cooperator.leader import reconcile, reports, routes
 from cooperator.leader import events as ev
+from cooperator.leader import reconcile, reports, routes
 from cooperator.leader.machine import LeaderMachine
 from cooperator.leader.regroup import Regroup
 from cooperator.logs import LeadWriter
@@ -26,66 +24,14 @@ from cooperator.planner import claims, default, holds, step
 from cooperator.planner.assignors import sticky
 from cooperator.pool import decide, lives
 from cooperator.wire import CommitRecord, TaskRecord
-from simulation.run import Outcome, run
+from simulation.planted import Patch, planted
 
-LIMIT = 200
-"""All planted bugs are found within so many seeds."""
 FAST = (
     "AssignsInTheRoundOfTheRevocation",
     "AcknowledgesBeforeTheStop",
     "TakesTheOperatorForAWorker",
 )
-
-Patch = Any
-
-
-@dataclass(frozen=True, slots=True)
-class Mutation:
-    """``plant``: makes the patches that plant the bug."""
-
-    name: str
-    bug: str
-    plant: Callable[[], Sequence[Patch]]
-
-
-ALL: list[Mutation] = []
-
-
-def planted(plant: Callable[[], Sequence[Patch]]) -> Callable[[], Sequence[Patch]]:
-    name = "".join(word.capitalize() for word in plant.__name__.split("_"))
-    ALL.append(Mutation(name, (plant.__doc__ or "").strip(), plant))
-    return plant
-
-
-def find(mutation: Mutation, limit: int = LIMIT, start: int = 0) -> tuple[int, Outcome] | None:
-    """After how many seeds the bug was found, and in which history; None if it was not."""
-    with ExitStack() as stack:
-        for each in mutation.plant():
-            stack.enter_context(each)
-        for count, seed in enumerate(range(start, start + limit), 1):
-            outcome = run(seed)
-            if outcome.broken is not None:
-                return count, outcome
-    return None
-
-
-def command(arguments: Sequence[str], say: Callable[[str], None]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.simulation mutations", description=__doc__)
-    parser.add_argument("names", nargs="*", help="which ones; all if none is named")
-    parser.add_argument("--limit", type=int, default=LIMIT, help="seeds to try for each")
-    options = parser.parse_args(arguments)
-    missed = 0
-    for mutation in ALL:
-        if options.names and mutation.name not in options.names:
-            continue
-        found = find(mutation, options.limit)
-        if found is None:
-            missed += 1
-            say(f"{mutation.name}: NOT FOUND within {options.limit} seeds: {mutation.bug}")
-        else:
-            count, outcome = found
-            say(f"{mutation.name}: found after {count} seeds: {str(outcome.broken).splitlines()[0][:150]}")
-    return 1 if missed else 0
+"""Found within so few seeds that each run of the tests looks for them."""
 
 
 # The planner

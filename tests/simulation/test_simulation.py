@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from simulation.command import command_of
-from simulation.mutations import ALL, FAST, find
+from simulation.mutations import FAST
+from simulation.planted import ALL, find
 from simulation.run import Cuts, run
 from simulation.shrink import shrink
 from simulation.story import story

@@ -1,0 +1,43 @@
+"""How a bug is planted, and looked for. The bugs are in ``mutations``."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from simulation.run import Outcome, run
+
+LIMIT = 200
+"""All planted bugs are found within so many seeds."""
+
+Patch = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """``plant``: makes the patches that plant the bug."""
+
+    name: str
+    bug: str
+    plant: Callable[[], Sequence[Patch]]
+
+
+ALL: list[Mutation] = []
+
+
+def planted(plant: Callable[[], Sequence[Patch]]) -> Callable[[], Sequence[Patch]]:
+    name = "".join(word.capitalize() for word in plant.__name__.split("_"))
+    ALL.append(Mutation(name, (plant.__doc__ or "").strip(), plant))
+    return plant
+
+
+def find(mutation: Mutation, limit: int = LIMIT, start: int = 0) -> tuple[int, Outcome] | None:
+    """After how many seeds the bug was found, and in which history; None if it was not."""
+    with ExitStack() as stack:
+        for each in mutation.plant():
+            stack.enter_context(each)
+        for count, seed in enumerate(range(start, start + limit), 1):
+            outcome = run(seed)
+            if outcome.broken is not None:
+                return count, outcome
+    return None
