@@ -177,10 +177,10 @@ leader: reports read, plan made, shares encoded. Every connector has {TASKS_PER_
 differ.
 
 Kafka and cooperator take turns, life of a group by life, each in a process of its own. Times are medians
-over all lives but the first third. `ratio` is ours by Kafka's: below 1 is faster than Kafka. `of the shortest`
-is the ratio of the shortest times: where it differs much from `ratio`, the machine was busy with something
-else. `must` and `goal` judge `ratio`. The peak is of the whole Python process, with the members that the
-benchmark plays in it. What bounds it is said in [planner.md](planner.md#how-long-it-takes).
+over all lives but the first third. `ratio` is ours by Kafka's: below 1 is faster than Kafka. The ratio of the
+shortest times stands beside it: where the two differ much, the machine was busy with something else. `must`
+and `goal` judge `ratio`. The peak is of the whole Python process, with the members that the benchmark plays
+in it. What bounds it is said in [planner.md](planner.md#how-long-it-takes).
 
 ![The time of a round by the number of tasks, 100 tasks a member](pictures/speed.svg)
 

@@ -7,7 +7,6 @@ nothing.
 
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping
-from functools import lru_cache
 from operator import itemgetter
 from typing import Final, Generic, NamedTuple, TypeVar, cast
 
@@ -122,7 +121,14 @@ def split(items: frozenset[TaskId], of: Items) -> Items:
     return Items(items, instances, items - instances if instances else items)
 
 
-@lru_cache(maxsize=4096)
+_counts: _Recent[int, tuple[frozenset[TaskId], Mapping[str, int]]] = _Recent(_MOST_REPORTS)
+
+
 def connector_counts(items: frozenset[TaskId]) -> Mapping[str, int]:
     """How many of ``items`` each connector has; to be read only."""
-    return Counter(map(itemgetter(0), items))
+    # By the object: to compare two equal sets of different objects takes as long as to count.
+    known = _counts.get(id(items))
+    if known is None or known[0] is not items:
+        known = items, Counter(map(itemgetter(0), items))
+        _counts.put(id(items), known)
+    return known[1]

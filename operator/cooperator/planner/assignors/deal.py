@@ -107,9 +107,9 @@ class Dealer:
         allowed = 0
         alone = self._only_one_with_room(wanted)
         if alone is not None:
-            chosen, here = [alone] * wanted, dict(here or {})
-            here[alone] = here.get(alone, 0) + wanted
-        elif here is None:
+            self._take_note(connector, here or {}, alone, wanted)
+            return [alone] * wanted
+        if here is None:
             chosen = self._laps(wanted)
             allowed = len(chosen) // len(self._loads)
             here = dict.fromkeys(self._loads, allowed) if allowed else {}
@@ -132,6 +132,15 @@ class Dealer:
         if max(here.values()) > least + 1:
             self.uneven.append(connector)
         return chosen
+
+    def _take_note(self, connector: str, here: Mapping[str, int], alone: str, wanted: int) -> None:
+        """Whether ``connector`` is uneven once ``alone`` has ``wanted`` more of it than it has ``here``."""
+        most = max((here.get(alone, 0) + wanted, *here.values()))
+        if most > 1:
+            counts = {**here, alone: here.get(alone, 0) + wanted}
+            least = min(counts.values()) if len(counts) == len(self._loads) else 0
+            if most > least + 1:
+                self.uneven.append(connector)
 
     def _only_one_with_room(self, wanted: int) -> str | None:
         """The member that gets all ``wanted``, since nobody else has room now."""

@@ -4,9 +4,9 @@ would have to be stopped.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 
-from cooperator.model import INSTANCE, TaskId
+from cooperator.model import TaskId
 from cooperator.planner.itemsets import connector_counts
 from cooperator.planner.problem import Problem
 
@@ -41,21 +41,19 @@ class Releaser:
     def _choose(self, items: Set[TaskId], counts: dict[str, int], wanted: int) -> list[TaskId]:
         """``wanted`` of ``items``; ``counts`` (of all that the member has) falls with each."""
         left = dict(connector_counts(frozenset(items)))
-        # Where each connector has one item there, nothing needs to be searched.
-        single = dict(items) if len(left) == len(items) else {}
-        last_first: dict[str, Iterator[TaskId]] = {}
+        in_order: dict[str, list[TaskId]] = {}
         chosen: list[TaskId] = []
         while left and len(chosen) < wanted:
             most = max(map(counts.__getitem__, left))
             crowded = self._sorted([connector for connector in left if counts[connector] == most])
             crowded.sort(key=self._moving.__getitem__)
-            for connector in crowded[: wanted - len(chosen)]:
-                if single:
-                    chosen.append(TaskId(connector, single[connector]))
-                else:
-                    if connector not in last_first:
-                        last_first[connector] = self._last_first(connector, items)
-                    chosen.append(next(last_first[connector]))
+            turn = crowded[: wanted - len(chosen)]
+            if not in_order.keys() >= set(turn):
+                # Often one turn is enough; else all that is left is looked up at once.
+                _gather(items, left.keys() - in_order.keys() if in_order else frozenset(turn), in_order)
+            for connector in turn:
+                # The highest number goes first.
+                chosen.append(in_order[connector].pop())
                 counts[connector] -= 1
                 self._moving[connector] += 1
                 left[connector] -= 1
@@ -74,11 +72,12 @@ class Releaser:
         found = [connector for connector in self._in_order if connector in wanted]
         return found if len(found) == len(wanted) else sorted(connectors)
 
-    def _last_first(self, connector: str, items: Set[TaskId]) -> Iterator[TaskId]:
-        """The tasks of ``connector`` among ``items``, from the highest number down."""
-        if not self._problem.sizes:
-            yield TaskId(connector, INSTANCE)
-        for number in range(self._problem.sizes.get(connector, 0) - 1, -1, -1):
-            item = TaskId(connector, number)
-            if item in items:
-                yield item
+
+def _gather(items: Iterable[TaskId], connectors: Set[str], into: dict[str, list[TaskId]]) -> None:
+    """The items of each of ``connectors``, in order."""
+    found: dict[str, list[TaskId]] = {}
+    for item in items:
+        if item[0] in connectors:
+            found.setdefault(item[0], []).append(item)
+    for connector, own in found.items():
+        into[connector] = sorted(own)
