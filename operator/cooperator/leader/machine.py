@@ -278,7 +278,7 @@ class LeaderMachine:
             share = plan.shares[member.member_id]
             owned, stopping = member.owned, member.stopping
             if not share.is_empty:
-                owned, stopping = (*owned, *share.assigned), stopping | frozenset(share.revoked)
+                owned, stopping = owned + share.assigned, stopping.union(share.revoked)
             applied = epoch if member.is_agent else None
             projected.append(replace(member, owned=owned, stopping=stopping, applied=applied))
         state.members = tuple(projected)

@@ -60,7 +60,8 @@ class Starts:
             if tasks:
                 life = (member.identity, member.incarnation) if member.is_agent else None
                 self._given.append(_Given(life, epoch, tasks))
-                self._never.difference_update(tasks)
+                if self._never:
+                    self._never.difference_update(tasks)
         if len(self._given) > self._too_many:
             self._given = [given for given in self._last_holders() if given.tasks]
             self._too_many = max(_MANY, 2 * len(self._given))
