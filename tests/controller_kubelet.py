@@ -5,6 +5,7 @@ pod, SIGTERM and the grace period on deletion, the last words of a container, an
 when nothing runs any more. Members run inline: no Spark.
 """
 
+import itertools
 import os
 import signal
 import subprocess
@@ -22,6 +23,7 @@ from tests.kubernetes.api import Api, ApiError
 
 _LOOK_S = 0.1
 _HEARTBEAT_S = 5.0
+_numbers = itertools.count()
 
 
 @dataclass
@@ -39,6 +41,8 @@ class Container:
     last: dict[str, Any] = field(default_factory=dict)
     told_at: float | None = None
     reported: Any = None
+    address: str = ""
+    """As it is reported; its process listens on this machine's own."""
 
 
 class Kubelet:
@@ -55,6 +59,8 @@ class Kubelet:
         self.frozen = threading.Event()
         self.restart_s = 0.2
         self.containers: dict[str, Container] = {}
+        self.ended: dict[str, int] = {}
+        """Lives that have ended, by the members' names of them, and when (ms since the epoch)."""
         self._folder = Path(tempfile.mkdtemp(prefix="cooperator-kubelet-"))
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kubelet", daemon=True)
@@ -166,7 +172,9 @@ class Kubelet:
         args[args.index("--state-dir") + 1] = str(folder / "state")
         args[args.index("--checkpoints") + 1] = str(self._folder / "checkpoints")
         grace_s = spec["terminationGracePeriodSeconds"]
-        return Container(metadata["uid"], metadata["name"], folder, args, grace_s)
+        number = next(_numbers)
+        address = f"10.199.{number // 250}.{1 + number % 250}"
+        return Container(metadata["uid"], metadata["name"], folder, args, grace_s, address=address)
 
     def _launch(self, container: Container) -> None:
         (container.folder / "last-words").touch()
@@ -193,6 +201,8 @@ class Kubelet:
             "message": (container.folder / "last-words").read_text(),
         }
         container.process = None
+        self.ended[container.last["message"].strip()] = time.time_ns() // 1_000_000
+        (container.folder / "last-words").write_text("")
 
     def _terminate(self, container: Container) -> None:
         container.told_at = time.monotonic()
@@ -206,8 +216,8 @@ class Kubelet:
         ready = running and any(c["type"] == SETTLED and c["status"] == "True" for c in gates)
         status = {
             "phase": "Running" if "terminated" not in state else "Failed",
-            "podIP": "127.0.0.1",
-            "podIPs": [{"ip": "127.0.0.1"}],
+            "podIP": container.address,
+            "podIPs": [{"ip": container.address}],
             "containerStatuses": [
                 {
                     "name": "worker",

@@ -58,6 +58,7 @@ class Scene:
     def __post_init__(self) -> None:
         self.journal = Journal(self.directory / "journal.jsonl")
         self.kubelet = Kubelet(self.cluster.api, self.namespace, f"node-{self.namespace}")
+        self.journal.ended = self.kubelet.ended
         self.kubelet.start()
         self._grant()
 
@@ -207,8 +208,9 @@ class Scene:
 
     def close(self) -> None:
         for operator in self.operators:
-            operator.thaw()
-            operator.kill()
+            if operator.child.poll() is None:
+                operator.thaw()
+                operator.kill()
         self.kubelet.stop()
         for log in sorted(self.directory.glob("*.log")):
             # Shown by pytest when the test has failed.

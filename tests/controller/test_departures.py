@@ -66,9 +66,10 @@ def test_tasks_of_a_pod_that_stays_away_are_held_and_then_move(scene: Scene) -> 
 
 def test_a_pod_that_is_deleted_hands_over_before_it_ends(scene: Scene) -> None:
     before = started(scene)
+    uid = scene.pods()["lake-2"]["metadata"]["uid"]
     scene.delete_pod("lake-2")
     moved = of(before, "lake-2")
-    scene.eventually(lambda: scene.pods().get("lake-2", {}).get("metadata", {}).get("deletionTimestamp"))
+    scene.eventually(lambda: scene.pods().get("lake-2", {"metadata": {"uid": uid}})["metadata"]["uid"] != uid)
     # It comes back under its name, and takes its part again.
     scene.eventually(lambda: "lake-2" in scene.runs(*SIX).values(), 90)
     runs = scene.journal.runs()
