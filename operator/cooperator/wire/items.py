@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from itertools import repeat
-from operator import itemgetter
 from typing import Final, cast
 
 from cooperator.model import INSTANCE, TaskId
@@ -29,6 +28,7 @@ _LENGTH: Final = struct.Struct(">h")
 _COUNT: Final = struct.Struct(">i")
 _COUNT_AND_FIRST: Final = struct.Struct(">ii")
 _SMALL: Final = {number: primitives.int32(number, "number") for number in range(INSTANCE, 4096)}
+_ONLY: Final = _SMALL[INSTANCE]
 _WITH_INSTANCE: Final = _COUNT_AND_FIRST.pack(2, INSTANCE)
 
 # TaskId's own constructor is Python code; a leader makes 100,000 of them in one round.
@@ -184,29 +184,36 @@ def _write_groups(
 def _write_singles(
     items: Sequence[TaskId], in_order: Callable[[Sequence[str]], Iterable[str]]
 ) -> bytes | None:
-    """As ``_write_groups``, without grouping; None if a connector has two tasks, or a number is large.
+    """As ``_write_groups``, without grouping and without a step of Python for each item; None if instances do
+    not come first, a connector has two tasks, or a number is large.
 
     Where tasks are spread nearly every entry has one number: a leader writes 100,000 of them in one round.
     """
-    instances = [connector for connector, task in items if task == INSTANCE]
-    tasks = [item for item in items if item[1] != INSTANCE] if instances else items
-    connectors = set(map(itemgetter(0), tasks))
-    if len(connectors) < len(tasks):
+    connectors, numbers = zip(*items, strict=True)
+    count = numbers.count(INSTANCE)
+    instances, of_tasks, numbers = connectors[:count], connectors[count:], numbers[count:]
+    if INSTANCE in numbers:
         return None
-    names, numbers, ordered = _names_and_one, _SMALL, in_order(instances) if instances else ()
-    shared = connectors.intersection(instances)
+    distinct = set(of_tasks)
+    if len(distinct) < len(of_tasks):
+        return None
+    ordered = list(in_order(instances)) if instances else []
+    shared = distinct.intersection(instances)
     with suppress(KeyError):
         if shared:
-            own = {name: numbers[n] for name, n in tasks if name in shared}
-            tasks = [item for item in tasks if item[0] not in shared]
+            own = {name: _SMALL[n] for name, n in zip(of_tasks, numbers, strict=True) if name in shared}
             entries = [
-                _name(name) + _WITH_INSTANCE + own[name] if name in own else names[name] + numbers[INSTANCE]
+                _name(name) + _WITH_INSTANCE + own[name] if name in own else _names_and_one[name] + _ONLY
                 for name in ordered
             ]
+            rest = [item for item in items[count:] if item[0] not in shared]
+            of_tasks, numbers = zip(*rest, strict=True) if rest else ((), ())
         else:
-            entries = [names[name] + numbers[INSTANCE] for name in ordered]
-        count = _COUNT.pack(len(entries) + len(tasks))
-        return b"".join([count, *entries, *[part for name, n in tasks for part in (names[name], numbers[n])]])
+            entries = [_names_and_one[name] + _ONLY for name in ordered]
+        parts = [b""] * (2 * len(of_tasks))
+        parts[::2] = list(map(_names_and_one.__getitem__, of_tasks))
+        parts[1::2] = list(map(_SMALL.__getitem__, numbers))
+        return b"".join([_COUNT.pack(len(entries) + len(of_tasks)), *entries, *parts])
     return None
 
 
