@@ -189,8 +189,8 @@ def does_not_fence_its_predecessor() -> Sequence[Patch]:
     right = LeadWriter.__init__
     numbers = itertools.count()
 
-    def wrong(self: LeadWriter, transport: Any, topics: Any, group_id: str, timeout_ms: int) -> None:
-        right(self, transport, topics, f"{group_id}-{next(numbers)}", timeout_ms)
+    def wrong(self: LeadWriter, transport: Any, topics: Any, group_id: str, *more: Any) -> None:
+        right(self, transport, topics, f"{group_id}-{next(numbers)}", *more)
 
     return [patch.object(LeadWriter, "__init__", wrong)]
 
