@@ -8,6 +8,7 @@ from cooperator.local.broker import EmbeddedBroker
 from guarantees.faults import Fault
 from guarantees.pipelines import PIPELINES, Kafka, Place
 from guarantees.world import Disk, World
+from runtime.postgres import Postgres
 from stage import Stage
 
 
@@ -15,8 +16,10 @@ from stage import Stage
 def world(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     directory = tmp_path_factory.mktemp("guarantees")
     disk = Disk(directory / "disk")
+    postgres = Postgres()
+    postgres.start()
     kafka = Kafka(broker.bootstrap_servers)
-    place = Place(kafka, directory.name, directory / "sources", disk.directory)
+    place = Place(kafka, postgres, directory.name, directory / "sources", disk.directory)
     stage = Stage(broker.bootstrap_servers, directory, directory.name)
     world = World(stage, broker, disk, [pipeline(place) for pipeline in PIPELINES])
     try:
@@ -25,6 +28,7 @@ def world(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> I
     finally:
         stage.close()
         disk.close()
+        postgres.close()
 
 
 @pytest.fixture(scope="module")

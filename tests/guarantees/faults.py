@@ -10,7 +10,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from guarantees.world import SPARE, VICTIM, World
+import psutil
+
+from guarantees.world import PATIENCE_S, SPARE, VICTIM, World
 from support import eventually
 
 
@@ -40,7 +42,7 @@ def kill_jvm(world: World) -> None:
     jvm = victim.jvm()
     os.kill(jvm, signal.SIGKILL)
     world.feed()
-    eventually(lambda: victim.jvm() != jvm, 90, "a new JVM")
+    eventually(lambda: victim.jvm() != jvm, PATIENCE_S, "a new JVM")
 
 
 def kill_group(world: World) -> None:
@@ -61,13 +63,20 @@ def frozen_at_rest(world: World) -> None:
     world.member(SPARE).signal(signal.SIGSTOP)
     try:
         world.feed()
-        os.kill(jvm, signal.SIGCONT)
+        _wake(jvm)
         each = fenced + len(held)
-        eventually(lambda: world.fenced(VICTIM) >= each, 60, "each query of the JVM that woke is refused")
+        eventually(
+            lambda: world.fenced(VICTIM) >= each, PATIENCE_S, "each query of the JVM that woke is refused"
+        )
         os.kill(world.member(VICTIM).child.pid, signal.SIGCONT)
         assert world.contents() == before, "what woke has written"
     finally:
         world.member(SPARE).signal(signal.SIGCONT)
+    # Where that took longer than a lease, its successor wakes to its own end.
+    eventually(lambda: world.has_ended(SPARE) or world.is_member(SPARE), PATIENCE_S)
+    if world.has_ended(SPARE):
+        world.member(SPARE).wait_ended()
+        world.start(SPARE)
     _wake_and_start_anew(world)
 
 
@@ -78,17 +87,24 @@ def frozen_in_mid_batch(world: World) -> None:
     _freeze_until_moved(world, held)
     world.feed()
     refused = world.refused(VICTIM)
-    os.kill(jvm, signal.SIGCONT)
-    eventually(lambda: world.refused(VICTIM) > refused, 60, "the JVM that woke is refused")
+    _wake(jvm)
+    eventually(lambda: world.refused(VICTIM) > refused, PATIENCE_S, "the JVM that woke is refused")
     os.kill(victim.child.pid, signal.SIGCONT)
     world.complete()
     _wake_and_start_anew(world)
 
 
+def _wake(jvm: int) -> None:
+    """With what it has started: Hadoop looks at links by a process each, which was frozen as well."""
+    for process in (*psutil.Process(jvm).children(recursive=True), psutil.Process(jvm)):
+        with suppress(psutil.NoSuchProcess):
+            process.resume()
+
+
 def _freeze_until_moved(world: World, held: set[str]) -> None:
     assert len(held) >= len(world.pipelines), "it has a task of each connector"
     world.member(VICTIM).signal(signal.SIGSTOP)
-    eventually(lambda: held <= world.running_at(SPARE), 180, f"{held} run elsewhere")
+    eventually(lambda: held <= world.running_at(SPARE), PATIENCE_S, f"{held} run elsewhere")
 
 
 def _wake_and_start_anew(world: World) -> None:
@@ -111,7 +127,7 @@ def full_disk(world: World) -> None:
     """The disk that checkpoints and files are on."""
     with world.disk_full():
         world.feed()
-        eventually(lambda: world.all_failed_with(world.disk.error), 90, "every connector has failed")
+        eventually(lambda: world.all_failed_with(world.disk.error), PATIENCE_S, "every connector has failed")
 
 
 def clean_move(world: World) -> None:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, Protocol
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
@@ -53,11 +53,21 @@ class Kafka:
         return found
 
 
+class Tables(Protocol):
+    """A PostgreSQL. ``config``: how a connector reaches it."""
+
+    @property
+    def config(self) -> Mapping[str, str]: ...
+
+    def query(self, text: str) -> list[Any]: ...
+
+
 @dataclass
 class Place:
     """Where a pipeline reads and writes. ``shared`` is on the disk that gets full; ``sources`` is not."""
 
     kafka: Kafka
+    tables: Tables
     unique: str
     sources: Path
     shared: Path
@@ -124,7 +134,7 @@ class Pipeline(ABC):
 
 class FilesToKafka(Pipeline):
     source, sink, connector_class = "files", "Kafka", "files-to-kafka"
-    _PER_FILE = 5
+    _PER_FILE = 10
 
     @property
     def _root(self) -> Path:
@@ -225,6 +235,49 @@ class KafkaToKafka(Pipeline):
         return self.place.kafka.committed(self._to)
 
 
+class AppendToTable(KafkaToKafka):
+    """Rows are added, so that one too many would be seen."""
+
+    sink, connector_class = "PostgreSQL", "kafka-to-jdbc"
+    mode: ClassVar[str] = "append"
+    column: ClassVar[str] = "value text"
+
+    @classmethod
+    def title(cls) -> str:
+        return f"`kafka-to-jdbc`, {cls.mode}"
+
+    @classmethod
+    def slug(cls) -> str:
+        return f"jdbc-{cls.mode}"
+
+    @property
+    def _table(self) -> str:
+        return f"{self.place.unique}_{self.mode}".replace("-", "_")
+
+    def options(self) -> dict[str, str]:
+        return {
+            "topics": self._from,
+            "table.name.format": self._table,
+            "insert.mode": self.mode,
+            "max.offsets.per.trigger": "10",
+            "trigger.interval.ms": "200",
+            "transform.sql": "SELECT value FROM input",
+            **self.place.tables.config,
+        }
+
+    def prepare(self) -> None:
+        self.place.kafka.create(self._from)
+        self.place.tables.query(f"CREATE TABLE {self._table} ({self.column})")
+
+    def found(self) -> Counter[str]:
+        rows = self.place.tables.query(f"SELECT value, count(*) FROM {self._table} GROUP BY value")
+        return Counter(dict(rows))
+
+
+class UpsertToTable(AppendToTable):
+    mode, column = "upsert", "value text PRIMARY KEY"
+
+
 class SparkToFiles(KafkaToFiles):
     """Spark's own source and its file sink."""
 
@@ -296,6 +349,8 @@ PIPELINES: tuple[type[Pipeline], ...] = (
     FilesToKafka,
     KafkaToFiles,
     KafkaToKafka,
+    AppendToTable,
+    UpsertToTable,
     SparkToFiles,
     SparkToKafka,
 )

@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any, ClassVar
 
 from cooperator.runtime.connectors.base import Delivery
 from guarantees.faults import FAULTS
@@ -11,9 +12,18 @@ MARK, END = "<!-- made by: PYTHONPATH=tests python -m guarantees.table -->", "<!
 _WORDS = {Delivery.EXACTLY_ONCE: "exactly once", Delivery.AT_LEAST_ONCE: "at least once"}
 
 
+class NoTables:
+    """What a configuration names, and nobody asks."""
+
+    config: ClassVar[dict[str, str]] = {"connection.url": "jdbc:postgresql://localhost/table"}
+
+    def query(self, text: str) -> list[Any]:
+        raise AssertionError(f"there is no database: {text}")
+
+
 def rendered() -> str:
     """Faults by connectors, in Markdown."""
-    nowhere = Place(Kafka("localhost:9092"), "table", Path("/sources"), Path("/shared"))
+    nowhere = Place(Kafka("localhost:9092"), NoTables(), "table", Path("/sources"), Path("/shared"))
     words = [_WORDS[row.delivery(nowhere)] for row in PIPELINES]
     lines = [
         f"| fault | {' | '.join(row.title() for row in PIPELINES)} |",

@@ -9,7 +9,7 @@ from cooperator.runtime.connectors.base import Delivery
 from guarantees import table
 from guarantees.faults import FAULTS, Fault
 from guarantees.pipelines import PIPELINES, Pipeline
-from guarantees.world import World
+from guarantees.world import PATIENCE_S, World
 from support import eventually
 
 # The whole table takes some minutes more: it is for a desk, and for a change of what it is about.
@@ -20,12 +20,12 @@ DOCS = Path(__file__).parents[2] / "docs" / "guarantees.md"
 
 
 @pytest.mark.real
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("pipeline", PIPELINES, ids=lambda pipeline: pipeline.slug())
 @pytest.mark.parametrize("struck", COLUMNS, indirect=True, scope="module")
 def test_what_went_in_is_in_the_sink(struck: World, pipeline: type[Pipeline]) -> None:
     row = next(each for each in struck.pipelines if type(each) is pipeline)
-    eventually(row.complete, 120, f"{row.fed} records are there")
+    eventually(row.complete, PATIENCE_S, f"{row.fed} records are there")
     if row.delivery(row.place) is Delivery.EXACTLY_ONCE:
         assert row.wrong() == {}
 

@@ -26,6 +26,9 @@ VICTIM, SPARE = WORKERS = ("s-0", "s-1")
 BACKLOG, FEW = 60, 20
 """Records that the strike comes into the middle of, and those that come later."""
 
+PATIENCE_S = 300
+"""How long anything is waited for: the machine may be busy with more than this."""
+
 # A frozen member is waited for as long as its lease: this is nearly the shortest that is allowed.
 POLICY = {"scheduled_rebalance_max_delay_ms": 0, "lease_ms": 14_000, "join_wait_ms": 20_000}
 REBALANCE_MS = 10_000
@@ -121,6 +124,12 @@ class World:
     def member(self, identity: str) -> MemberProcess:
         return next(member for member in reversed(self.stage.members) if member.identity == identity)
 
+    def has_ended(self, identity: str) -> bool:
+        return self.member(identity).child.poll() is not None
+
+    def is_member(self, identity: str) -> bool:
+        return identity in {member["identity"] for member in self.leader.status()["members"]}
+
     def proven(self) -> None:
         """The leader is told whose end is certain, as a host would."""
         self.stage.facts(self.leader, WORKERS)
@@ -163,7 +172,7 @@ class World:
             assert len(tasks) == wanted, [task["name"] for task in tasks]
             return {task["state"] for task in tasks} == {"RUNNING"}
 
-        eventually(regrouped, 120, f"{wanted} tasks run")
+        eventually(regrouped, PATIENCE_S, f"{wanted} tasks run")
 
     def all_failed_with(self, text: str) -> bool:
         failed = {task["connector"] for task in self._tasks() if text in task["trace"]}
@@ -180,7 +189,7 @@ class World:
                 assert len(running) == wanted, f"{worker} runs {sorted(running)}"
             return bool(self.leader.status()["settled"])
 
-        eventually(calm, 180, "one task of each connector at each member")
+        eventually(calm, PATIENCE_S, "one task of each connector at each member")
 
     # --- records ---
 
@@ -203,7 +212,7 @@ class World:
 
     def complete(self) -> None:
         for pipeline in self.pipelines:
-            eventually(pipeline.complete, 120, f"all of {pipeline.slug()} is there")
+            eventually(pipeline.complete, PATIENCE_S, f"all of {pipeline.slug()} is there")
 
     @contextmanager
     def disk_full(self) -> Iterator[None]:
