@@ -44,91 +44,22 @@ class OperatorProcess:
 
 
 @dataclass
-class Scene:
-    """``journal``: what ran where, by the members' own word."""
+class Place:
+    """A namespace and what is asked of it. ``journal``: what ran where, by the members' own word."""
 
     cluster: ControlPlane
     namespace: str
     bootstrap_servers: str
     directory: Path
-    kubelet: Kubelet = field(init=False)
     journal: Journal = field(init=False)
-    operators: list[OperatorProcess] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.journal = Journal(self.directory / "journal.jsonl")
-        self.kubelet = Kubelet(self.cluster.api, self.namespace, f"node-{self.namespace}")
-        self.journal.ended = self.kubelet.ended
-        self.kubelet.start()
-        self._grant()
 
-    # --- the operator ---
-
-    def operator(self, **environment: str) -> OperatorProcess:
-        """Start one, as its service account and no more; another one waits for the Lease."""
-        log = self.directory / f"operator-{len(self.operators)}.log"
-        kubeconfig = self.cluster.kubeconfig_of(self.namespace, "operator")
-        with log.open("ab") as out:
-            child = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "cooperator.cli", "operator"),
-                    *("--namespace", self.namespace, "--lease-namespace", self.namespace),
-                    *("--cluster", f"tests-{self.namespace}", "--image", "none"),
-                    *("--bootstrap-servers", self.bootstrap_servers),
-                    *("--listen", "127.0.0.1", "--advertised-host", "127.0.0.1"),
-                    *("--lease-seconds", "3", "--health-port", "0"),
-                ],
-                env={**os.environ, "KUBECONFIG": str(kubeconfig), **environment},
-                stdout=out,
-                stderr=out,
-            )
-        operator = OperatorProcess(child, log)
-        self.operators.append(operator)
-        return operator
-
-    def _grant(self) -> None:
-        """What the chart grants: rules in the namespace, for the cluster, and for the Lease."""
-        account = {"kind": "ServiceAccount", "name": "operator", "namespace": self.namespace}
-        rules = {path.stem: yaml.safe_load(path.read_text()) for path in RULES.glob("*.yaml")}
-        rbac = "rbac.authorization.k8s.io/v1"
-        cluster_name = f"operator-{self.namespace}"
-        self.cluster.apply(
-            {
-                "apiVersion": "v1",
-                "kind": "ServiceAccount",
-                "metadata": {"name": "operator", "namespace": self.namespace},
-            },
-            {
-                "apiVersion": rbac,
-                "kind": "Role",
-                "metadata": {"name": "operator", "namespace": self.namespace},
-                "rules": [*rules["namespace-rules"], *rules["own-rules"]],
-            },
-            {
-                "apiVersion": rbac,
-                "kind": "RoleBinding",
-                "metadata": {"name": "operator", "namespace": self.namespace},
-                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "operator"},
-                "subjects": [account],
-            },
-            {
-                "apiVersion": rbac,
-                "kind": "ClusterRole",
-                "metadata": {"name": cluster_name},
-                "rules": rules["cluster-rules"],
-            },
-            {
-                "apiVersion": rbac,
-                "kind": "ClusterRoleBinding",
-                "metadata": {"name": cluster_name},
-                "roleRef": {
-                    "apiGroup": "rbac.authorization.k8s.io",
-                    "kind": "ClusterRole",
-                    "name": cluster_name,
-                },
-                "subjects": [account],
-            },
-        )
+    @property
+    def journal_path(self) -> str:
+        """As members find it."""
+        return str(self.journal.path)
 
     # --- resources ---
 
@@ -143,7 +74,8 @@ class Scene:
         self.cluster.apply(self._resource("Worker", name, said))
 
     def connector(self, name: str, worker: str = "lake", **spec: Any) -> None:
-        config = {"journal": str(self.journal.path), "units": 6, **spec.pop("config", {})}
+        noop = {"journal": self.journal_path, "units": 6} if spec.get("class", "noop") == "noop" else {}
+        config = {**noop, **spec.pop("config", {})}
         said = {"workerRef": {"name": worker}, "class": "noop", "tasksMax": 3, "config": config, **spec}
         self.cluster.apply(self._resource("Connector", name, said))
 
@@ -205,6 +137,89 @@ class Scene:
                 raise AssertionError(str(error)) from None
 
         return eventually(tried, timeout_s, what)
+
+    def grant(self) -> None:
+        """What the chart grants: rules in the namespace, for the cluster, and for the Lease."""
+        account = {"kind": "ServiceAccount", "name": "operator", "namespace": self.namespace}
+        rules = {path.stem: yaml.safe_load(path.read_text()) for path in RULES.glob("*.yaml")}
+        rbac = "rbac.authorization.k8s.io/v1"
+        cluster_name = f"operator-{self.namespace}"
+        self.cluster.apply(
+            {
+                "apiVersion": "v1",
+                "kind": "ServiceAccount",
+                "metadata": {"name": "operator", "namespace": self.namespace},
+            },
+            {
+                "apiVersion": rbac,
+                "kind": "Role",
+                "metadata": {"name": "operator", "namespace": self.namespace},
+                "rules": [*rules["namespace-rules"], *rules["own-rules"]],
+            },
+            {
+                "apiVersion": rbac,
+                "kind": "RoleBinding",
+                "metadata": {"name": "operator", "namespace": self.namespace},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "operator"},
+                "subjects": [account],
+            },
+            {
+                "apiVersion": rbac,
+                "kind": "ClusterRole",
+                "metadata": {"name": cluster_name},
+                "rules": rules["cluster-rules"],
+            },
+            {
+                "apiVersion": rbac,
+                "kind": "ClusterRoleBinding",
+                "metadata": {"name": cluster_name},
+                "roleRef": {
+                    "apiGroup": "rbac.authorization.k8s.io",
+                    "kind": "ClusterRole",
+                    "name": cluster_name,
+                },
+                "subjects": [account],
+            },
+        )
+
+
+@dataclass
+class Scene(Place):
+    """A place without nodes: the operator and the members are processes."""
+
+    kubelet: Kubelet = field(init=False)
+    operators: list[OperatorProcess] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.kubelet = Kubelet(self.cluster.api, self.namespace, f"node-{self.namespace}")
+        self.journal.ended = self.kubelet.ended
+        self.kubelet.start()
+        self.grant()
+
+    # --- the operator ---
+
+    def operator(self, **environment: str) -> OperatorProcess:
+        """Start one, as its service account and no more; another one waits for the Lease."""
+        log = self.directory / f"operator-{len(self.operators)}.log"
+        kubeconfig = self.cluster.kubeconfig_of(self.namespace, "operator")
+        with log.open("ab") as out:
+            child = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "cooperator.cli", "operator"),
+                    *("--namespace", self.namespace, "--lease-namespace", self.namespace),
+                    *("--cluster", f"tests-{self.namespace}", "--image", "none"),
+                    *("--bootstrap-servers", self.bootstrap_servers),
+                    *("--listen", "127.0.0.1", "--advertised-host", "127.0.0.1"),
+                    *("--lease-seconds", "3", "--health-port", "0"),
+                ],
+                env={**os.environ, "KUBECONFIG": str(kubeconfig), **environment},
+                stdout=out,
+                stderr=out,
+            )
+        operator = OperatorProcess(child, log)
+        self.operators.append(operator)
+        return operator
 
     def close(self) -> None:
         for operator in self.operators:

@@ -8,9 +8,6 @@ import pytest
 from controller_scene import Scene
 from cooperator.local.broker import EmbeddedBroker
 from tests.kubernetes.control_plane import ControlPlane
-from tests.kubernetes.fixtures import cluster, namespace
-
-__all__ = ["cluster", "namespace"]
 
 CRDS = Path(__file__).parent.parent.parent / "crds"
 

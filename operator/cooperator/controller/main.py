@@ -2,9 +2,11 @@
 
 import asyncio
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import kopf
@@ -24,6 +26,7 @@ log = logging.getLogger(__name__)
 _INACTIVITY_S: Final = 65.0
 """Servers send a bookmark every minute: a watch that is silent for longer is dead."""
 _LOOK_S: Final = 1.0
+ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _STUCK_S: Final = 60.0
 _RESYNC_S: Final = 60.0
 
@@ -109,7 +112,7 @@ def registry_of(operator: Operator) -> kopf.OperatorRegistry:
 
     @kopf.on.login(registry=registry, id="login")
     def login(**said: Any) -> Any:
-        return kopf.login_with_service_account(**said) or kopf.login_with_kubeconfig(**said)
+        return in_cluster() or kopf.login_with_kubeconfig(**said)
 
     def noting(kind: str) -> Any:
         async def note(event: Any, **_: Any) -> None:
@@ -125,6 +128,19 @@ def registry_of(operator: Operator) -> kopf.OperatorRegistry:
     if operator.options.nodes:
         kopf.on.event("v1", "nodes", registry=registry, id="nodes")(noting(NODE))
     return registry
+
+
+def in_cluster() -> kopf.ConnectionInfo | None:
+    """The pod's own account at the address that the kubelet names; kopf's way needs a DNS. None elsewhere."""
+    host, port = (os.environ.get(f"KUBERNETES_SERVICE_{part}") for part in ("HOST", "PORT"))
+    token = ACCOUNT / "token"
+    if not (host and port and token.exists()):
+        return None
+    where = f"[{host}]" if ":" in host else host
+    # Tokens are renewed in their file, and this is asked again when one is refused.
+    return kopf.ConnectionInfo(
+        server=f"https://{where}:{port}", ca_path=str(ACCOUNT / "ca.crt"), token=token.read_text().strip()
+    )
 
 
 def settings_of() -> kopf.OperatorSettings:

@@ -1,0 +1,50 @@
+"""Two real nodes for the whole run, a broker that pods can reach, and a place for each test."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cooperator.local.broker import EmbeddedBroker
+from cooperator.local.settings import free_port
+from e2e_scene import RealPlace
+from tests.conftest import unique
+from tests.kubernetes.fixtures import pytest_collection_finish, pytest_runtest_makereport, two_nodes
+from tests.kubernetes.nodes import Cluster
+
+__all__ = ["pytest_collection_finish", "pytest_runtest_makereport", "two_nodes", "unique"]
+
+CRDS = Path(__file__).parent.parent / "crds"
+
+
+@pytest.fixture(scope="session")
+def prepared(two_nodes: Cluster) -> Cluster:
+    """The cluster with our kinds of resources."""
+    two_nodes.plane.kubectl("apply", "--server-side", "-f", str(CRDS))
+    two_nodes.plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+    return two_nodes
+
+
+@pytest.fixture(scope="session")
+def servers(prepared: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Kafka, at an address that this machine and every pod reach."""
+    host, port, controller = prepared.plane.host, free_port(), free_port()
+    broker = EmbeddedBroker(
+        tmp_path_factory.mktemp("broker"),
+        port,
+        overrides={
+            "listeners": f"PLAINTEXT://0.0.0.0:{port},CONTROLLER://127.0.0.1:{controller}",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "advertised.listeners": f"PLAINTEXT://{host}:{port}",
+        },
+    )
+    broker.start()
+    yield f"{host}:{port}"
+    broker.kill()
+
+
+@pytest.fixture
+def place(prepared: Cluster, servers: str, unique: str, tmp_path: Path) -> Iterator[RealPlace]:
+    place = RealPlace(prepared.plane, unique, servers, tmp_path, prepared)
+    yield place
+    place.close()

@@ -1,0 +1,70 @@
+"""The riskiest part first: definitions, operator, and Spark members as pods on real kubelets."""
+
+import uuid
+from collections import Counter
+
+import pytest
+from confluent_kafka import Consumer
+
+from e2e_scene import RealPlace
+from support import eventually
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
+
+
+def committed(servers: str, topic: str) -> Counter[str]:
+    """Every value in the topic that is committed, with how often it is there."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": uuid.uuid4().hex,
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+            "log_level": 0,
+        }
+    )
+    consumer.subscribe([topic])
+    found: Counter[str] = Counter()
+    silent = 0
+    while silent < 5:
+        message = consumer.poll(1.0)
+        if message is None or message.error():
+            silent += 1
+            continue
+        silent = 0
+        found[(message.value() or b"").decode()] += 1
+    consumer.close()
+    return found
+
+
+def test_data_flows_through_spark_in_restricted_pods_also_when_one_is_killed(place: RealPlace) -> None:
+    written: Counter[str] = Counter()
+
+    def write(files: range) -> None:
+        folder = place.shared / "in"
+        folder.mkdir(exist_ok=True)
+        for number in files:
+            lines = [f"file {number} line {line}" for line in range(50)]
+            # In one step: a file that is seen is whole.
+            (place.shared / "new").write_text("\n".join(lines) + "\n")
+            (place.shared / "new").rename(folder / f"{number}.txt")
+            written.update(lines)
+
+    write(range(20))
+    topic = f"lines-{place.namespace}"
+    config = {"path": "/checkpoints/in", "topic": topic, "record.value": "line"}
+    place.operator()
+    place.pool(replicas=2, inline=False, spark={"heapMb": 512})
+    place.connector("source", **{"class": "files-to-kafka"}, tasksMax=2, config=config)
+    place.settled()
+    pods = place.pods()
+    assert {name for name in pods if name.startswith("lake")} == {"lake-0", "lake-1"}
+    assert place.node_of("lake-0") != place.node_of("lake-1"), "they are spread over the nodes"
+
+    place.execute("lake-0", "kill", "-9", "--", "-1")
+    write(range(20, 40))
+    place.eventually(
+        lambda: place.pods()["lake-0"]["status"]["containerStatuses"][0]["restartCount"] == 1, 60
+    )
+    place.settled()
+    eventually(lambda: committed(place.bootstrap_servers, topic) == written, 180, "every line, once")
