@@ -52,6 +52,19 @@ def test_what_a_stranger_gave_to_an_evicted_member_starts_nowhere_else_before_th
     assert len(group.all_running()) == 7
 
 
+def test_new_task_configurations_wait_for_an_evicted_newcomer_that_a_stranger_gave_a_task() -> None:
+    group, task = moving_when_the_operator_went(is_agent=False)
+    for member in group.members.values():
+        member.running.clear()
+    newcomer = group.join("lake-9", is_agent=False)
+    take_lead_without(group, newcomer, led_by_another(group, task, newcomer))
+    assert group.post("a", "u0,u1", "u2") == 202
+    group.advance(LEASE_AND_MARGIN_MS - 1_000)
+    assert group.post("a", "u0,u1", "u2") == 202
+    group.advance(1_000)
+    assert group.post("a", "u0,u1", "u2") == 204
+
+
 def test_it_is_not_waited_for_longer_than_a_lease_and_a_margin() -> None:
     group, task = moving_when_the_operator_went(is_agent=False)
     away = group.of("lake-1")

@@ -40,7 +40,9 @@ class Regroup:
         now_ms: int,
     ) -> bool:
         """Whether a task that is not among the unchanged ones runs, or may still run at a departed life whose
-        end is not in ``ended``: be it what that had, or what it was told to stop."""
+        end is not in ``ended``: be it what that had, or what it was told to stop, or what nobody knows."""
+        if any(hold.blanket_until_ms > now_ms for hold in memory.holds.values()):
+            return True
         present: set[tuple[str, str]] = set()
         for member in members:
             present.add((member.identity, member.incarnation))
