@@ -22,6 +22,8 @@ from cooperator.wire.primitives import Reader
 _LEAST_ENTRY_BYTES: Final = 6  # an empty name, an empty task list
 _MOST_NAMES: Final = 65_536
 _MOST_SINGLES: Final = 262_144
+_FEW: Final = 16
+"""Numbers of an entry that is worth being remembered."""
 _SINGLE_BYTES: Final = 10  # of an entry with one number, besides its name
 _NOTHING: Final = b"\0\0\0\0"
 _LENGTH: Final = struct.Struct(">h")
@@ -49,52 +51,58 @@ def read_items(reader: Reader, field: str, *, nullable: bool = True) -> tuple[Ta
 def _read_fast(data: bytes, position: int, count: int) -> tuple[tuple[TaskId, ...], int] | None:
     """The items and where they end; None if anything is not as it usually is.
 
-    A leader reads 100,000 entries in one round, most of them with a single number, of few names.
+    Entries are looked up as they stand there: a leader reads 100,000 in one round, nearly all of which it has
+    read before, and most of which have a single number.
     """
     items: list[TaskId] = []
-    add, new, task_id, names = items.append, _new_task_id, TaskId, _names
-    known = _single.get
+    add, single_of = items.append, _singles.get
     for _ in range(count):
-        # Most entries are known: a name and one number, looked up as they stand there.
         end = position + _SINGLE_BYTES + (data[position] << 8) + data[position + 1]
-        single = known(data[position:end])
+        single = single_of(data[position:end])
         if single is not None:
             add(single)
             position = end
             continue
-        begin = position
         (length,) = _LENGTH.unpack_from(data, position)
-        start = position + 2
-        position = start + length
-        raw = data[start:position]
-        connector = names.get(raw)
-        if connector is None:
-            connector = _learn_name(raw)
-        numbers, number = _COUNT_AND_FIRST.unpack_from(data, position)
-        if length < 0 or numbers < 1 or number < INSTANCE:
+        (numbers,) = _COUNT.unpack_from(data, position + 2 + length)
+        if length < 0 or numbers < 1:
             return None
-        position += 8
-        item = new(task_id, (connector, number))
-        if numbers == 1:
-            item = _learn_single(data[begin:position], item)
-        add(item)
-        if numbers > 1:
-            rest = struct.unpack_from(f">{numbers - 1}i", data, position)
-            if min(rest) < INSTANCE:
+        end = position + 6 + length + 4 * numbers
+        several = _several.get(data[position:end])
+        if several is None:
+            several = _read_entry(data, position, length, numbers)
+            if several is None:
                 return None
-            items.extend(map(new, repeat(task_id), zip(repeat(connector), rest)))
-            position += 4 * len(rest)
+            _learn(data[position:end], several)
+        items.extend(several)
+        position = end
     return tuple(items), position
 
 
+def _read_entry(data: bytes, position: int, length: int, count: int) -> tuple[TaskId, ...] | None:
+    numbers = struct.unpack_from(f">{count}i", data, position + 6 + length)
+    if min(numbers) < INSTANCE:
+        return None
+    raw = data[position + 2 : position + 2 + length]
+    connector = _names.get(raw) or _learn_name(raw)
+    made = map(_new_task_id, repeat(TaskId), zip(repeat(connector), numbers))
+    return tuple(map(same_object, made) if count <= _FEW else made)
+
+
 _names: dict[bytes, str] = {}
-_single: dict[bytes, TaskId] = {}
+_singles: dict[bytes, TaskId] = {}
+_several: dict[bytes, tuple[TaskId, ...]] = {}
 
 
-def _learn_single(entry: bytes, item: TaskId) -> TaskId:
-    if len(_single) >= _MOST_SINGLES:
-        _single.clear()
-    return _single.setdefault(entry, same_object(item))
+def _learn(entry: bytes, items: tuple[TaskId, ...]) -> None:
+    if len(items) == 1:
+        if len(_singles) >= _MOST_SINGLES:
+            _singles.clear()
+        _singles[entry] = items[0]
+    elif len(items) <= _FEW:
+        if len(_several) >= _MOST_NAMES:
+            _several.clear()
+        _several[entry] = items
 
 
 def _learn_name(raw: bytes) -> str:
@@ -177,8 +185,17 @@ def _write_groups(
             entries[connector].append(task)
     parts = [primitives.int32(len(entries), field)]
     for connector, of_connector in entries.items():
-        parts += (_name(connector), primitives.int32_array(of_connector, field))
+        few = len(of_connector) <= _FEW
+        numbers = (
+            _few_numbers(tuple(of_connector), field) if few else primitives.int32_array(of_connector, field)
+        )
+        parts += (_name(connector), numbers)
     return b"".join(parts)
+
+
+@lru_cache(maxsize=_MOST_NAMES)
+def _few_numbers(numbers: tuple[int, ...], field: str) -> bytes:
+    return primitives.int32_array(list(numbers), field)
 
 
 def _write_singles(
