@@ -10,6 +10,7 @@ from cooperator.runtime import InlineRuntime, RuntimeSettings
 from cooperator.runtime.spark import SparkRuntime
 from runtime.heard import Heard
 from runtime.postgres import Postgres
+from runtime.registry import Registry
 from runtime.spark_bench import SparkBench
 
 
@@ -63,3 +64,11 @@ def postgres() -> Iterator[Postgres]:
     postgres.start()
     yield postgres
     postgres.close()
+
+
+@pytest.fixture(scope="session")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+    """A running schema registry; subjects are named by ``unique``."""
+    registry = Registry(tmp_path_factory.mktemp("registry") / "log")
+    yield registry
+    registry.close()

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -17,6 +18,8 @@ from support import eventually
 
 pytestmark = pytest.mark.real
 
+NOW_MS = int(time.time()) * 1000
+"""Records of long ago would be deleted by the broker (retention) before a slow test has read them."""
 ORDERS = (
     "SELECT CAST(key AS LONG) AS id, CAST(get_json_object(value, '$.amount') AS DECIMAL(10, 2)) AS amount, "
     "get_json_object(value, '$.note') AS note, timestamp AS at, value IS NULL AS __deleted FROM input"
@@ -50,11 +53,11 @@ def test_rows_take_the_place_of_those_with_their_key_and_go_when_their_record_ha
     spark.produce(
         unique,
         [
-            {"key": "1", "value": '{"amount": "1.50", "note": "é\\t\\\\N"}', "timestamp": 1_000},
-            {"key": "2", "value": '{"amount": "2.00"}', "timestamp": 2_000},
-            {"key": "1", "value": '{"amount": "9.99"}', "timestamp": 3_000},
-            {"key": "3", "value": '{"note": "gone soon"}', "timestamp": 4_000},
-            {"key": "3", "value": None, "timestamp": 5_000},
+            {"key": "1", "value": '{"amount": "1.50", "note": "é\\t\\\\N"}', "timestamp": NOW_MS + 1_000},
+            {"key": "2", "value": '{"amount": "2.00"}', "timestamp": NOW_MS + 2_000},
+            {"key": "1", "value": '{"amount": "9.99"}', "timestamp": NOW_MS + 3_000},
+            {"key": "3", "value": '{"note": "gone soon"}', "timestamp": NOW_MS + 4_000},
+            {"key": "3", "value": None, "timestamp": NOW_MS + 5_000},
         ],
     )
     config = sink(postgres, topics=unique, insert_mode="upsert", transform_sql=ORDERS)
@@ -65,7 +68,7 @@ def test_rows_take_the_place_of_those_with_their_key_and_go_when_their_record_ha
         return postgres.query(f"SELECT id, amount, note, at, kept FROM {table} ORDER BY id")
 
     def at(second: int) -> datetime:
-        return datetime.fromtimestamp(second, UTC)
+        return datetime.fromtimestamp(NOW_MS // 1000 + second, UTC)
 
     expected = [(1, Decimal("9.99"), None, at(3), 7), (2, Decimal("2.00"), None, at(2), 7)]
     eventually(lambda: len(rows()) == 2, 60)
@@ -73,7 +76,10 @@ def test_rows_take_the_place_of_those_with_their_key_and_go_when_their_record_ha
     postgres.query(f"UPDATE {table} SET kept = 8")
     spark.produce(
         unique,
-        [{"key": "2", "value": None}, {"key": "1", "value": '{"note": "é\\t\\\\N"}', "timestamp": 6_000}],
+        [
+            {"key": "2", "value": None},
+            {"key": "1", "value": '{"note": "é\\t\\\\N"}', "timestamp": NOW_MS + 6_000},
+        ],
     )
     eventually(lambda: len(rows()) == 1, 60)
     assert rows() == [(1, None, "é\t\\N", at(6), 8)], "a column that the SELECT does not name was touched"

@@ -1,5 +1,6 @@
 """Topics to topics on a real broker and a real Spark: what is copied is what was there, once."""
 
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from support import eventually
 
 pytestmark = pytest.mark.real
 
+NOW_MS = int(time.time() * 1000)
+"""Records of long ago would be deleted by the broker (retention) before a slow test has read them."""
 DOUBLED = (
     "SELECT key, CAST(2 * CAST(CAST(value AS STRING) AS INT) AS STRING) AS value, headers, timestamp "
     "FROM input WHERE key IS NULL OR key != 'skip'"
@@ -49,14 +52,14 @@ def test_all_of_a_record_is_kept_and_the_target_follows_the_source(spark: SparkB
         {"key": None, "value": b"no key", "partition": 0},
         {"key": b"gone", "value": None, "partition": 1},
     ]
-    spark.produce(source, [{**record, "timestamp": 1_000 + n} for n, record in enumerate(first)])
+    spark.produce(source, [{**record, "timestamp": NOW_MS + n} for n, record in enumerate(first)])
     config = copy(topics_regex=f"{unique}-.*", topic="copy.{topic}", record_partition="keep", tasks_max=1)
     [instance, task] = spark.start_connector(unique, config, 2)
     eventually(lambda: len(told(spark, target)) >= 3, 60)
     assert told(spark, target) == [
-        (0, None, b"no key", [], 1_001),
-        (1, b"k", b"\x00\xff", [("h", b"1"), ("h", None), ("i", b"")], 1_000),
-        (1, b"gone", None, [], 1_002),
+        (0, None, b"no key", [], NOW_MS + 1),
+        (1, b"k", b"\x00\xff", [("h", b"1"), ("h", None), ("i", b"")], NOW_MS),
+        (1, b"gone", None, [], NOW_MS + 2),
     ]
     spark.create_topic(f"{unique}-b", 3)
     eventually(lambda: len(spark.messages(f"copy.{unique}-b")) == 0)
@@ -71,7 +74,7 @@ def test_rows_that_cannot_be_converted_are_left_out_and_told_with_the_reason(
     source, target, dead = unique, f"{unique}-out", f"{unique}-dead"
     values = [b"many" if number in (3, 4) else b"%d" % number for number in range(20)]
     values[17] = b"2000000000"
-    records = [{"key": b"%d" % n, "value": value, "timestamp": 5} for n, value in enumerate(values)]
+    records = [{"key": b"%d" % n, "value": value, "timestamp": NOW_MS} for n, value in enumerate(values)]
     records += [{"key": b"skip", "value": b"7"}, {"key": None, "value": b"none", "headers": [("h", b"1")]}]
     spark.produce(source, records)
     config = copy(
@@ -84,7 +87,7 @@ def test_rows_that_cannot_be_converted_are_left_out_and_told_with_the_reason(
     tasks = spark.start_connector(unique, config, 1)
     eventually(lambda: len(spark.messages(dead)) >= 4, 60)
     assert spark.records(target) == [(b"%d" % n, b"%d" % (2 * n)) for n in range(20) if n not in (3, 4, 17)]
-    assert {message.timestamp()[1] for message in spark.messages(target)} == {5}
+    assert {message.timestamp()[1] for message in spark.messages(target)} == {NOW_MS}
     letters = spark.messages(dead)
     assert [(letter.key(), letter.value()) for letter in letters] == [
         (b"3", b"many"),

@@ -239,8 +239,43 @@ def test_the_least_that_is_needed_is_enough() -> None:
             "jdbc-to-kafka",
             {**ROWS, "value.converter": "org.apache.kafka.connect.json.JsonConverter"},
             "option 'value.converter' = 'org.apache.kafka.connect.json.JsonConverter': should be 'json', "
-            "'json-schema' or 'string'; give json, json-schema (Connect's envelope with schema and payload) or "
-            "string (text)",
+            "'json-schema', 'avro' or 'string'; give json, json-schema (Connect's envelope with schema and "
+            "payload), avro (schema.registry.url) or string",
+        ),
+        (
+            "jdbc-to-kafka",
+            {**ROWS, "value.converter": "avro"},
+            "option 'value.converter' = 'avro': needs a registry; give schema.registry.url",
+        ),
+        (
+            "kafka-to-jdbc",
+            {**TABLES, "value.converter": "json"},
+            "option 'value.converter' = 'json': has no columns; "
+            "give value.schema (id LONG, name STRING), or use string and get_json_object",
+        ),
+        (
+            "kafka-to-files",
+            {**TOPICS, "value.schema": "id LONG"},
+            "option 'value.schema' = 'id LONG': is not used with value.converter = string; "
+            "set value.converter to json, or leave it out",
+        ),
+        (
+            "kafka-to-files",
+            {**TOPICS, "value.converter": "json", "value.schema": "id LONG ( name"},
+            "option 'value.schema' = 'id LONG ( name': is no list of columns; "
+            "write names with types: id LONG, name STRING",
+        ),
+        (
+            "kafka-to-files",
+            {**TOPICS, "key.converter": "avro", "schema.registry.url": "http://me:secret@registry"},
+            "option 'schema.registry.url' = 'http://me:***@registry': is no URL of a registry; write "
+            "http://host:8081; credentials belong into schema.registry.basic.auth.user.info",
+        ),
+        (
+            "kafka-to-files",
+            {**TOPICS, "errors.tolerance": "all"},
+            "option 'errors.tolerance' = 'all': has nothing to tolerate; give transform.sql, or leave it "
+            "out: without it nothing is converted",
         ),
     ],
 )

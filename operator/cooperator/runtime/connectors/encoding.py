@@ -11,18 +11,22 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from pydantic import model_validator
 
 from cooperator.runtime.connectors.exactly_once import Row
-from cooperator.runtime.connectors.spark import SparkOptions
-from cooperator.runtime.options import option
+from cooperator.runtime.connectors.registry import AvroWriter, RegistryOptions, registry_client
+from cooperator.runtime.options import option, refuse
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Encode = Callable[[Any], bytes]
-Converter = Literal["json", "json-schema", "string"]
-_EXPECTED = "json, json-schema (Connect's envelope with schema and payload) or string (text)"
+Converter = Literal["json", "json-schema", "avro", "string"]
+_EXPECTED = (
+    "json, json-schema (Connect's envelope with schema and payload), avro (schema.registry.url) or string"
+)
 
 _LOGICAL = "org.apache.kafka.connect.data."
 _EPOCH = date(1970, 1, 1).toordinal()
@@ -39,35 +43,46 @@ _PRIMITIVES = {
 }
 
 
-class EncodingOptions(SparkOptions):
+class EncodingOptions(RegistryOptions):
     """How rows become keys and values where no SELECT says it."""
 
     key_converter: Converter = option("key.converter", "json", expected=_EXPECTED)
     value_converter: Converter = option("value.converter", "json", expected=_EXPECTED)
 
+    @model_validator(mode="after")
+    def _avro_has_a_registry(self) -> Self:
+        for name, converter in (("key", self.key_converter), ("value", self.value_converter)):
+            if converter == "avro" and not self.registry_url:
+                raise refuse("needs a registry", "give schema.registry.url", f"{name}.converter")
+        return self
+
 
 def encoder(
-    options: EncodingOptions, schema: "pa.Schema", key: Sequence[str]
+    options: EncodingOptions, schema: "pa.Schema", key: Sequence[str], topic: str, name: str
 ) -> Callable[[Mapping[str, Any]], Row]:
     """Makes a record of a row. The key is the columns of ``key``: one alone, or several as a struct; none:
-    there is no key. The value is all columns."""
+    there is no key. The value is all columns. ``name``: of what the rows are, for schemas."""
     import pyarrow as pa
 
-    value_of = _encode(options.value_converter, pa.struct(list(schema)))
+    client = registry_client(options) if options.registry_url else None
+
+    def encode(converter: Converter, kind: "pa.DataType", is_key: bool) -> Encode:
+        if converter == "avro":
+            assert client is not None, "checked with the options"
+            return AvroWriter(client, topic, kind, f"{name}_key" if is_key else name, is_key)
+        if converter == "json-schema":
+            return json_schema_encoder(kind)
+        return json_bytes if converter == "json" else text_bytes
+
+    value_of = encode(options.value_converter, pa.struct(list(schema)), False)
     if not key:
         return lambda row: (None, value_of(row))
     if len(key) == 1:
-        [name] = key
-        key_of = _encode(options.key_converter, schema.field(name).type)
-        return lambda row: (key_of(row[name]), value_of(row))
-    key_of = _encode(options.key_converter, pa.struct([schema.field(name) for name in key]))
+        [alone] = key
+        key_of = encode(options.key_converter, schema.field(alone).type, True)
+        return lambda row: (key_of(row[alone]), value_of(row))
+    key_of = encode(options.key_converter, pa.struct([schema.field(name) for name in key]), True)
     return lambda row: (key_of({name: row[name] for name in key}), value_of(row))
-
-
-def _encode(converter: Converter, kind: "pa.DataType") -> Encode:
-    if converter == "json-schema":
-        return json_schema_encoder(kind)
-    return json_bytes if converter == "json" else text_bytes
 
 
 def json_bytes(value: Any) -> bytes:

@@ -14,7 +14,7 @@ itself: a client that freezes holds no lock for longer than ``transaction.timeou
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cooperator.model import Epoch
 from cooperator.runtime.connectors.base import UnitContext
@@ -50,6 +50,13 @@ class Target:
     key: tuple[str, ...] = ()
 
 
+class Chunk(NamedTuple):
+    """Rows for one target, in order."""
+
+    target: Target
+    rows: Sequence[Sequence[Any]]
+
+
 class TableWriter:
     """Writes the batches of one unit. ``marker_table``: created when it is not there."""
 
@@ -66,9 +73,9 @@ class TableWriter:
         self._database.run(self._create)
         self._database.run(self._claim)
 
-    def write(self, query: str, batch: int, target: Target, rows: Sequence[Sequence[Any]]) -> int:
+    def write(self, query: str, batch: int, chunks: Sequence[Chunk]) -> int:
         """Commits a batch unless it is already; the number of rows that were written now."""
-        return self._database.run(lambda connection: self._write(connection, query, batch, target, rows))
+        return self._database.run(lambda connection: self._write(connection, query, batch, chunks))
 
     def _create(self, connection: "psycopg.Connection[Any]") -> None:
         from psycopg import errors, sql
@@ -105,15 +112,11 @@ class TableWriter:
         self._update(connection, "owner = %s, term = %s, generation = %s", self._owner, term, generation)
 
     def _write(
-        self,
-        connection: "psycopg.Connection[Any]",
-        query: str,
-        batch: int,
-        target: Target,
-        rows: Sequence[Sequence[Any]],
+        self, connection: "psycopg.Connection[Any]", query: str, batch: int, chunks: Sequence[Chunk]
     ) -> int:
-        if rows:
-            _stage(connection, target, rows)
+        chunks = [chunk for chunk in chunks if chunk.rows]
+        for number, chunk in enumerate(chunks):
+            _stage(connection, chunk, f"{_STAGING}_{number}")
         marker, _ = self._locked(connection)
         if marker.owner != self._owner:
             raise Replaced(
@@ -122,10 +125,10 @@ class TableWriter:
         if marker.covers(query, batch):
             log.info("batch %d of %s was committed before", batch, query)
             return 0
-        if rows:
-            _move(connection, target)
+        for number, chunk in enumerate(chunks):
+            _move(connection, chunk.target, f"{_STAGING}_{number}")
         self._update(connection, "query = %s, batch = %s", query, batch)
-        return len(rows)
+        return sum(len(chunk.rows) for chunk in chunks)
 
     def _locked(self, connection: "psycopg.Connection[Any]") -> tuple[Marker, Epoch | None]:
         """The unit's marker, which nobody else can change until this transaction ends."""
@@ -153,17 +156,18 @@ class TableWriter:
         return sql.SQL(text).format(marker=identifier(self._marker_table))
 
 
-def _stage(connection: "psycopg.Connection[Any]", target: Target, rows: Sequence[Sequence[Any]]) -> None:
+def _stage(connection: "psycopg.Connection[Any]", chunk: Chunk, staging: str) -> None:
     """The rows, numbered, in a temporary table of this transaction."""
     from psycopg import sql
 
+    target, rows = chunk
     table_columns = [name for name in target.columns if name != DELETED]
     deleted = [sql.SQL("false AS {}").format(sql.Identifier(DELETED))] if DELETED in target.columns else []
     connection.execute(
         sql.SQL(
             "CREATE TEMPORARY TABLE {staging} ON COMMIT DROP AS SELECT {columns} FROM {table} LIMIT 0"
         ).format(
-            staging=identifier(_STAGING),
+            staging=identifier(staging),
             columns=sql.SQL(", ").join(
                 [
                     sql.SQL("0 AS {}").format(sql.Identifier(_NUMBER)),
@@ -176,13 +180,13 @@ def _stage(connection: "psycopg.Connection[Any]", target: Target, rows: Sequence
     )
     columns = sql.SQL(", ").join(sql.Identifier(name) for name in (_NUMBER, *target.columns))
     with connection.cursor().copy(
-        sql.SQL("COPY {} ({}) FROM STDIN").format(identifier(_STAGING), columns)
+        sql.SQL("COPY {} ({}) FROM STDIN").format(identifier(staging), columns)
     ) as copy:
         for number, row in enumerate(rows):
             copy.write_row((number, *row))
 
 
-def _move(connection: "psycopg.Connection[Any]", target: Target) -> None:
+def _move(connection: "psycopg.Connection[Any]", target: Target, staging: str) -> None:
     """From the temporary table into the real one. Of rows with one key the last one counts; keys are taken
     in order, so that units that share some do not wait for each other in a circle."""
     from psycopg import sql
@@ -190,7 +194,7 @@ def _move(connection: "psycopg.Connection[Any]", target: Target) -> None:
     columns = [name for name in target.columns if name != DELETED]
     parts = {
         "table": identifier(target.table),
-        "staging": identifier(_STAGING),
+        "staging": identifier(staging),
         "number": sql.Identifier(_NUMBER),
         "deleted": sql.Identifier(DELETED),
         "columns": sql.SQL(", ").join(map(sql.Identifier, columns)),

@@ -96,7 +96,8 @@ class JdbcToKafka(Connector[JdbcToKafkaOptions]):
             context.closing.callback(database.close)
             reader = TableReader(database, options, context.unit)
             records = _records_of(reader, options, context)
-            writer = unit_writer(options, context, options.target(context.unit))
+            topic, limit_ms = options.target(context.unit), options.transaction_timeout_ms
+            writer = unit_writer(options, context, topic, options.max_record, limit_ms)
             source = _Rows(reader, writer, records, context)
             pause_s = spread(options.trigger_interval_ms, name) / 1000
             return PolledUnit(source, BatchLog(context.checkpoint, fence.check), context, pause_s)
@@ -141,7 +142,8 @@ def _records_of(reader: TableReader, options: JdbcToKafkaOptions, context: UnitC
 
     schema = pa.schema([(column.name, column.arrow) for column in reader.columns])
     if not options.transform_sql:
-        encode = encoder(options, schema, reader.key)
+        target = options.target(context.unit)
+        encode = encoder(options, schema, reader.key, target, context.unit)
         return lambda rows: map(encode, rows)
     session = context.session().newSession()
 

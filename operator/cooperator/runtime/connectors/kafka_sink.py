@@ -41,9 +41,11 @@ class KafkaSinkOptions(KafkaOptions):
     )
 
 
-def unit_writer(options: KafkaSinkOptions, context: UnitContext, topic: str) -> UnitWriter:
+def unit_writer(
+    options: KafkaOptions, context: UnitContext, topic: str, max_record: int, timeout_ms: int
+) -> UnitWriter:
     """Writes the unit's batches, each in one transaction with its marker; the unit is claimed. Records that
-    name no topic go to ``topic``."""
+    name no topic go to ``topic``. ``timeout_ms``: of a transaction, as long as that is enough."""
     logs = KafkaLogs(
         group_id=context.group_id,
         connector=context.task.connector,
@@ -53,11 +55,11 @@ def unit_writer(options: KafkaSinkOptions, context: UnitContext, topic: str) -> 
         producer={
             "compression.type": "lz4",
             "linger.ms": 20,
-            "message.max.bytes": options.max_record,
+            "message.max.bytes": max_record,
             "partitioner": "murmur2_random",  # Java's: a key keeps its partition whoever writes
             "queue.buffering.max.kbytes": 32_768,
         },
-        transaction_timeout_ms=options.transaction_timeout_ms,
+        transaction_timeout_ms=timeout_ms,
         cancelled=context.cancelled,
         say=context.say,
     )
@@ -76,7 +78,7 @@ def deliver(
     rows: "Callable[[DataFrame], Iterable[Row]]",
 ) -> "DataStreamWriter":
     """``rows``: the records of a batch, the same in each call; those that name no topic go to ``topic``."""
-    writer = unit_writer(options, context, topic)
+    writer = unit_writer(options, context, topic, options.max_record, options.transaction_timeout_ms)
 
     def write(batch: "DataFrame", batch_id: int) -> None:
         query = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")

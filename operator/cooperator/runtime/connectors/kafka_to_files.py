@@ -12,15 +12,18 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 from pydantic import model_validator
 
 from cooperator.runtime.connectors.base import Delivered, Delivery, UnitContext
-from cooperator.runtime.connectors.kafka_offsets import KafkaOffsets
-from cooperator.runtime.connectors.kafka_source import (
-    KafkaSourceOptions,
-    partition_units,
-    read_partition,
-    source_partitions,
+from cooperator.runtime.connectors.conversion import (
+    Conversion,
+    ConversionOptions,
+    LetterBox,
+    ensure_letters,
 )
+from cooperator.runtime.connectors.decoding import fields_of_value
+from cooperator.runtime.connectors.file_sink import FileSink
+from cooperator.runtime.connectors.kafka_offsets import KafkaOffsets
+from cooperator.runtime.connectors.kafka_source import partition_units, source_partitions
 from cooperator.runtime.connectors.spark import SparkConnector
-from cooperator.runtime.connectors.transform import Select, selected
+from cooperator.runtime.connectors.transform import Select
 from cooperator.runtime.offsets.sinks import file_sink
 from cooperator.runtime.offsets.sources import SourceOffsets
 from cooperator.runtime.options import FullPath, Names, Options, option, refuse
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 
-class KafkaToFilesOptions(KafkaSourceOptions):
+class KafkaToFilesOptions(ConversionOptions):
     path: FullPath = option(
         "path", expected="a directory that every member sees", fixed=True, local_path=True
     )
@@ -41,6 +44,14 @@ class KafkaToFilesOptions(KafkaSourceOptions):
         "partition.by", (), expected="columns to make directories of, with commas", fixed=True
     )
     sql: Select = option("sql", "", expected="the same as transform.sql, which is its newer name")
+
+    @property
+    def select(self) -> str:
+        return self.sql or self.transform_sql
+
+    @property
+    def select_option(self) -> str:
+        return "sql" if self.sql else "transform.sql"
 
     @model_validator(mode="after")
     def _one_select(self) -> Self:
@@ -61,27 +72,41 @@ class KafkaToFiles(SparkConnector[KafkaToFilesOptions]):
         return KafkaOffsets(file_sink(lambda options, unit: f"{options.path}/{unit}"))
 
     def units(self, options: KafkaToFilesOptions, say: Callable[[str], None]) -> Sequence[str]:
-        return partition_units(source_partitions(options, say))
+        found = partition_units(source_partitions(options, say))
+        ensure_letters(options)
+        return found
 
     def reader(
         self, spark: "SparkSession", options: KafkaToFilesOptions, context: UnitContext
     ) -> "DataFrame":
-        records = read_partition(spark, options, context).selectExpr(
-            "CAST(key AS STRING) AS key",
-            "CAST(value AS STRING) AS value",
-            "topic",
-            "partition",
-            "offset",
-            "timestamp",
-        )
-        if options.sql:
-            return selected(records, options.sql, "sql")
-        return selected(records, options.transform_sql) if options.transform_sql else records
+        return _conversion(options, context).stream(spark)
 
     def writer(
         self, stream: "DataFrame", options: KafkaToFilesOptions, context: UnitContext
     ) -> "DataStreamWriter":
-        writer = stream.writeStream.format(options.format).option("path", f"{options.path}/{context.unit}")
-        if options.format == "csv":
-            writer = writer.option("header", True)
-        return writer.partitionBy(*options.partition_by) if options.partition_by else writer
+        path = f"{options.path}/{context.unit}"
+        format_options = {"header": "true"} if options.format == "csv" else {}
+        conversion = _conversion(options, context)
+        if not conversion.by_batch:
+            writer = stream.writeStream.format(options.format).option("path", path).options(**format_options)
+            return writer.partitionBy(*options.partition_by) if options.partition_by else writer
+        letter_box = LetterBox(options, context)
+
+        def write(batch: "DataFrame", batch_id: int) -> None:
+            import pyarrow as pa
+
+            query = str(batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId"))
+            parts, left_out = conversion.batch(batch)
+            letter_box.put(query, batch_id, left_out)
+            sink = FileSink(batch.sparkSession, options.format, path, options.partition_by, format_options)
+            tables = [part.rows for part in parts]
+            sink.add(batch_id, pa.concat_tables(tables, promote_options="permissive") if tables else None)
+
+        return stream.writeStream.foreachBatch(write)
+
+
+def _conversion(options: KafkaToFilesOptions, context: UnitContext) -> Conversion:
+    def finish(rows: "DataFrame") -> "DataFrame":
+        return rows if options.select or not options.can_fail else fields_of_value(rows)
+
+    return Conversion(options, context, finish)

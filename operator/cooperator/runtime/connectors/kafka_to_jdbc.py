@@ -6,19 +6,23 @@ the batch's marker (see ``jdbc_sink``): added (``append``), or in place of the r
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, model_validator
 
 from cooperator.runtime.connectors.base import Delivered, Delivery, UnitContext
-from cooperator.runtime.connectors.jdbc_sink import DELETED, TableWriter, Target
-from cooperator.runtime.connectors.kafka_offsets import KafkaOffsets
-from cooperator.runtime.connectors.kafka_source import (
-    KafkaSourceOptions,
-    partition_units,
-    read_partition,
-    source_partitions,
+from cooperator.runtime.connectors.conversion import (
+    Conversion,
+    ConversionOptions,
+    LetterBox,
+    Part,
+    ensure_letters,
 )
+from cooperator.runtime.connectors.decoding import fields_of_value
+from cooperator.runtime.connectors.jdbc_sink import DELETED, Chunk, TableWriter, Target
+from cooperator.runtime.connectors.kafka_offsets import KafkaOffsets
+from cooperator.runtime.connectors.kafka_source import partition_units, source_partitions
 from cooperator.runtime.connectors.postgres import (
     Database,
     PostgresOptions,
@@ -28,7 +32,6 @@ from cooperator.runtime.connectors.postgres import (
     is_table_name,
 )
 from cooperator.runtime.connectors.spark import SparkConnector
-from cooperator.runtime.connectors.transform import selected
 from cooperator.runtime.offsets.sinks import Sink
 from cooperator.runtime.offsets.sources import SourceOffsets
 from cooperator.runtime.options import Names, OptionError, Options, Problem, option, refuse
@@ -65,7 +68,7 @@ def _mode(value: object) -> object:
     return "append" if value == "insert" else value  # as Kafka Connect calls it
 
 
-class KafkaToJdbcOptions(KafkaSourceOptions, PostgresOptions):
+class KafkaToJdbcOptions(ConversionOptions, PostgresOptions):
     table: Annotated[str, AfterValidator(_pattern)] = option(
         "table.name.format",
         _SOURCE,
@@ -122,18 +125,12 @@ class KafkaToJdbc(SparkConnector[KafkaToJdbcOptions]):
         return KafkaOffsets(Sink())
 
     def units(self, options: KafkaToJdbcOptions, say: Callable[[str], None]) -> Sequence[str]:
-        return partition_units(source_partitions(options, say))
+        found = partition_units(source_partitions(options, say))
+        ensure_letters(options)
+        return found
 
     def reader(self, spark: "SparkSession", options: KafkaToJdbcOptions, context: UnitContext) -> "DataFrame":
-        records = read_partition(spark, options, context).selectExpr(
-            "CAST(key AS STRING) AS key",
-            "CAST(value AS STRING) AS value",
-            "topic",
-            "partition",
-            "offset",
-            "timestamp",
-        )
-        return selected(records, options.transform_sql) if options.transform_sql else records
+        return _conversion(options, context).stream(spark)
 
     def writer(
         self, stream: "DataFrame", options: KafkaToJdbcOptions, context: UnitContext
@@ -141,19 +138,40 @@ class KafkaToJdbc(SparkConnector[KafkaToJdbcOptions]):
         name = f"{context.task.connector}/{context.unit}"
         database = Database(options, name, context.cancelled, context.say, options.transaction_timeout_ms)
         context.closing.callback(database.close)
-        target = _target(database, stream.dtypes, options, context)
+        conversion = _conversion(options, context)
+
+        @cache
+        def target(types: tuple[tuple[str, str], ...]) -> Target:
+            return _target(database, types, options, context)
+
+        types = conversion.types(stream)
+        if types is not None:
+            target(types)  # what does not fit is told now
+        letter_box = LetterBox(options, context)
         table_writer = TableWriter(database, context, options.marker_table)
         table_writer.claim()
         context.counts.rows_out = 0
 
         def write(batch: "DataFrame", batch_id: int) -> None:
-            query = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-            table = batch.toArrow()
-            rows = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
-            written = table_writer.write(str(query), batch_id, target, rows)
+            query = str(batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId"))
+            if conversion.by_batch:
+                parts, left_out = conversion.batch(batch)
+            else:
+                parts, left_out = [Part(tuple(batch.dtypes), batch.toArrow())], []
+            chunks = [Chunk(target(part.types), _rows(part)) for part in parts]
+            letter_box.put(query, batch_id, left_out)
+            written = table_writer.write(query, batch_id, chunks)
             context.counts.rows_out = (context.counts.rows_out or 0) + written
 
         return stream.writeStream.foreachBatch(write)
+
+
+def _conversion(options: KafkaToJdbcOptions, context: UnitContext) -> Conversion:
+    return Conversion(options, context, lambda rows: rows if options.select else fields_of_value(rows))
+
+
+def _rows(part: Part) -> list[tuple[Any, ...]]:
+    return list(zip(*(column.to_pylist() for column in part.rows.columns), strict=True))
 
 
 def _target(

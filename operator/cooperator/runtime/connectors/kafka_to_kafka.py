@@ -12,21 +12,20 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, model_validator
 
 from cooperator.runtime.connectors.base import Delivered, UnitContext
-from cooperator.runtime.connectors.dead_letters import DeadLetterOptions, convert, letters
+from cooperator.runtime.connectors.conversion import Conversion, ConversionOptions, ensure_letters
+from cooperator.runtime.connectors.dead_letters import letters
+from cooperator.runtime.connectors.decoding import EXPECTED, Converter
 from cooperator.runtime.connectors.exactly_once import Record, Row
 from cooperator.runtime.connectors.kafka_offsets import KafkaOffsets
 from cooperator.runtime.connectors.kafka_sink import DELIVERED, KafkaSinkOptions, deliver, is_delivered
 from cooperator.runtime.connectors.kafka_source import (
-    KafkaSourceOptions,
     partition_units,
-    read_partition,
     reads,
     source_partitions,
 )
 from cooperator.runtime.connectors.records import as_records
 from cooperator.runtime.connectors.spark import SparkConnector, local_rows
 from cooperator.runtime.connectors.topics import client_config, ensure_topic, grow_topic, reaching
-from cooperator.runtime.connectors.transform import selected
 from cooperator.runtime.offsets.sinks import Sink
 from cooperator.runtime.offsets.sources import SourceOffsets
 from cooperator.runtime.options import OptionError, Options, Problem, is_topic_name, option, refuse
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 _SOURCE = "{topic}"
+_COLUMNS = ("headers", "topic", "partition", "offset", "timestamp")
 _LOOP = "would be read again by this connector"
 _LOOP_REMEDY = "name a topic that topics and topics.regex leave out"
 
@@ -49,7 +49,7 @@ def _pattern(value: str) -> str:
     return value
 
 
-class KafkaToKafkaOptions(KafkaSourceOptions, KafkaSinkOptions, DeadLetterOptions):
+class KafkaToKafkaOptions(ConversionOptions, KafkaSinkOptions):
     topic: Annotated[str, AfterValidator(_pattern)] = option(
         "topic",
         expected="the topic to write to; {topic} stands for the source topic's name, as in copy.{topic}",
@@ -61,6 +61,8 @@ class KafkaToKafkaOptions(KafkaSourceOptions, KafkaSinkOptions, DeadLetterOption
         expected="the number of records that make a batch (it has to fit into memory)",
         ge=1,
     )
+    key_converter: Converter = option("key.converter", "bytes", expected=EXPECTED.format("key"))
+    value_converter: Converter = option("value.converter", "bytes", expected=EXPECTED.format("value"))
     partitions: int | None = option(
         "topic.partitions",
         None,
@@ -79,8 +81,6 @@ class KafkaToKafkaOptions(KafkaSourceOptions, KafkaSinkOptions, DeadLetterOption
     def _no_loop(self) -> Self:
         if _SOURCE not in self.topic and reads(self, self.topic):
             raise refuse(_LOOP, _LOOP_REMEDY, "topic")
-        if self.dead_letters and reads(self, self.dead_letters):
-            raise refuse(_LOOP, _LOOP_REMEDY, "errors.deadletterqueue.topic.name")
         return self
 
     def target(self, source: str) -> str:
@@ -112,43 +112,35 @@ class KafkaToKafka(SparkConnector[KafkaToKafkaOptions]):
                 ensure_topic(client, target, options.partitions or count, options.replication)
                 if options.keep_partition == "keep":
                     grow_topic(client, target, count)
-            if options.dead_letters:
-                ensure_topic(client, options.dead_letters, 1, options.replication)
+        ensure_letters(options)
         return partition_units(found)
 
     def reader(
         self, spark: "SparkSession", options: KafkaToKafkaOptions, context: UnitContext
     ) -> "DataFrame":
-        records = read_partition(spark, options, context, headers=True)
-        columns = records.select("key", "value", "headers", "topic", "partition", "offset", "timestamp")
-        return columns if options.tolerance == "all" else _converted(columns, options)
+        return Conversion(options, context, as_records, _COLUMNS).stream(spark)
 
     def writer(
         self, stream: "DataFrame", options: KafkaToKafkaOptions, context: UnitContext
     ) -> "DataStreamWriter":
-        source = context.unit.rpartition("-")[0]
-        if options.tolerance == "all":
-            _converted(stream, options)  # what is wrong with the SELECT as a whole is told now
+        conversion = Conversion(options, context, as_records, _COLUMNS)
 
-        def tolerant(batch: "DataFrame") -> list[Row]:
-            good, bad = convert(
-                batch.toArrow(), batch.sparkSession, lambda part: _converted(part, options), context
-            )
+        def by_batch(batch: "DataFrame") -> list[Row]:
+            parts, left_out = conversion.batch(batch)
             rows: list[Row] = []
-            for table in good:
-                columns = [column.to_pylist() for column in table.columns]
+            for part in parts:
+                columns = [column.to_pylist() for column in part.rows.columns]
                 rows += _records(zip(*columns, strict=True), options)
-            return [*rows, *(letters(bad, options.dead_letters, context) if options.dead_letters else ())]
+            return [
+                *rows,
+                *(letters(left_out, options.dead_letters, context) if options.dead_letters else ()),
+            ]
 
-        def strict(batch: "DataFrame") -> Iterator[Row]:
+        def as_it_is(batch: "DataFrame") -> Iterator[Row]:
             return _records(local_rows(batch), options)
 
-        rows = tolerant if options.tolerance == "all" else strict
-        return deliver(stream, options, context, options.target(source), rows)
-
-
-def _converted(columns: "DataFrame", options: KafkaToKafkaOptions) -> "DataFrame":
-    return as_records(selected(columns, options.transform_sql) if options.transform_sql else columns)
+        rows = by_batch if conversion.by_batch else as_it_is
+        return deliver(stream, options, context, options.target(context.unit.rpartition("-")[0]), rows)
 
 
 def _records(rows: Iterable[tuple[Any, ...]], options: KafkaToKafkaOptions) -> Iterator[Row]:

@@ -1,0 +1,222 @@
+"""What converters write is what they read, and what Kafka Connect's and Confluent's write is read here."""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cooperator.runtime.connectors.decoding import Decoder, DecodingOptions, read_envelope
+from cooperator.runtime.connectors.encoding import EncodingOptions, encoder, json_schema_encoder
+from cooperator.runtime.connectors.registry import AvroReader, AvroWriter, Undecodable
+from cooperator.runtime.options import parse
+from runtime.registry import Registry
+
+ROW = pa.struct(
+    [
+        ("yes", pa.bool_()),
+        ("small", pa.int16()),
+        ("big", pa.int64()),
+        ("real", pa.float64()),
+        ("money", pa.decimal128(10, 2)),
+        ("text", pa.string()),
+        ("raw", pa.binary()),
+        ("day", pa.date32()),
+        ("at", pa.timestamp("us", tz="UTC")),
+        ("many", pa.list_(pa.int32())),
+    ]
+)
+MILLISECONDS = st.integers(-(10**12), 10**13).map(lambda ms: datetime.fromtimestamp(ms / 1000, UTC))
+ROWS = st.fixed_dictionaries(
+    {
+        "yes": st.none() | st.booleans(),
+        "small": st.none() | st.integers(-(2**15), 2**15 - 1),
+        "big": st.none() | st.integers(-(2**63), 2**63 - 1),
+        "real": st.none() | st.floats(allow_nan=False, allow_infinity=False),
+        "money": st.none() | st.decimals(-99_999_999, 99_999_999, places=2),
+        "text": st.none() | st.text(),
+        "raw": st.none() | st.binary(),
+        "day": st.none() | st.dates(date(1900, 1, 1), date(2200, 1, 1)),
+        "at": st.none() | MILLISECONDS,
+        "many": st.none() | st.lists(st.none() | st.integers(-(2**31), 2**31 - 1)),
+    }
+)
+
+
+@given(ROWS)
+def test_an_envelope_is_read_as_it_was_written(row: dict[str, Any]) -> None:
+    kind, value = read_envelope(json_schema_encoder(ROW)(row))
+    assert value == row
+    assert [field.name for field in kind] == [field.name for field in ROW]
+    assert pa.array([value], kind).to_pylist() == [row], "the type does not hold the value"
+
+
+@pytest.mark.real
+def test_avro_is_read_as_it_was_written(registry: Registry, unique: str) -> None:
+    client = SchemaRegistryClient({"url": registry.url})
+    write, read = AvroWriter(client, unique, ROW, "shop.orders", False), AvroReader(client)
+
+    @given(ROWS)
+    def there_and_back(row: dict[str, Any]) -> None:
+        kind, value = read(write(row))
+        assert value == row
+        assert pa.array([value], kind).to_pylist() == [row]
+
+    there_and_back()
+    [registered] = client.get_subjects()
+    assert registered == f"{unique}-value"
+
+
+@pytest.mark.real
+def test_schemas_may_refer_to_others_name_types_and_be_written_by_anybody(
+    registry: Registry, unique: str
+) -> None:
+    client = SchemaRegistryClient({"url": registry.url})
+    place = {"type": "record", "name": "shop.Place", "fields": [{"name": "city", "type": "string"}]}
+    client.register_schema(f"{unique}-place", Schema(json.dumps(place), "AVRO"))
+    kind = {"type": "enum", "name": "Kind", "symbols": ["NEW", "OLD"]}
+    order = {
+        "type": "record",
+        "name": "shop.Order",
+        "fields": [
+            {"name": "kind", "type": kind},
+            {"name": "before", "type": ["null", "shop.Kind"]},
+            {"name": "place", "type": "shop.Place"},
+            {"name": "tags", "type": {"type": "map", "values": "long"}},
+            {"name": "id", "type": {"type": "string", "logicalType": "uuid"}},
+        ],
+    }
+    reference = SchemaReference("shop.Place", f"{unique}-place", 1)
+    schema_id = client.register_schema(f"{unique}-value", Schema(json.dumps(order), "AVRO", [reference]))
+    uuid = "00000000-0000-0000-0000-00000000000a"
+    # Enum 1, union's second branch with enum 0, "Bonn", one tag, the text of the uuid.
+    body = b"\x02\x02\x00" + b"\x08Bonn" + b"\x02\x02a\x0e\x00" + bytes([72]) + uuid.encode()
+    found, value = AvroReader(client)(b"\x00" + schema_id.to_bytes(4, "big") + body)
+    assert value == {"kind": "OLD", "before": "NEW", "place": {"city": "Bonn"}, "tags": {"a": 7}, "id": uuid}
+    assert found == pa.struct(
+        [
+            ("kind", pa.string()),
+            ("before", pa.string()),
+            ("place", pa.struct([("city", pa.string())])),
+            ("tags", pa.map_(pa.string(), pa.int64())),
+            ("id", pa.string()),
+        ]
+    )
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("schema", "data", "problem"),
+    [
+        ("", b"{}", "it does not begin with a zero byte and the id of a schema"),
+        ("", b"\x00\x7f\xff\xff\xff\x00", "the registry has no schema 2147483647"),
+        ('"string"', b"\x08abc", "it does not fit schema"),
+        ('["long", "string"]', b"\x00\x02", "a union of 2 types has no column's type"),
+        (
+            '{"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}',
+            b"\x00",
+            "Node contains itself: that has no column's type",
+        ),
+    ],
+)
+def test_bytes_that_are_no_avro_are_told_as_that(
+    registry: Registry, unique: str, schema: str, data: bytes, problem: str
+) -> None:
+    client = SchemaRegistryClient({"url": registry.url})
+    if schema:
+        schema_id = client.register_schema(f"{unique}-value", Schema(schema, "AVRO"))
+        data = b"\x00" + schema_id.to_bytes(4, "big") + data
+    with pytest.raises(Undecodable, match=problem):
+        AvroReader(client)(data)
+
+
+@pytest.mark.parametrize(
+    ("envelope", "problem"),
+    [
+        (b"{", "it is no JSON"),
+        (b'{"id": 1}', "no object of schema and payload alone"),
+        (b'{"schema": null, "payload": 1}', "its schema is null"),
+        (b'{"schema": {"type": "int64"}, "payload": "1"}', 'payload is "1", not of type int64'),
+        (b'{"schema": {"type": "int64"}, "payload": null}', "payload is null, and its schema does not allow"),
+        (b'{"schema": {"type": "int9"}, "payload": 1}', "its schema or payload is damaged"),
+        (b'{"schema": {"type": "bytes"}, "payload": "%"}', "its schema or payload is damaged"),
+        (
+            b'{"schema": {"type": "struct", "fields": [{"field": "a", "type": "string"}]}, "payload": {}}',
+            "payload.a is null",
+        ),
+    ],
+)
+def test_what_is_no_envelope_is_told_as_that(envelope: bytes, problem: str) -> None:
+    with pytest.raises(Undecodable, match=problem):
+        read_envelope(envelope)
+
+
+def test_an_envelope_may_have_defaults_maps_and_connects_own_types() -> None:
+    connect = "org.apache.kafka.connect.data."
+    fields = [
+        {"field": "a", "type": "int32", "default": 7},
+        {"field": "m", "type": "map", "keys": {"type": "string"}, "values": {"type": "int32"}},
+        {"field": "n", "type": "map", "keys": {"type": "int32"}, "values": {"type": "string"}},
+        {"field": "d", "type": "bytes", "name": f"{connect}Decimal", "parameters": {"scale": "2"}},
+        {"field": "t", "type": "int32", "name": f"{connect}Time"},
+    ]
+    payload = {"a": None, "m": {"x": 1}, "n": [[1, "y"]], "d": "/w==", "t": 3_600_001}
+    _, value = read_envelope(
+        json.dumps({"schema": {"type": "struct", "fields": fields}, "payload": payload}).encode()
+    )
+    expected = {"a": 7, "m": [("x", 1)], "n": [(1, "y")], "d": Decimal("-0.01"), "t": "01:00:00.001000"}
+    assert value == expected
+
+
+def table(*values: bytes | None) -> pa.Table:
+    numbers = range(len(values))
+    return pa.table({"key": pa.array([None] * len(values), pa.binary()), "value": values, "offset": numbers})
+
+
+def options(**config: str) -> DecodingOptions:
+    return parse(DecodingOptions, {"connector.class": "x", "value.converter": "json-schema", **config})
+
+
+def written(kind: pa.DataType, value: Any) -> bytes:
+    return json_schema_encoder(kind)(value)
+
+
+def test_rows_are_grouped_by_their_types_in_order_and_a_null_takes_any(tmp_path: Path) -> None:
+    a, b = written(pa.int32(), 1), written(pa.string(), "x")
+    tables, bad = Decoder(options(), tmp_path / "types").tables(table(None, a, None, b, b"?", b, None, a))
+    assert [(numbers, one.column("value").to_pylist()) for numbers, one in tables] == [
+        ([0, 1, 2], [None, 1, None]),
+        ([3, 5, 6], ["x", "x", None]),
+        ([7], [1]),
+    ]
+    assert [(one.row, one.stage) for one in bad] == [(4, "VALUE_CONVERTER")]
+    assert tables[1][1].column("offset").to_pylist() == [3, 5, 6]
+
+
+def test_a_batch_of_nulls_has_the_type_that_the_unit_saw_last_also_in_its_next_life(tmp_path: Path) -> None:
+    memory = tmp_path / "types"
+    Decoder(options(), memory).tables(table(written(pa.int32(), 1), None))
+    [(_, found)], _ = Decoder(options(), memory).tables(table(None, None))
+    assert found.schema.field("value").type == pa.int32()
+
+
+def test_a_key_of_one_column_is_its_value_and_of_several_a_struct() -> None:
+    schema = pa.schema([("id", pa.int32()), ("kind", pa.string()), ("money", pa.decimal128(5, 2))])
+    row: Mapping[str, Any] = {"id": 1, "kind": "é", "money": Decimal("1.50")}
+
+    def record(key: list[str], **config: str) -> Any:
+        chosen = parse(EncodingOptions, {"connector.class": "x", **config})
+        return encoder(chosen, schema, key, "topic", "orders")(row)
+
+    value = '{"id":1,"kind":"é","money":"1.50"}'.encode()
+    assert record([]) == (None, value)
+    assert record(["kind"]) == ('"é"'.encode(), value)
+    assert record(["kind"], **{"key.converter": "string"}) == ("é".encode(), value)
+    assert record(["id", "kind"]) == ('{"id":1,"kind":"é"}'.encode(), value)

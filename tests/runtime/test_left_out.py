@@ -1,0 +1,205 @@
+"""Values of all converters reach tables and files; records that cannot be read go to a topic of their own."""
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient
+
+from cooperator.local.broker import EmbeddedBroker
+from cooperator.model import TaskId
+from cooperator.runtime.connectors.encoding import json_schema_encoder
+from cooperator.runtime.connectors.registry import AvroWriter
+from cooperator.runtime.output import committed_files, read_units
+from runtime.postgres import Postgres
+from runtime.registry import Registry
+from runtime.spark_bench import SparkBench, member
+from support import eventually
+
+pytestmark = pytest.mark.real
+
+ORDER = pa.struct([("id", pa.int64()), ("amount", pa.decimal128(8, 2))])
+NOTED = pa.struct([*ORDER, ("note", pa.string())])
+HEADER = "__connect.errors."
+
+
+def order(number: int) -> bytes:
+    return json_schema_encoder(ORDER)({"id": number, "amount": Decimal(number)})
+
+
+def config(class_name: str, **options: object) -> dict[str, str]:
+    named = {name.replace("_", "."): str(value) for name, value in options.items()}
+    return {"connector.class": class_name, "trigger.interval.ms": "100", **named}
+
+
+def left_out(spark: SparkBench, topic: str) -> list[tuple[bytes | None, str, str]]:
+    """Value, stage and message of what is in the dead-letter topic."""
+    found = []
+    for message in spark.messages(topic):
+        told = dict(message.headers() or [])
+        stage, why = told[f"{HEADER}stage"], told[f"{HEADER}exception.message"]
+        found.append((message.value(), stage.decode(), why.decode()))
+    return found
+
+
+def rows_of(output: Path) -> list[dict[str, Any]]:
+    return list(read_units(output).to_pylist())
+
+
+def test_avro_becomes_rows_of_a_table_while_its_schema_grows(
+    spark: SparkBench, postgres: Postgres, registry: Registry, unique: str
+) -> None:
+    table, dead = unique.replace("-", "_"), f"{unique}-dead"
+    postgres.query(f"CREATE TABLE {table} (id bigint PRIMARY KEY, amount numeric(8, 2), note text)")
+    client = SchemaRegistryClient({"url": registry.url})
+    old = AvroWriter(client, unique, ORDER, "order", False)
+    new = AvroWriter(client, unique, NOTED, "order", False)
+    spark.produce(
+        unique,
+        [
+            old({"id": 1, "amount": None}),
+            b"no avro",
+            new({"id": 2, "amount": None, "note": "n"}),
+            old({"id": 1, "amount": Decimal(7)}),
+        ],
+    )
+    options = config(
+        "kafka-to-jdbc",
+        topics=unique,
+        value_converter="avro",
+        schema_registry_url=registry.url,
+        insert_mode="upsert",
+        errors_tolerance="all",
+        errors_deadletterqueue_topic_name=dead,
+    )
+    options |= {**postgres.config, "table.name.format": table}
+    tasks = spark.start_connector(unique, options, 1)
+
+    def rows() -> list[tuple[Any, ...]]:
+        return postgres.query(f"SELECT id, amount::int, note FROM {table} ORDER BY id")
+
+    eventually(lambda: len(rows()) == 2, 60)
+    assert rows() == [(1, 7, None), (2, None, "n")]
+    [(value, stage, why)] = left_out(spark, dead)
+    assert (value, stage) == (b"no avro", "VALUE_CONVERTER")
+    assert "does not begin with a zero byte" in why
+    spark.stop(*tasks)
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "json", "csv"])
+def test_envelopes_and_json_become_columns_of_files_and_what_is_none_is_left_out(
+    spark: SparkBench, tmp_path: Path, unique: str, file_format: str
+) -> None:
+    write, dead = json_schema_encoder(ORDER), f"{unique}-dead"
+    spark.produce(
+        f"{unique}-a", [write({"id": n, "amount": Decimal(n)}) if n != 2 else b"{}" for n in range(4)]
+    )
+    spark.produce(f"{unique}-b", [b'{"id": 5, "amount": 5}', b'{"id": "x"}', b'{"id": 6, "amount": 6}'])
+    common = {
+        "errors_tolerance": "all",
+        "errors_deadletterqueue_topic_name": dead,
+        "max_offsets_per_trigger": 1,
+        "format": file_format,
+        "partition_by": "slot",
+        "transform_sql": "SELECT value.id, INT(value.amount) AS amount, value.id % 2 AS slot FROM input",
+    }
+    first = config("kafka-to-files", topics=f"{unique}-a", value_converter="json-schema", **common)
+    second = config("kafka-to-files", topics=f"{unique}-b", value_converter="json", **common)
+    second["value.schema"] = "id LONG, amount DECIMAL(8, 2)"
+    tasks: list[TaskId] = []
+    for name, options in (("a", first), ("b", second)):
+        tasks += spark.start_connector(f"{unique}-{name}", {**options, "path": str(tmp_path / name)}, 1)
+    eventually(lambda: len(rows_of(tmp_path / "a")) == 3, 90)
+    eventually(lambda: len(rows_of(tmp_path / "b")) == 2, 90)
+    for name, numbers in (("a", [0, 1, 3]), ("b", [5, 6])):
+        rows = sorted((row["id"], row["amount"], row["slot"]) for row in rows_of(tmp_path / name))
+        assert rows == [(number, number, number % 2) for number in numbers]
+    found = sorted(left_out(spark, dead))
+    assert [value for value, _, _ in found] == [b'{"id": "x"}', b"{}"]
+    assert "Cannot parse the field name 'id' and the value x" in found[0][2]
+    assert "no object of schema and payload" in found[1][2]
+    spark.stop(*tasks)
+    # Without tolerance Spark goes on by itself, in the same directory and with the same count of batches.
+    spark.produce(f"{unique}-b", [b'{"id": 7, "amount": 7}'])
+    del second["errors.tolerance"], second["errors.deadletterqueue.topic.name"]
+    tasks = spark.start_connector(f"{unique}-b", {**second, "path": str(tmp_path / "b")}, 1)
+    eventually(lambda: len(rows_of(tmp_path / "b")) == 3, 90)
+    assert committed_files(tmp_path / "b" / f"{unique}-b-0")
+    spark.stop(*tasks)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (
+            {"value.converter": "json-schema"},
+            "-0, offset 0: option 'value.converter' = 'json-schema': cannot read the value: it is no object "
+            "of schema and payload alone",
+        ),
+        ({"value.converter": "json", "value.schema": "id LONG"}, "MALFORMED_RECORD_IN_PARSING"),
+    ],
+)
+def test_without_tolerance_a_record_that_cannot_be_read_fails_the_task(
+    spark: SparkBench, tmp_path: Path, unique: str, options: dict[str, str], problem: str
+) -> None:
+    spark.produce(unique, [b'{"id": "x"}'])
+    task = TaskId(unique, 0)
+    told = config("kafka-to-files", topics=unique, path=tmp_path / "out", task_units=f"{unique}-0")
+    spark.start(task, {**told, **options})
+    eventually(lambda: spark.heard.of(task)[-1:] == [("failed", 1)], 60)
+    assert problem in spark.heard.traces[task, 1]
+
+
+@pytest.mark.timeout(600)
+def test_members_killed_in_mid_stream_leave_each_bad_record_out_once(
+    broker: EmbeddedBroker, spark: SparkBench, postgres: Postgres, tmp_path: Path, unique: str
+) -> None:
+    table, count = unique.replace("-", "_"), 1_200
+    postgres.query(f"CREATE TABLE {table} (id bigint, amount numeric(8, 2))")
+    common = {"topics": unique, "value_converter": "json-schema", "errors_tolerance": "all"}
+    common["max_offsets_per_trigger"] = "50"
+    dead = {name: f"{unique}-dead-{name}" for name in ("rows", "files")}
+    rows = config("kafka-to-jdbc", **common) | {**postgres.config, "table.name.format": table}
+    files = config("kafka-to-files", **common, path=tmp_path / "out")
+    tasks = []
+    for name, options in (("rows", rows), ("files", files)):
+        spark.create_topic(dead[name], 1)
+        own = {"task.units": f"{unique}-0", "errors.deadletterqueue.topic.name": dead[name]}
+        tasks.append([name, 0, {**options, **own}])
+    settings: dict[str, object] = {
+        "checkpoints": str(tmp_path / "checkpoints"),
+        "group_id": unique,
+        "bootstrap_servers": broker.bootstrap_servers,
+        "tasks": tasks,
+    }
+    bad = [n for n in range(count) if n % 10 == 3]
+    values = [b"bad %d" % n if n in set(bad) else order(n) for n in range(count)]
+    spark.produce(unique, values)
+    log, wanted = tmp_path / "member.log", sorted(set(range(count)) - set(bad))
+
+    def life(number: int) -> dict[str, object]:
+        own = {
+            "incarnation": f"life-{number}",
+            "epoch": [1, number],
+            "state_dir": str(tmp_path / f"{number}"),
+        }
+        return {**settings, **own}
+
+    def done() -> int:
+        """How far the slower one is."""
+        return min(postgres.count(table), len(rows_of(tmp_path / "out")))
+
+    for number in range(2):
+        before = done()
+        with member(life(number), log):
+            eventually(lambda before=before: done() > before + 100, 180, "both go on")
+        assert done() < len(wanted), "they were not killed in mid-stream"
+    with member(life(2), log):
+        eventually(lambda: done() >= len(wanted), 180, "everything is there")
+    assert postgres.query(f"SELECT id FROM {table} ORDER BY id") == [(n,) for n in wanted]
+    assert sorted(row["id"] for row in rows_of(tmp_path / "out")) == wanted
+    for topic in dead.values():
+        assert [value for value, _, _ in left_out(spark, topic)] == [b"bad %d" % n for n in bad]
+    assert "failed" not in log.read_text()
