@@ -307,14 +307,35 @@ def install_packages(missing: str, alternatives: tuple[str, ...], yes: bool) -> 
 # --- checks and tests -----------------------------------------------------------------------------------
 
 
+_BY_FILE = ("-n", "2", "--dist", "loadfile")
+"""Two processes, since most tests wait for others; one file in one of them, since it may share a member."""
+TEST_PARTS = {
+    "simulation": ("tests/simulation", "tests/spec", "-n", "2", "--dist", "worksteal"),
+    "runtime": ("tests/runtime", "tests/guarantees", *_BY_FILE),
+    "members": ("tests/agent", "tests/integration", "tests/local", *_BY_FILE),
+    "operator": ("tests/controller", "tests/crd", "tests/kubernetes", *_BY_FILE),
+    "end to end": ("e2e",),
+}
+
+
+def test_parts(arguments: list[str]) -> dict[str, tuple[str, ...]]:
+    """Arguments of pytest by the part of the tests; what somebody asked for is one part."""
+    if arguments:
+        return {"tests": tuple(arguments)}
+    elsewhere = [word for words in TEST_PARTS.values() for word in words if word.startswith("tests/")]
+    rest = ("tests", *(f"--ignore={folder}" for folder in elsewhere), *_BY_FILE)
+    return {"units": rest, **TEST_PARTS}
+
+
 def run_tests(pytest_arguments: list[str]) -> int:
     tools = VENV / "bin"
+    pytest = [str(tools / "python"), "-m", "pytest"]
     parts = {
         "lint": [str(tools / "ruff"), "check", "."],
         "format": [str(tools / "ruff"), "format", "--check", "."],
         "types": [str(tools / "mypy")],
         "imports": [str(tools / "lint-imports")],
-        "tests": [str(tools / "python"), "-m", "pytest", *pytest_arguments],
+        **{name: [*pytest, *words] for name, words in test_parts(pytest_arguments).items()},
     }
     results = {}
     for name, command in parts.items():
@@ -324,7 +345,7 @@ def run_tests(pytest_arguments: list[str]) -> int:
         results[name] = (code, time.monotonic() - began)
     say("summary")
     for name, (code, seconds) in results.items():
-        print(f"    {name:<8} {'ok' if code == 0 else 'FAILED':<7} {seconds:7.1f} s")
+        print(f"    {name:<11} {'ok' if code == 0 else 'FAILED':<7} {seconds:7.1f} s")
     return 1 if any(code for code, _ in results.values()) else 0
 
 

@@ -69,7 +69,7 @@ class RealPlace(Place):
         )
 
     def operator(self, replicas: int = 1) -> None:
-        """As the chart makes it, under the chart's rights, of the operator's image."""
+        """As the chart makes it, under the chart's rights, of the operator's image, on the first node."""
         labels = {"app": "operator"}
         container = {
             "name": "operator",
@@ -112,6 +112,7 @@ class RealPlace(Place):
                                 "runAsNonRoot": True,
                                 "seccompProfile": {"type": "RuntimeDefault"},
                             },
+                            "nodeName": self.nodes.nodes[0].name,
                             "containers": [container],
                             "volumes": [{"name": "tmp", "emptyDir": {}}],
                         },

@@ -1,30 +1,33 @@
 """An operator that ends before or after its n-th write, to the API or to Kafka, whatever that write is."""
 
+import os
 from collections.abc import Callable
+from typing import Final
 
 import pytest
 
 from controller_scene import Scene
 from cooperator.host.gate import VARIABLE
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.timeout(1800)]
 
-_MOST = 40
+_MOST: Final = 60
+STRIDE: Final = 6 if "CI" in os.environ else 1
+"""Each write costs an operator's life; where time is short, not every one does."""
 
 
 def through(scene: Scene, side: str, reached: Callable[[], object]) -> int:
     """Operators that end at their first, second, third … write, one after the other, until one gets through
-    to ``reached``: every write of the way is the last of some operator. How many there were."""
-    for number in range(1, _MOST):
+    to ``reached``: every write of the way is the last of some operator. How many operators there were."""
+    for count, number in enumerate(range(1, _MOST, STRIDE), start=1):
         operator = scene.operator(**{VARIABLE: f"{side}:{number}"})
 
-        def over(operator=operator) -> str:  # type: ignore[no-untyped-def]
-            if operator.child.poll() is not None:
-                return "ended"
-            return "reached" if reached() else ""
+        def over(ended: Callable[[], object] = operator.child.poll) -> str:
+            return "ended" if ended() is not None else "reached" if reached() else ""
 
         if scene.eventually(over, 120) == "reached":
-            return number
+            operator.kill()
+            return count
     raise AssertionError(f"nobody got through in {_MOST} writes")
 
 
@@ -36,19 +39,14 @@ def test_wherever_an_operator_ends_the_next_one_goes_on(scene: Scene, side: str)
     def running(*tasks: str) -> Callable[[], bool]:
         return lambda: set(scene.journal.running()) == set(tasks)
 
-    assert through(scene, side, running("a-0", "a-1")) > 3
+    assert through(scene, side, running("a-0", "a-1")) > 1
     before = scene.runs("a-0", "a-1")
-    scene.operators[-1].kill()
 
     scene.connector("b", tasksMax=1)
     through(scene, side, running("a-0", "a-1", "b-0"))
-    scene.operators[-1].kill()
-    scene.delete("connectors", "b")
-    through(scene, side, lambda: scene.is_gone("connectors", "b"))
-    assert scene.runs("a-0", "a-1") == before, "what was not meant has not moved"
+    assert {task: scene.journal.running()[task] for task in before} == before, "what was not meant stays"
     starts = [run for run in scene.journal.runs() if run.task in before]
-    assert len(starts) == 2, "nor has it been started again"
-    scene.operators[-1].kill()
+    assert len(starts) == 2, "nor was it started again"
 
     scene.delete("workers", "lake")
     through(scene, side, lambda: scene.is_gone("workers", "lake"))

@@ -193,9 +193,12 @@ def test_every_check_runs_and_one_failure_is_enough(
 ) -> None:
     system = System(run, monkeypatch)
     assert run.run_tests([]) == 0
+    tested = " ".join(word for command in system.commands for word in command)
+    assert all(part in tested for part in ("ruff", "mypy", "lint-imports", "e2e", "tests/controller"))
     system.failing = ("--check",)
+    system.commands.clear()
     assert run.run_tests(["-k", "wire"]) == 1
-    assert len(system.commands) == 10
+    assert len(system.commands) == 5
     assert system.commands[-1][-2:] == ["-k", "wire"]
     assert "FAILED" in capsys.readouterr().out
 
@@ -211,3 +214,12 @@ def test_it_says_so(run: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "OLDEST_PYTHON", (9, 9))
     with pytest.raises(run.Failure, match=r"run it with /bin/python3\.12"):
         run.check_python()
+
+
+def test_every_test_belongs_to_a_part(run: ModuleType) -> None:
+    words = [word for part in run.test_parts([]).values() for word in part]
+    folders = {word for word in words if word.startswith(("tests/", "e2e"))}
+    assert all((RUN.parent / folder).is_dir() for folder in folders)
+    assert {f"--ignore={folder}" for folder in folders if folder != "e2e"} <= set(words), (
+        "what has a part of its own is in no other"
+    )

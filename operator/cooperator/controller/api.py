@@ -1,6 +1,6 @@
 """The Kubernetes API for what kopf does not do: lists, server-side apply, creation, deletion. Synchronous.
 
-Every write passes ``host.gate``. All fields that are written belong to one manager, and are taken from
+Every write but the Lease's passes ``host.gate``. All fields that are written belong to one manager, and are taken from
 whoever else has them: they are this operator's alone.
 """
 
@@ -127,11 +127,13 @@ class Api:
             return self._call("POST", path, query=[("fieldManager", FIELD_MANAGER)], body=manifest)
 
     def replace(self, kind: Kind, manifest: Mapping[str, Any]) -> Body:
-        """Refused (is_conflict) when the object has changed since ``manifest`` was read."""
+        """For the Lease, which says who acts and is no act itself: it passes no gate.
+
+        Refused (is_conflict) when the object has changed since ``manifest`` was read.
+        """
         metadata = manifest["metadata"]
         path = kind.path(metadata.get("namespace"), metadata["name"])
-        with passing(f"replace {path}"):
-            return self._call("PUT", path, query=[("fieldManager", FIELD_MANAGER)], body=manifest)
+        return self._call("PUT", path, query=[("fieldManager", FIELD_MANAGER)], body=manifest)
 
     def merge(
         self, kind: Kind, namespace: str | None, name: str, patch: Mapping[str, Any], subresource: str = ""
