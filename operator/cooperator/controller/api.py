@@ -1,7 +1,7 @@
 """The Kubernetes API for what kopf does not do: lists, server-side apply, creation, deletion. Synchronous.
 
-Every write but the Lease's passes ``host.gate``. All fields that are written belong to one manager, and are taken from
-whoever else has them: they are this operator's alone.
+Every write but the Lease's passes ``host.gate``. All fields that are written belong to one manager, and are
+taken from whoever else has them: they are this operator's alone.
 """
 
 import json
