@@ -100,3 +100,13 @@ def test_among_agents_whoever_led_has_left_a_memory_and_nothing_waits() -> None:
     group.generation += 1
     take_lead_without(group, away, tuple(member.report() for member in group.members.values()))
     assert task in group.all_running()
+
+
+def test_a_new_group_waits_for_nobody() -> None:
+    group = GroupTwin(POLICY)
+    group.join("lake-0", is_agent=False)
+    group.join("ours-0")
+    group.round()
+    group.desire(a=1)
+    group.settle()
+    assert group.all_running() == [TaskId("a", -1)]

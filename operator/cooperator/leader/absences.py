@@ -65,7 +65,8 @@ def after_strangers(
     lives of ours that were given work and have vanished since may run on under their leases.
     """
     everybody = (*present, *evicted)
-    if generation == memory.generation + 1 or not (memory.stock or any_stock(everybody)):
+    is_new = generation == 1 and memory.generation < 0
+    if is_new or generation == memory.generation + 1 or not (memory.stock or any_stock(everybody)):
         return memory
     unknown = Hold(
         tasks=frozenset(),
