@@ -12,7 +12,7 @@ from cooperator.host.gate import VARIABLE
 pytestmark = [pytest.mark.real, pytest.mark.timeout(1800)]
 
 _MOST: Final = 60
-STRIDE: Final = 6 if "CI" in os.environ else 1
+STRIDE: Final = 12 if "CI" in os.environ else 1
 """Each write costs an operator's life; where time is short, not every one does."""
 
 
