@@ -111,7 +111,7 @@ def test_a_row_that_is_committed_late_is_not_passed_over(
     try:
         late.execute(f"INSERT INTO {table} DEFAULT VALUES".encode())
         postgres.query(f"INSERT INTO {table} DEFAULT VALUES")
-        waits = "waiting for the end of transactions"
+        waits = "waiting for the end of transactions that write into it"
         eventually(lambda: waits in spark.heard.progress_of(tasks[1]).get("trouble", ""), 60)
         assert numbers(spark, unique) == []
         late.commit()

@@ -6,9 +6,10 @@ are known before it is read, so reading it again gives the same rows, less those
 deleted meanwhile; a changed one has a newer timestamp, and belongs to a later batch.
 
 Rows are seen when they are committed, not when their numbers and times are given out. So the end of a batch
-is never later than what was there when all transactions that were running have ended: a row of theirs
-would be passed over. Times that a program gives, and transactions that write long after they began, can be
-later still: ``timestamp.delay.interval.ms`` is for those.
+is never later than what was there when all transactions that were writing into the table have ended: a row of
+theirs would be passed over. A writer is known by its lock on the table, which it takes before it takes a
+number, and keeps to its end. Numbers and times that are given out before that can be later still:
+``timestamp.delay.interval.ms`` is for those.
 """
 
 import json
@@ -88,7 +89,7 @@ class JdbcSourceOptions(PostgresOptions):
     )
     delay_ms: int = option(
         "timestamp.delay.interval.ms",
-        0,
+        1_000,
         expected="milliseconds that a row waits after its timestamp for those that come late, 0 or more",
         ge=0,
     )
@@ -219,11 +220,11 @@ class TableReader:
         """Where a batch after ``position`` ends, of at most ``batch.max.rows`` rows (more where many have one
         timestamp); None when there is none, or ``wait``, which waits some seconds, gives True."""
         looks = 0
-        ceiling, horizon = self._database.run(self._observe)
-        while ceiling and not self._database.run(lambda connection: _has_passed(connection, horizon)):
+        ceiling, writers = self._database.run(self._observe)
+        while ceiling and self._database.run(lambda connection: writers & self._writers(connection)):
             looks += 1
             if looks == _PATIENCE:
-                say(f"{self._table}: waiting for the end of transactions that are older than its newest rows")
+                say(f"{self._table}: waiting for the end of transactions that write into it")
             if wait(_SETTLING_S):
                 return None
         if looks >= _PATIENCE:
@@ -336,8 +337,8 @@ class TableReader:
             return compared("<=", end)
         return sql.SQL("{} AND {}").format(compared(">", start), compared("<=", end))
 
-    def _observe(self, connection: "psycopg.Connection[Any]") -> tuple[str, int]:
-        """The last position that there may be for now, and the first transaction that begins later."""
+    def _observe(self, connection: "psycopg.Connection[Any]") -> tuple[str, set[str]]:
+        """The last position that there may be for now, and then the transactions that write."""
         from psycopg import sql
 
         part = self._parts[0]
@@ -352,8 +353,21 @@ class TableReader:
                 delayed = sql.SQL("(({}) AT TIME ZONE {})").format(delayed, zone)
             statement = sql.SQL("SELECT ({})::text").format(delayed)
         [(newest,)] = connection.execute(statement)
-        [(horizon,)] = connection.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint")
-        return "" if newest is None else json.dumps({part.name: newest}), horizon
+        return "" if newest is None else json.dumps({part.name: newest}), self._writers(connection)
+
+    def _writers(self, connection: "psycopg.Connection[Any]") -> set[str]:
+        """The transactions that have written into the table, or its partitions; of a view: into any."""
+        table = identifier(self._table).as_string(None)
+        rows = connection.execute(
+            "SELECT virtualtransaction FROM pg_locks WHERE locktype = 'relation' AND granted "
+            "AND mode = 'RowExclusiveLock' "
+            "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
+            "AND (relation = %(table)s::regclass "
+            "OR relation IN (SELECT relid FROM pg_partition_tree(%(table)s::regclass)) "
+            "OR (SELECT relkind NOT IN ('r', 'p') FROM pg_class WHERE oid = %(table)s::regclass))",
+            {"table": table},
+        )
+        return {transaction for (transaction,) in rows}
 
     def _end(self, connection: "psycopg.Connection[Any]", start: str, ceiling: str) -> str | None:
         from psycopg import sql
@@ -371,12 +385,6 @@ class TableReader:
         )
         found = connection.execute(query).fetchone()
         return None if found is None else str(found[0])
-
-
-def _has_passed(connection: "psycopg.Connection[Any]", horizon: int) -> bool:
-    """Whether all transactions that began before are over."""
-    [(oldest,)] = connection.execute("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint")
-    return bool(oldest >= horizon)
 
 
 def _refused(name: str, value: str | None, problem: str, remedy: str) -> OptionError:
