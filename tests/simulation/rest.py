@@ -53,6 +53,8 @@ class Rest:
         plan = lead.machine.state.plan if lead is not None else None
         if plan is not None and plan.held:
             return f"held: {sorted(map(str, plan.held))}"
+        if plan is not None and plan.rejoin_at_ms is not None:
+            return f"the leader waits until {plan.rejoin_at_ms}"
         return ""
 
     def _tasks(self) -> str:
