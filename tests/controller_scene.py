@@ -139,46 +139,34 @@ class Place:
         return eventually(tried, timeout_s, what)
 
     def grant(self) -> None:
-        """What the chart grants: rules in the namespace, for the cluster, and for the Lease."""
-        account = {"kind": "ServiceAccount", "name": "operator", "namespace": self.namespace}
+        """What the chart grants an operator of this namespace: rules in it, for the cluster, for the Lease."""
         rules = {path.stem: yaml.safe_load(path.read_text()) for path in RULES.glob("*.yaml")}
-        rbac = "rbac.authorization.k8s.io/v1"
-        cluster_name = f"operator-{self.namespace}"
+        self._account(self.namespace)
+        self._allow("Role", self.namespace, [*rules["namespace-rules"], *rules["own-rules"]], self.namespace)
+        self._allow("ClusterRole", None, rules["cluster-rules"], self.namespace)
+
+    def grant_everywhere(self, home: str) -> None:
+        """What the chart grants an operator of the whole cluster that lives in the namespace ``home``."""
+        rules = {path.stem: yaml.safe_load(path.read_text()) for path in RULES.glob("*.yaml")}
+        self._account(home)
+        self._allow("Role", home, rules["own-rules"], home)
+        self._allow("ClusterRole", None, [*rules["cluster-rules"], *rules["namespace-rules"]], home)
+
+    def _account(self, home: str) -> None:
+        metadata = {"name": "operator", "namespace": home}
+        self.cluster.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
+
+    def _allow(self, kind: str, namespace: str | None, rules: list[Any], home: str) -> None:
+        group = "rbac.authorization.k8s.io"
+        metadata = {"name": f"operator-{self.namespace}", **({"namespace": namespace} if namespace else {})}
         self.cluster.apply(
+            {"apiVersion": f"{group}/v1", "kind": kind, "metadata": metadata, "rules": rules},
             {
-                "apiVersion": "v1",
-                "kind": "ServiceAccount",
-                "metadata": {"name": "operator", "namespace": self.namespace},
-            },
-            {
-                "apiVersion": rbac,
-                "kind": "Role",
-                "metadata": {"name": "operator", "namespace": self.namespace},
-                "rules": [*rules["namespace-rules"], *rules["own-rules"]],
-            },
-            {
-                "apiVersion": rbac,
-                "kind": "RoleBinding",
-                "metadata": {"name": "operator", "namespace": self.namespace},
-                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "operator"},
-                "subjects": [account],
-            },
-            {
-                "apiVersion": rbac,
-                "kind": "ClusterRole",
-                "metadata": {"name": cluster_name},
-                "rules": rules["cluster-rules"],
-            },
-            {
-                "apiVersion": rbac,
-                "kind": "ClusterRoleBinding",
-                "metadata": {"name": cluster_name},
-                "roleRef": {
-                    "apiGroup": "rbac.authorization.k8s.io",
-                    "kind": "ClusterRole",
-                    "name": cluster_name,
-                },
-                "subjects": [account],
+                "apiVersion": f"{group}/v1",
+                "kind": f"{kind}Binding",
+                "metadata": metadata,
+                "roleRef": {"apiGroup": group, "kind": kind, "name": metadata["name"]},
+                "subjects": [{"kind": "ServiceAccount", "name": "operator", "namespace": home}],
             },
         )
 
@@ -199,19 +187,22 @@ class Scene(Place):
 
     # --- the operator ---
 
-    def operator(self, **environment: str) -> OperatorProcess:
-        """Start one, as its service account and no more; another one waits for the Lease."""
+    def operator(self, lease_s: int = 3, home: str | None = None, **environment: str) -> OperatorProcess:
+        """Start one, as its service account and no more; another one waits for the Lease. ``home``: where
+        account and Lease are, if not in the namespace itself."""
+        home = home or self.namespace
         log = self.directory / f"operator-{len(self.operators)}.log"
-        kubeconfig = self.cluster.kubeconfig_of(self.namespace, "operator")
+        kubeconfig = self.cluster.kubeconfig_of(home, "operator")
         with log.open("ab") as out:
             child = subprocess.Popen(
                 [
                     *(sys.executable, "-m", "cooperator.cli", "operator"),
-                    *("--namespace", self.namespace, "--lease-namespace", self.namespace),
+                    *("--namespace", self.namespace, "--lease-namespace", home),
                     *("--cluster", f"tests-{self.namespace}", "--image", "none"),
                     *("--bootstrap-servers", self.bootstrap_servers),
                     *("--listen", "127.0.0.1", "--advertised-host", "127.0.0.1"),
-                    *("--lease-seconds", "3", "--health-port", "0"),
+                    *("--lease-seconds", str(lease_s), "--lease-name", f"cooperator-{self.namespace}"),
+                    *("--health-port", "0"),
                 ],
                 env={**os.environ, "KUBECONFIG": str(kubeconfig), **environment},
                 stdout=out,

@@ -115,6 +115,49 @@ def test_what_a_template_reads_is_found() -> None:
     }
 
 
+SECURED = (
+    "{kafka: {securityProtocol: SASL_SSL, sasl: {mechanism: PLAIN, passwordKey: pass, secretRef: {name: s1}}, "
+    "tls: {verifyHostname: false, caSecretRef: {name: s2}, certificateSecretRef: {name: s3}}}}"
+)
+
+
+def test_members_find_the_secrets_of_kafka_as_files() -> None:
+    made = template(worker(SECURED), DEFAULTS)
+    assert references(made) == {("Secret", "s1"), ("Secret", "s2"), ("Secret", "s3")}
+    [container] = made["spec"]["containers"]
+    paths = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"] if "readOnly" in mount}
+    files = {
+        f"{paths[volume['name']]}/{item['path']}": (volume["secret"]["secretName"], item["key"])
+        for volume in made["spec"]["volumes"]
+        if "secret" in volume
+        for item in volume["secret"]["items"]
+    }
+    args = container["args"]
+    told = {word: args[args.index(word) + 1] for word in args if word.endswith("-file")}
+    assert {option: files[file] for option, file in told.items()} == {
+        "--sasl-username-file": ("s1", "username"),
+        "--sasl-password-file": ("s1", "pass"),
+        "--ssl-ca-file": ("s2", "ca.crt"),
+        "--ssl-certificate-file": ("s3", "tls.crt"),
+        "--ssl-key-file": ("s3", "tls.key"),
+    }
+    assert args[args.index("--security-protocol") + 1] == "SASL_SSL"
+    assert args[args.index("--sasl-mechanism") + 1] == "PLAIN"
+    assert "--no-ssl-verify-hostname" in args
+    modes = {v["secret"]["defaultMode"] for v in made["spec"]["volumes"] if "secret" in v}
+    assert modes == {0o440}
+
+
+def test_members_are_replaced_when_the_way_into_kafka_changes() -> None:
+    without = revision(worker(), DEFAULTS, {})
+    secured = revision(worker(SECURED), DEFAULTS, {})
+    other = revision(worker(SECURED.replace("pass,", "password,")), DEFAULTS, {})
+    assert len({without, secured, other}) == 3
+    assert revision(worker("{kafka: {securityProtocol: PLAINTEXT}}"), DEFAULTS, {}) == without
+    [container] = template(worker(), DEFAULTS)["spec"]["containers"]
+    assert not any("security" in word or word.startswith(("--sasl", "--ssl")) for word in container["args"])
+
+
 # --- restarts ---
 
 

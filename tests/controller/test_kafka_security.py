@@ -1,0 +1,116 @@
+"""A broker that asks for name and password: leader and members find them in a Secret."""
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from controller_scene import Scene
+from cooperator.local.broker import EmbeddedBroker
+from cooperator.local.settings import HOST, free_port
+from tests.kubernetes.control_plane import ControlPlane
+
+pytestmark = pytest.mark.real
+
+PASSWORD = "open sesame"
+WRONG = "open barley"
+NEXT = "open rye"
+KAFKA = {
+    "securityProtocol": "SASL_PLAINTEXT",
+    "sasl": {"mechanism": "PLAIN", "secretRef": {"name": "login"}},
+}
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Bootstrap servers of a listener that knows two passwords of one user each."""
+    port, controller_port, secured_port = free_port(), free_port(), free_port()
+    opened = f"PLAINTEXT://{HOST}:{port},SASL_PLAINTEXT://{HOST}:{secured_port}"
+    broker = EmbeddedBroker(
+        tmp_path_factory.mktemp("secured"),
+        port,
+        overrides={
+            "listeners": f"{opened},CONTROLLER://{HOST}:{controller_port}",
+            "advertised.listeners": opened,
+            "controller.quorum.voters": f"1@{HOST}:{controller_port}",
+            "listener.security.protocol.map": (
+                "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT"
+            ),
+            "sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
+                "org.apache.kafka.common.security.plain.PlainLoginModule required "
+                f'user_ada="{PASSWORD}" user_grace="{NEXT}";'
+            ),
+        },
+    )
+    broker.start()
+    yield f"{HOST}:{secured_port}"
+    broker.kill()
+
+
+@pytest.fixture
+def scene(prepared: ControlPlane, namespace: str, secured: str, tmp_path: Path) -> Iterator[Scene]:
+    scene = Scene(prepared, namespace, secured, tmp_path)
+    yield scene
+    scene.close()
+
+
+def login(scene: Scene, username: str, password: str) -> None:
+    scene.cluster.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "login", "namespace": scene.namespace},
+            "data": {
+                name: base64.b64encode(value.encode()).decode()
+                for name, value in (("username", username), ("password", password))
+            },
+        }
+    )
+
+
+def said_everywhere(scene: Scene) -> str:
+    """Statuses, pods, logs of the operator and of the members."""
+    logs = [path.read_text(errors="replace") for path in scene.directory.glob("*.log")]
+    logs += [
+        (container.folder / "log").read_text(errors="replace")
+        for container in scene.kubelet.containers.values()
+    ]
+    return "\n".join([str(scene.get("workers", "lake")), str(scene.pods()), *logs])
+
+
+def test_leader_and_member_prove_who_they_are(scene: Scene) -> None:
+    login(scene, "ada", PASSWORD)
+    scene.operator()
+    scene.worker(replicas=1, kafka=KAFKA)
+    scene.connector("a", tasksMax=1)
+    scene.runs("a-0")
+    scene.settled()
+    assert scene.condition("workers", "lake", "KafkaReachable")["status"] == "True"
+    assert PASSWORD not in said_everywhere(scene)
+
+
+def test_a_wrong_password_is_said_and_not_shown(scene: Scene) -> None:
+    login(scene, "ada", WRONG)
+    scene.operator()
+    scene.worker(replicas=1, kafka=KAFKA)
+    refused = scene.eventually(
+        lambda: (c := scene.condition("workers", "lake", "KafkaReachable"))["status"] == "False" and c
+    )
+    assert "Authentication failed" in refused["message"]
+    assert WRONG not in said_everywhere(scene)
+
+
+def test_a_missing_secret_is_said_and_work_begins_when_it_comes(scene: Scene) -> None:
+    scene.operator()
+    scene.worker(replicas=1, kafka=KAFKA)
+    scene.connector("a", tasksMax=1)
+    stalled = scene.eventually(
+        lambda: (c := scene.condition("workers", "lake", "Stalled"))["status"] == "True" and c
+    )
+    assert "spec.kafka.sasl.secretRef: there is no Secret 'login'" in stalled["message"]
+    assert scene.journal.running() == {}
+    login(scene, "ada", PASSWORD)
+    scene.runs("a-0")
+    scene.eventually(lambda: scene.condition("workers", "lake", "Stalled")["status"] == "False")
