@@ -1,0 +1,181 @@
+"""A Worker's ``spec.kafka`` and the contents of its Secrets as the settings of Kafka's clients.
+
+Pure, but for ``write_material``. No error shows what is in a Secret.
+"""
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from cooperator.crd.kafka import CaReference, Kafka, Sasl, SecretReference, SecurityProtocol
+
+CERTIFICATE_KEY: Final = "tls.crt"
+PRIVATE_KEY: Final = "tls.key"
+"""As Secrets of type kubernetes.io/tls have them."""
+
+Secrets = Mapping[str, Mapping[str, bytes]]
+"""Secret to key to value. A Secret that is not there is not in it."""
+
+
+class SecretProblem(ValueError):
+    """A Secret does not hold what spec.kafka says. Names field, Secret, key and remedy, never the value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """``settings``: by kafka-python's names, which the group and the logs both take. ``material``: what has
+    to be in the files that the settings name, before they are used."""
+
+    settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    material: Mapping[Path, bytes] = field(default_factory=dict, repr=False)
+
+
+def secret_names(kafka: Kafka) -> frozenset[str]:
+    """The Secrets that it refers to."""
+    tls = kafka.tls
+    references = (
+        kafka.sasl and kafka.sasl.secret_ref,
+        tls and tls.ca_secret_ref,
+        tls and tls.certificate_secret_ref,
+    )
+    return frozenset(reference.name for reference in references if reference)
+
+
+def security_of(kafka: Kafka, secrets: Secrets, folder: Path) -> Security:
+    """What a client in the operator is given. Raises SecretProblem.
+
+    Files get names in ``folder`` that are made of their contents: other certificates are other settings.
+    """
+    material: dict[Path, bytes] = {}
+
+    def placed(value: bytes) -> Path:
+        path = folder / f"{hashlib.sha256(value).hexdigest()[:32]}.pem"
+        material[path] = value
+        return path
+
+    username = password = ""
+    if kafka.sasl is not None:
+        username, password = _credentials(kafka.sasl, secrets)
+    ca = certificate = key = None
+    verify_hostname = True
+    if kafka.tls is not None:
+        verify_hostname = kafka.tls.verify_hostname
+        if kafka.tls.ca_secret_ref is not None:
+            ca = placed(_authorities(kafka.tls.ca_secret_ref, secrets))
+        if kafka.tls.certificate_secret_ref is not None:
+            pair = _certificate(kafka.tls.certificate_secret_ref, secrets)
+            certificate, key = placed(pair[0]), placed(pair[1])
+    settings = client_settings(
+        kafka.security_protocol,
+        mechanism=kafka.sasl.mechanism.value if kafka.sasl else "",
+        username=username,
+        password=password,
+        ca_file=ca,
+        certificate_file=certificate,
+        key_file=key,
+        verify_hostname=verify_hostname,
+    )
+    return Security(settings, material)
+
+
+def client_settings(
+    protocol: SecurityProtocol,
+    *,
+    mechanism: str = "",
+    username: str = "",
+    password: str = "",
+    ca_file: Path | None = None,
+    certificate_file: Path | None = None,
+    key_file: Path | None = None,
+    verify_hostname: bool = True,
+) -> Mapping[str, Any]:
+    """By kafka-python's names; nothing at all for PLAINTEXT."""
+    if protocol is SecurityProtocol.PLAINTEXT:
+        return {}
+    settings: dict[str, Any] = {"security_protocol": protocol.value}
+    if protocol.authenticated:
+        settings["sasl_mechanism"] = mechanism
+        settings["sasl_plain_username"] = username
+        settings["sasl_plain_password"] = password
+    if protocol.encrypted:
+        settings["ssl_check_hostname"] = verify_hostname
+        files = {"ssl_cafile": ca_file, "ssl_certfile": certificate_file, "ssl_keyfile": key_file}
+        settings |= {name: str(path) for name, path in files.items() if path is not None}
+    return settings
+
+
+def text_of(value: bytes) -> str:
+    """A name or a password. The line end that editors and ``echo`` leave behind it is not part of it.
+
+    Raises ValueError, without the value, when it is empty or not UTF-8.
+    """
+    try:
+        text = value.decode().rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise ValueError("is not UTF-8 text") from None
+    if not text:
+        raise ValueError("is empty")
+    return text
+
+
+def write_material(security: Security) -> None:
+    """Write the files, for this user's eyes only (0600). One that is there already has these contents."""
+    for path, value in security.material.items():
+        if path.exists():
+            continue
+        part = path.with_suffix(".part")
+        part.unlink(missing_ok=True)
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(value)
+        part.replace(path)
+
+
+def _credentials(sasl: Sasl, secrets: Secrets) -> tuple[str, str]:
+    field_name = "spec.kafka.sasl.secretRef"
+
+    def text(key_field: str, key: str) -> str:
+        value = _value(secrets, field_name, sasl.secret_ref.name, key, f"spec.kafka.sasl.{key_field}")
+        try:
+            return text_of(value)
+        except ValueError as error:
+            raise SecretProblem(
+                f"{field_name}: key {key!r} of Secret {sasl.secret_ref.name!r} {error}: put the text there"
+            ) from None
+
+    return text("usernameKey", sasl.username_key), text("passwordKey", sasl.password_key)
+
+
+def _authorities(reference: CaReference, secrets: Secrets) -> bytes:
+    field_name = "spec.kafka.tls.caSecretRef"
+    return _pem(secrets, field_name, reference.name, reference.key, f"{field_name}.key")
+
+
+def _certificate(reference: SecretReference, secrets: Secrets) -> tuple[bytes, bytes]:
+    field_name = "spec.kafka.tls.certificateSecretRef"
+    certificate, key = (
+        _pem(secrets, field_name, reference.name, key, "") for key in (CERTIFICATE_KEY, PRIVATE_KEY)
+    )
+    return certificate, key
+
+
+def _pem(secrets: Secrets, field_name: str, name: str, key: str, key_field: str) -> bytes:
+    value = _value(secrets, field_name, name, key, key_field)
+    if b"-----BEGIN " not in value:
+        raise SecretProblem(f"{field_name}: key {key!r} of Secret {name!r} is no PEM text: put one there")
+    return value
+
+
+def _value(secrets: Secrets, field_name: str, name: str, key: str, key_field: str) -> bytes:
+    secret = secrets.get(name)
+    if secret is None:
+        raise SecretProblem(
+            f"{field_name}: there is no Secret {name!r} in the Worker's namespace: create it with the key "
+            f"{key!r}, or name another one"
+        )
+    if key not in secret:
+        other = f", or name another key in {key_field}" if key_field else ""
+        raise SecretProblem(f"{field_name}: Secret {name!r} has no key {key!r}: add it{other}")
+    return secret[key]
