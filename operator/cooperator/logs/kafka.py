@@ -36,7 +36,11 @@ class KafkaTransport:
     def ensure_topic(
         self, topic: str, partitions: int | None, replication_factor: int, timeout_ms: int
     ) -> None:
-        ensure_topic(self._clients.admin(), topic, partitions, replication_factor, timeout_ms)
+        try:
+            ensure_topic(self._clients.admin(), topic, partitions, replication_factor, timeout_ms)
+        except LogUnavailable as error:
+            refused = self._clients.refused()
+            raise (LogUnavailable(f"topic {topic}: {refused}") if refused else error) from error.__cause__
 
     def has_topic(self, topic: str, timeout_ms: int) -> bool:
         """Whether there is one; asking makes none. Raises LogUnavailable."""

@@ -13,6 +13,8 @@ logger = logging.getLogger(__name__)
 
 OnError = Callable[[KafkaError], None]
 
+_REFUSALS: Final = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
+
 # kafka-python's names of settings that both libraries know: one mapping serves the group and its logs.
 _TRANSLATED: Final = {
     "security_protocol": "security.protocol",
@@ -47,6 +49,7 @@ class Clients:
             "client.id": f"{group_id}-logs",
         }
         self._admin: AdminClient | None = None
+        self._refused: KafkaError | None = None
         self._lock = threading.Lock()
 
     def consumer(self, on_error: OnError) -> Consumer:
@@ -77,8 +80,26 @@ class Clients:
         with self._lock:
             if self._admin is None:
                 # Nobody polls it for its log, which would pile up; its errors come with its answers.
-                self._admin = AdminClient({**self._common, "log_level": 0})
+                own: dict[str, Any] = {"log_level": 0, "error_cb": self._note}
+                self._admin = AdminClient({**self._common, **own})
+            self._admin.poll(0)
             return self._admin
+
+    def refused(self) -> str:
+        """That brokers took no connection of the admin client, for who it said it was; else empty.
+
+        Its requests only time out then. Asked once, it is forgotten.
+        """
+        with self._lock:
+            if self._admin is not None:
+                self._admin.poll(0)
+            refused, self._refused = self._refused, None
+        return "" if refused is None else error_text(refused)
+
+    def _note(self, error: KafkaError) -> None:
+        """Called by ``poll`` only."""
+        if error.code() in _REFUSALS:
+            self._refused = error
 
     def renew_admin(self) -> None:
         """The next one learns anew who leads which partition: an old one may keep to a stale epoch."""
