@@ -5,6 +5,7 @@ pod, SIGTERM and the grace period on deletion, the last words of a container, an
 when nothing runs any more. Members run inline: no Spark.
 """
 
+import base64
 import itertools
 import os
 import signal
@@ -165,9 +166,10 @@ class Kubelet:
     def _adopt(self, pod: dict[str, Any]) -> Container:
         metadata, spec = pod["metadata"], pod["spec"]
         folder = self._folder / metadata["uid"]
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
+        mounts = self._mount_secrets(spec, folder)
         values = {"POD_NAME": metadata["name"], "POD_UID": metadata["uid"], "POD_IP": "127.0.0.1"}
-        args = [_expand(word, values) for word in spec["containers"][0]["args"]]
+        args = [_expand(word, {**values, **mounts}) for word in spec["containers"][0]["args"]]
         args[args.index("--listen") + 1] = "127.0.0.1:0"
         args[args.index("--state-dir") + 1] = str(folder / "state")
         args[args.index("--checkpoints") + 1] = str(self._folder / "checkpoints")
@@ -175,6 +177,26 @@ class Kubelet:
         number = next(_numbers)
         address = f"10.199.{number // 250}.{1 + number % 250}"
         return Container(metadata["uid"], metadata["name"], folder, args, grace_s, address=address)
+
+    def _mount_secrets(self, spec: dict[str, Any], folder: Path) -> dict[str, str]:
+        """Write what the pod's Secret volumes show; mount path to the folder that stands for it.
+
+        A Secret or a key that is missing is an error, as the kubelet's: the pod waits.
+        """
+        [container] = spec["containers"]
+        mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+        found = {}
+        for volume in (volume for volume in spec["volumes"] if "secret" in volume):
+            source, at = volume["secret"], folder / volume["name"]
+            path = f"/api/v1/namespaces/{self.namespace}/secrets/{source['secretName']}"
+            data = self.api.get(path).get("data") or {}
+            if missing := [item["key"] for item in source["items"] if item["key"] not in data]:
+                raise OSError(f"references non-existent secret key: {missing[0]}")
+            at.mkdir(exist_ok=True)
+            for item in source["items"]:
+                (at / item["path"]).write_bytes(base64.b64decode(data[item["key"]]))
+            found[mounts[volume["name"]]] = str(at)
+        return found
 
     def _launch(self, container: Container) -> None:
         (container.folder / "last-words").touch()
@@ -251,8 +273,9 @@ class Kubelet:
 
 
 def _expand(word: str, values: dict[str, str]) -> str:
+    """Variables, by their names, and paths of the container, as they are."""
     for name, value in values.items():
-        word = word.replace(f"$({name})", value)
+        word = word.replace(name if name.startswith("/") else f"$({name})", value)
     return word
 
 

@@ -116,7 +116,8 @@ def test_what_a_template_reads_is_found() -> None:
 
 
 SECURED = (
-    "{kafka: {securityProtocol: SASL_SSL, sasl: {mechanism: PLAIN, passwordKey: pass, secretRef: {name: s1}}, "
+    "{kafka: {securityProtocol: SASL_SSL, "
+    "sasl: {mechanism: PLAIN, passwordKey: pass, secretRef: {name: s1}}, "
     "tls: {verifyHostname: false, caSecretRef: {name: s2}, certificateSecretRef: {name: s3}}}}"
 )
 

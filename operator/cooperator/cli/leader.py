@@ -9,6 +9,7 @@ import typer
 
 from cooperator.cli.worker import address
 from cooperator.crd import Connector, ResourceError, Worker, compile_desired, parse
+from cooperator.crd.kafka import SecurityProtocol
 from cooperator.local.console import Console
 from cooperator.local.log_lines import log_to_stderr
 
@@ -46,6 +47,12 @@ def leader(
         console.error(f"{manifest} has {len(workers)} Workers: give exactly one")
         raise typer.Exit(1)
     [worker] = workers
+    if worker.spec.kafka.security_protocol is not SecurityProtocol.PLAINTEXT:
+        console.error(
+            f"spec.kafka: its Secrets are on Kubernetes; this command speaks PLAINTEXT, not "
+            f"{worker.spec.kafka.security_protocol.value}: remove it, and name a listener without security"
+        )
+        raise typer.Exit(1)
     servers = worker.spec.bootstrap_servers or bootstrap_servers
     if servers is None:
         console.error("where is Kafka? give --bootstrap-servers, or spec.bootstrapServers of the Worker")

@@ -7,6 +7,8 @@ import typer
 
 from cooperator.agent.options import RuntimeKind, WorkerOptions
 from cooperator.agent.pod import begin_life
+from cooperator.crd.kafka import SaslMechanism, SecurityProtocol
+from cooperator.host.security import client_settings, text_of
 from cooperator.local.console import Console
 from cooperator.local.log_lines import log_to_stderr
 
@@ -41,10 +43,38 @@ def worker(
     runtime: Annotated[
         RuntimeKind, typer.Option(envvar="COOPERATOR_RUNTIME", help="inline: no Spark, class noop only.")
     ] = RuntimeKind.SPARK,
+    security_protocol: Annotated[
+        SecurityProtocol, typer.Option(help="Of the connections to Kafka.")
+    ] = SecurityProtocol.PLAINTEXT,
+    sasl_mechanism: Annotated[
+        SaslMechanism, typer.Option(help="How the password is proven.")
+    ] = SaslMechanism.SCRAM_SHA_512,
+    sasl_username_file: Annotated[Path | None, typer.Option(help="Holds the name for Kafka.")] = None,
+    sasl_password_file: Annotated[Path | None, typer.Option(help="Holds the password.")] = None,
+    ssl_ca_file: Annotated[
+        Path | None, typer.Option(help="PEM: who signs brokers' certificates. Default: the system's.")
+    ] = None,
+    ssl_certificate_file: Annotated[
+        Path | None, typer.Option(help="PEM: the certificate that is shown to brokers.")
+    ] = None,
+    ssl_key_file: Annotated[Path | None, typer.Option(help="PEM: its private key.")] = None,
+    ssl_verify_hostname: Annotated[
+        bool, typer.Option(help="A broker's certificate must name the host that was called.")
+    ] = True,
 ) -> None:
     """Join a Worker's group and run the tasks that its leader gives. SIGTERM: hand over, then end."""
     host, port = address(listen)
     try:
+        security = client_settings(
+            security_protocol,
+            mechanism=sasl_mechanism.value,
+            username=_secret("--sasl-username-file", sasl_username_file, security_protocol),
+            password=_secret("--sasl-password-file", sasl_password_file, security_protocol),
+            ca_file=_readable("--ssl-ca-file", ssl_ca_file),
+            certificate_file=_readable("--ssl-certificate-file", ssl_certificate_file),
+            key_file=_readable("--ssl-key-file", ssl_key_file),
+            verify_hostname=ssl_verify_hostname,
+        )
         options = WorkerOptions(
             group_id=group_id,
             bootstrap_servers=bootstrap_servers,
@@ -66,6 +96,8 @@ def worker(
             heap_mb=heap_mb,
             spark_conf=dict(_setting(setting) for setting in spark_conf or ()),
             env_allowed=frozenset(env_allowed or ()),
+            group_security=security,
+            log_security=security,
         )
     except ValueError as error:
         Console().error(str(error))
@@ -82,6 +114,30 @@ def address(listen: str) -> tuple[str, int]:
     if not colon or not port.isdecimal() or int(port) > 65_535:
         raise typer.BadParameter(f"{listen!r} is not host:port", param_hint="--listen")
     return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def _secret(option: str, file: Path | None, protocol: SecurityProtocol) -> str:
+    """What the file holds. Raises ValueError, without it."""
+    if not protocol.authenticated:
+        return ""
+    if file is None:
+        raise ValueError(f"--security-protocol {protocol} needs {option}: name the file that holds it")
+    try:
+        return text_of(file.read_bytes())
+    except OSError as error:
+        raise ValueError(f"{option} {file}: {error.strerror}: name a file that can be read") from None
+    except ValueError as error:
+        raise ValueError(f"{option} {file} {error}: put the text there") from None
+
+
+def _readable(option: str, file: Path | None) -> Path | None:
+    """The clients themselves would say only that something is wrong with TLS."""
+    if file is not None:
+        try:
+            file.read_bytes()
+        except OSError as error:
+            raise ValueError(f"{option} {file}: {error.strerror}: name a file that can be read") from None
+    return file
 
 
 def _setting(text: str) -> tuple[str, str]:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import kopf
@@ -32,11 +33,12 @@ _RESYNC_S: Final = 60.0
 
 
 class Operator:
-    """Holds a reconciler for every Worker that is seen, until ``end``."""
+    """Holds a reconciler for every Worker that is seen, until ``end``. ``folder``: this process' own."""
 
-    def __init__(self, options: OperatorOptions, api: Api) -> None:
+    def __init__(self, options: OperatorOptions, api: Api, folder: Path) -> None:
         self.options = options
         self.api = api
+        self._folder = folder
         self.store = Store(self._wake)
         self.ending = threading.Event()
         self._lock = threading.Lock()
@@ -60,7 +62,7 @@ class Operator:
             if name in self._reconcilers:
                 continue
             log.info("Worker %s/%s", *name)
-            reconciler = Reconciler(name, self.store, self.api, self.options)
+            reconciler = Reconciler(name, self.store, self.api, self.options, self._folder)
             with self._lock:
                 self._reconcilers[name] = reconciler
             reconciler.start()
@@ -186,8 +188,13 @@ async def _serve(operator: Operator, stopped: asyncio.Event) -> None:
 
 def run_operator(options: OperatorOptions, ending: threading.Event) -> int:
     """Be the operator until ``ending``. Blocks until the Lease is ours. 1 when it was lost."""
+    with TemporaryDirectory(prefix="cooperator-", ignore_cleanup_errors=True) as folder:
+        return _run(options, ending, Path(folder))
+
+
+def _run(options: OperatorOptions, ending: threading.Event, folder: Path) -> int:
     api = Api()
-    operator = Operator(options, api)
+    operator = Operator(options, api, folder)
     operator.ending = ending
     health = Endpoint("0.0.0.0", options.health_port, {"GET /healthz": operator.answer_health})
     if options.health_port:

@@ -16,7 +16,9 @@ from cooperator.controller.names import (
     WORKER_LABEL,
 )
 from cooperator.controller.overlay import overlay
+from cooperator.controller.secret_mounts import secret_mounts, security_options
 from cooperator.crd import Worker
+from cooperator.crd.kafka import Kafka
 from cooperator.host.member import member_options
 
 RENDER_VERSION: Final = 1
@@ -66,6 +68,9 @@ def template(worker: Worker, defaults: Defaults) -> Manifest:
         claim = {"claimName": spec.checkpoint_volume.claim_name}
         volumes.append({"name": "checkpoints", "persistentVolumeClaim": claim})
         mounts.append({"name": "checkpoints", "mountPath": spec.checkpoint_volume.mount_path})
+    for mount in secret_mounts(spec.kafka):
+        volumes.append(mount.volume())
+        mounts.append({"name": mount.name, "mountPath": str(mount.path), "readOnly": True})
     container: Manifest = {
         "name": CONTAINER,
         "image": image(worker, defaults),
@@ -151,6 +156,7 @@ def arguments(worker: Worker, defaults: Defaults) -> Sequence[str]:
         *("--listen", f"0.0.0.0:{PORT}", "--advertised-host", "$(POD_IP)"),
         *("--state-dir", _STATE, "--checkpoints", worker.spec.checkpoint_root or _CHECKPOINTS),
         *member_options(worker, servers(worker, defaults)),
+        *security_options(worker.spec.kafka),
     ]
 
 
@@ -173,6 +179,9 @@ def revision(worker: Worker, defaults: Defaults, referenced: Mapping[str, str]) 
         "nonce": worker.spec.restart_nonce,
         "referenced": dict(sorted(referenced.items())),
     }
+    if worker.spec.kafka != Kafka():
+        # Not written otherwise: members of before would be replaced for nothing.
+        inputs["kafka"] = worker.spec.kafka.model_dump(mode="json")
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:10]
 
 

@@ -8,8 +8,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
+from cooperator.controller.access import KafkaAccess
 from cooperator.controller.api import PODS, WORKERS, Api, ApiError
 from cooperator.controller.hands import PodHands
 from cooperator.controller.lives import in_pool_names, pod_status, proven_ends
@@ -51,7 +53,7 @@ _REMOVAL_EXTRA_MS: Final = 90_000
 class Reconciler:
     """Works towards what the API says of one Worker, from ``start`` until ``stop`` or ``done``."""
 
-    def __init__(self, name: Name, store: Store, api: Api, options: OperatorOptions) -> None:
+    def __init__(self, name: Name, store: Store, api: Api, options: OperatorOptions, folder: Path) -> None:
         self.name = name
         self._store = store
         self._api = api
@@ -60,6 +62,7 @@ class Reconciler:
         self._readings = Readings()
         self._tombs = Tombs()
         self._supplies = Supplies(api, options.defaults)
+        self._access = KafkaAccess(api, folder)
         self._publisher = Publisher(api, name, store)
         self._hands = PodHands(
             api,
@@ -213,11 +216,14 @@ class Reconciler:
         return tuple(connector for connector in read if connector is not None)
 
     def _apply(self, worker: Worker, connectors: tuple[Connector, ...]) -> None:
-        wanted = (worker.spec, tuple((c.metadata.name, c.spec) for c in connectors))
+        security = self._get_in(worker)
+        wanted = (worker.spec, tuple((c.metadata.name, c.spec) for c in connectors), security)
         if wanted == self._applied:
             return
-        self._lead(worker)
-        assert self._leader is not None
+        if security is not None:
+            self._lead(worker, security)
+        if self._leader is None:
+            return
         self._leader.set_policy(compile_policy(worker))
         desired = compile_desired(worker, connectors, revision=self._clock())
         for name in changed_connectors(self._connectors, desired.connectors):
@@ -226,7 +232,14 @@ class Reconciler:
         self._leader.set_desired(desired)
         self._applied = wanted
 
-    def _lead(self, worker: Worker) -> None:
+    def _get_in(self, worker: Worker) -> Mapping[str, Any] | None:
+        """How Kafka is reached; None while nobody knows: no leader is started, and one that runs stays."""
+        self._access.renew(worker)
+        if self._access.refusal:
+            self._publisher.refused(self._access.refusal)
+        return self._access.settings
+
+    def _lead(self, worker: Worker, security: Mapping[str, Any]) -> None:
         """Have a leader with the Worker's settings."""
         options = self._options
         settings = leader_settings(
@@ -235,6 +248,7 @@ class Reconciler:
             options.cluster,
             host=options.host,
             advertised_host=options.advertised_host,
+            security=security,
         )
         if self._leader is not None:
             if same_leader(self._leader.settings, settings):

@@ -28,8 +28,10 @@ def leader_settings(
     host: str = "127.0.0.1",
     port: int = 0,
     advertised_host: str = "",
+    security: Mapping[str, Any] | None = None,
 ) -> ServiceSettings:
-    """The leader of a Worker's group. ``cluster``: who leads, part of the group's owner."""
+    """The leader of a Worker's group. ``cluster``: who leads, part of the group's owner. ``security``: of the
+    clients of Kafka (see ``host.security``)."""
     spec = worker.spec
     return ServiceSettings(
         bootstrap_servers=bootstrap_servers,
@@ -46,6 +48,8 @@ def leader_settings(
         ),
         heartbeat_interval_ms=spec.heartbeat_interval_ms,
         rebalance_timeout_ms=spec.rebalance_timeout_ms,
+        group_security=security or {},
+        log_security=security or {},
     )
 
 

@@ -1,0 +1,69 @@
+"""How the operator's leader of one Worker gets into Kafka: ``spec.kafka`` with what its Secrets hold now."""
+
+import base64
+import binascii
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from cooperator.controller.api import SECRETS, Api, ApiError
+from cooperator.crd import Worker
+from cooperator.host.security import SecretProblem, secret_names, security_of, write_material
+
+_AGAIN_S: Final = 60.0
+_SOON_S: Final = 5.0
+"""How often Secrets are read: when all was well, and when something was missing."""
+
+
+class KafkaAccess:
+    """Used by one reconciler's thread. ``folder``: private to this process."""
+
+    def __init__(self, api: Api, folder: Path) -> None:
+        self._api = api
+        self._folder = folder
+        self._read_for: object = None
+        self._kafka: object = None
+        self._read_again_at = float("-inf")
+        self.settings: Mapping[str, Any] | None = None
+        """Of the clients, by kafka-python's names, never to be shown; None when they are not known."""
+        self.refusal = ""
+        """Why they are not known, or not up to date."""
+
+    def renew(self, worker: Worker) -> None:
+        """Read the Secrets, if it is time, or the Worker has changed."""
+        wanted = worker.spec.kafka
+        now = time.monotonic()
+        if worker.spec == self._read_for and now < self._read_again_at:
+            return
+        changed = wanted != self._kafka
+        try:
+            secrets = {
+                name: found
+                for name in sorted(secret_names(wanted))
+                if (found := self._secret(worker.metadata.namespace, name)) is not None
+            }
+            security = security_of(wanted, secrets, self._folder)
+            write_material(security)
+        except (ApiError, SecretProblem, OSError) as error:
+            self.refusal = str(error)
+            # What could not be read again is as it was; what is missing, or is for another spec, is not.
+            if changed or isinstance(error, SecretProblem):
+                self.settings = None
+            self._read_again_at = now + _SOON_S
+        else:
+            self.settings, self.refusal = security.settings, ""
+            self._read_again_at = now + _AGAIN_S
+        self._read_for, self._kafka = worker.spec, wanted
+
+    def _secret(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
+        try:
+            body = self._api.get(SECRETS, namespace, name)
+        except ApiError as error:
+            if error.is_missing:
+                return None
+            raise
+        try:
+            return {key: base64.b64decode(value) for key, value in (body.get("data") or {}).items()}
+        except binascii.Error:
+            raise SecretProblem(f"spec.kafka: Secret {name!r} is not base64: write it anew") from None
