@@ -65,10 +65,40 @@ def test_every_command_has_its_help() -> None:
         (("--spark-conf", "spark.ui.enabled"), "is not NAME=VALUE"),
         (("--capacity", "0"), "capacity is 0"),
         (("--runtime", "flink"), "flink"),
+        (("--security-protocol", "SASL_SSL"), "needs --sasl-username-file"),
+        (("--ssl-ca-file", "none.pem"), "--ssl-ca-file none.pem: No such file"),
     ],
 )
 def test_a_member_s_bad_option_is_named(words: tuple[str, ...], text: str) -> None:
     assert text in refused(*WORKER, *words)
+
+
+def test_a_member_s_password_is_never_shown(tmp_path: Path) -> None:
+    name, password = tmp_path / "name", tmp_path / "password"
+    name.write_text("ada")
+    words = (
+        *("--security-protocol", "SASL_SSL", "--capacity", "0"),
+        *("--sasl-username-file", str(name), "--sasl-password-file", str(password)),
+    )
+    assert "No such file" in refused(*WORKER, *words)
+    password.write_bytes(b"sesame\xff")
+    said = refused(*WORKER, *words)
+    assert "--sasl-password-file" in said
+    assert "is not UTF-8 text" in said
+    assert "sesame" not in said
+    password.write_text("sesame")
+    said = refused(*WORKER, *words)
+    assert "capacity is 0" in said
+    assert "sesame" not in said
+
+
+def test_a_leader_by_hand_refuses_what_it_cannot_obey(tmp_path: Path) -> None:
+    manifest = tmp_path / "m.yaml"
+    worker = MANIFEST.replace("NAME", "lake").split("---")[0]
+    manifest.write_text(f"{worker}spec: {{kafka: {{securityProtocol: SSL}}}}\n")
+    said = refused("leader", "-f", str(manifest), "--bootstrap-servers", "127.0.0.1:1")
+    assert "spec.kafka" in said
+    assert "not SSL" in said
 
 
 def test_a_leader_wants_one_worker_and_a_broker(tmp_path: Path) -> None:
