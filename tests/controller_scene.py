@@ -139,7 +139,7 @@ class Place:
         return eventually(tried, timeout_s, what)
 
     def grant(self) -> None:
-        """What the chart grants an operator of this namespace: rules in it, for the cluster, for the Lease."""
+        """What the chart grants an operator of this namespace: in it, for the cluster, for the Lease."""
         rules = {path.stem: yaml.safe_load(path.read_text()) for path in RULES.glob("*.yaml")}
         self._account(self.namespace)
         self._allow("Role", self.namespace, [*rules["namespace-rules"], *rules["own-rules"]], self.namespace)
