@@ -383,7 +383,7 @@ def test_an_outage_longer_than_the_lease_stops_everything_when_nobody_confirms(
     broker.kill()
     try:
         cast.runs(timeout_s=LEASE_MS / 1000 + 10)
-        assert member.report.owned == ()
+        eventually(lambda: member.report.owned == (), 10, "the member knows that it runs nothing")
     finally:
         broker.start()
     cast.runs(m_0=A, timeout_s=60)

@@ -44,7 +44,8 @@ def test_the_second_waits_for_the_first_and_makes_nothing(tmp_path: Path) -> Non
         ready, _, _ = select.select([first.stdout, second.stdout], [], [], 60)
         assert ready[0].readline() == b"making\n"
         assert not folder.exists()
-        for child in (first, second):
+        maker, waiter = (first, second) if ready[0] is first.stdout else (second, first)
+        for child in (maker, waiter):
             child.communicate(timeout=60)
         assert (first.returncode, second.returncode) == (0, 0)
     assert sorted(path.name for path in folder.iterdir()) == ["first", "second"]

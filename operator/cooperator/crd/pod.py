@@ -115,7 +115,7 @@ Quantity: TypeAlias = Annotated[
     StringConstraints(max_length=64),
     WithJsonSchema({"x-kubernetes-int-or-string": True, "maxLength": 64}),
     Rule(
-        "type(self) == int || isQuantity(string(self))",
+        "type(self) == int || (isQuantity(string(self)) && string(self).matches('[0-9]'))",
         "use a quantity such as 500m, 2, '0.5' or 1Gi (a fraction in quotes)",
     ),
 ]
