@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -187,7 +187,14 @@ class Scene(Place):
 
     # --- the operator ---
 
-    def operator(self, lease_s: int = 3, home: str | None = None, **environment: str) -> OperatorProcess:
+    def operator(
+        self,
+        lease_s: int = 3,
+        home: str | None = None,
+        image: str = "none",
+        program: Sequence[str] = (sys.executable, "-m", "cooperator.cli"),
+        **environment: str,
+    ) -> OperatorProcess:
         """Start one, as its service account and no more; another one waits for the Lease. ``home``: where
         account and Lease are, if not in the namespace itself."""
         home = home or self.namespace
@@ -196,9 +203,9 @@ class Scene(Place):
         with log.open("ab") as out:
             child = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "cooperator.cli", "operator"),
+                    *(*program, "operator"),
                     *("--namespace", self.namespace, "--lease-namespace", home),
-                    *("--cluster", f"tests-{self.namespace}", "--image", "none"),
+                    *("--cluster", f"tests-{self.namespace}", "--image", image),
                     *("--bootstrap-servers", self.bootstrap_servers),
                     *("--listen", "127.0.0.1", "--advertised-host", "127.0.0.1"),
                     *("--lease-seconds", str(lease_s), "--lease-name", f"cooperator-{self.namespace}"),

@@ -22,8 +22,8 @@ from cooperator.crd.kafka import Kafka
 from cooperator.host.member import member_options
 
 RENDER_VERSION: Final = 1
-"""Part of every revision: raised only when members must be replaced for what this file makes of the same
-Worker. A change that members need not have leaves it, so that an upgrade of the operator touches no pod."""
+"""Of the template that this file makes of a Worker: raised when it changes in what running members need not
+have. ``template`` goes on making the earlier ones for the Workers that are pinned to them (``pins``)."""
 
 Manifest = dict[str, Any]
 USER_ID: Final = 10_001
@@ -35,10 +35,12 @@ _GRACE_S: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What the operator adds to every Worker. ``image``: of members that name none."""
+    """What the operator adds to every Worker. ``image``: of members that name none. ``render_version``: which
+    template members are made from."""
 
     image: str
     bootstrap_servers: str = ""
+    render_version: int = RENDER_VERSION
 
 
 def image(worker: Worker, defaults: Defaults) -> str:
@@ -167,7 +169,7 @@ def revision(worker: Worker, defaults: Defaults, referenced: Mapping[str, str]) 
     that the template refers to, by ``kind/name``.
     """
     inputs = {
-        "render": RENDER_VERSION,
+        "render": defaults.render_version,
         "image": image(worker, defaults) if worker.spec.image or worker.spec.version else "",
         "template": worker.spec.template.model_dump(mode="json"),
         "options": [*member_options(worker, worker.spec.bootstrap_servers or "")],

@@ -136,6 +136,12 @@ class Publisher:
             if not (error.is_conflict or error.is_missing):
                 raise
 
+    def annotate(self, kind: Kind, body: Body, annotations: Mapping[str, str]) -> None:
+        """Note something on this object that is decided by. Raises ApiError."""
+        metadata = body["metadata"]
+        patch = {"metadata": {"uid": metadata["uid"], "annotations": annotations}}
+        self._saw(kind, self._api.merge(kind, metadata["namespace"], metadata["name"], patch))
+
     def _saw(self, kind: Kind, body: Body) -> None:
         """What an answer shows is seen before the watch tells it: nothing is written twice meanwhile."""
         self._store.put(_STORED[kind], body)
@@ -178,8 +184,7 @@ class Publisher:
                 return  # Nobody leads now; the wish stands.
             note = f"{'the connector and its tasks' if wanted.include_tasks else 'a part of it'} restarts"
             self._recorder.record(body, "Connector", Happening("Restarted", note))
-        patch = {"metadata": {"uid": metadata["uid"], "annotations": {DONE: now}}}
-        self._saw(CONNECTORS, self._api.merge(CONNECTORS, metadata["namespace"], metadata["name"], patch))
+        self.annotate(CONNECTORS, body, {DONE: now})
 
     # --- readiness ----------------------------------------------------------------------------------
 

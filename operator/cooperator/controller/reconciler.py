@@ -18,13 +18,14 @@ from cooperator.controller.lives import in_pool_names, pod_status, proven_ends
 from cooperator.controller.names import FINALIZER, WORKER_LABEL
 from cooperator.controller.observe import Body, milliseconds, node, phase, pod
 from cooperator.controller.options import OperatorOptions
+from cooperator.controller.pins import PINNED, pin_of, upgrade_available
 from cooperator.controller.pods import pod_manifest, servers
 from cooperator.controller.publish import Publisher
 from cooperator.controller.resources import Readings
 from cooperator.controller.store import POD, Name, Seen, Store
 from cooperator.controller.supplies import Supplies
 from cooperator.controller.tombs import Tombs
-from cooperator.crd import Connector, Worker, compile_desired, compile_policy
+from cooperator.crd import Condition, Connector, Worker, compile_desired, compile_policy
 from cooperator.host.desired import pool_desired
 from cooperator.host.group import group_seen
 from cooperator.host.leader import changed_connectors, leader_settings, same_leader, started_leader
@@ -61,6 +62,8 @@ class Reconciler:
         self._clock = SteadyClock()
         self._readings = Readings()
         self._tombs = Tombs()
+        self._defaults = options.defaults
+        self._upgrade: Condition | None = None
         self._supplies = Supplies(api, options.defaults)
         self._access = KafkaAccess(api, folder)
         self._publisher = Publisher(api, name, store)
@@ -147,6 +150,7 @@ class Reconciler:
         if not removing:
             read = worker
             self._try(lambda: self._keep_finalizer(body))
+            self._pin(read, body)
             self._try(lambda: self._supplies.renew(read))
             worker = self._allowed(worker)
         self._worker = worker
@@ -157,13 +161,14 @@ class Reconciler:
         bodies = [*seen.pods.values(), *seen.gone]
         self._tombs.see(seen.pods.values(), seen.gone)
         self._hands.pods = seen.pods
+        pods = tuple(pod(body) for body in (*seen.pods.values(), *self._tombs.standing(seen.pods)))
         observed = PoolObserved(
-            pods=tuple(pod(body) for body in (*seen.pods.values(), *self._tombs.standing(seen.pods))),
+            pods=pods,
             group=group_seen(leader),
             nodes={name: node(body) for name, body in seen.nodes.items()} or None,
         )
         self._next_ms = self._pool.step(
-            pool_desired(worker, self._supplies.revision(worker), removing),
+            pool_desired(worker, self._supplies.revision(worker, [p.revision for p in pods]), removing),
             observed,
             lambda facts: self._ends(facts, bodies),
         )
@@ -178,6 +183,15 @@ class Reconciler:
         self._publisher.refused(self._supplies.refusal)
         spec = worker.spec.model_copy(update={"replicas": min(1, worker.spec.replicas)})
         return worker.model_copy(update={"spec": spec})
+
+    def _pin(self, worker: Worker, body: Body) -> None:
+        """Members are made as they were under earlier operators, until the user wants others."""
+        ours = self._options.defaults
+        pin = pin_of(worker, body, ours)
+        self._defaults = self._supplies.defaults = pin.defaults(ours)
+        self._upgrade = upgrade_available(worker, pin, ours)
+        if (body["metadata"].get("annotations") or {}).get(PINNED) != pin.text():
+            self._try(lambda: self._publisher.annotate(WORKERS, body, {PINNED: pin.text()}))
 
     def _try(self, act: Callable[[], None]) -> None:
         """What the API refuses here keeps nobody from looking after the group: deaths go on."""
@@ -244,7 +258,7 @@ class Reconciler:
         options = self._options
         settings = leader_settings(
             worker,
-            servers(worker, options.defaults),
+            servers(worker, self._defaults),
             options.cluster,
             host=options.host,
             advertised_host=options.advertised_host,
@@ -278,7 +292,7 @@ class Reconciler:
 
     def _manifest(self, identity: str, revision: str) -> Mapping[str, Any]:
         assert self._worker is not None
-        return pod_manifest(self._worker, self._options.defaults, identity, revision)
+        return pod_manifest(self._worker, self._defaults, identity, revision)
 
     # --- what people see ----------------------------------------------------------------------------
 
@@ -290,6 +304,7 @@ class Reconciler:
             leader=leader,
             reports=self._pool.reports,
             expected=self._facts.expected or frozenset(),
+            more=(self._upgrade,) if self._upgrade is not None else (),
         )
         self._publisher.publish(worker, connectors, facts, seen, self._readings.problems, self._leader)
 

@@ -4,7 +4,8 @@ their template refers to."""
 import hashlib
 import json
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from cooperator.controller.api import CLAIMS, CONFIG_MAPS, SECRETS, Api, ApiError
@@ -17,10 +18,12 @@ _AGAIN_S: Final = 60.0
 
 
 class Supplies:
+    """``defaults``: what the operator adds to this Worker; to be set before ``renew``."""
+
     def __init__(self, api: Api, defaults: Defaults) -> None:
         self._api = api
-        self._defaults = defaults
-        self._hashes: dict[str, str] = {}
+        self.defaults = defaults
+        self._hashes: dict[str, str] | None = None
         self.refusal = ""
         """Why what surrounds the Worker does not let its spec be; empty when it does."""
         self._renewed_at = float("-inf")
@@ -31,14 +34,18 @@ class Supplies:
         now = time.monotonic()
         if worker.spec == self._renewed_for and now - self._renewed_at < _AGAIN_S:
             return
-        self.refusal = self._check_volume(worker)
         self._hashes = self._read(worker)
+        self.refusal = self._check_volume(worker)
         for kind, manifest in children(worker):
             self._api.apply(kind, manifest)
         self._renewed_for, self._renewed_at = worker.spec, now
 
-    def revision(self, worker: Worker) -> str:
-        return revision(worker, self._defaults, self._hashes)
+    def revision(self, worker: Worker, labels: Sequence[str]) -> str:
+        """Names what members are started with. ``labels``: the revisions of the pods that there are; until
+        all contents have been read once, what most of them have: nothing rolls for what is not known."""
+        if self._hashes is None and labels:
+            return Counter(sorted(labels)).most_common(1)[0][0]
+        return revision(worker, self.defaults, self._hashes or {})
 
     def _check_volume(self, worker: Worker) -> str:
         volume = worker.spec.checkpoint_volume
@@ -62,14 +69,17 @@ class Supplies:
     def _read(self, worker: Worker) -> dict[str, str]:
         namespace = worker.metadata.namespace
         found: dict[str, str] = {}
-        for kind, name in sorted(references(template(worker, self._defaults))):
+        for kind, name in sorted(references(template(worker, self.defaults))):
             key = f"{kind}/{name}"
             try:
                 body = self._api.get(SECRETS if kind == "Secret" else CONFIG_MAPS, namespace, name)
             except ApiError as error:
-                if not error.is_missing:
-                    # What cannot be read now is as it was: nothing rolls because of it.
-                    found[key] = self._hashes.get(key, "")
+                if error.is_missing:
+                    continue
+                # What cannot be read now is as it was: nothing rolls because of it.
+                if self._hashes is None:
+                    raise
+                found[key] = self._hashes.get(key, "")
                 continue
             found[key] = _digest({part: body.get(part) for part in ("data", "binaryData", "stringData")})
         return found

@@ -70,12 +70,14 @@ class MemberLife(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WorkerFacts:
-    """What is seen of one Worker. ``reports``: what the pool says; ``expected``: whom it should have."""
+    """What is seen of one Worker. ``reports``: what the pool says; ``expected``: whom it should have;
+    ``more``: conditions that only this host has."""
 
     lives: Mapping[str, MemberLife] = field(default_factory=dict)
     leader: Leader = field(default_factory=dict)
     reports: tuple[Report, ...] = ()
     expected: frozenset[str] = frozenset()
+    more: tuple[Condition, ...] = ()
 
 
 def with_holds(seen: WorkerFacts, worker: Worker | None) -> WorkerFacts:
@@ -125,7 +127,7 @@ def worker_status(
     ]
     counts = _counts(tasks)
     ready = sum(member.phase == "Running" for member in members)
-    known = (*_conditions(seen.leader, worker), _members_ready(worker, members, seen))
+    known = (*_conditions(seen.leader, worker), _members_ready(worker, members, seen), *seen.more)
     summary = summary_conditions(
         known,
         generation=worker.metadata.generation,

@@ -1,0 +1,92 @@
+"""What a Worker's members are made with that comes from the operator and not from the user. Pure.
+
+It is pinned when the Worker is seen first, and stays as it is under every later operator: an upgrade touches
+no pod, and a pod that is made again is made as its siblings were. When the user chooses another image or
+version, members are replaced anyway, and what the operator has to offer then is taken.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from cooperator.controller import pods
+from cooperator.controller.names import GROUP
+from cooperator.controller.pods import Defaults
+from cooperator.crd import Condition, ConditionStatus, Worker
+
+PINNED: Final = f"{GROUP}/pinned"
+"""Annotation of ours on a Worker. Not a status, since it is decided by."""
+UPGRADE_AVAILABLE: Final = "UpgradeAvailable"
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """``render_version``: of the template. ``image``: the operator's own at that time. ``chosen``: the image
+    and the version that the user's spec named then."""
+
+    render_version: int
+    image: str
+    chosen: tuple[str, str]
+
+    def text(self) -> str:
+        chosen = {"image": self.chosen[0], "version": self.chosen[1]}
+        return json.dumps({"renderVersion": self.render_version, "image": self.image, "chosen": chosen})
+
+    def defaults(self, ours: Defaults) -> Defaults:
+        """What the operator adds to this Worker."""
+        return replace(ours, image=self.image, render_version=self.render_version)
+
+
+def latest(worker: Worker, ours: Defaults) -> Pin:
+    """What this operator has to offer."""
+    return Pin(pods.RENDER_VERSION, ours.image, _chosen(worker))
+
+
+def pin_of(worker: Worker, body: Mapping[str, Any], ours: Defaults) -> Pin:
+    """The pin that is noted on the object; the latest if there is none, or the user has chosen anew since."""
+    noted = _parsed((body["metadata"].get("annotations") or {}).get(PINNED, ""))
+    return noted if noted is not None and noted.chosen == _chosen(worker) else latest(worker, ours)
+
+
+def upgrade_available(worker: Worker, pin: Pin, ours: Defaults) -> Condition:
+    """Whether this operator would make other members than there are, and how to get them."""
+    newest = latest(worker, ours)
+    status, reason, message = ConditionStatus.FALSE, "UpToDate", ""
+    own_image = not worker.spec.image
+    if pin.render_version != newest.render_version or (own_image and pin.image != newest.image):
+        status, reason = ConditionStatus.TRUE, "OperatorChanged"
+        field = "spec.version" if own_image or worker.spec.version else "spec.image"
+        message = (
+            f"members are made as an earlier operator did ({_words(worker, pin)}), this one would make them "
+            f"otherwise ({_words(worker, newest)}): they stay as they are until {field} is changed, which "
+            "replaces them one by one"
+        )
+    return Condition(
+        type=UPGRADE_AVAILABLE,
+        status=status,
+        reason=reason,
+        message=message,
+        observed_generation=worker.metadata.generation,
+    )
+
+
+def _words(worker: Worker, pin: Pin) -> str:
+    image = "" if worker.spec.image else f", image {pin.image}"
+    return f"template {pin.render_version}{image}"
+
+
+def _chosen(worker: Worker) -> tuple[str, str]:
+    return worker.spec.image or "", worker.spec.version or ""
+
+
+def _parsed(text: str) -> Pin | None:
+    """None for what is not there or is not ours."""
+    try:
+        said = json.loads(text)
+        chosen = said["chosen"]
+        return Pin(
+            int(said["renderVersion"]), str(said["image"]), (str(chosen["image"]), str(chosen["version"]))
+        )
+    except (ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,111 @@
+"""What members are made with stays what it is under later operators; no server needed."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from cooperator.controller import pods
+from cooperator.controller.api import Api, ApiError, Kind
+from cooperator.controller.pins import PINNED, Pin, latest, pin_of, upgrade_available
+from cooperator.controller.pods import Defaults, image, revision
+from cooperator.controller.supplies import Supplies
+from cooperator.crd import ConditionStatus, Worker, parse
+
+FIRST = Defaults("registry.example/cooperator:1.0", "kafka:9092")
+SECOND = Defaults("registry.example/cooperator:2.0", "kafka:9092")
+
+
+def worker(spec: str = "{}") -> Worker:
+    [found] = parse(
+        f"apiVersion: cooperator.dev/v1alpha1\nkind: Worker\nmetadata: {{name: lake, uid: u}}\nspec: {spec}",
+        "t",
+    )
+    assert isinstance(found, Worker)
+    return found
+
+
+def body(pin: Pin | None = None, text: str = "") -> dict[str, Any]:
+    return {"metadata": {"annotations": {PINNED: pin.text() if pin else text}}}
+
+
+def test_a_pin_outlives_the_operator_that_made_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    pinned = pin_of(worker(), {"metadata": {}}, FIRST)
+    before = revision(worker(), pinned.defaults(FIRST), {})
+
+    monkeypatch.setattr(pods, "RENDER_VERSION", pods.RENDER_VERSION + 1)
+    later = pin_of(worker("{replicas: 9}"), body(pinned), SECOND)
+    assert later == pinned
+    assert image(worker(), later.defaults(SECOND)) == FIRST.image
+    assert revision(worker(), later.defaults(SECOND), {}) == before
+    told = upgrade_available(worker(), later, SECOND)
+    assert told.status is ConditionStatus.TRUE
+    assert "spec.version" in told.message
+
+    chosen = worker("{version: '2.0'}")
+    renewed = pin_of(chosen, body(pinned), SECOND)
+    assert renewed == latest(chosen, SECOND)
+    assert revision(chosen, renewed.defaults(SECOND), {}) != before
+    assert upgrade_available(chosen, renewed, SECOND).status is ConditionStatus.FALSE
+
+
+def test_who_names_the_image_is_told_of_other_templates_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = worker("{image: 'example.com/own:7'}")
+    pinned = latest(own, FIRST)
+    assert upgrade_available(own, pinned, SECOND).status is ConditionStatus.FALSE
+    monkeypatch.setattr(pods, "RENDER_VERSION", pods.RENDER_VERSION + 1)
+    told = upgrade_available(own, pinned, SECOND)
+    assert told.status is ConditionStatus.TRUE
+    assert "spec.image" in told.message
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"renderVersion": "x"}', '{"renderVersion": 1}', "null"])
+def test_what_is_no_pin_is_none(text: str) -> None:
+    assert pin_of(worker(), body(text=text), FIRST) == latest(worker(), FIRST)
+
+
+SPECS = {
+    "{}": "06c8763fee",
+    "{version: '2.0', spark: {heapMb: 2048, conf: {a: b}}, capacity: 2}": "5e04617794",
+    "{resources: {limits: {memory: 4Gi}}, checkpointVolume: {claimName: c}, envAllowed: [A]}": "107b1ed0e7",
+    "{kafka: {securityProtocol: SASL_SSL, sasl: {mechanism: PLAIN, secretRef: {name: s}}}}": "add67e1aa7",
+}
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_a_release_gives_the_revisions_of_the_one_before(spec: str) -> None:
+    """Another name here rolls the members of everybody who upgrades the operator: find another way, such as
+    not to write what is as it always was."""
+    assert revision(worker(spec), dataclasses.replace(FIRST, render_version=1), {}) == SPECS[spec]
+
+
+class Unreadable(Api):
+    """An API server that lets no Secret be read, until it does."""
+
+    def __init__(self) -> None:
+        self.away = True
+
+    def get(self, kind: Kind, namespace: str | None, name: str) -> dict[str, Any]:
+        if self.away:
+            raise ApiError(403, "Forbidden", "secrets are forbidden")
+        return {"data": {"a": "b"}}
+
+    def apply(self, kind: Kind, manifest: Any, subresource: str = "") -> dict[str, Any]:
+        return {}
+
+
+def test_nothing_rolls_for_what_cannot_be_read() -> None:
+    api = Unreadable()
+    template = "template: {spec: {containers: [{name: worker, envFrom: [{secretRef: {name: s}}]}]}}"
+    reads = worker(f"{{{template}}}")
+    supplies = Supplies(api, FIRST)
+    with pytest.raises(ApiError):
+        supplies.renew(reads)
+    assert supplies.revision(reads, ["r2", "r1", "r2"]) == "r2", "as the pods are"
+    api.away = False
+    supplies.renew(reads)
+    known = supplies.revision(reads, ["r2"])
+    assert known not in ("r1", "r2")
+    api.away = True
+    supplies.renew(worker(f"{{restartNonce: x, {template}}}"))
+    assert supplies.revision(reads, []) == known, "what was read once is as it was"
