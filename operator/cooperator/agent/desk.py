@@ -6,7 +6,7 @@ from collections.abc import Callable
 from cooperator.agent.events import Event
 from cooperator.agent.instructions import Instruction
 from cooperator.agent.machine import Supervisor
-from cooperator.agent.state import Report
+from cooperator.agent.state import Phase, Report
 from cooperator.agent.story import StoryLine
 from cooperator.model import TaskId
 
@@ -74,6 +74,14 @@ class Desk:
     def story(self, task: TaskId) -> list[StoryLine]:
         with self._lock:
             return self._supervisor.story(task)
+
+    def phases(self) -> dict[TaskId, str]:
+        """What is owned and how it is: a phase, or PAUSED."""
+        with self._lock:
+            return {
+                task.task: "PAUSED" if task.paused and task.phase is Phase.RUNNING else task.phase.value
+                for task in self._supervisor.state.tasks.values()
+            }
 
     def tasks(self) -> list[dict[str, object]]:
         """What is owned and how it is, for people to read; no configuration in it."""

@@ -17,6 +17,7 @@ from cooperator.agent.desk import Desk
 from cooperator.agent.lead import MakeLead, member_lead
 from cooperator.agent.listeners import EventOf, GroupEars, RuntimeEars
 from cooperator.agent.machine import Supervisor
+from cooperator.agent.metrics import MemberMetrics, Tally
 from cooperator.agent.options import RuntimeKind, WorkerOptions
 from cooperator.agent.pages import Pages
 from cooperator.agent.state import IllegalStep, Report
@@ -82,7 +83,9 @@ class Agent:
         self._code: int | None = None
         self._desk = Desk(Supervisor(options.settings()))
         self._ears = GroupEars(options, self._desk, self._queue.put)
-        pages = Pages(options, self._desk, lambda: self._ears.lead)
+        self._tally = Tally(RuntimeEars(self._queue.put))
+        metrics = MemberMetrics(self._desk, self._tally)
+        pages = Pages(options, self._desk, metrics, lambda: self._ears.lead)
         self._endpoint = Endpoint(options.host, options.port, pages.routes())
         self._calls = LeaderCalls(self.tell, lambda: self._logs.config.snapshot().session_key, now_ms)
         self._group: Group
@@ -120,7 +123,7 @@ class Agent:
         host = self.options.advertised_host or self._endpoint.host
         self._ears.url = f"http://{host}:{self._endpoint.port}/"
         self._logs = self._parts.logs(self.options.logs_config())
-        self._runtime = self._parts.runtime(self.options, RuntimeEars(self._queue.put))
+        self._runtime = self._parts.runtime(self.options, self._tally)
         self._group = self._parts.group(self.options.group_config(), self._ears)
         if self._parts.lead is not None:
             self._ears.lead = self._parts.lead(

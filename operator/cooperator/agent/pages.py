@@ -1,4 +1,4 @@
-"""What a member's endpoint serves: itself, what it owns, why; and the leader's routes while it leads."""
+"""What a member's endpoint serves: itself, what it owns, why, metrics; the leader's routes while it leads."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -8,6 +8,7 @@ from aiohttp import web
 import cooperator
 from cooperator.agent.desk import Desk
 from cooperator.agent.lead import Lead
+from cooperator.agent.metrics import MemberMetrics
 from cooperator.agent.options import WorkerOptions
 from cooperator.leader.endpoint import Handler, error_answer, json_answer
 from cooperator.model import INSTANCE, TaskId
@@ -18,14 +19,18 @@ _LEADERS = ("POST /connectors/{name}/tasks", "POST /lease")
 class Pages:
     """``lead``: the part that leads, None while there is none."""
 
-    def __init__(self, options: WorkerOptions, desk: Desk, lead: Callable[[], Lead | None]) -> None:
+    def __init__(
+        self, options: WorkerOptions, desk: Desk, metrics: MemberMetrics, lead: Callable[[], Lead | None]
+    ) -> None:
         self._options = options
         self._desk = desk
+        self._metrics = metrics
         self._lead = lead
 
     def routes(self) -> dict[str, Handler]:
         return {
             "GET /": self._root,
+            "GET /metrics": self._measured,
             "GET /tasks": self._tasks,
             "GET /tasks/{connector}/{task}/story": self._story,
             **{route: self._leaders(route) for route in _LEADERS},
@@ -49,6 +54,10 @@ class Pages:
 
     async def _tasks(self, request: web.Request) -> web.StreamResponse:
         return json_answer(200, self._desk.tasks())
+
+    async def _measured(self, request: web.Request) -> web.StreamResponse:
+        content_type, page = self._metrics.page(request.headers.get("Accept", ""))
+        return web.Response(body=page, headers={"Content-Type": content_type})
 
     async def _story(self, request: web.Request) -> web.StreamResponse:
         number = request.match_info["task"]

@@ -131,6 +131,13 @@ class TaskStatusEntry(Projection):
     member: Word = Field(default="", description="the member that has it")
     trace: Page = Field(default="", description="what it failed with")
     progress: Page = Field(default="", description="how far it is, as JSON")
+    lag: Count | None = Field(
+        default=None, description="records of its sources that it has not delivered; left out if not known"
+    )
+    rows_per_second: Count | None = Field(
+        default=None, description="rows it has read a second of late; left out if it does not run"
+    )
+    last_error: Sentence = Field(default="", description="what it failed with last, also if it runs again")
     next_attempt: Word = Field(
         default="", description="when (RFC 3339) a task that has failed is started again; empty: not at all"
     )
@@ -149,6 +156,10 @@ class ConnectorStatus(Projection):
         default="", description="how many tasks wait, and how long at most from when this was written: 4, 38s"
     )
     tasks: TaskCounts = Field(default_factory=TaskCounts, description="its tasks, counted")
+    lag: Count | None = Field(
+        default=None, description="of all its tasks, listed or not; left out if no task tells one"
+    )
+    rows_per_second: Count | None = Field(default=None, description="of all its tasks, listed or not")
     task_statuses: tuple[TaskStatusEntry, ...] = Field(
         default=(),
         max_length=LISTED,

@@ -28,6 +28,7 @@ from cooperator.crd.status import (
     worker_selector,
 )
 from cooperator.host.delivery import exactly_once
+from cooperator.host.progress import reported, total
 from cooperator.pool import Report
 
 Leader = Mapping[str, Any]
@@ -172,7 +173,8 @@ def connector_status(
     instance = next((task for task in tasks if task["task"] < 0), None)
     found = worker_found(connector, workers)
     state = str(instance["state"]) if instance else "Unknown"
-    counts = _counts([task for task in tasks if task["task"] >= 0])
+    running = [(task, reported(task)) for task in tasks if task["task"] >= 0]
+    counts = _counts([task for task, _ in running])
     return ConnectorStatus(
         observed_generation=connector.metadata.generation,
         state=state if found.status is ConditionStatus.TRUE else found.reason,
@@ -180,6 +182,8 @@ def connector_status(
         task_summary=ratio(counts.running, counts.desired),
         held_summary=_held_summary(tasks, now_ms),
         tasks=counts,
+        lag=total(report.lag for _, report in running),
+        rows_per_second=total(report.rows_per_second for _, report in running),
         task_statuses=tuple(
             TaskStatusEntry(
                 id=task["task"],
@@ -187,10 +191,13 @@ def connector_status(
                 reason=task.get("reason", ""),
                 member=task["member"] or "",
                 trace=task["trace"],
-                progress=task["progress"],
+                progress=report.short,
+                lag=report.lag,
+                rows_per_second=report.rows_per_second,
+                last_error=report.last_error,
                 next_attempt=timestamp(task["next_attempt_ms"]) if "next_attempt_ms" in task else "",
             )
-            for task in tasks
+            for task, report in ((task, reported(task)) for task in tasks)
         ),
         conditions=(
             *connector_conditions(connector, found, tasks, problems),

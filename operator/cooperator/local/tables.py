@@ -132,6 +132,8 @@ def progress(text: str) -> str:
             words.append(f"{report['rows_per_s']:,.0f}/s")
     elif "units" in report:
         words.append(f"{report['units']} units in {report.get('tasks', 0)} tasks")
+    if report.get("lag"):
+        words.append(f"{report['lag']:,} behind")
     words += [str(report[key]) for key in ("trouble", "note") if report.get(key)]
     return ", ".join(words)
 

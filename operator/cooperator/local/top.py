@@ -1,6 +1,5 @@
 """``cooperator local top``: members, tasks, rebalances, live. The picture is pure, the command shows it."""
 
-import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Final
@@ -12,6 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from cooperator.host.progress import report_of, reported, total
 from cooperator.local.console import Console
 from cooperator.local.daemon import HostAway, ask_host
 from cooperator.local.options import DEFAULT_STATE, StateOption, errors_said, existing_state
@@ -90,6 +90,9 @@ def _summary(view: Mapping[str, Any]) -> Text:
     reports = [report for task in tasks if (report := _report(task))]
     if any("rows_per_s" in report for report in reports):
         words.append(f"{sum(report.get('rows_per_s', 0) for report in reports):,.0f} rows/s")
+    lag = total(reported(task).lag for task in tasks)
+    if lag is not None:
+        words.append(f"{lag:,} behind")
     return Text(", ".join(words), style="bold")
 
 
@@ -109,7 +112,7 @@ def _members(members: Iterable[Row], now_ms: int) -> Table:
 
 
 def _tasks(tasks: Iterable[Row], now_ms: int) -> Table:
-    table = _table("TASK", "WORKER", "STATE", "MEMBER", "ROWS/S", "REPORTED", "WHAT")
+    table = _table("TASK", "WORKER", "STATE", "MEMBER", "ROWS/S", "LAG", "REPORTED", "WHAT")
     rank = {state: number for number, state in enumerate(_FIRST)}
     for task in sorted(tasks, key=lambda t: rank.get(t["state"], len(rank))):
         report = _report(task)
@@ -124,6 +127,7 @@ def _tasks(tasks: Iterable[Row], now_ms: int) -> Table:
             _coloured(task["state"]),
             task["member"] or "",
             f"{report['rows_per_s']:,.0f}" if "rows_per_s" in report else "",
+            "" if (lag := reported(task).lag) is None else f"{lag:,}",
             age(task.get("at_ms") or None, now_ms),
             Text(what),
         )
@@ -154,11 +158,7 @@ def _table(*headers: str) -> Table:
 
 def _report(task: Row) -> Mapping[str, Any]:
     """The progress of a task that runs; empty when it tells none."""
-    try:
-        report = json.loads(task["progress"]) if task["progress"] and task["state"] == "RUNNING" else {}
-    except ValueError:
-        return {}
-    return report if isinstance(report, dict) else {}
+    return report_of(task) if task["state"] == "RUNNING" else {}
 
 
 def _coloured(state: str) -> Text:

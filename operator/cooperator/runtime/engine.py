@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from cooperator.model import TaskId
 from cooperator.runtime.api import RuntimeListener, RuntimeSettings, TaskSpec
 from cooperator.runtime.connectors.base import Connector
-from cooperator.runtime.jobs import Work, run_instance, run_task
+from cooperator.runtime.failures import Failures
+from cooperator.runtime.jobs import Work, idle_task, run_instance, run_task
+from cooperator.runtime.lag import LagPool
 from cooperator.runtime.life import Life, Run
 from cooperator.runtime.references import Resolver
 
@@ -37,7 +39,9 @@ class Engine:
         session: "Callable[[threading.Event], SparkSession]",
     ) -> None:
         self._settings = settings
-        self._teller = _Teller(listener)
+        self._failures = Failures()
+        self._lags = LagPool()
+        self._teller = _Teller(listener, self._failures)
         self._find = find
         self._session = session
         self._lock = threading.Lock()
@@ -56,8 +60,10 @@ class Engine:
             previous = self._lives.get(spec.task)
             if previous is not None:
                 previous.end(previous.attempt)
-            job = partial(self._job, spec, attempt)
-            life = Life(spec.task, attempt, job, self._teller, paused=spec.paused, previous=previous)
+            job, idle = partial(self._job, spec, attempt), partial(self._idle, spec, attempt)
+            life = Life(
+                spec.task, attempt, job, self._teller, idle=idle, paused=spec.paused, previous=previous
+            )
             self._lives[spec.task] = life
             life.begin()
 
@@ -88,13 +94,25 @@ class Engine:
             for life in lives:
                 life.end(life.attempt)
         over = [life.wait(max(0.0, deadline - time.monotonic())) for life in lives]
+        self._lags.close()
         self._teller.close(max(0.0, deadline - time.monotonic()))
         return all(over)
 
     def _job(self, spec: TaskSpec, attempt: int, run: Run) -> None:
+        work = self._work(spec, attempt)
+        if spec.task.is_instance:
+            run_instance(work, self._teller, run)
+        else:
+            run_task(work, run)
+
+    def _idle(self, spec: TaskSpec, attempt: int, run: Run) -> None:
+        if not spec.task.is_instance:
+            idle_task(self._work(spec, attempt), run)
+
+    def _work(self, spec: TaskSpec, attempt: int) -> Work:
         connector = self._find(spec.config.get("connector.class", ""))
         settings = self._settings
-        work = Work(
+        return Work(
             task=spec.task,
             connector=connector,
             config=spec.config,
@@ -103,21 +121,20 @@ class Engine:
             checkpoints=settings.checkpoints,
             resolver=Resolver(os.environ, settings.env_allowed, settings.bootstrap_servers),
             session=self._session,
+            lags=self._lags,
+            failures=self._failures,
             committed=spec.committed,
             epoch=spec.epoch,
             attempt=attempt,
         )
-        if spec.task.is_instance:
-            run_instance(work, self._teller, run)
-        else:
-            run_task(work, run)
 
 
 class _Teller:
     """A listener that passes everything on from a thread of its own: never from within a call."""
 
-    def __init__(self, listener: RuntimeListener) -> None:
+    def __init__(self, listener: RuntimeListener, failures: Failures) -> None:
         self._listener = listener
+        self._failures = failures
         self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._tell, name="runtime events", daemon=True)
         self._thread.start()
@@ -132,6 +149,7 @@ class _Teller:
         self._queue.put(partial(self._listener.stopped, task, attempt))
 
     def failed(self, task: TaskId, attempt: int, trace: str) -> None:
+        self._failures.add(task, trace, time.time_ns() // 1_000_000)
         self._queue.put(partial(self._listener.failed, task, attempt, trace))
 
     def progress(self, task: TaskId, attempt: int, text: str) -> None:

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Any
 from cooperator.model import Epoch, TaskId
 from cooperator.runtime.api import RuntimeListener
 from cooperator.runtime.connectors.base import Connector, RunningUnit, UnitContext, UnitProgress
+from cooperator.runtime.failures import Failures
+from cooperator.runtime.lag import Lag, LagPool
 from cooperator.runtime.life import Run, TaskFailed, describe
+from cooperator.runtime.offsets.unit_log import last_end
 from cooperator.runtime.options import OptionError, Options, Problem, parse, with_defaults
-from cooperator.runtime.progress import Troubles, instance_progress, task_progress
+from cooperator.runtime.progress import Troubles, instance_progress, paused_progress, task_progress
 from cooperator.runtime.references import Resolver
 from cooperator.runtime.units import checkpoint, fixed_values, read_layout, settle_layout, task_configs
 
@@ -33,7 +36,8 @@ _RETRY_MAX_S = 15.0
 class Work:
     """What a job is about. ``owner`` names the attempt; ``session`` gives the Spark session, or raises
     ``Cancelled`` when its event is set first. ``committed``: the connector's task configurations so far.
-    ``epoch``: of the share that gave the task."""
+    ``epoch``: of the share that gave the task. ``lags``: measures how far behind tasks are. ``failures``: of
+    attempts before this one."""
 
     task: TaskId
     connector: Connector[Any]
@@ -43,6 +47,8 @@ class Work:
     checkpoints: Path
     resolver: Resolver
     session: "Callable[[threading.Event], SparkSession]"
+    lags: LagPool
+    failures: Failures
     committed: Sequence[Mapping[str, str]] = ()
     epoch: Epoch | None = None
     attempt: int = 0
@@ -76,7 +82,7 @@ def run_task(work: Work, run: Run) -> None:
                 attempt=work.attempt,
             )
             units[name] = _Unit(work.connector, options, context)
-        _watch(units, troubles, run, lambda text: run.progress(resolved.scrub(text)))
+        _watch(work, options, units, troubles, run, lambda text: run.progress(resolved.scrub(text)))
     except Exception as error:
         raise TaskFailed(resolved.scrub(describe(error))) from None
     finally:
@@ -84,7 +90,44 @@ def run_task(work: Work, run: Run) -> None:
         _stop_all(units)
 
 
-def _watch(units: "dict[str, _Unit]", troubles: Troubles, run: Run, report: Callable[[str], None]) -> None:
+def idle_task(work: Work, run: Run) -> None:
+    """What is told of a task that is paused: how far its sources have gone on without it."""
+    written = with_defaults(work.connector.options, work.config)
+    resolved = work.resolver.resolve(written)
+    options = parse(work.connector.options, resolved.config, written)
+    lag = _lag(work, options)
+    reported = ""
+    while not run.cancelled.wait(_RUNNING_POLL_S):
+        text = paused_progress(lag.look({}), work.failures.of(work.task))
+        if text != reported:
+            run.progress(resolved.scrub(text))
+            reported = text
+
+
+def _lag(work: Work, options: Options) -> Lag:
+    """Of the units of a task; where one has not told its end, its checkpoint does."""
+
+    def measure(ends: Mapping[str, str]) -> int | None:
+        if type(work.connector).lag is Connector.lag:
+            return None
+        known = {
+            unit: ends.get(unit) or last_end(checkpoint(work.checkpoints, work.task.connector, unit))
+            for unit in options.task_units
+        }
+        return work.connector.lag(options, known)
+
+    return work.lags.of(measure)
+
+
+def _watch(
+    work: Work,
+    options: Options,
+    units: "dict[str, _Unit]",
+    troubles: Troubles,
+    run: Run,
+    report: Callable[[str], None],
+) -> None:
+    lag = _lag(work, options)
     reported = ""
     report_at, rows = time.monotonic() + _REPORT_S, 0
     opening = True
@@ -98,7 +141,10 @@ def _watch(units: "dict[str, _Unit]", troubles: Troubles, run: Run, report: Call
             continue
         known = {name: unit for name, unit in progress.items() if unit is not None}
         rows_now = sum(unit.rows_in for unit in known.values())
-        text = task_progress(known, (rows_now - rows) / (_REPORT_S + late_s), troubles.text())
+        rows_per_s = (rows_now - rows) / (_REPORT_S + late_s)
+        records = lag.look({name: unit.end for name, unit in known.items()})
+        failed = work.failures.of(work.task)
+        text = task_progress(known, rows_per_s, troubles.text(), records, failed)
         report_at, rows = time.monotonic() + _REPORT_S, rows_now
         if text != reported:
             report(text)

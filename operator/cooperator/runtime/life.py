@@ -44,7 +44,8 @@ class _Wanted(Enum):
 
 
 class Life:
-    """Drives ``job`` for one attempt. ``previous``: an older attempt that must be over first."""
+    """Drives ``job`` for one attempt. ``idle``: what is done meanwhile when it is paused; nothing of the
+    task runs in it. ``previous``: an older attempt that must be over first."""
 
     def __init__(
         self,
@@ -53,6 +54,7 @@ class Life:
         job: Job,
         listener: RuntimeListener,
         *,
+        idle: Job,
         paused: bool,
         previous: "Life | None",
     ) -> None:
@@ -60,8 +62,9 @@ class Life:
         self.previous = previous
         self._task = task
         self._job = job
+        self._idle = idle
         self._listener = listener
-        self._change = threading.Condition()
+        self._change = threading.Lock()
         self._wanted = _Wanted.PAUSED if paused else _Wanted.RUNNING
         self._run: Run | None = None
         self._answers = [attempt]
@@ -107,7 +110,6 @@ class Life:
             self._wanted = wanted
             if self._run is not None:
                 self._run.cancelled.set()
-        self._change.notify_all()
 
     def _live(self) -> None:
         if self.previous is not None:
@@ -137,19 +139,31 @@ class Life:
             return self._wanted
 
     def _stay_paused(self) -> None:
+        run = self._begun(_Wanted.PAUSED, started=lambda: None)
+        if run is None:
+            return
         self._listener.paused(self._task, self.attempt)
+        try:
+            self._idle(run)
+        except Exception as error:
+            log.info("task %s tells nothing while it is paused: %s", self._task, error)
+        run.cancelled.wait()
         with self._change:
-            self._change.wait_for(lambda: self._wanted is not _Wanted.PAUSED)
+            self._run = None
+
+    def _begun(self, wanted: _Wanted, started: Callable[[], None]) -> Run | None:
+        """A run that is cancelled as soon as something else is wanted; None if it is already."""
+        run = Run(started, lambda text: self._listener.progress(self._task, self.attempt, text))
+        with self._change:
+            if self._wanted is not wanted:
+                return None
+            self._run = run
+        return run
 
     def _run_once(self) -> None:
-        run = Run(
-            started=lambda: self._listener.started(self._task, self.attempt),
-            progress=lambda text: self._listener.progress(self._task, self.attempt, text),
-        )
-        with self._change:
-            if self._wanted is not _Wanted.RUNNING:
-                return
-            self._run = run
+        run = self._begun(_Wanted.RUNNING, started=lambda: self._listener.started(self._task, self.attempt))
+        if run is None:
+            return
         try:
             self._job(run)
         except Exception as error:

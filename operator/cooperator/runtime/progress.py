@@ -1,13 +1,17 @@
 """The progress that a task reports: one small JSON object.
 
 Of a task: ``rows_in``, ``rows_out`` (when known) since it was started here, ``rows_per_s`` over the last
-interval, ``units``: id to ``{"batch", "rows_in"}`` (at most 50; ``more_units`` counts the rest), and
-``trouble``: what it is waiting for. Of an instance: ``units``, ``tasks`` (numbers), ``note``, ``trouble``.
+interval, ``lag``: how many records its sources have that are not delivered (when known), ``units``: id to
+``{"batch", "rows_in"}`` (at most 50; ``more_units`` counts the rest), ``trouble``: what it is waiting for,
+and after failures on this member ``failures`` (a number) and ``last_error``: ``{"at_ms", "text"}``. Of one
+that is paused: ``lag`` and the last two. Of an instance: ``units``, ``tasks`` (numbers), ``note``,
+``trouble``.
 """
 
 import json
 import threading
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from cooperator.runtime.connectors.base import UnitProgress
@@ -34,7 +38,14 @@ class Troubles:
             return "; ".join(sorted({text for text in self._texts.values() if text}))
 
 
-def task_progress(units: Mapping[str, UnitProgress], rows_per_s: float, trouble: str) -> str:
+def task_progress(
+    units: Mapping[str, UnitProgress],
+    rows_per_s: float,
+    trouble: str,
+    lag: int | None = None,
+    failed: Mapping[str, Any] = MappingProxyType({}),
+) -> str:
+    """``lag``: as measured at the source; else it is the sum of what Spark tells, if it does of all units."""
     outs = [unit.rows_out for unit in units.values() if unit.rows_out is not None]
     shown = dict(sorted(units.items())[:_SHOWN_UNITS])
     report: dict[str, Any] = {
@@ -44,11 +55,20 @@ def task_progress(units: Mapping[str, UnitProgress], rows_per_s: float, trouble:
     }
     if outs:
         report["rows_out"] = sum(outs)
+    behind = [unit.behind for unit in units.values() if unit.behind is not None]
+    if lag is None and behind and len(behind) == len(units):
+        lag = sum(behind)
+    if lag is not None:
+        report["lag"] = lag
     if len(units) > len(shown):
         report["more_units"] = len(units) - len(shown)
     if trouble:
         report["trouble"] = trouble
-    return json.dumps(report)
+    return json.dumps(report | dict(failed))
+
+
+def paused_progress(lag: int | None, failed: Mapping[str, Any]) -> str:
+    return json.dumps(({} if lag is None else {"lag": lag}) | dict(failed))
 
 
 def instance_progress(units: int, tasks: int, tasks_max: int, trouble: str) -> str:

@@ -11,7 +11,7 @@ checkpoint; tasks are groups of units, and only the grouping ever changes.
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -31,11 +31,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class UnitProgress:
-    """How far one unit is: rows since it was opened (None: not known), and the last finished batch."""
+    """How far one unit is: rows since it was opened (None: not known), and the last finished batch.
+
+    ``end``: of that batch, in the source's own words; empty before the first. ``behind``: the records behind
+    it, where Spark tells; None: not known.
+    """
 
     batch: int = -1
     rows_in: int = 0
     rows_out: int | None = None
+    end: str = ""
+    behind: int | None = None
 
 
 @dataclass(slots=True)
@@ -130,6 +136,12 @@ class Connector(ABC, Generic[O]):
 
     def offsets(self) -> "SourceOffsets[O] | None":
         """How the offsets of this class's sources are listed and changed; None: they cannot be."""
+        return None
+
+    def lag(self, options: O, ends: Mapping[str, str]) -> int | None:
+        """How many records the source has that are not delivered, by asking it. ``ends``: of some units,
+        where their last finished batch ends, as their checkpoints have it; empty: they have none. None: it
+        cannot be told, or only by Spark. May raise; called from any thread, also while nothing runs."""
         return None
 
     def groups(

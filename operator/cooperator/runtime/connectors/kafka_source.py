@@ -4,10 +4,15 @@ A unit is a partition of a topic, ``<topic>-<number>``. Topics are named, or fou
 again and again, so that what is created later is read, too, and from its beginning.
 """
 
+import json
+import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Literal, Self
 
+from confluent_kafka import IsolationLevel, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 from pydantic import model_validator
 
 from cooperator.runtime.connectors.base import UnitContext
@@ -22,6 +27,10 @@ from cooperator.runtime.options import TopicNames, option, refuse
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+log = logging.getLogger(__name__)
+_ASK_S = 5.0
 
 
 class KafkaSourceOptions(KafkaOptions):
@@ -92,6 +101,46 @@ def source_partitions(options: KafkaSourceOptions, say: Callable[[str], None]) -
 
 def partition_units(counts: dict[str, int]) -> Sequence[str]:
     return [f"{topic}-{number}" for topic, count in counts.items() for number in range(count)]
+
+
+def partition_lag(options: KafkaSourceOptions, ends: Mapping[str, str]) -> int:
+    """The records behind the ends of units: up to the last stable offset for readers of what is committed.
+
+    A unit without an end begins with what is in the topic, or without it (``starting.offsets``).
+    """
+    topics = {unit: unit.rpartition("-") for unit in ends}
+    asked = {unit: TopicPartition(topic, int(number)) for unit, (topic, _, number) in topics.items()}
+    latest = _offsets(options, list(asked.values()), OffsetSpec.latest())  # type: ignore[no-untyped-call]
+    fresh = [unit for unit, end in ends.items() if not end]
+    if options.starting_offsets == "earliest":
+        spec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+        first = _offsets(options, [asked[unit] for unit in fresh], spec)
+    else:
+        first = latest
+    here = {unit: first[asked[unit]] for unit in fresh}
+    for unit, (topic, _, number) in topics.items():
+        if unit not in here:
+            here[unit] = int(json.loads(ends[unit])[topic][number])
+    return sum(max(0, latest[asked[unit]] - offset) for unit, offset in here.items())
+
+
+def _offsets(
+    options: KafkaSourceOptions, partitions: list[TopicPartition], spec: OffsetSpec
+) -> dict[TopicPartition, int]:
+    if not partitions:
+        return {}
+    level = IsolationLevel[options.isolation_level.upper()]
+    with reaching(options):
+        asked = _admin(options.bootstrap_servers).list_offsets(
+            dict.fromkeys(partitions, spec), isolation_level=level, request_timeout=_ASK_S
+        )
+        return {partition: int(future.result().offset) for partition, future in asked.items()}
+
+
+@cache
+def _admin(servers: str) -> AdminClient:
+    """Asked again and again, so it is kept: making one costs threads and connections."""
+    return AdminClient({"bootstrap.servers": servers, "client.id": "cooperator-lag"}, logger=log)
 
 
 def read_partition(

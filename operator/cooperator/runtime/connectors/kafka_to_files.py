@@ -6,7 +6,7 @@ What is committed there is told by the directory's ``_spark_metadata``: read it 
 what a crash left over would count.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from pydantic import model_validator
@@ -21,7 +21,7 @@ from cooperator.runtime.connectors.conversion import (
 from cooperator.runtime.connectors.decoding import fields_of_value
 from cooperator.runtime.connectors.file_sink import FileSink
 from cooperator.runtime.connectors.kafka_offsets import KafkaOffsets
-from cooperator.runtime.connectors.kafka_source import partition_units, source_partitions
+from cooperator.runtime.connectors.kafka_source import partition_lag, partition_units, source_partitions
 from cooperator.runtime.connectors.spark import SparkConnector
 from cooperator.runtime.connectors.transform import Select
 from cooperator.runtime.offsets.sinks import file_sink
@@ -70,6 +70,9 @@ class KafkaToFiles(SparkConnector[KafkaToFilesOptions]):
 
     def offsets(self) -> SourceOffsets[KafkaToFilesOptions]:
         return KafkaOffsets(file_sink(lambda options, unit: f"{options.path}/{unit}"))
+
+    def lag(self, options: KafkaToFilesOptions, ends: Mapping[str, str]) -> int:
+        return partition_lag(options, ends)
 
     def units(self, options: KafkaToFilesOptions, say: Callable[[str], None]) -> Sequence[str]:
         found = partition_units(source_partitions(options, say))

@@ -5,7 +5,7 @@ the batch's marker (see ``jdbc_sink``): added (``append``), or in place of the r
 (``upsert``). The columns are those of the table; whether they fit is checked when a unit starts.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
@@ -22,7 +22,7 @@ from cooperator.runtime.connectors.conversion import (
 from cooperator.runtime.connectors.decoding import fields_of_value
 from cooperator.runtime.connectors.jdbc_sink import DELETED, Chunk, TableWriter, Target
 from cooperator.runtime.connectors.kafka_offsets import KafkaOffsets
-from cooperator.runtime.connectors.kafka_source import partition_units, source_partitions
+from cooperator.runtime.connectors.kafka_source import partition_lag, partition_units, source_partitions
 from cooperator.runtime.connectors.postgres import (
     Database,
     PostgresOptions,
@@ -123,6 +123,9 @@ class KafkaToJdbc(SparkConnector[KafkaToJdbcOptions]):
     def offsets(self) -> SourceOffsets[KafkaToJdbcOptions]:
         # The marker is in the database, which is not asked: a batch in flight keeps its number to itself.
         return KafkaOffsets(Sink())
+
+    def lag(self, options: KafkaToJdbcOptions, ends: Mapping[str, str]) -> int:
+        return partition_lag(options, ends)
 
     def units(self, options: KafkaToJdbcOptions, say: Callable[[str], None]) -> Sequence[str]:
         found = partition_units(source_partitions(options, say))

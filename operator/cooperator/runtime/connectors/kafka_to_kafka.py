@@ -6,7 +6,7 @@ unit's producer with the batch's marker (see ``exactly_once``): readers need ``r
 ``transform.sql`` cannot convert may go to a dead-letter topic, in the same transaction.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, model_validator
@@ -19,6 +19,7 @@ from cooperator.runtime.connectors.exactly_once import Record, Row
 from cooperator.runtime.connectors.kafka_offsets import KafkaOffsets
 from cooperator.runtime.connectors.kafka_sink import DELIVERED, KafkaSinkOptions, deliver, is_delivered
 from cooperator.runtime.connectors.kafka_source import (
+    partition_lag,
     partition_units,
     reads,
     source_partitions,
@@ -96,6 +97,9 @@ class KafkaToKafka(SparkConnector[KafkaToKafkaOptions]):
 
     def offsets(self) -> SourceOffsets[KafkaToKafkaOptions]:
         return KafkaOffsets(Sink(is_delivered))
+
+    def lag(self, options: KafkaToKafkaOptions, ends: Mapping[str, str]) -> int:
+        return partition_lag(options, ends)
 
     def units(self, options: KafkaToKafkaOptions, say: Callable[[str], None]) -> Sequence[str]:
         found = source_partitions(options, say)

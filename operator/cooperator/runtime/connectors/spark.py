@@ -1,9 +1,10 @@
 """Connectors whose units are Structured Streaming queries: one query and one checkpoint a unit."""
 
+import json
 import logging
 import zlib
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from subprocess import Popen
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -102,6 +103,8 @@ class SparkQuery:
         self._batch = -1
         self._rows_in = 0
         self._seen = ""
+        self._end = ""
+        self._behind: int | None = None
 
     def poll(self) -> UnitProgress:
         if not self._query.isActive:
@@ -116,7 +119,11 @@ class SparkQuery:
                     self._rows_in += progress.numInputRows
                     self._batch = progress.batchId
             self._seen = last.timestamp
-        return UnitProgress(self._batch, self._rows_in, self._context.counts.rows_out)
+            if len(last.sources) == 1:
+                self._end = last.sources[0].endOffset or ""
+                self._behind = behind(self._end, last.sources[0].latestOffset or "")
+        rows_out = self._context.counts.rows_out
+        return UnitProgress(self._batch, self._rows_in, rows_out, self._end, self._behind)
 
     def stop(self) -> None:
         from pyspark.errors import StreamingQueryException
@@ -132,6 +139,20 @@ class SparkQuery:
                 raise
             log.info("%s ended with its JVM", self._context.unit)
         self._context.closing.close()
+
+
+def behind(end: str, latest: str) -> int | None:
+    """The records between two positions of Spark's Kafka source; None for those of another source."""
+    try:
+        there: Mapping[str, Mapping[str, int]] = json.loads(latest)
+        here: Mapping[str, Mapping[str, int]] = json.loads(end)
+        return sum(
+            max(0, offset - here.get(topic, {}).get(partition, 0))
+            for topic, partitions in there.items()
+            for partition, offset in partitions.items()
+        )
+    except (ValueError, AttributeError, TypeError):
+        return None
 
 
 def spread(interval_ms: int, name: str) -> int:

@@ -53,6 +53,15 @@ def read_unit(checkpoint: Path, sink_has: SinkHas) -> UnitLog:
     return UnitLog(committed, newest, ends, query)
 
 
+def last_end(checkpoint: Path) -> str:
+    """The end of the newest batch that the checkpoint has as done; empty: none. Also while the unit runs."""
+    committed = max(_batches(checkpoint / "commits"), default=-1)
+    try:
+        return _lines(checkpoint / "offsets" / str(committed))[1] if committed >= 0 else ""
+    except (OffsetsError, IndexError):
+        return ""
+
+
 def settle_in_flight(checkpoint: Path, sink_has: SinkHas) -> UnitLog:
     """The checkpoint without a batch in flight: not begun if the sink lacks it, else done. Where that
     cannot be told its number is used up: what of the batch is there stays, and the unit goes on where it is

@@ -1,0 +1,155 @@
+"""What a member measures, as Prometheus reads it: of each task that it has, and of itself.
+
+A task's labels are its connector and its number (``instance`` for the connector's own), so there are as many
+series as the member has tasks, and those of a task end when it leaves. Texts of errors are in statuses.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import psutil
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from cooperator.agent.desk import Desk
+from cooperator.model import TaskId
+from cooperator.runtime import RuntimeListener
+
+_LABELS = ("connector", "task")
+
+
+class Tally:
+    """A listener that passes everything on, and keeps the newest of what it heard about each task."""
+
+    def __init__(self, listener: RuntimeListener) -> None:
+        self._listener = listener
+        self._lock = threading.Lock()
+        self._progress: dict[TaskId, dict[str, Any]] = {}
+        self._starts: dict[TaskId, int] = {}
+        self._failures: dict[TaskId, int] = {}
+        self._failed_s: dict[TaskId, float] = {}
+
+    def of(self, task: TaskId) -> dict[str, Any]:
+        """``starts``, ``failures``, ``failed_s`` (since the epoch; 0: never) and the fields of its progress."""
+        with self._lock:
+            return {
+                **self._progress.get(task, {}),
+                "starts": self._starts.get(task, 0),
+                "failures": self._failures.get(task, 0),
+                "failed_s": self._failed_s.get(task, 0.0),
+            }
+
+    def keep(self, tasks: Iterable[TaskId]) -> None:
+        """Forgets all others."""
+        wanted = set(tasks)
+        with self._lock:
+            for told in (self._progress, self._starts, self._failures, self._failed_s):
+                for task in told.keys() - wanted:
+                    del told[task]
+
+    def started(self, task: TaskId, attempt: int) -> None:
+        with self._lock:
+            self._starts[task] = self._starts.get(task, 0) + 1
+        self._listener.started(task, attempt)
+
+    def paused(self, task: TaskId, attempt: int) -> None:
+        self._listener.paused(task, attempt)
+
+    def stopped(self, task: TaskId, attempt: int) -> None:
+        self._listener.stopped(task, attempt)
+
+    def failed(self, task: TaskId, attempt: int, trace: str) -> None:
+        with self._lock:
+            self._failures[task] = self._failures.get(task, 0) + 1
+            self._failed_s[task] = time.time()
+        self._listener.failed(task, attempt, trace)
+
+    def progress(self, task: TaskId, attempt: int, text: str) -> None:
+        with self._lock:
+            self._progress[task] = json.loads(text)
+        self._listener.progress(task, attempt, text)
+
+    def units_changed(self, connector: str, task_configs: list[dict[str, str]]) -> None:
+        self._listener.units_changed(connector, task_configs)
+
+
+class MemberMetrics(Collector):
+    """Collected anew whenever somebody asks."""
+
+    def __init__(self, desk: Desk, tally: Tally) -> None:
+        self._desk = desk
+        self._tally = tally
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+        ProcessCollector(registry=self._registry)
+
+    def page(self, accept: str) -> tuple[str, bytes]:
+        """The content type, and the text in the form that the header ``Accept`` asks for."""
+        encode, content_type = choose_encoder(accept)
+        return content_type, encode(self._registry)
+
+    def collect(self) -> Iterable[Metric]:
+        owned = self._desk.phases()
+        self._tally.keep(owned)
+        yield from _of_tasks({task: (phase, self._tally.of(task)) for task, phase in owned.items()})
+        yield from self._of_member(len(owned))
+
+    def _of_member(self, tasks: int) -> Iterable[Metric]:
+        report = self._desk.report()
+        yield _gauge("cooperator_member_tasks", "Tasks and connectors that the member has", tasks)
+        yield _gauge("cooperator_member_draining", "1 while it gives its work away", report.draining)
+        yield _gauge("cooperator_member_leads", "1 while it leads its group", self._desk.leads)
+        memory = "Memory of the member's processes, its JVM among them"
+        yield _gauge("cooperator_member_resident_memory_bytes", memory, _resident_bytes())
+
+
+def _of_tasks(told: dict[TaskId, tuple[str, dict[str, Any]]]) -> Iterable[Metric]:
+    state = GaugeMetricFamily("cooperator_task_state", "1 for the state it is in", labels=(*_LABELS, "state"))
+    gauges = {
+        "lag": GaugeMetricFamily(
+            "cooperator_task_lag_records", "Records of its sources that it has not delivered", labels=_LABELS
+        ),
+        "rows_per_s": GaugeMetricFamily(
+            "cooperator_task_rows_in_per_second", "Rows read, over the last seconds", labels=_LABELS
+        ),
+        "failed_s": GaugeMetricFamily(
+            "cooperator_task_last_failure_timestamp_seconds", "When it failed last; 0: never", labels=_LABELS
+        ),
+    }
+    counters = {
+        "rows_in": CounterMetricFamily(
+            "cooperator_task_rows_in", "Rows read since it was started here", labels=_LABELS
+        ),
+        "rows_out": CounterMetricFamily(
+            "cooperator_task_rows_out", "Rows delivered since it was started here", labels=_LABELS
+        ),
+        "starts": CounterMetricFamily("cooperator_task_starts", "How often it began to run", labels=_LABELS),
+        "failures": CounterMetricFamily("cooperator_task_failures", "How often it failed", labels=_LABELS),
+    }
+    families: dict[str, GaugeMetricFamily | CounterMetricFamily] = {**gauges, **counters}
+    for task, (phase, values) in told.items():
+        labels = (task.connector, "instance" if task.is_instance else str(task.task))
+        state.add_metric((*labels, phase), 1)
+        for name in families.keys() & values.keys():
+            families[name].add_metric(labels, values[name])
+    return (state, *gauges.values(), *counters.values())
+
+
+def _gauge(name: str, documentation: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, documentation, value=float(value))
+
+
+def _resident_bytes() -> int:
+    total = 0
+    own = psutil.Process()
+    for process in (own, *own.children(recursive=True)):
+        try:
+            total += process.memory_info().rss
+        except psutil.Error:
+            continue  # It has just ended.
+    return total

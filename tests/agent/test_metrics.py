@@ -1,0 +1,79 @@
+"""What Prometheus reads from a member, as its own parser sees it."""
+
+import urllib.request
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from agent.cast import Played, noop_records
+from cooperator.agent.metrics import Tally
+from cooperator.model import INSTANCE, TargetState, TaskId
+from cooperator.wire import TargetStateRecord, encode_config
+from runtime.heard import Heard
+from support import eventually
+
+A, A0, A1 = (TaskId("a", task) for task in (INSTANCE, 0, 1))
+Sample = tuple[str, tuple[str, ...]]
+
+
+def scraped(url: str) -> dict[Sample, float]:
+    """(name of the sample, values of its labels in the order of their names) to its value."""
+    with urllib.request.urlopen(f"{url}metrics", timeout=10) as answer:
+        assert answer.headers["Content-Type"].startswith("text/plain")
+        text = answer.read().decode()
+    return {
+        (sample.name, tuple(value for _, value in sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_each_task_has_a_state_and_counts_and_leaves_no_series_behind(tmp_path) -> None:
+    member = Played(tmp_path)
+    member.start()
+    records = noop_records("a", ["u-0", "u-1"], member.journal.path, **{"fail.after.ms": "0"})
+    member.group.share([A, A0, A1], config_offset=member.write(*records))
+
+    def failed() -> bool:
+        seen = scraped(member.agent.url)
+        assert seen["cooperator_member_tasks", ()] == 3
+        assert seen["cooperator_task_state", ("a", "RUNNING", "instance")] == 1
+        assert seen["cooperator_task_failures_total", ("a", "0")] >= 1
+        assert seen["cooperator_task_last_failure_timestamp_seconds", ("a", "0")] > 1_600_000_000
+        assert seen["cooperator_task_failures_total", ("a", "instance")] == 0
+        return True
+
+    eventually(failed, 20)
+    assert scraped(member.agent.url)["cooperator_member_resident_memory_bytes", ()] > 1_000_000
+
+    member.group.share(revoked=[A0, A1])
+    eventually(lambda: scraped(member.agent.url)["cooperator_member_tasks", ()] == 1, 20)
+    left = {labels[:2] for (name, labels) in scraped(member.agent.url) if name.startswith("cooperator_task")}
+    assert {labels[0] for labels in left} == {"a"}
+    assert not any("0" in labels or "1" in labels for labels in left)
+    member.stop()
+
+
+def test_a_paused_task_says_so(tmp_path) -> None:
+    member = Played(tmp_path)
+    member.start()
+    records = noop_records("a", ["u-0"], member.journal.path)
+    paused = encode_config(TargetStateRecord("a", TargetState.PAUSED))
+    member.group.share([A0], config_offset=member.write(*records, paused))
+    eventually(
+        lambda: scraped(member.agent.url).get(("cooperator_task_state", ("a", "PAUSED", "0"))) == 1, 20
+    )
+    member.stop()
+
+
+def test_what_the_runtime_tells_is_kept_and_passed_on() -> None:
+    heard = Heard()
+    tally = Tally(heard)
+    tally.started(A0, 1)
+    tally.progress(A0, 1, '{"rows_in": 7, "lag": 3}')
+    tally.failed(A0, 1, "no disk")
+    told = tally.of(A0)
+    assert (told["rows_in"], told["lag"], told["starts"], told["failures"]) == (7, 3, 1, 1)
+    assert heard.of(A0) == [("started", 1), ("failed", 1)]
+    assert heard.progress_of(A0) == {"rows_in": 7, "lag": 3}
+    tally.keep([A1])
+    assert tally.of(A0) == {"starts": 0, "failures": 0, "failed_s": 0.0}

@@ -1,0 +1,119 @@
+"""How far a task is behind, and what it failed with last: told while it runs, and while it is paused."""
+
+from pathlib import Path
+
+import pytest
+
+from cooperator.model import TaskId
+from cooperator.runtime.connectors.spark import behind
+from cooperator.runtime.failures import essence
+from runtime.spark_bench import SparkBench, lines_in
+from support import eventually
+
+TRACE = """Traceback (most recent call last):
+  File "one.py", line 1, in f
+KeyError: 'first'
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "two.py", line 2, in g
+ValueError: the second
+in unit topic-0
+"""
+
+
+def test_the_essence_of_a_trace_is_the_line_that_names_the_error() -> None:
+    assert essence(TRACE) == "ValueError: the second"
+    assert essence("option 'path': is required\nmore") == "option 'path': is required"
+    assert essence("") == ""
+    assert len(essence("x" * 900)) == 300
+
+
+def test_records_between_two_positions_of_a_topic_are_counted_over_its_partitions() -> None:
+    assert behind('{"t":{"0":5,"1":7}}', '{"t":{"0":9,"1":7,"2":3}}') == 7
+    assert behind('{"logOffset":3}', '{"logOffset":9}') is None
+    assert behind("", "") is None
+
+
+@pytest.mark.real
+def test_lag_falls_to_zero_at_the_end_and_grows_while_the_task_is_paused(
+    spark: SparkBench, tmp_path: Path, unique: str
+) -> None:
+    spark.produce(unique, [str(number) for number in range(40)])
+    config = {
+        "connector.class": "kafka-to-files",
+        "path": str(tmp_path / "out"),
+        "topics": unique,
+        "sql": "SELECT 'one' AS path, value AS line FROM input",
+        "trigger.interval.ms": "200",
+    }
+    instance, task = spark.start_connector(unique, config, 1)
+    eventually(lambda: spark.heard.progress_of(task).get("lag") == 0, 60, "all is delivered")
+    assert lines_in(tmp_path / "out").total() == 40
+
+    spark.runtime.pause(task)
+    eventually(lambda: spark.heard.of(task)[-1] == ("paused", 1))
+    for sent in (30, 42):
+        spark.produce(unique, ["more"] * (sent - (30 if sent == 42 else 0)))
+        eventually(lambda sent=sent: spark.heard.progress_of(task).get("lag") == sent, 30, "it grows")
+    assert lines_in(tmp_path / "out").total() == 40
+
+    spark.runtime.resume(task)
+    eventually(lambda: lines_in(tmp_path / "out").total() == 82, 60)
+    eventually(lambda: spark.heard.progress_of(task).get("lag") == 0, 30, "all is delivered")
+    spark.stop(instance, task)
+
+
+@pytest.mark.real
+def test_spark_tells_the_lag_of_a_source_that_only_it_knows(
+    spark: SparkBench, tmp_path: Path, unique: str
+) -> None:
+    spark.produce(unique, ["a", "b", "c"])
+    config = {
+        "connector.class": "spark",
+        "source.format": "kafka",
+        "source.options.kafka.bootstrap.servers": spark.settings.bootstrap_servers,
+        "source.options.subscribe": unique,
+        "source.options.startingOffsets": "earliest",
+        "source.options.maxOffsetsPerTrigger": "1",
+        "trigger.interval.ms": "3000",
+        "sink.format": "json",
+        "sink.options.path": str(tmp_path / "out"),
+    }
+    instance, task = spark.start_connector(unique, config, 1)
+    seen: set[int] = set()
+
+    def down_to_zero() -> bool:
+        seen.add(spark.heard.progress_of(task).get("lag", -1))
+        return {1, 0} <= seen
+
+    eventually(down_to_zero, 60, "one record after the other")
+    spark.stop(instance, task)
+
+
+@pytest.mark.real
+def test_the_last_error_is_told_while_the_task_runs_again(
+    spark: SparkBench, tmp_path: Path, unique: str
+) -> None:
+    spark.produce(unique, ["17"])
+    config = {
+        "connector.class": "kafka-to-files",
+        "path": str(tmp_path / "out"),
+        "topics": unique,
+        "sql": "SELECT 'one' AS path, CAST(raise_error('no such order') AS STRING) AS line FROM input",
+        "task.units": f"{unique}-0",
+    }
+    task = TaskId(unique, 0)
+    spark.start(task, config)
+    eventually(lambda: spark.heard.of(task)[-1:] == [("failed", 1)], 60)
+    assert "no such order" in spark.heard.traces[task, 1]
+
+    spark.start(task, {**config, "sql": "SELECT 'one' AS path, value AS line FROM input"})
+    spark.wait_started(task)
+    eventually(lambda: spark.heard.progress_of(task).get("lag") == 0, 60)
+    told = spark.heard.progress_of(task)
+    assert told["failures"] == 1
+    assert "no such order" in told["last_error"]["text"]
+    assert told["last_error"]["at_ms"] > 0
+    spark.stop(task)
