@@ -1,5 +1,6 @@
 """Announced departures, cordons, joins that are known to come, and members that the leader itself evicted."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -110,6 +111,21 @@ def test_a_cordoned_member_keeps_what_it_has_and_gets_nothing_new() -> None:
     world.check_at_rest()
 
 
+def test_zones_that_the_host_knows_go_before_what_members_say() -> None:
+    def with_c(zones: Mapping[str, str]) -> set[str]:
+        """Who has the two tasks of a new connector."""
+        world = running(4)
+        world.facts = Facts(zones=frozenset(zones.items()))
+        world.task_counts["c"] = 2
+        world.round()
+        return {member for member, tasks in owned(world).items() if tasks & of("c-0", "c-1")}
+
+    pair = with_c({})
+    zones = {f"w{number}": "near" if f"w{number}" in pair else "far" for number in range(4)}
+    assert len(pair) == 2
+    assert {zones[member] for member in with_c(zones)} == {"near", "far"}
+
+
 def test_a_cordoned_member_gets_new_tasks_if_there_is_nobody_else() -> None:
     world = running(1, a=1)
     world.facts = Facts(cordoned=frozenset({"w0"}))
@@ -160,7 +176,7 @@ def test_while_joins_are_expected_new_tasks_start_at_once() -> None:
     world = running(1, a=4)
     world.facts = Facts(expected=frozenset({"w0", "w1", "w2"}))
     world.join("w1")
-    world.task_counts["b"] = 2
+    world.task_counts["c"] = 2
     assert world.round().assigned_why.keys() == of("b", "b-0", "b-1")
     assert owned(world)["w1"] == of("b", "b-0", "b-1")
 

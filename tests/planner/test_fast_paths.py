@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from cooperator.model import INSTANCE, Member, Memory, TaskId
 from cooperator.planner import View, plan
 from cooperator.planner.assignors.deal import Dealer
+from cooperator.planner.assignors.running import Running
 from cooperator.planner.assignors.sticky import Sticky
 from cooperator.planner.problem import DealtInTurn, Placement, Problem
 from cooperator.planner.tally import count_anew, tally
@@ -97,3 +98,66 @@ def test_a_count_taken_up_is_one_made_anew(
                 reports[member] = items & free
                 free -= items
         assert tally(reports, configured) == count_anew(reports, configured)
+
+
+@st.composite
+def under_way(draw: st.DrawFn) -> Problem:
+    """A group in its middle: most members run most connectors, something is owed, something is free."""
+    names = sorted(draw(NAMES))
+    connectors = draw(st.lists(st.sampled_from("abcdefgh"), min_size=1, unique=True))
+    sizes = {connector: draw(st.integers(0, len(names) + 1)) for connector in sorted(connectors)}
+    items = [TaskId(connector, number) for connector in sizes for number in range(sizes[connector])]
+    # One and the same draw for many: dealt in turn, but for those that are free or owed.
+    shift, period = draw(st.integers(0, 7)), draw(st.integers(2, 9))
+    idle = draw(st.sets(st.sampled_from(names), max_size=2))
+    busy = [name for name in names if name not in idle] or names
+    kept: dict[str, set[TaskId]] = {name: set() for name in names}
+    owed: dict[str, list[TaskId]] = {}
+    pool: list[TaskId] = []
+    for n, item in enumerate(items):
+        if (n + shift) % period == 0:
+            pool.append(item)
+        elif draw(st.integers(0, 9)) == 0:
+            owed.setdefault(draw(st.sampled_from(names)), []).append(item)
+        else:
+            kept[busy[n % len(busy)]].add(item)
+    others = {name: n % 3 for n, name in enumerate(names)}
+    frozen = {name: frozenset(own) for name, own in kept.items()}
+    return Problem(frozen, pool, sizes, owed, balance=draw(st.booleans()), of_other_kind=others)
+
+
+@settings(deadline=None, max_examples=300)
+@given(under_way())
+def test_what_is_dealt_by_a_short_cut_is_dealt_as_one_by_one(problem: Problem) -> None:
+    short = Sticky().assign(problem)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Dealer, "_all_to_one", lambda *_: None)
+        patched.setattr(Running, "lacking", lambda *_: {})
+        patched.setattr(Running, "_many_lookups", lambda *_: True)
+        long = Sticky().assign(problem)
+    assert dict(short.placed) == dict(long.placed)
+    assert short.released == long.released
+
+
+@settings(deadline=None, max_examples=300)
+@given(under_way(), st.data())
+def test_what_runs_is_the_same_looked_up_singly_or_at_once(problem: Problem, data: st.DataObject) -> None:
+    leaving = {
+        item: identity
+        for identity, own in problem.kept.items()
+        for item in sorted(own)
+        if data.draw(st.booleans())
+    }
+    connectors = sorted(problem.sizes)
+    singly, at_once = (Running(problem, leaving, connectors) for _ in range(2))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Running, "_many_lookups", lambda self: self is at_once)
+        for connector in connectors:
+            here = singly.of(connector)
+            assert here == at_once.of(connector)
+            assert (here is not None) is (connector in singly.occupied)
+            if here and max(here.values()) > 1:
+                assert connector in singly.several
+    for connector, lacking in singly.lacking(connectors).items():
+        here = singly.of(connector) or {}
+        assert here == dict.fromkeys(problem.kept.keys() - {lacking}, 1)

@@ -112,6 +112,7 @@ class _Asked:
 
     def _problem(self, pool: frozenset[TaskId], instances: bool) -> Problem:
         receivers = self.roster.receivers
+        zones = dict(self.view.facts.zones)
         stays = {identity: self.claimed.stays[m.member_id] for identity, m in receivers.items()}
 
         def of_kind(own: Mapping[str, Iterable[TaskId]]) -> dict[str, list[TaskId]]:
@@ -126,5 +127,5 @@ class _Asked:
             balance=self.balance,
             weights={} if instances else self.view.weights,
             capacities={identity: member.capacity for identity, member in receivers.items()},
-            zones={identity: member.zone for identity, member in receivers.items()},
+            zones={identity: zones.get(identity, member.zone) for identity, member in receivers.items()},
         )

@@ -16,7 +16,8 @@ class Facts:
     ``ended``: (identity, incarnation) pairs whose end is proven. ``cordoned``: no new tasks.
     ``returning``: identities that come back when they go down (a roll, a restart): when such a member drains,
     its tasks are held for it instead of being moved. ``poisoned``: tasks in quarantine, whose start has ended
-    its member again and again.
+    its member again and again. ``zones``: (identity, zone) of members whose machine's zone is known; it goes
+    before what a member says of itself.
     """
 
     expected: frozenset[str] | None = None
@@ -26,6 +27,7 @@ class Facts:
     cordoned: frozenset[str] = frozenset()
     returning: frozenset[str] = frozenset()
     poisoned: frozenset[TaskId] = frozenset()
+    zones: frozenset[tuple[str, str]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

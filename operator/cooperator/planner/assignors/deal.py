@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, chain
 
 from cooperator.model import TaskId
+from cooperator.planner.assignors.running import Running
 from cooperator.planner.problem import DealtInTurn
 
 
@@ -28,8 +29,8 @@ def water_level(loads: Iterable[int], pool: int) -> tuple[int, int]:
 class Dealer:
     """Deals one pool.
 
-    ``loads``: per identity, before the pool is dealt. ``running``: per connector of the pool, how many of its
-    items each member runs. ``of_other_kind``: decides who takes one more than the level.
+    ``loads``: per identity, before the pool is dealt. ``running``: what each member has of each connector.
+    ``of_other_kind``: decides who takes one more than the level.
     ``zones``: of each member; a connector goes to the zone that has the least of it first.
     ``uneven``: connectors that dealing alone could not spread evenly.
     """
@@ -37,7 +38,7 @@ class Dealer:
     def __init__(
         self,
         loads: Mapping[str, int],
-        running: Mapping[str, Mapping[str, int]],
+        running: Running,
         of_other_kind: Mapping[str, int],
         zones: Mapping[str, str],
     ) -> None:
@@ -50,13 +51,22 @@ class Dealer:
 
     def deal(self, groups: Mapping[str, Sequence[TaskId]]) -> Mapping[TaskId, str]:
         """Place the pool, given by connector, in order of their names."""
-        self._measure(sum(map(len, groups.values())))
+        pool = sum(map(len, groups.values()))
+        self._measure(pool)
         placed: dict[TaskId, str] = {}
+        lacking: Mapping[str, str] = {}
         zones = sorted(set(self._zones.values()))
+        if len(zones) < 2:
+            to_one = self._all_to_one(pool, groups)
+            if to_one is not None:
+                return to_one
         # Connectors with items in place fit fewer members, large ones need the most members: they come first.
         in_turn = sorted(groups, key=lambda connector: len(groups[connector]), reverse=True)
-        if self._running:
-            in_turn.sort(key=lambda connector: connector not in self._running)
+        if self._running.occupied:
+            if len(self._running.occupied) < len(in_turn):
+                in_turn.sort(key=lambda connector: connector not in self._running.occupied)
+            if len(zones) < 2:
+                lacking = self._running.lacking([c for c in in_turn if len(groups[c]) == 1])
         elif len(zones) < 2:
             dealt = DealtInTurn(*self._deal_in_turn(in_turn, groups))
             if not in_turn:
@@ -64,6 +74,9 @@ class Dealer:
             placed.update(dealt)
         for connector in in_turn:
             items = groups[connector]
+            if connector in lacking and self._serve(lacking[connector]):
+                placed[items[0]] = lacking[connector]
+                continue
             if len(zones) < 2:
                 chosen = self._choose(connector, len(items))
             else:
@@ -91,6 +104,19 @@ class Dealer:
             self._rooms[room - laps - 1] = members[:further]
         return items, members
 
+    def _all_to_one(self, pool: int, groups: Mapping[str, Sequence[TaskId]]) -> DealtInTurn | None:
+        """All to the only member that has room, if there is only one."""
+        alone = self._only_one_with_room(pool)
+        if alone is None:
+            return None
+        suspects: Iterable[str] = groups
+        if not self._running.has_any(alone):
+            suspects = {connector for connector, items in groups.items() if len(items) > 1}
+            suspects |= self._running.several & groups.keys()
+        for connector in suspects:
+            self._take_note(connector, self._running.of(connector) or {}, alone, len(groups[connector]))
+        return DealtInTurn(list(chain.from_iterable(groups.values())), [alone])
+
     def _measure(self, pool: int) -> None:
         level, self._extras = water_level(self._loads.values(), pool)
         for identity in sorted(self._loads, key=self._precedence):
@@ -103,7 +129,7 @@ class Dealer:
 
     def _choose(self, connector: str, wanted: int) -> list[str]:
         """``wanted`` members for one connector; one twice only if there is no other."""
-        here = self._running.get(connector)
+        here = self._running.of(connector)
         allowed = 0
         alone = self._only_one_with_room(wanted)
         if alone is not None:
@@ -132,6 +158,23 @@ class Dealer:
         if max(here.values()) > least + 1:
             self.uneven.append(connector)
         return chosen
+
+    def _serve(self, identity: str) -> bool:
+        """Give one item to ``identity``, if it has room."""
+        room = next((room for room, bucket in self._rooms.items() if identity in bucket), 0)
+        if not room:
+            return False
+        bucket = self._rooms[room]
+        if room == 1:
+            if not self._extras:
+                return False
+            self._extras -= 1
+        bucket.remove(identity)
+        if not bucket:
+            del self._rooms[room]
+        if room > 1:
+            self._rooms.setdefault(room - 1, []).append(identity)
+        return True
 
     def _take_note(self, connector: str, here: Mapping[str, int], alone: str, wanted: int) -> None:
         """Whether ``connector`` is uneven once ``alone`` has ``wanted`` more of it than it has ``here``."""
@@ -168,7 +211,7 @@ class Dealer:
 
     def _choose_by_zone(self, connector: str, wanted: int, zones: Sequence[str]) -> list[str]:
         """As ``_choose``, one by one: from the zone that has the least of the connector, and room."""
-        here = dict(self._running.get(connector, {}))
+        here = dict(self._running.of(connector) or {})
         in_zone = dict.fromkeys(zones, 0)
         for identity, count in here.items():
             in_zone[self._zones[identity]] += count

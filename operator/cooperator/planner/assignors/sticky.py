@@ -13,7 +13,7 @@ by exchanging them (``exchange``) is free: it is chosen to spread each connector
 zones. With weights or capacities see ``weighted``.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate, groupby
 from operator import itemgetter
@@ -22,6 +22,7 @@ from cooperator.model import TaskId
 from cooperator.planner.assignors.deal import Dealer, water_level
 from cooperator.planner.assignors.exchange import Exchange
 from cooperator.planner.assignors.release import Releaser
+from cooperator.planner.assignors.running import Running
 from cooperator.planner.assignors.weighted import place_by_weight
 from cooperator.planner.itemsets import connector_counts
 from cooperator.planner.problem import Placement, Problem
@@ -47,7 +48,8 @@ class Sticky:
                 loads[identity] -= count
         groups = _by_connector(problem, homes)
         level, _ = water_level(loads.values(), len(pool) + len(homes))
-        dealer = Dealer(loads, _running(problem, homes, groups), problem.of_other_kind, problem.zones)
+        running = Running(problem, homes, groups)
+        dealer = Dealer(loads, running, problem.of_other_kind, problem.zones)
         placed = dealer.deal(groups)
         if len(set(problem.zones.values())) > 1:
             crowded.update(groups, *(connector_counts(problem.kept[identity]) for identity in surpluses))
@@ -98,26 +100,3 @@ def _by_connector(problem: Problem, homes: Collection[TaskId]) -> dict[str, Sequ
     for connector, items in groupby(sorted(homes), itemgetter(0)):
         groups[connector] = sorted([*groups.get(connector, ()), *items])
     return {connector: groups[connector] for connector in sorted(groups)}
-
-
-def _running(
-    problem: Problem, homes: Mapping[TaskId, str], connectors: Collection[str]
-) -> dict[str, dict[str, int]]:
-    """Per connector of ``connectors``, how many of its items each member keeps or gets back."""
-    running: defaultdict[str, dict[str, int]] = defaultdict(dict)
-    for identity, kept in problem.kept.items():
-        here = connector_counts(kept)
-        if identity in problem.owed:
-            here = Counter(here)
-            here.update(item.connector for item in problem.owed[identity])
-        if len(connectors) < len(here):
-            for connector in connectors:
-                if connector in here:
-                    running[connector][identity] = here[connector]
-        else:
-            for connector, count in here.items():
-                if connector in connectors:
-                    running[connector][identity] = count
-    for item, home in homes.items():
-        running[item.connector][home] -= 1
-    return running
