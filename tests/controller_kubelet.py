@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -50,10 +51,20 @@ class Kubelet:
     """Runs the pods of ``namespace`` as node ``node`` from ``start`` to ``stop``.
 
     ``frozen``: it reports and does nothing, while its processes run on. ``restart_s``: the pause before a
-    container is restarted.
+    container is restarted. ``labels``: of its node. ``takes``: whether a pod that is on no node comes to
+    this one, by its name.
     """
 
-    def __init__(self, api: Api, namespace: str, node: str) -> None:
+    def __init__(
+        self,
+        api: Api,
+        namespace: str,
+        node: str,
+        labels: Mapping[str, str] | None = None,
+        takes: Callable[[str], bool] = lambda pod: True,
+    ) -> None:
+        self.labels = dict(labels or {})
+        self.takes = takes
         self.api = api
         self.namespace = namespace
         self.node = node
@@ -67,7 +78,7 @@ class Kubelet:
         self._thread = threading.Thread(target=self._run, name="kubelet", daemon=True)
 
     def start(self) -> None:
-        self.api.post("/api/v1/nodes", {"metadata": {"name": self.node}})
+        self.api.post("/api/v1/nodes", {"metadata": {"name": self.node, "labels": self.labels}})
         self.report_node()
         self._thread.start()
 
@@ -111,7 +122,7 @@ class Kubelet:
         pods = {pod["metadata"]["uid"]: pod for pod in listed}
         for uid, pod in pods.items():
             if not pod["spec"].get("nodeName"):
-                if not pod["metadata"].get("deletionTimestamp"):
+                if not pod["metadata"].get("deletionTimestamp") and self.takes(pod["metadata"]["name"]):
                     self._bind(pod)
                 continue
             if pod["spec"]["nodeName"] == self.node:

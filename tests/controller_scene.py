@@ -177,6 +177,8 @@ class Scene(Place):
 
     kubelet: Kubelet = field(init=False)
     operators: list[OperatorProcess] = field(default_factory=list)
+    kubelets: list[Kubelet] = field(default_factory=list)
+    """More of them."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -184,6 +186,15 @@ class Scene(Place):
         self.journal.ended = self.kubelet.ended
         self.kubelet.start()
         self.grant()
+
+    def another_kubelet(self, **options: Any) -> Kubelet:
+        """One more node. What the first one takes is to be said first."""
+        name = f"node-{len(self.kubelets) + 1}-{self.namespace}"
+        kubelet = Kubelet(self.cluster.api, self.namespace, name, **options)
+        kubelet.ended = self.journal.ended
+        kubelet.start()
+        self.kubelets.append(kubelet)
+        return kubelet
 
     # --- the operator ---
 
@@ -224,11 +235,12 @@ class Scene(Place):
             if operator.child.poll() is None:
                 operator.thaw()
                 operator.kill()
-        self.kubelet.stop()
+        for kubelet in (self.kubelet, *self.kubelets):
+            kubelet.stop()
         for log in sorted(self.directory.glob("*.log")):
             # Shown by pytest when the test has failed.
             print(f"--- {log.name}", *log.read_text(errors="replace").splitlines()[-40:], sep="\n")
-        for container in self.kubelet.containers.values():
+        for container in (c for each in (self.kubelet, *self.kubelets) for c in each.containers.values()):
             text = (container.folder / "log").read_text(errors="replace").splitlines()
             print(f"--- {container.name}", *text[-15:], sep="\n")
         assert self.journal.doubled() == []

@@ -178,3 +178,9 @@ READY = {"conditions": [{"type": "Ready", "status": "True"}]}
 )
 def test_a_node_in_the_pools_terms(spec: dict[str, Any], status: dict[str, Any], expected: Node) -> None:
     assert node({"metadata": {"name": "m-1"}, "spec": spec, "status": status}) == expected
+
+
+@pytest.mark.parametrize(("label", "zone"), [("rack", "r7"), ("other", ""), ("", "")])
+def test_a_node_is_in_the_zone_that_its_label_says(label: str, zone: str) -> None:
+    body = {"metadata": {"name": "m-1", "labels": {"rack": "r7"}}, "status": READY}
+    assert node(body, label).zone == zone

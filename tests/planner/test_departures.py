@@ -176,7 +176,7 @@ def test_while_joins_are_expected_new_tasks_start_at_once() -> None:
     world = running(1, a=4)
     world.facts = Facts(expected=frozenset({"w0", "w1", "w2"}))
     world.join("w1")
-    world.task_counts["c"] = 2
+    world.task_counts["b"] = 2
     assert world.round().assigned_why.keys() == of("b", "b-0", "b-1")
     assert owned(world)["w1"] == of("b", "b-0", "b-1")
 

@@ -293,3 +293,10 @@ def test_announcements_of_nodes(pool: Start) -> None:
 
     assert decision.facts.leaving == decision.facts.cordoned == {"lake-1"}
     assert decision.actions == ()
+
+
+def test_zones_of_nodes(pool: Start) -> None:
+    world = pool(2)
+    alone_on_its_node(world, "lake-1")
+    world.nodes["island"] = Node(zone="far")
+    assert world.decide().facts.zones == {("lake-1", "far")}

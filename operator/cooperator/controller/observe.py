@@ -127,8 +127,9 @@ def has_ended(life: PodLife, body: Body) -> bool:
     return life.started_ms < seen.finished_ms
 
 
-def node(body: Body) -> Node:
-    """A machine in the pool's terms. A taint that evicts everything announces that its pods will go."""
+def node(body: Body, zone_label: str = "") -> Node:
+    """A machine in the pool's terms; its zone is the value of ``zone_label``. A taint that evicts everything
+    announces that its pods will go."""
     spec = body.get("spec", {})
     taints = {(taint.get("key", ""), taint.get("effect", "")) for taint in spec.get("taints") or ()}
     keys = {key for key, _ in taints}
@@ -140,6 +141,7 @@ def node(body: Body) -> Node:
         cordoned=bool(spec.get("unschedulable")) or bool(keys & _MAY_GO_TAINTS),
         leaving=evicting or bool(keys & _LEAVING_TAINTS),
         out_of_service=_OUT_OF_SERVICE in keys,
+        zone=(body["metadata"].get("labels") or {}).get(zone_label, "") if zone_label else "",
     )
 
 

@@ -165,7 +165,7 @@ class Reconciler:
         observed = PoolObserved(
             pods=pods,
             group=group_seen(leader),
-            nodes={name: node(body) for name, body in seen.nodes.items()} or None,
+            nodes={name: node(each, worker.spec.zone_label) for name, each in seen.nodes.items()} or None,
         )
         self._next_ms = self._pool.step(
             pool_desired(worker, self._supplies.revision(worker, [p.revision for p in pods]), removing),

@@ -299,7 +299,8 @@ class WorkerSpec(Model):
     )
     zone_label: Annotated[str, NODE_LABEL] = Field(
         default="topology.kubernetes.io/zone",
-        description="the nodes' label over whose values members are spread; empty: not spread",
+        description="the nodes' label over whose values members and each connector's tasks are spread; "
+        "empty: not spread",
     )
     pod_disruption_budget: bool = Field(
         default=True, description="whether evictions wait until the group is calm (a PodDisruptionBudget)"

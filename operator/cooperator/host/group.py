@@ -51,4 +51,5 @@ def planner_facts(pool: PoolFacts, ended: frozenset[tuple[str, str]]) -> Facts:
         cordoned=pool.cordoned,
         returning=pool.returning,
         poisoned=pool.poisoned,
+        zones=pool.zones,
     )

@@ -13,6 +13,7 @@ class PoolFacts:
     """What the planner should know of the pool; the fields of ``planner.view.Facts``, and the quarantine.
 
     ``poisoned``: tasks that may run nowhere until they are pardoned, since their start ends its member.
+    ``zones``: (identity, zone of its machine), where that is known.
     """
 
     expected: frozenset[str] = frozenset()
@@ -22,6 +23,7 @@ class PoolFacts:
     cordoned: frozenset[str] = frozenset()
     returning: frozenset[str] = frozenset()
     poisoned: frozenset[TaskId] = frozenset()
+    zones: frozenset[tuple[str, str]] = frozenset()
 
 
 class ReportReason(StrEnum):

@@ -55,12 +55,14 @@ class Pod:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A machine: reachable; not to be given more; about to go; declared dead by its administrator."""
+    """A machine: reachable; not to be given more; about to go; declared dead by its administrator; and what
+    it shares with others that fail together (empty: not known)."""
 
     ready: bool = True
     cordoned: bool = False
     leaving: bool = False
     out_of_service: bool = False
+    zone: str = ""
 
 
 @dataclass(frozen=True, slots=True)

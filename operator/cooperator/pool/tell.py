@@ -56,6 +56,11 @@ def facts(
         cordoned=frozenset(identity for identity, life in lives.items() if node(life).cordoned),
         returning=returning,
         poisoned=poisoned(memory, desired.policy.poison_deaths),
+        zones=frozenset(
+            (identity, zone)
+            for identity, life in lives.items()
+            if not life.ended and (zone := node(life).zone)
+        ),
     )
 
 
