@@ -70,14 +70,18 @@ class HeldTaskStatus(Projection):
 
 
 class RebalanceStatus(Projection):
-    """The last round: why it was, what it changed, how long it took."""
+    """The last round that changed something: why it was, what it changed, how long it took."""
 
     generation: Count = Field(description="the group's generation")
     at: Time = Field(description="when it was")
     reason: Sentence = Field(default="", description="why it was")
     assigned: Count = Field(default=0, description="how many tasks were given to members")
     revoked: Count = Field(default=0, description="how many tasks were taken from members")
-    duration_ms: Count = Field(default=0, description="how long it took; 0 if that was not measured")
+    duration_ms: Count = Field(
+        default=0,
+        description="from when its cause was known until all that it assigned had begun to run; of a move the "
+        "revocation counts, too; 0: not yet, or a later round went before it",
+    )
 
 
 class WorkerStatus(Projection):

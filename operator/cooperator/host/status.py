@@ -262,13 +262,17 @@ def _last_rebalance(leader: Leader) -> RebalanceStatus | None:
     rebalances = leader.get("rebalances")
     if not rebalances:
         return None
-    last = rebalances[-1]
+    # One that changed something says more than the empty one after it.
+    last = next(
+        (each for each in reversed(rebalances) if each["assigned"] or each["revoked"]), rebalances[-1]
+    )
     return RebalanceStatus(
         generation=last["generation"],
         at=timestamp(last["at_ms"]),
         reason=last["cause"],
         assigned=last["assigned"],
         revoked=last["revoked"],
+        duration_ms=last.get("duration_ms", 0),
     )
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cooperator.model import Memory
 from cooperator.planner.plan import Plan
 
 if TYPE_CHECKING:
@@ -11,9 +12,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Rebalance:
-    """One round: when (ms since the epoch), why, and what it changed (numbers of items)."""
+    """One round: when (ms since the epoch), why, and what it changed (numbers of items).
+
+    ``since_ms``: when the cause was known. A move is more than one round: those after the first go on with
+    its cause.
+    """
 
     at_ms: int
+    since_ms: int
     term: int
     generation: int
     cause: str
@@ -24,11 +30,15 @@ class Rebalance:
     held: int
 
 
-def record_rebalance(state: "LeaderState", plan: Plan, cause: str, now_ms: int) -> None:
-    """Add the round of ``plan`` to the history; ``state.memory`` is the one before it.
+def record_rebalance(state: "LeaderState", plan: Plan, memory: Memory, cause: str, now_ms: int) -> None:
+    """Add the round of ``plan`` to the history; ``memory`` is its outcome, ``state.memory`` the one before.
 
     A move is an assignment to another identity than the last.
     """
+    state.stir(now_ms)
+    since_ms = state.stirred_ms or now_ms
+    if not (memory.moving or memory.unstopped):
+        state.stirred_ms = None
     assigned = revoked = moved = 0
     owners = state.owners
     present = {member.identity for member in state.members}
@@ -47,6 +57,7 @@ def record_rebalance(state: "LeaderState", plan: Plan, cause: str, now_ms: int) 
     state.rebalances.append(
         Rebalance(
             now_ms,
+            since_ms,
             state.memory.term,
             state.generation,
             cause,

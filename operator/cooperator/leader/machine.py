@@ -211,7 +211,7 @@ class LeaderMachine:
             self._in_round = False
             self._refused_until_ms = now_ms + REFUSED_PAUSE_MS
             return [ev.RefuseRound(event.generation, state.refusal)]
-        record_rebalance(state, plan, cause, now_ms)
+        record_rebalance(state, plan, memory, cause, now_ms)
         state.plan = plan
         self._config_planned = self._task_counts()
         self._chores.starts.give(event.members, plan, epoch)
@@ -307,9 +307,11 @@ class LeaderMachine:
                 out += self._write(records, f"tasks of {regroup.connector}", now_ms)
         ended = [m.member_id for m in state.members if (m.identity, m.incarnation) in state.facts.ended]
         if ended:
+            state.stir(now_ms)
             out += self._once(("evict", *ended), ev.Evict(tuple(ended), "its end is proven"), now_ms)
         reason = self._reason_for_round(now_ms)
         if reason:
+            state.stir(now_ms)
             self._want_round(reason, now_ms)
         out += self._pending_rejoin(now_ms)
         self._chores.leftovers.configured(self._task_counts())

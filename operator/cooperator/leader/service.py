@@ -15,6 +15,7 @@ from typing import Any
 from cooperator.group import DescribedMember, GroupConfig, Joined, Membership, Round
 from cooperator.leader import events as ev
 from cooperator.leader.conditions import Conditions
+from cooperator.leader.durations import Durations
 from cooperator.leader.endpoint import Endpoint
 from cooperator.leader.lead import Lead, LeadRefused
 from cooperator.leader.machine import LeaderMachine
@@ -109,6 +110,7 @@ class LeaderService:
         self._evicted: tuple[Member, ...] = ()
         self._described: dict[str, DescribedMember] = {}
         self._projected: dict[str, Any] = {}
+        self._durations = Durations()
         self._logs: Logs | None = None
         self._lead: Lead | None = None
         self._membership: Membership | None = None
@@ -184,6 +186,8 @@ class LeaderService:
                 projected = self._projected
             assert isinstance(projected, dict)
             self._projected = projected
+            with self._lock:
+                self._durations.note(projected)
             for condition in plan_conditions(projected):
                 self.conditions.put(*condition)
             answer.update(projected)

@@ -30,7 +30,8 @@ class LeaderSettings:
 class LeaderState:
     """All that the machine knows. Shells and projections read it; only the machine writes it.
 
-    ``owners``: of tasks that nobody runs, the identity that did.
+    ``owners``: of tasks that nobody runs, the identity that did. ``stirred_ms``: when what is going on began
+    (ms since the epoch); None while nothing is.
     """
 
     policy: Policy = field(default_factory=Policy)
@@ -50,5 +51,11 @@ class LeaderState:
     trouble: str = ""
     refusal: str = ""
     owners: dict[TaskId, str] = field(default_factory=dict)
+    stirred_ms: int | None = None
     rebalances: deque[Rebalance] = field(default_factory=lambda: deque(maxlen=100))
     counters: dict[str, int] = field(default_factory=dict)
+
+    def stir(self, now_ms: int) -> None:
+        """Something makes a round necessary."""
+        if self.stirred_ms is None:
+            self.stirred_ms = now_ms

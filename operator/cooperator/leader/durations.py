@@ -1,0 +1,56 @@
+"""How long rounds took, from their cause until all that they gave ran. Pure, but for its memory."""
+
+from typing import Any, Final
+
+from cooperator.model import TaskState
+
+_AT_WORK: Final = frozenset(
+    state.value for state in (TaskState.RUNNING, TaskState.PAUSED, TaskState.STOPPED, TaskState.FAILED)
+)
+_KEPT: Final = 200
+
+Round = tuple[int, int]
+"""(term, generation)"""
+
+
+class Durations:
+    """Completes a leader's projections (see ``projection``), which it has to be shown one after the other.
+
+    A task tells when it began to run, and tells again whenever it has made progress. So what is shown first
+    counts.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[Round, int] = {}
+
+    def note(self, projected: dict[str, Any]) -> None:
+        """Give each of the ``rebalances`` a ``duration_ms``.
+
+        It ends when the last task that the round assigned was reported to run, or to have failed; for a round
+        that assigned none, when its plan was decided. 0: not yet, or never, since a later round gave such a
+        task to somebody else before. Clocks are the members': a duration is as exact as they agree.
+        """
+        rebalances = projected.get("rebalances") or ()
+        if any((each["term"], each["generation"]) not in self._known for each in rebalances):
+            begun = _begun(projected)
+            for each in rebalances:
+                key = (each["term"], each["generation"])
+                began_ms, count = begun.get(f"{key[0]}.{key[1]}", (0, 0))
+                if key not in self._known and count >= each["assigned"]:
+                    end_ms = max(each["at_ms"], began_ms)
+                    self._known[key] = max(1, end_ms - each["since_ms"])
+            while len(self._known) > _KEPT:
+                del self._known[next(iter(self._known))]
+        for each in rebalances:
+            each["duration_ms"] = self._known.get((each["term"], each["generation"]), 0)
+
+
+def _begun(projected: dict[str, Any]) -> dict[str, tuple[int, int]]:
+    """By epoch: when the last task that was given in it began, and how many have."""
+    found: dict[str, tuple[int, int]] = {}
+    for task in projected["tasks"]:
+        epoch = task.get("epoch")
+        if epoch and task["state"] in _AT_WORK:
+            at_ms, count = found.get(epoch, (0, 0))
+            found[epoch] = max(at_ms, task["at_ms"]), count + 1
+    return found

@@ -1,0 +1,110 @@
+"""How long a round took: from its cause until all that it gave ran."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from cooperator.leader.durations import Durations
+from cooperator.leader.projection import project
+from cooperator.planner.view import Facts
+from twins.group_twin import GroupTwin
+
+
+def rounds(group: GroupTwin) -> list[dict[str, Any]]:
+    listed: list[dict[str, Any]] = project(group.machine.state, {})["rebalances"]
+    return listed
+
+
+def test_a_round_is_counted_from_when_its_cause_was_known() -> None:
+    group = GroupTwin()
+    group.join("lake-0")
+    group.join("lake-1")
+    group.round()
+    group.desire(a=4)
+    group.settle()
+    group.post("a", "u0", "u1", "u2", "u3")
+    group.settle()
+
+    group.advance(10_000)
+    death_ms = group.now_ms
+    group.die("lake-1")
+    group.advance(400)
+    group.round()
+    assert rounds(group)[-1]["since_ms"] == death_ms
+    assert rounds(group)[-1]["at_ms"] == death_ms + 400
+
+
+def test_the_second_round_of_a_move_is_counted_from_the_cause_of_the_first() -> None:
+    group = GroupTwin()
+    for name in ("lake-0", "lake-1"):
+        group.join(name)
+    group.round()
+    group.desire(a=4)
+    group.settle()
+    group.post("a", "u0", "u1", "u2", "u3")
+    group.settle()
+    told_ms = group.now_ms
+    before = len(rounds(group))
+
+    group.facts(Facts(leaving=frozenset({"lake-1"})))
+    assert group.asks_for_round()
+    group.round()
+    group.advance(3_000)
+    group.settle()
+    moved = [each for each in rounds(group)[before:] if each["assigned"] or each["revoked"]]
+    assert [bool(each["revoked"]) for each in moved] == [True, False]
+    assert {each["since_ms"] for each in moved} == {told_ms}
+
+    group.advance(10_000)
+    later_ms = group.now_ms
+    group.facts(Facts())
+    group.settle()
+    assert rounds(group)[-2]["since_ms"] == later_ms, "what is over is over"
+
+
+def projected(*tasks: Mapping[str, Any], **last: Any) -> dict[str, Any]:
+    first = {"term": 1, "generation": 4, "since_ms": 1_000, "at_ms": 1_200, "assigned": 0, "revoked": 0}
+    return {"rebalances": [first, {**first, "generation": 5, "assigned": 2, **last}], "tasks": list(tasks)}
+
+
+def task(state: str, at_ms: int, epoch: str = "1.5") -> dict[str, Any]:
+    return {"state": state, "at_ms": at_ms, "epoch": epoch}
+
+
+def durations(noted: Mapping[str, Any]) -> list[int]:
+    return [each["duration_ms"] for each in noted["rebalances"]]
+
+
+def test_a_round_is_over_when_the_last_task_that_it_gave_runs() -> None:
+    known = Durations()
+    looks = [
+        projected(task("RUNNING", 3_000), task("STARTING", 2_000), task("RUNNING", 1, "1.4")),
+        projected(task("RUNNING", 3_500), task("RUNNING", 4_000), task("RUNNING", 1, "1.4")),
+        # Later words are of its progress.
+        projected(task("RUNNING", 9_000), task("RUNNING", 9_500), task("RUNNING", 1, "1.4")),
+    ]
+    seen = []
+    for look in looks:
+        known.note(look)
+        seen.append(durations(look))
+    assert seen == [[200, 0], [200, 3_000], [200, 3_000]]
+
+
+@pytest.mark.parametrize("state", ["PAUSED", "STOPPED", "FAILED"])
+def test_what_will_not_run_is_not_waited_for(state: str) -> None:
+    look = projected(task("RUNNING", 3_000), task(state, 5_000))
+    Durations().note(look)
+    assert durations(look) == [200, 4_000]
+
+
+def test_clocks_that_disagree_give_no_time_before_the_plan() -> None:
+    look = projected(task("RUNNING", 10), task("RUNNING", 20))
+    Durations().note(look)
+    assert durations(look) == [200, 200]
+
+
+def test_a_round_whose_tasks_were_given_to_others_before_they_ran_has_no_duration() -> None:
+    look = projected(task("RUNNING", 3_000), task("RUNNING", 3_100, "1.6"))
+    Durations().note(look)
+    assert durations(look) == [200, 0]
