@@ -107,8 +107,9 @@ def test_of_two_resources_none_is_stored_when_one_is_wrong(store: ManifestStore)
 
 def test_an_unknown_class_is_refused_and_the_known_ones_are_named(store: ManifestStore) -> None:
     [problem] = refused(store, SOURCES.replace("files-to-kafka", "files-to-kafak"))
-    assert "files-to-kafak" in problem
-    assert "kafka-to-files" in problem
+    assert "'files-to-kafak': is not a class that is installed here" in problem
+    assert "did you mean 'files-to-kafka'" in problem
+    assert "(Worker lake)" in problem
 
 
 def test_a_change_of_an_immutable_field_is_refused(store: ManifestStore) -> None:

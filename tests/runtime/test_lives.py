@@ -119,8 +119,8 @@ def test_a_class_that_needs_spark_is_refused_by_name(inline: InlineRuntime, hear
     inline.start(TaskSpec(TASK, {"connector.class": "files-to-kafka"}), 1)
     heard.wait(TASK, ("failed", 1))
     assert heard.traces[TASK, 1] == (
-        "option 'connector.class' = 'files-to-kafka': needs Spark, and this runtime has none; "
-        "use noop, or runtime: spark"
+        "member lake-0 of the Worker's group cooperator: option 'connector.class' = 'files-to-kafka': needs "
+        "Spark, and this runtime has none; use noop, or runtime: spark"
     )
 
 

@@ -209,8 +209,9 @@ def test_the_least_that_is_needed_is_enough() -> None:
             "kafka-to-nowhere",
             {},
             "option 'connector.class' = 'kafka-to-nowhere': is not a class that is installed here; "
-            "use one of: files-to-kafka, jdbc-to-kafka, kafka-to-files, kafka-to-jdbc, kafka-to-kafka, noop, "
-            "spark",
+            "install the plug-in that brings it, here and on every member of its Worker (docs/plugins.md); "
+            "installed are: files-to-kafka, jdbc-to-kafka, kafka-to-files, kafka-to-jdbc, kafka-to-kafka, "
+            "noop, spark",
         ),
         (
             "jdbc-to-kafka",

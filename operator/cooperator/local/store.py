@@ -181,7 +181,8 @@ def _problems(new: Resource, old: Resource | None, source: str) -> Iterator[Prob
             found += _fixed_changes(old, new)
         for problem in found:
             field = "spec.class" if problem.option == "connector.class" else f"spec.config.{problem.option}"
-            yield Problem(source, str(problem), resource=described, field=field)
+            told = f"{problem} (Worker {new.spec.worker_ref.name})" if field == "spec.class" else str(problem)
+            yield Problem(source, told, resource=described, field=field)
         messages = forbidden_changes(old, new) if isinstance(old, Connector) else ()
     else:
         messages = forbidden_changes(old, new) if isinstance(old, Worker) else ()

@@ -15,7 +15,8 @@ from cooperator.runtime.connectors.base import Connector
 from cooperator.runtime.failures import Failures
 from cooperator.runtime.jobs import Work, idle_task, run_instance, run_task
 from cooperator.runtime.lag import LagPool
-from cooperator.runtime.life import Life, Run
+from cooperator.runtime.life import Life, Run, TaskFailed
+from cooperator.runtime.options import OptionError
 from cooperator.runtime.references import Resolver
 
 if TYPE_CHECKING:
@@ -110,8 +111,13 @@ class Engine:
             idle_task(self._work(spec, attempt), run)
 
     def _work(self, spec: TaskSpec, attempt: int) -> Work:
-        connector = self._find(spec.config.get("connector.class", ""))
         settings = self._settings
+        try:
+            connector = self._find(spec.config.get("connector.class", ""))
+        except OptionError as error:
+            # Where "here" is: other members may have what this one lacks.
+            where = f"member {settings.member} of the Worker's group {settings.group_id}"
+            raise TaskFailed(f"{where}: {error}") from error
         return Work(
             task=spec.task,
             connector=connector,

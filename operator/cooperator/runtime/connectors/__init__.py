@@ -4,6 +4,7 @@ What may live here: one connector a file, and what several of them share. May us
 transactional sinks and for looking at topics); imports pyspark only inside functions.
 """
 
+import difflib
 from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -11,14 +12,31 @@ from pathlib import Path
 from typing import Any
 
 from cooperator.runtime.connectors.base import Connector, Delivered
-from cooperator.runtime.options import OptionError, Problem, check, option_names, parse, with_defaults
+from cooperator.runtime.options import (
+    OptionError,
+    Options,
+    Problem,
+    check,
+    option_names,
+    parse,
+    with_defaults,
+)
 
 GROUP = "cooperator.connectors"
 
 
+_PLUGINS = "docs/plugins.md"
+
+
 @cache
-def _installed() -> Mapping[str, EntryPoint]:
-    return {entry.name: entry for entry in entry_points(group=GROUP)}
+def _installed() -> Mapping[str, tuple[EntryPoint, ...]]:
+    """Class to what declares it: one entry point, unless packages are in each other's way."""
+    found: dict[str, tuple[EntryPoint, ...]] = {}
+    for entry in entry_points(group=GROUP):
+        others = found.get(entry.name, ())
+        if entry.value not in {other.value for other in others}:
+            found[entry.name] = (*others, entry)
+    return found
 
 
 def known_classes() -> list[str]:
@@ -28,19 +46,46 @@ def known_classes() -> list[str]:
 
 @cache
 def find(class_name: str) -> Connector[Any]:
-    """The connector of that class; OptionError naming the known ones when there is none."""
-    entry = _installed().get(class_name)
-    if entry is None:
-        raise OptionError([_unusable(class_name, "is not a class that is installed here")])
-    connector = entry.load()()
+    """The connector of that class. OptionError when there is none, or more than one, or one that cannot be
+    used; it names the packages and the remedy."""
+    entries = _installed().get(class_name, ())
+    if not entries:
+        near = difflib.get_close_matches(class_name, known_classes(), n=1, cutoff=0.8)
+        wanted = f"did you mean {near[0]!r}? Otherwise install" if near else "install"
+        remedy = (
+            f"{wanted} the plug-in that brings it, here and on every member of its Worker ({_PLUGINS}); "
+            f"installed are: {', '.join(known_classes())}"
+        )
+        raise _unusable(class_name, "is not a class that is installed here", remedy)
+    if len(entries) > 1:
+        packages = " and ".join(sorted(_described(entry) for entry in entries))
+        raise _unusable(class_name, f"is brought by {packages}", "uninstall all but one of them")
+    [entry] = entries
+    remedy = f"mend or uninstall {_package(entry)}"
+    try:
+        connector = entry.load()()
+    except Exception as error:
+        problem = f"cannot be loaded from {_described(entry)}: {type(error).__name__}: {error}"
+        raise _unusable(class_name, problem, remedy) from error
     if not isinstance(connector, Connector):
-        raise OptionError([_unusable(class_name, f"{entry.value} is no subclass of Connector")])
+        raise _unusable(class_name, f"{_described(entry)} is no subclass of Connector", remedy)
+    options = getattr(connector, "options", None)
+    if not (isinstance(options, type) and issubclass(options, Options)):
+        problem = f"{_described(entry)} has no attribute options that is a subclass of Options"
+        raise _unusable(class_name, problem, remedy)
     return connector
 
 
-def _unusable(class_name: str, problem: str) -> Problem:
-    known = ", ".join(known_classes())
-    return Problem("connector.class", class_name, problem, f"use one of: {known}")
+def _unusable(class_name: str, problem: str, remedy: str) -> OptionError:
+    return OptionError([Problem("connector.class", class_name, problem, remedy)])
+
+
+def _package(entry: EntryPoint) -> str:
+    return "an unknown package" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
+
+
+def _described(entry: EntryPoint) -> str:
+    return f"{_package(entry)} ({entry.value})"
 
 
 def validate(class_name: str, config: Mapping[str, str]) -> list[Problem]:

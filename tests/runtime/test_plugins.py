@@ -1,0 +1,159 @@
+"""Plug-ins: what the suite finds wrong, what is said of one that is missing, and the example as a whole."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cooperator.runtime import connectors
+from cooperator.runtime.conformance import RULES, NotConformant, check
+from cooperator.runtime.connectors import find, known_classes, validate
+from cooperator.runtime.options import OptionError
+from runtime.plugins.trial import CopiesTrial
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+EXAMPLE = ROOT / "examples" / "plugin"
+PATIENCE_S = 20
+
+Install = Callable[..., None]
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Install a package that declares an entry point, where this process and its children find it."""
+
+    def installed(name: str, value: str, package: str = "copies") -> None:
+        folder = tmp_path / f"site-{package}"
+        metadata = folder / f"{package}-1.2.dist-info"
+        metadata.mkdir(parents=True)
+        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.2\n")
+        (metadata / "entry_points.txt").write_text(f"[{connectors.GROUP}]\n{name} = {value}\n")
+        shutil.copy(HERE / "plugins" / "copies.py", folder / "copies_of_files.py")
+        monkeypatch.syspath_prepend(str(folder))
+        _forget()
+
+    yield installed
+    monkeypatch.undo()
+    sys.modules.pop("copies_of_files", None)
+    _forget()
+
+
+def _forget() -> None:
+    connectors._installed.cache_clear()
+    connectors.find.cache_clear()
+
+
+def test_a_plugin_that_keeps_the_rules_conforms(install: Install, tmp_path: Path) -> None:
+    install("copies", "copies_of_files:Copies")
+    check(CopiesTrial("copies", tmp_path / "trial"), patience_s=PATIENCE_S)
+
+
+DEFECTS = [
+    ("Unmakeable", "found", "cannot be loaded from copies 1.2 .*missing 1 required positional .*'journal'"),
+    ("NoConnector", "found", "NoConnector. is no subclass of Connector; mend or uninstall copies 1.2"),
+    ("Remembers", "found", "its attributes have changed: {'asked': .*one instance serves all connectors"),
+    ("WithoutName", "options", "field 'batch_size' has no name; declare it by option"),
+    ("OpenSecret", "options", "option 'password' sounds like a secret; declare it with secret=True"),
+    ("RepeatsValues", "options", "option 'prefix': its error repeats the value"),
+    ("TakesAnything", "accepts", "an option that is not known is taken; keep extra='forbid'"),
+    ("TakesNegativePauses", "refuses", "{'pause.ms': '0'} is taken; refuse it in a validator"),
+    ("SaysNothing", "delivery", "the note of delivery.. is ''; write a sentence"),
+    ("ForgetsUnits", "groups", "of 5 units and 2 tasks: each unit belongs into one task"),
+    (
+        "UnitsByHash",
+        "units",
+        "one process tells .*, another .*; make ids, and their order, of what the",
+    ),
+    ("UnitsByPath", "units", "'/.*/in/ada' is no id; use letters, digits, dot, underscore and dash"),
+    ("CannotStart", "starts", "RuntimeError: the folder is locked\nin unit ada"),
+    ("LosesRecords", "delivers", r"\d+ of 40 records are not in the sink after 20 s, such as 'record"),
+    ("Unclaimed", "claims", "unit .* runs without a claim; subclass SparkConnector, or begin open"),
+    ("NeverLooksAgain", "grows", "no new units within 20 s"),
+    ("StopsInName", "stops", "was written after all tasks had stopped; let stop.. return when nothing"),
+    ("OffsetsDrift", "offsets", "altering what is listed to itself would change"),
+    ("LocksItselfOut", "resumes", r"process \d+ has locked it"),
+    ("BeginsAnew", "exact", "is in the sink 2 times, although delivery.. says ExactlyOnce; make a batch's"),
+    ("WritesTwice", "exact", "is in the sink 2 times, although delivery.. says ExactlyOnce; make a batch's"),
+    ("WritesLater", "survives", r"\d+ of \d+ records are not in the sink after 20 s"),
+    ("KnowsNoEpochs", "fenced", "an attempt of an older epoch was let run; give claim.. the context's epoch"),
+]
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize(("defect", "rule", "said"), DEFECTS, ids=[defect for defect, _, _ in DEFECTS])
+def test_a_defect_breaks_its_rule_and_is_told(
+    install: Install, tmp_path: Path, defect: str, rule: str, said: str
+) -> None:
+    install("copies", f"copies_of_files:{defect}")
+    with pytest.raises(NotConformant) as broken:
+        check(CopiesTrial("copies", tmp_path / "trial"), patience_s=PATIENCE_S)
+    assert broken.value.rules == (rule,), broken.value
+    assert re.search(said, str(broken.value), re.DOTALL), broken.value
+
+
+def test_every_rule_is_broken_by_one_of_them_and_told_in_the_docs() -> None:
+    assert {rule for _, rule, _ in DEFECTS} == RULES.keys()
+    docs = (ROOT / "docs" / "plugins.md").read_text()
+    for rule, sentence in RULES.items():
+        assert f"| `{rule}` | {sentence} |" in docs
+
+
+def test_a_class_that_is_not_installed_is_said_with_the_remedy() -> None:
+    [problem] = validate("kafka-to-fils", {})
+    assert str(problem) == (
+        "option 'connector.class' = 'kafka-to-fils': is not a class that is installed here; did you mean "
+        "'kafka-to-files'? Otherwise install the plug-in that brings it, here and on every member of its "
+        f"Worker (docs/plugins.md); installed are: {', '.join(known_classes())}"
+    )
+
+
+def test_options_of_a_plugin_are_checked_like_all_others(install: Install) -> None:
+    install("copies", "copies_of_files:Copies")
+    problems = validate("copies", {"path": "/in", "pause.ms": "0", "paht": "x"})
+    assert [str(problem) for problem in problems] == [
+        "option 'target': is required; give a directory to write to",
+        "option 'pause.ms' = '0': should be greater than or equal to 1; give milliseconds between two looks, "
+        "1 or more",
+        "option 'paht' = 'x': is not an option of this class; did you mean 'path'?",
+    ]
+
+
+def test_a_package_that_cannot_be_imported_is_named(install: Install) -> None:
+    install("copies", "copies_of_nothing:Copies")
+    with pytest.raises(OptionError, match=r"cannot be loaded from copies 1.2 .*No module named 'copies_of_n"):
+        find("copies")
+
+
+def test_two_packages_that_bring_one_class_are_named(install: Install) -> None:
+    install("copies", "copies_of_files:Copies")
+    install("copies", "copies_of_files:WritesTwice", package="others")
+    said = r"is brought by copies 1.2 \(copies_of_files:Copies\) and others 1.2 .*; uninstall all but one"
+    with pytest.raises(OptionError, match=said):
+        find("copies")
+
+
+@pytest.mark.real
+@pytest.mark.timeout(900)
+def test_the_example_is_installed_found_and_passes_its_own_tests(tmp_path: Path) -> None:
+    """As its author does it, in a directory that nothing else looks into: build, install, pytest."""
+    source, target = tmp_path / "copy", tmp_path / "site"
+    shutil.copytree(EXAMPLE, source)
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*pip, "--target", str(target), str(source)], check=True)
+    shutil.rmtree(source / "src")
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "--rootdir", str(source), str(source / "tests")],
+        env={**ours, "PYTHONPATH": os.pathsep.join([str(ROOT / "operator"), str(target)])},
+        cwd=source,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
