@@ -32,8 +32,9 @@ def grouped(tasks_max: int) -> list[dict[str, str]]:
 
 @dataclass(eq=False, slots=True)
 class Copy:
-    """One attempt of a task that runs. ``stale``: its member has slept past the end of its lease, and what
-    it does now is the sink's to refuse."""
+    """One attempt of a task that runs. ``since_ms``: of the first attempt under the same epoch, since a task
+    whose configuration changes is started anew by its member. ``stale``: its member has slept past the end of
+    its lease, and what it does now is the sink's to refuse."""
 
     task: TaskId
     attempt: int
@@ -84,15 +85,19 @@ class SimulatedRuntime:
         self._world: World = member.world
         self._listener = listener
         self.copies: dict[TaskId, Copy] = {}
+        self._since: dict[TaskId, tuple[Epoch | None, int]] = {}
         self.failing = 0
         self.stuck = False
 
     def start(self, spec: TaskSpec, attempt: int) -> None:
         assert spec.task not in self.copies, f"{spec.task} is started while an attempt of it runs"
         units = unit_names(spec.task.connector, spec.config.get("units", ""))
-        now_ms = self._world.now_ms
+        epoch, since_ms = self._since.get(spec.task, (None, 0))
+        if epoch is None or epoch != spec.epoch:
+            since_ms = self._world.now_ms
+        self._since[spec.task] = spec.epoch, since_ms
         copy = Copy(
-            spec.task, attempt, spec.epoch, self._member, units, spec.config, now_ms, paused=spec.paused
+            spec.task, attempt, spec.epoch, self._member, units, spec.config, since_ms, paused=spec.paused
         )
         self.copies[spec.task] = copy
         self._world.copies.add(copy)

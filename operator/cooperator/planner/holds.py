@@ -105,7 +105,8 @@ class _Settling:
             life = (entry.identity, entry.incarnation)
             if not entry.tasks or life in present or life in self.view.facts.ended:
                 continue
-            since_ms = self.now_ms if entry.gone_since_ms is None else entry.gone_since_ms
+            # Another leader's clock may have been ahead; the absence began before now, whatever it said.
+            since_ms = self.now_ms if entry.gone_since_ms is None else min(entry.gone_since_ms, self.now_ms)
             until_ms = since_ms + self.fence_ms
             if until_ms <= self.now_ms:
                 continue
@@ -193,7 +194,7 @@ class _Settling:
 
     def _keep(self, identity: str, hold: Hold, tasks: frozenset[TaskId]) -> None:
         """Go on holding ``tasks``, if there are any."""
-        not_before_ms = hold.not_before_ms if hold.blanket else 0
+        not_before_ms = min(hold.not_before_ms, self.now_ms + self.fence_ms) if hold.blanket else 0
         if self.fenced:
             ends = (self.fenced[task].until_ms for task in tasks if task in self.fenced)
             not_before_ms = max(ends, default=not_before_ms)
