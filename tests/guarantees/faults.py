@@ -64,7 +64,7 @@ def frozen_at_rest(world: World) -> None:
     try:
         world.feed()
         _wake(jvm)
-        each = fenced + len(held)
+        each = fenced + len(world.queries_in(held))
         eventually(
             lambda: world.fenced(VICTIM) >= each, PATIENCE_S, "each query of the JVM that woke is refused"
         )

@@ -80,6 +80,8 @@ class Pipeline(ABC):
     source: ClassVar[str]
     sink: ClassVar[str]
     connector_class: ClassVar[str]
+    is_query: ClassVar[bool] = True
+    """Its units are queries of the JVM; else they are threads of Python."""
     place: Place
     fed: int = field(default=0)
 
@@ -278,6 +280,43 @@ class UpsertToTable(AppendToTable):
     mode, column = "upsert", "value text PRIMARY KEY"
 
 
+class JdbcToKafka(Pipeline):
+    source, sink, connector_class = "PostgreSQL", "Kafka", "jdbc-to-kafka"
+    is_query = False
+
+    @property
+    def _tables(self) -> list[str]:
+        return [f"{self.place.unique}_from_{number}".replace("-", "_") for number in range(UNITS)]
+
+    @property
+    def _to(self) -> str:
+        return f"{self.place.unique}-from-tables"
+
+    def options(self) -> dict[str, str]:
+        return {
+            "tables": ",".join(self._tables),
+            "mode": "incrementing",
+            "topic": self._to,
+            "batch.max.rows": "10",
+            "trigger.interval.ms": "200",
+            "transform.sql": "SELECT value FROM input",
+            **self.place.tables.config,
+        }
+
+    def prepare(self) -> None:
+        self.place.kafka.create(self._to)
+        for table in self._tables:
+            self.place.tables.query(f"CREATE TABLE {table} (id bigserial PRIMARY KEY, value text NOT NULL)")
+
+    def write(self, values: list[str]) -> None:
+        for number, table in enumerate(self._tables):
+            rows = ", ".join(f"('{value}')" for value in values[number::UNITS])
+            self.place.tables.query(f"INSERT INTO {table} (value) VALUES {rows}")
+
+    def found(self) -> Counter[str]:
+        return self.place.kafka.committed(self._to)
+
+
 class SparkToFiles(KafkaToFiles):
     """Spark's own source and its file sink."""
 
@@ -349,6 +388,7 @@ PIPELINES: tuple[type[Pipeline], ...] = (
     FilesToKafka,
     KafkaToFiles,
     KafkaToKafka,
+    JdbcToKafka,
     AppendToTable,
     UpsertToTable,
     SparkToFiles,

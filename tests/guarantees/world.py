@@ -62,14 +62,14 @@ class Disk:
             subprocess.run(["umount", "--lazy", str(self.directory)], check=True)
 
     @contextmanager
-    def full(self, jvms: list[int]) -> Iterator[None]:
+    def full(self, writers: list[int]) -> Iterator[None]:
         if not self.mounted:
-            for pid in jvms:
+            for pid in writers:
                 psutil.Process(pid).rlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
             try:
                 yield
             finally:
-                for pid in jvms:
+                for pid in writers:
                     limits = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
                     psutil.Process(pid).rlimit(resource.RLIMIT_FSIZE, limits)
             return
@@ -160,6 +160,11 @@ class World:
         running = (task for task in self._tasks() if task["state"] == "RUNNING")
         return {task["name"] for task in running if task["member"] == identity}
 
+    def queries_in(self, tasks: set[str]) -> set[str]:
+        """Those that the JVM runs by itself."""
+        queries = {pipeline.slug() for pipeline in self.pipelines if pipeline.is_query}
+        return {task["name"] for task in self._tasks() if task["connector"] in queries} & tasks
+
     def tasks_max(self, count: int) -> None:
         """Has every connector regrouped, and waits until just those tasks run."""
         self._revision += 1
@@ -216,5 +221,6 @@ class World:
 
     @contextmanager
     def disk_full(self) -> Iterator[None]:
-        with self.disk.full([self.member(worker).jvm() for worker in WORKERS]):
+        members = [self.member(worker) for worker in WORKERS]
+        with self.disk.full([pid for member in members for pid in (member.jvm(), member.child.pid)]):
             yield
