@@ -35,7 +35,7 @@ class Tally:
         self._failed_s: dict[TaskId, float] = {}
 
     def of(self, task: TaskId) -> dict[str, Any]:
-        """``starts``, ``failures``, ``failed_s`` (since the epoch; 0: never) and the fields of its progress."""
+        """``starts``, ``failures``, ``failed_s`` (since the epoch; 0: never), and its progress."""
         with self._lock:
             return {
                 **self._progress.get(task, {}),

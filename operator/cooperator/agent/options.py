@@ -52,6 +52,8 @@ class WorkerOptions:
     drain_timeout_ms: int = 300_000
     heap_mb: int = 1024
     spark_conf: Mapping[str, str] = field(default_factory=dict)
+    spark_packages: tuple[str, ...] = ()
+    spark_jars: tuple[Path, ...] = ()
     env_allowed: frozenset[str] = frozenset()
     journal: Path | None = None
     topics: Topics | None = None
@@ -106,6 +108,8 @@ class WorkerOptions:
             bootstrap_servers=self.bootstrap_servers,
             spark_conf=self.spark_conf,
             heap_mb=self.heap_mb,
+            spark_packages=self.spark_packages,
+            spark_jars=self.spark_jars,
             env_allowed=self.env_allowed,
             journal=self.journal,
         )

@@ -11,6 +11,7 @@ from cooperator.artifacts.bundles import BUNDLES, KAFKA_VERSION, SPARK_VERSION, 
 from cooperator.artifacts.cache import resolve
 from cooperator.artifacts.errors import ArtifactError, JavaNotFound
 from cooperator.artifacts.java import find_java, java_home
+from cooperator.artifacts.packages import resolve_packages
 
 __all__ = [
     "BUNDLES",
@@ -23,4 +24,5 @@ __all__ = [
     "find_java",
     "java_home",
     "resolve",
+    "resolve_packages",
 ]

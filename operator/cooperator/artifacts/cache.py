@@ -25,10 +25,10 @@ def resolve(bundle: str, progress: Callable[[str], None] | None = None) -> tuple
     """
     text = read_lock(bundle)
     entries = parse_lock(text)
-    folder = _cache_root() / "jars" / f"{bundle}-{lock_hash(text)}"
+    folder = cache_root() / "jars" / f"{bundle}-{lock_hash(text)}"
     jars = tuple(folder / artifact.file_name for artifact in entries)
     if not all(jar.is_file() for jar in jars):
-        with _exclusive(folder.with_suffix(".lock")):
+        with exclusive(folder.with_suffix(".lock")):
             if not all(jar.is_file() for jar in jars):
                 _build(bundle, entries, folder, progress or (lambda _: None))
     return jars
@@ -81,7 +81,7 @@ def _check(bundle: str, entries: Mapping[Artifact, str], work: Path) -> None:
             )
 
 
-def _cache_root() -> Path:
+def cache_root() -> Path:
     named = os.environ.get("COOPERATOR_CACHE")
     if named:
         return Path(named).expanduser().absolute()
@@ -89,7 +89,7 @@ def _cache_root() -> Path:
 
 
 @contextmanager
-def _exclusive(path: Path) -> Iterator[None]:
+def exclusive(path: Path) -> Iterator[None]:
     """One process at a time; released by the system when the process dies."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

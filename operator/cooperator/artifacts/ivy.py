@@ -1,6 +1,7 @@
 """Apache Ivy, which ships inside pyspark, as a downloader: a list of artifacts in, a folder of jars out."""
 
 import os
+import re
 import subprocess
 from collections.abc import Callable, Sequence
 from importlib.resources import as_file, files
@@ -10,7 +11,7 @@ from typing import Final
 from xml.sax.saxutils import quoteattr
 
 from cooperator.artifacts.bundles import Artifact
-from cooperator.artifacts.errors import ArtifactError
+from cooperator.artifacts.errors import ArtifactError, NotThere
 from cooperator.artifacts.java import find_java
 
 _ATTEMPTS: Final = 3
@@ -20,16 +21,25 @@ Progress = Callable[[str], None]
 
 
 def retrieve(
-    artifacts: Sequence[Artifact], *, transitive: bool, pattern: str, cache: Path, progress: Progress
+    artifacts: Sequence[Artifact],
+    *,
+    transitive: bool,
+    pattern: str,
+    cache: Path,
+    progress: Progress,
+    excluded: Sequence[str] = (),
+    checksums: bool = False,
 ) -> None:
     """Put the jars of ``artifacts`` where ``pattern`` says (Ivy's tokens, absolute path).
 
     ``cache``: Ivy's own folder; kept by the caller as long as a later call should continue this one.
-    Raises :exc:`ArtifactError`.
+    ``excluded``: names of artifacts that are not wanted, of whatever group. ``checksums``: ask the registry
+    for them, where no lock says what must come. Raises :exc:`ArtifactError`; :exc:`NotThere` when the
+    registry answers, and does not have one of them.
     """
     cache.mkdir(parents=True, exist_ok=True)
     module = cache / "cooperator-ivy.xml"
-    module.write_text(_module(artifacts, transitive=transitive))
+    module.write_text(_module(artifacts, excluded, transitive=transitive))
     own_settings = files("cooperator.artifacts") / "ivysettings.xml"
     with as_file(own_settings) as default_settings:
         settings = os.environ.get("COOPERATOR_IVY_SETTINGS") or str(default_settings)
@@ -37,8 +47,8 @@ def retrieve(
             str(find_java()),
             "-XX:TieredStopAtLevel=1",
             f"-Dcooperator.poms={str(transitive).lower()}",
-            # Every jar is checked against the lock instead: half as many requests.
-            "-Divy.checksums=",
+            # A jar that a lock lists is checked against it instead: half as many requests.
+            f"-Divy.checksums={'sha1' if checksums else ''}",
             "-jar",
             str(_ivy_jar()),
             *("-settings", settings, "-cache", str(cache), "-ivy", str(module), "-retrieve", pattern),
@@ -47,29 +57,51 @@ def retrieve(
             code, output = _run(command, progress)
             if code == 0:
                 return
+            if missing := _not_there(artifacts, output):
+                raise NotThere(missing)
     raise ArtifactError(_failure(output))
 
 
-def _module(artifacts: Sequence[Artifact], *, transitive: bool) -> str:
+def _not_there(artifacts: Sequence[Artifact], output: Sequence[str]) -> tuple[Artifact, ...]:
+    """Those that the registry says it does not have; none when it was the network."""
+    text = "\n".join(output)
+    if "Server access error" in text or "SERVER ERROR" in text:
+        return ()
+    return tuple(a for a in artifacts if f"{a.group}#{a.name};{a.version}: not found" in text)
+
+
+def _module(artifacts: Sequence[Artifact], excluded: Sequence[str], *, transitive: bool) -> str:
     dependencies = "\n".join(
         f"    <dependency org={quoteattr(a.group)} name={quoteattr(a.name)} rev={quoteattr(a.version)}"
         f' transitive="{str(transitive).lower()}" conf="default->default"/>'
         for a in artifacts
     )
+    exclusions = "\n".join(f"    <exclude module={quoteattr(name)}/>" for name in excluded)
     return (
         '<ivy-module version="2.0">\n'
         '  <info organisation="cooperator" module="bundle" revision="1"/>\n'
         '  <configurations><conf name="default"/></configurations>\n'
-        f"  <dependencies>\n{dependencies}\n  </dependencies>\n"
+        f"  <dependencies>\n{dependencies}\n{exclusions}\n  </dependencies>\n"
         "</ivy-module>\n"
     )
 
 
-def _ivy_jar() -> Path:
+def spark_jars() -> list[Path]:
+    """The jars inside pyspark."""
     # find_spec, since importing pyspark takes a second and belongs to another room.
     spec = find_spec("pyspark")
-    for location in (spec.submodule_search_locations or ()) if spec else ():
-        for jar in sorted(Path(location, "jars").glob("ivy-*.jar")):
+    locations = (spec.submodule_search_locations or ()) if spec else ()
+    return [jar for location in locations for jar in sorted(Path(location, "jars").glob("*.jar"))]
+
+
+def spark_brings() -> set[str]:
+    """The names of the artifacts inside pyspark."""
+    return {re.sub(r"-\d[^/]*$", "", jar.stem) for jar in spark_jars()}
+
+
+def _ivy_jar() -> Path:
+    for jar in spark_jars():
+        if jar.name.startswith("ivy-"):
             return jar
     raise ArtifactError(
         "Apache Ivy, which ships inside pyspark, was not found. Install it: pip install 'cooperator[spark]'"

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from cooperator.cli import crds, leader, operator, plan, simulate, worker
+from cooperator.cli import crds, leader, operator, packages, plan, simulate, worker
 from cooperator.cli.plugins import PluginError, load_assignors
 from cooperator.local.app import app as local_app
 from cooperator.local.console import Console
@@ -23,6 +23,7 @@ app.command()(worker.worker)
 app.command()(leader.leader)
 app.command()(operator.operator)
 app.command()(crds.crds)
+app.command()(packages.packages)
 app.command()(simulate.simulate)
 app.command()(plan.plan)
 

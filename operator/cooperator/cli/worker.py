@@ -37,6 +37,10 @@ def worker(
     drain_timeout_ms: Annotated[int, typer.Option(help="How long it may hand over its tasks.")] = 300_000,
     heap_mb: Annotated[int, typer.Option(help="Memory of its JVM.")] = 1024,
     spark_conf: Annotated[list[str] | None, typer.Option(help="A Spark setting, NAME=VALUE.")] = None,
+    spark_package: Annotated[
+        list[str] | None, typer.Option(help="A Java library, group:artifact:version.")
+    ] = None,
+    spark_jar: Annotated[list[Path] | None, typer.Option(help="A jar file that Spark is to have.")] = None,
     env_allowed: Annotated[
         list[str] | None, typer.Option(help="An environment variable that connectors may refer to.")
     ] = None,
@@ -95,6 +99,8 @@ def worker(
             drain_timeout_ms=drain_timeout_ms,
             heap_mb=heap_mb,
             spark_conf=dict(_setting(setting) for setting in spark_conf or ()),
+            spark_packages=tuple(spark_package or ()),
+            spark_jars=tuple(jar.absolute() for jar in spark_jar or ()),
             env_allowed=frozenset(env_allowed or ()),
             group_security=security,
             log_security=security,

@@ -31,7 +31,7 @@ from cooperator.crd.rules import (
     unchanged,
     unchanged_within,
 )
-from cooperator.crd.values import Settings
+from cooperator.crd.spark import Spark
 
 _INT32_MAX: Final = 2_147_483_647
 _DAY_MS: Final = 86_400_000
@@ -100,19 +100,6 @@ def _bootstrap_servers(servers: str) -> str:
         if not (host and separator and re.fullmatch(r"[0-9]{1,5}", port) and 0 < int(port) < 65_536):
             raise ValueError(f"{server.strip()!r} is not host:port; write host1:port1,host2:port2")
     return servers
-
-
-class Spark(Model):
-    """How the members' Spark is set up."""
-
-    conf: Settings = Field(
-        default_factory=dict,
-        max_length=1000,
-        description="Spark settings such as spark.sql.session.timeZone: UTC; they win over heapMb",
-    )
-    heap_mb: int = Field(
-        default=1024, ge=256, le=1_048_576, description="heap of each member's JVM, in megabytes"
-    )
 
 
 class Rollout(Model):

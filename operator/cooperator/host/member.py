@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from cooperator.crd import Worker
-from cooperator.crd.worker import Spark
+from cooperator.crd.spark import Spark
 
 
 def member_options(worker: Worker, bootstrap_servers: str) -> Sequence[str]:
@@ -27,5 +27,7 @@ def member_options(worker: Worker, bootstrap_servers: str) -> Sequence[str]:
     return [
         *(word for option in options.items() for word in option),
         *(f"--spark-conf={name}={value}" for name, value in sorted(spec.spark.conf.items())),
+        *(f"--spark-package={package}" for package in spec.spark.packages),
+        *(f"--spark-jar={jar}" for jar in spec.spark.jars),
         *(f"--env-allowed={name}" for name in sorted(spec.env_allowed)),
     ]

@@ -37,6 +37,7 @@ class RuntimeSettings:
     that all members of the Worker share; a unit keeps its checkpoint in ``<connector>/<unit>`` below
     it. ``state_dir``: private to this member (JVM log, scratch files). ``bootstrap_servers``: default
     of connectors that name none. ``spark_conf``: the user's, on top of ours. ``heap_mb``: of the JVM.
+    ``spark_packages``: ``group:artifact:version``, fetched before Spark starts; ``spark_jars``: files.
     ``env_allowed``: the environment variables that ``${env:NAME}`` may name. ``journal``: where units
     of class ``noop`` write when they start and stop, unless their configuration says it.
     """
@@ -49,6 +50,8 @@ class RuntimeSettings:
     bootstrap_servers: str = ""
     spark_conf: Mapping[str, str] = field(default_factory=dict, repr=False)
     heap_mb: int = 1024
+    spark_packages: tuple[str, ...] = ()
+    spark_jars: tuple[Path, ...] = ()
     env_allowed: frozenset[str] = frozenset()
     journal: Path | None = None
 

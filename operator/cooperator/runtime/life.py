@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from cooperator.artifacts import ArtifactError
 from cooperator.model import TaskId
 from cooperator.runtime.api import RuntimeListener
 from cooperator.runtime.options import OptionError
@@ -182,6 +183,6 @@ class Life:
 def describe(error: Exception) -> str:
     """The trace to report. Errors in a configuration say all in their message; of the rest, the end of
     the traceback counts when it is long."""
-    if isinstance(error, OptionError | UnresolvedReference | TaskFailed):
+    if isinstance(error, OptionError | UnresolvedReference | TaskFailed | ArtifactError):
         return str(error)
     return "".join(traceback.format_exception(error))[-_TRACE_LIMIT:]

@@ -15,14 +15,13 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import contextmanager
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cooperator.artifacts import find_java, java_home, resolve
+from cooperator.artifacts import find_java, java_home
 from cooperator.runtime.api import RuntimeSettings
+from cooperator.runtime.class_path import jars_of, packaged
 from cooperator.runtime.connectors.base import Cancelled
-from cooperator.runtime.references import Resolver
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,7 +47,7 @@ def spark_conf(settings: RuntimeSettings, jars: tuple[Path, ...], user: Mapping[
     ``user``: with references resolved. Class paths are joined, not replaced.
     """
     cores = max(4, 2 * (os.cpu_count() or 1))
-    bounded_log = f"-Dlog4j2.configurationFile={_packaged('log4j2.xml')} -Dcooperator.log={_log(settings)}"
+    bounded_log = f"-Dlog4j2.configurationFile={packaged('log4j2.xml')} -Dcooperator.log={_log(settings)}"
     ours = {
         # A failed read of Kafka is tried eight times: a broker may be away for a while.
         "spark.master": f"local[{cores},8]",
@@ -84,10 +83,6 @@ def spark_conf(settings: RuntimeSettings, jars: tuple[Path, ...], user: Mapping[
     class_path = [*map(str, jars), *filter(None, [user.get("spark.driver.extraClassPath")])]
     conf["spark.driver.extraClassPath"] = os.pathsep.join(class_path)
     return conf
-
-
-def _packaged(name: str) -> Path:
-    return Path(str(files("cooperator.runtime").joinpath(name)))
 
 
 def _log(settings: RuntimeSettings) -> Path:
@@ -178,7 +173,7 @@ class SparkHost:
         settings.state_dir.mkdir(parents=True, exist_ok=True)
         resolver = Resolver(os.environ, settings.env_allowed, settings.bootstrap_servers)
         user = resolver.resolve(settings.spark_conf).config
-        jars = (*resolve("spark-kafka", log.info), _packaged("jars/cooperator-spark.jar"))
+        jars = jars_of(settings)
         conf = spark_conf(settings, jars, user)
         _forget_context()
         with _environment(java_home(find_java())), (settings.state_dir / "jvm.out").open("wb") as output:

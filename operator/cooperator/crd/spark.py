@@ -1,0 +1,62 @@
+"""How the members' Spark is set up."""
+
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, Field
+
+from cooperator.crd.base import Lenient, Model
+from cooperator.crd.pod import unique
+from cooperator.crd.rules import Form, Rule
+from cooperator.crd.values import Settings
+
+_PART: Final = r"[A-Za-z0-9_.-]+"
+PACKAGE: Final = Form(
+    f"{_PART}:{_PART}:{_PART}",
+    "write group:artifact:version, such as org.apache.spark:spark-avro_2.13:4.0.0",
+    300,
+)
+JAR: Final = Form(
+    r"/[^ \t\r\n,:]*\.jar",
+    "give the full path of a .jar file that every member has; a library of Maven Central goes into spark.packages",
+    1024,
+)
+
+
+PACKAGES_IN_CONF: Final = (
+    "spark.jars.packages would be fetched at every start of a member: name them in spark.packages instead"
+)
+
+
+def _no_packages(conf: Settings) -> Settings:
+    if "spark.jars.packages" in conf:
+        raise ValueError(PACKAGES_IN_CONF)
+    return conf
+
+
+class Spark(Model):
+    """How the members' Spark is set up."""
+
+    conf: Annotated[
+        Settings,
+        AfterValidator(_no_packages),
+        Rule("!('spark.jars.packages' in self)", PACKAGES_IN_CONF),
+    ] = Field(
+        default_factory=dict,
+        max_length=1000,
+        description="Spark settings such as spark.sql.session.timeZone: UTC; they win over heapMb",
+    )
+    heap_mb: int = Field(
+        default=1024, ge=256, le=1_048_576, description="heap of each member's JVM, in megabytes"
+    )
+    packages: Annotated[tuple[Annotated[str, PACKAGE], ...], Lenient, AfterValidator(unique)] = Field(
+        default=(),
+        max_length=50,
+        json_schema_extra={"x-kubernetes-list-type": "set"},
+        description="Java libraries, with all that they need, as group:artifact:version of Maven Central",
+    )
+    jars: Annotated[tuple[Annotated[str, JAR], ...], Lenient, AfterValidator(unique)] = Field(
+        default=(),
+        max_length=50,
+        json_schema_extra={"x-kubernetes-list-type": "set"},
+        description="jar files that every member has at that path",
+    )

@@ -1,0 +1,93 @@
+"""A user's libraries, out of a registry that is a folder: no network."""
+
+from pathlib import Path
+
+import pytest
+
+from cooperator.artifacts import Artifact, ArtifactError, resolve_packages
+
+pytestmark = pytest.mark.real
+
+A, B, COMMONS = (
+    Artifact("org.a", "one", "1.0"),
+    Artifact("org.b", "two", "2.0"),
+    Artifact("c", "commons-pool2", "9"),
+)
+
+
+@pytest.fixture
+def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """``one`` needs ``two``, and a library that Spark has in another version."""
+    root = tmp_path / "registry"
+    settings = tmp_path / "mirror.xml"
+    settings.write_text(
+        '<ivysettings><settings defaultResolver="mirror"/><resolvers>'
+        f'<ibiblio name="mirror" root="file://{root}/" m2compatible="true" usepoms="${{cooperator.poms}}"/>'
+        "</resolvers></ivysettings>"
+    )
+    monkeypatch.setenv("COOPERATOR_IVY_SETTINGS", str(settings))
+    monkeypatch.setenv("COOPERATOR_CACHE", str(tmp_path / "cache"))
+    publish(root, A, b"first", B, COMMONS)
+    publish(root, B, b"second")
+    publish(root, COMMONS, b"not this one")
+    return root
+
+
+def publish(root: Path, artifact: Artifact, content: bytes, *needs: Artifact) -> None:
+    folder = root.joinpath(*artifact.group.split("."), artifact.name, artifact.version)
+    folder.mkdir(parents=True)
+    (folder / artifact.file_name).write_bytes(content)
+    needed = "".join(
+        f"<dependency><groupId>{n.group}</groupId><artifactId>{n.name}</artifactId>"
+        f"<version>{n.version}</version></dependency>"
+        for n in needs
+    )
+    (folder / f"{artifact.name}-{artifact.version}.pom").write_text(
+        f"<project><modelVersion>4.0.0</modelVersion><groupId>{artifact.group}</groupId>"
+        f"<artifactId>{artifact.name}</artifactId><version>{artifact.version}</version>"
+        f"<dependencies>{needed}</dependencies></project>"
+    )
+
+
+def contents(jars: tuple[Path, ...]) -> dict[str, bytes]:
+    return {jar.name: jar.read_bytes() for jar in jars}
+
+
+def test_they_come_with_what_they_need_and_without_what_spark_has(registry: Path, tmp_path: Path) -> None:
+    jars = resolve_packages([str(A)], tmp_path / "mine")
+    assert contents(jars) == {"one-1.0.jar": b"first", "two-2.0.jar": b"second"}
+    assert all(jar.is_relative_to(tmp_path / "cache") for jar in jars)
+
+
+def test_they_are_fetched_once(registry: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jars = resolve_packages([str(A), str(B)], tmp_path / "mine")
+    monkeypatch.setenv("COOPERATOR_IVY_SETTINGS", str(tmp_path / "gone.xml"))
+    assert resolve_packages([str(B), str(A)], tmp_path / "mine") == jars
+
+
+def test_where_the_cache_cannot_be_written_the_member_keeps_its_own(
+    registry: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "image").write_text("no directory")
+    monkeypatch.setenv("COOPERATOR_CACHE", str(tmp_path / "image"))
+    assert all(jar.is_relative_to(tmp_path / "mine") for jar in resolve_packages([str(B)], tmp_path / "mine"))
+
+
+def test_a_package_that_is_not_there_is_named_with_its_field_and_a_remedy(
+    registry: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(
+        ArtifactError, match=r"spec\.spark\.packages: org\.a:one:7\.7 is not in the reg.*version"
+    ):
+        resolve_packages(["org.a:one:7.7", str(B)], tmp_path / "mine")
+    with pytest.raises(
+        ArtifactError, match=r"spec\.spark\.packages: 'one' is no package: write group:artifact"
+    ):
+        resolve_packages(["one"], tmp_path / "mine")
+
+
+def test_a_jar_that_was_changed_is_refused(registry: Path, tmp_path: Path) -> None:
+    (jar,) = resolve_packages([str(B)], tmp_path / "mine")
+    jar.write_bytes(b"something else")
+    with pytest.raises(ArtifactError, match=r"two-2\.0\.jar is not the org\.b:two:2\.0 that.*remove"):
+        resolve_packages([str(B)], tmp_path / "mine")
