@@ -22,6 +22,7 @@ from cooperator.artifacts import find_java, java_home
 from cooperator.runtime.api import RuntimeSettings
 from cooperator.runtime.class_path import jars_of, packaged
 from cooperator.runtime.connectors.base import Cancelled
+from cooperator.runtime.references import Resolver
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
