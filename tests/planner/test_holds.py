@@ -236,15 +236,18 @@ def test_what_a_vanished_life_may_still_run_stays_fenced_when_it_is_deleted_and_
     assert lost <= owned(world)["w0"]
 
 
-def test_a_fence_that_began_by_a_clock_that_was_ahead_is_no_longer_than_others() -> None:
-    world = running(2, policy=Policy(scheduled_rebalance_max_delay_ms=0), a=2)
+@pytest.mark.parametrize("delay_ms", [0, DELAY_MS])
+def test_a_wait_that_began_by_a_clock_that_was_ahead_is_no_longer_than_others(delay_ms: int) -> None:
+    world = running(2, policy=Policy(scheduled_rebalance_max_delay_ms=delay_ms), a=2)
+    wait_ms = max(delay_ms, world.policy.fence_ms)
     lost = owned(world)["w1"]
     world.drop(world.named("w1"))
     world.round()
     # The next leader's clock is behind that of the one who saw the departure.
-    world.advance(-60 * SECOND_MS)
-    assert {world.round().held[task].until_ms for task in lost} == {world.now_ms + world.policy.fence_ms}
-    world.advance(world.policy.fence_ms)
+    world.now_ms -= 60 * SECOND_MS
+    world.named("w1").out_since_ms = world.now_ms
+    assert {world.round().held[task].until_ms for task in lost} == {world.now_ms + wait_ms}
+    world.advance(wait_ms)
     world.settle()
     assert lost <= owned(world)["w0"]
 

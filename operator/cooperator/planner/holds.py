@@ -105,7 +105,7 @@ class _Settling:
             life = (entry.identity, entry.incarnation)
             if not entry.tasks or life in present or life in self.view.facts.ended:
                 continue
-            # Another leader's clock may have been ahead; the absence began before now, whatever it said.
+            # As in ``_refresh``: the absence began before now, whatever a clock has said.
             since_ms = self.now_ms if entry.gone_since_ms is None else min(entry.gone_since_ms, self.now_ms)
             until_ms = since_ms + self.fence_ms
             if until_ms <= self.now_ms:
@@ -187,9 +187,11 @@ class _Settling:
 
     def _refresh(self, identity: str, hold: Hold) -> Hold:
         """Take in what has become known: it will not come back, or the delay is shorter now."""
-        deadline_ms = min(hold.deadline_ms, hold.since_ms + self.view.policy.scheduled_rebalance_max_delay_ms)
+        # It may have begun by another leader's clock that was ahead.
+        since_ms = min(hold.since_ms, self.now_ms)
+        deadline_ms = min(hold.deadline_ms, since_ms + self.view.policy.scheduled_rebalance_max_delay_ms)
         if identity in self.view.facts.gone:
-            deadline_ms = hold.since_ms
+            deadline_ms = since_ms
         return replace(hold, deadline_ms=deadline_ms, reason=HoldReason.DEPARTED)
 
     def _keep(self, identity: str, hold: Hold, tasks: frozenset[TaskId]) -> None:
