@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from controller_kubelet import Kubelet
+from controller_proxy import ApiProxy
 from journal import Journal
 from support import eventually
 from tests.kubernetes.api import ApiError
@@ -179,6 +180,7 @@ class Scene(Place):
     operators: list[OperatorProcess] = field(default_factory=list)
     kubelets: list[Kubelet] = field(default_factory=list)
     """More of them."""
+    proxy: ApiProxy | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -204,13 +206,18 @@ class Scene(Place):
         home: str | None = None,
         image: str = "none",
         program: Sequence[str] = (sys.executable, "-m", "cooperator.cli"),
+        proxied: bool = False,
         **environment: str,
     ) -> OperatorProcess:
         """Start one, as its service account and no more; another one waits for the Lease. ``home``: where
-        account and Lease are, if not in the namespace itself."""
+        account and Lease are, if not in the namespace itself. ``proxied``: it reaches the API server through
+        ``proxy`` only."""
         home = home or self.namespace
         log = self.directory / f"operator-{len(self.operators)}.log"
         kubeconfig = self.cluster.kubeconfig_of(home, "operator")
+        if proxied:
+            self.proxy = ApiProxy(kubeconfig)
+            kubeconfig = self.proxy.kubeconfig
         with log.open("ab") as out:
             child = subprocess.Popen(
                 [
@@ -235,6 +242,8 @@ class Scene(Place):
             if operator.child.poll() is None:
                 operator.thaw()
                 operator.kill()
+        if self.proxy is not None:
+            self.proxy.close()
         for kubelet in (self.kubelet, *self.kubelets):
             kubelet.stop()
         for log in sorted(self.directory.glob("*.log")):

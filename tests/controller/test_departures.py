@@ -81,10 +81,16 @@ def test_a_pod_that_is_deleted_hands_over_before_it_ends(scene: Scene) -> None:
 def test_scaled_down_the_highest_leaves_and_its_tasks_move_first(scene: Scene) -> None:
     before = started(scene)
     count = starts(scene)
+    began = time.monotonic()
     scene.worker(replicas=2)
     scene.eventually(lambda: set(scene.pods()) == {"lake-0", "lake-1"}, 90)
     after = scene.runs(*SIX)
+    took_ms = (time.monotonic() - began) * 1000
     assert set(after.values()) == {"lake-0", "lake-1"}
+    scene.settled()
+    last = scene.get("workers", "lake")["status"]["lastRebalance"]
+    assert last["assigned"] >= len(of(before, "lake-2"))
+    assert 0 < last["durationMs"] <= took_ms, "from the decision to the last start"
     stayed = set(SIX) - of(before, "lake-2")
     assert {task: starts(scene)[task] for task in stayed} == {task: count[task] for task in stayed}
 

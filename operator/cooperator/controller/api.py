@@ -6,7 +6,8 @@ taken from whoever else has them: they are this operator's alone.
 
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
@@ -83,6 +84,8 @@ class Api:
         configuration.connection_pool_maxsize = connections
         configuration.retries = urllib3.Retry(0, redirect=0)
         self._client = client.ApiClient(configuration)
+        self.may_write: Callable[[], bool] = lambda: True
+        """Asked before each write but the Lease's: who was frozen may have a successor, and does not know."""
 
     def get(self, kind: Kind, namespace: str | None, name: str) -> Body:
         return self._call("GET", kind.path(namespace, name))
@@ -112,7 +115,7 @@ class Api:
         """Server-side apply of exactly these fields."""
         metadata = manifest["metadata"]
         path = kind.path(metadata.get("namespace"), metadata["name"], subresource)
-        with passing(f"apply {path}"):
+        with self._passing(f"apply {path}"):
             return self._call(
                 "PATCH",
                 path,
@@ -123,7 +126,7 @@ class Api:
 
     def create(self, kind: Kind, manifest: Mapping[str, Any]) -> Body:
         path = kind.path(manifest["metadata"].get("namespace"))
-        with passing(f"create {path}"):
+        with self._passing(f"create {path}"):
             return self._call("POST", path, query=[("fieldManager", FIELD_MANAGER)], body=manifest)
 
     def replace(self, kind: Kind, manifest: Mapping[str, Any]) -> Body:
@@ -140,7 +143,7 @@ class Api:
     ) -> Body:
         """A JSON merge patch: for lists that others write, too, under a resourceVersion in ``patch``."""
         path = kind.path(namespace, name, subresource)
-        with passing(f"merge {path}"):
+        with self._passing(f"merge {path}"):
             return self._call(
                 "PATCH",
                 path,
@@ -152,12 +155,19 @@ class Api:
     def delete(self, kind: Kind, namespace: str | None, name: str, uid: str) -> None:
         """Delete the object that has this uid, with its own grace period; one that is gone is fine."""
         path = kind.path(namespace, name)
-        with passing(f"delete {path}"):
+        with self._passing(f"delete {path}"):
             try:
                 self._call("DELETE", path, body={"kind": "DeleteOptions", "preconditions": {"uid": uid}})
             except ApiError as error:
                 if not (error.is_missing or error.is_conflict):
                     raise
+
+    @contextmanager
+    def _passing(self, what: str) -> Iterator[None]:
+        if not self.may_write():
+            raise ApiError(0, "LeaseLost", f"{what}: not written, since the Lease is not held any more")
+        with passing(what):
+            yield
 
     def _call(
         self,

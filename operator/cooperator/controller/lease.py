@@ -87,6 +87,11 @@ class LeaseKeeper:
             ending.wait(self._terms.renew_ms / 3000)
         return False
 
+    @property
+    def holds(self) -> bool:
+        """Whether nobody can have taken the Lease yet."""
+        return _now_ms() - self._renewed_ms < self._terms.duration_ms
+
     def release(self) -> None:
         """Give it up, so that the next operator need not wait."""
         self._ending.set()

@@ -210,6 +210,7 @@ def _run(options: OperatorOptions, ending: threading.Event, folder: Path) -> int
     log.info("waiting for the Lease %s/%s", terms.namespace, terms.name)
     if not keeper.acquire(ending):
         return 0
+    api.may_write = lambda: keeper.holds
     log.info("operator %s serves %s", options.identity, ", ".join(options.namespaces) or "all namespaces")
 
     async def serve() -> None:

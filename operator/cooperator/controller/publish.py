@@ -53,6 +53,8 @@ class Publisher:
         self._before: Mapping[str, Any] = {}
         self._gates: dict[str, bool] = {}
         self._refusal = ""
+        self._restarted: dict[str, str] = {}
+        """By uid: the request that was carried out last, also when it could not be noted."""
 
     def refused(self, message: str) -> None:
         """The API did not let us do something; said in the Worker's condition until something works again."""
@@ -173,7 +175,8 @@ class Publisher:
         now, before = asked(body), done(body)
         if now == before:
             return
-        wanted = None if before is None else record(metadata["name"], before, now)
+        carried_out = self._restarted.get(metadata["uid"]) == now
+        wanted = None if before is None or carried_out else record(metadata["name"], before, now)
         if wanted is not None:
             try:
                 code = leader.restart(wanted) if leader is not None else 409
@@ -182,6 +185,7 @@ class Publisher:
                 return
             if code == 409:
                 return  # Nobody leads now; the wish stands.
+            self._restarted[metadata["uid"]] = now
             note = f"{'the connector and its tasks' if wanted.include_tasks else 'a part of it'} restarts"
             self._recorder.record(body, "Connector", Happening("Restarted", note))
         self.annotate(CONNECTORS, body, {DONE: now})
