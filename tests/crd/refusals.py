@@ -60,7 +60,7 @@ REFUSED = [
     of_worker("checkpointLocation", "", "name a directory or a URI"),
     of_worker("spark", {"packages": ["spark-avro"]}, "write group:artifact:version"),
     of_worker("spark", {"jars": ["s3://a/b.jar"]}, "full path of a .jar file"),
-    of_worker("spark", {"conf": {"spark.jars.packages": "a:b:1"}}, "spark.packages instead"),
+    of_worker("spark", {"conf": {"spark.jars.packages": "a:b:1"}}, "spark.packages instead", ""),
     of_worker("checkpointLocation", " /a", "name a directory or a URI"),
     of_worker("rollout", {"strategy": "Surge"}, "must be 'Hold' or 'Drain'", 'supported values: "Hold"'),
     of_worker("rollout", {"maxUnavailable": 0}, "must be at least 1", "greater than or equal to 1"),
