@@ -112,6 +112,7 @@ class WorkerOptions:
             spark_jars=self.spark_jars,
             env_allowed=self.env_allowed,
             journal=self.journal,
+            security=self.log_security,
         )
 
     def settings(self) -> Settings:

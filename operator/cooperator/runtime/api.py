@@ -5,12 +5,14 @@ An attempt is the caller's number of one life of a task: it grows with each star
 calls are idempotent per (task, attempt), so a caller that is unsure simply repeats itself.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from cooperator.model import Epoch, TaskId
+from cooperator.runtime.references import Resolver
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,8 @@ class RuntimeSettings:
     of connectors that name none. ``spark_conf``: the user's, on top of ours. ``heap_mb``: of the JVM.
     ``spark_packages``: ``group:artifact:version``, fetched before Spark starts; ``spark_jars``: files.
     ``env_allowed``: the environment variables that ``${env:NAME}`` may name. ``journal``: where units
-    of class ``noop`` write when they start and stop, unless their configuration says it.
+    of class ``noop`` write when they start and stop, unless their configuration says it. ``security``: how
+    the member gets into its group's Kafka, by kafka-python's names; connectors that name no other go in so.
     """
 
     member: str
@@ -54,6 +57,11 @@ class RuntimeSettings:
     spark_jars: tuple[Path, ...] = ()
     env_allowed: frozenset[str] = frozenset()
     journal: Path | None = None
+    security: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def resolver(self) -> Resolver:
+        """For what configurations refer to on this member."""
+        return Resolver(os.environ, self.env_allowed, self.bootstrap_servers, self.security)
 
 
 class RuntimeListener(Protocol):

@@ -1,7 +1,6 @@
 """The runtime proper: keeps the lives of all tasks, one thread each, behind calls that return at once."""
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -17,7 +16,6 @@ from cooperator.runtime.jobs import Work, idle_task, run_instance, run_task
 from cooperator.runtime.lag import LagPool
 from cooperator.runtime.life import Life, Run, TaskFailed
 from cooperator.runtime.options import OptionError
-from cooperator.runtime.references import Resolver
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -125,7 +123,7 @@ class Engine:
             group_id=settings.group_id,
             owner=f"{settings.member}/{settings.incarnation}/{attempt}",
             checkpoints=settings.checkpoints,
-            resolver=Resolver(os.environ, settings.env_allowed, settings.bootstrap_servers),
+            resolver=settings.resolver(),
             session=self._session,
             lags=self._lags,
             failures=self._failures,

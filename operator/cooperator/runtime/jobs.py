@@ -15,7 +15,7 @@ from cooperator.runtime.failures import Failures
 from cooperator.runtime.lag import Lag, LagPool
 from cooperator.runtime.life import Run, TaskFailed, describe
 from cooperator.runtime.offsets.unit_log import last_end
-from cooperator.runtime.options import OptionError, Options, Problem, parse, with_defaults
+from cooperator.runtime.options import OptionError, Options, Problem, resolved_options
 from cooperator.runtime.progress import Troubles, instance_progress, paused_progress, task_progress
 from cooperator.runtime.references import Resolver
 from cooperator.runtime.units import checkpoint, fixed_values, read_layout, settle_layout, task_configs
@@ -56,9 +56,7 @@ class Work:
 
 def run_task(work: Work, run: Run) -> None:
     """A job: all units of the task run until the run is cancelled; the first that fails ends the others."""
-    written = with_defaults(work.connector.options, work.config)
-    resolved = work.resolver.resolve(written)
-    options = parse(work.connector.options, resolved.config, written)
+    options, _, resolved = resolved_options(work.connector.options, work.config, work.resolver)
     if not options.task_units:
         remedy = "leave it to the connector's instance, which writes it"
         raise OptionError([Problem("task.units", None, "is required of a task", remedy)])
@@ -92,9 +90,7 @@ def run_task(work: Work, run: Run) -> None:
 
 def idle_task(work: Work, run: Run) -> None:
     """What is told of a task that is paused: how far its sources have gone on without it."""
-    written = with_defaults(work.connector.options, work.config)
-    resolved = work.resolver.resolve(written)
-    options = parse(work.connector.options, resolved.config, written)
+    options, _, resolved = resolved_options(work.connector.options, work.config, work.resolver)
     lag = _lag(work, options)
     reported = ""
     while not run.cancelled.wait(_RUNNING_POLL_S):
@@ -205,9 +201,7 @@ def run_instance(work: Work, listener: RuntimeListener, run: Run) -> None:
     A source that does not answer is a trouble to be told, not a failure. Units found once stay: what is
     not seen for a moment (metadata of a topic during an election) must not stop its task.
     """
-    written = with_defaults(work.connector.options, work.config)
-    resolved = work.resolver.resolve(written)
-    options = parse(work.connector.options, resolved.config, written)
+    options, written, resolved = resolved_options(work.connector.options, work.config, work.resolver)
     troubles = Troubles()
     told: list[dict[str, str]] | None = None
     known: list[str] = []

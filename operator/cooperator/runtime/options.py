@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
-from cooperator.runtime.references import contains_reference
+from cooperator.runtime.references import Resolved, Resolver, contains_reference
 
 O = TypeVar("O", bound="Options")  # noqa: E741
 
@@ -65,6 +65,7 @@ def option(
     instance_only: bool = False,
     local_path: bool = False,
     secret: bool = False,
+    goes_with: Sequence[str] = (),
     **constraints: Any,
 ) -> Any:
     """A field that reads the option ``name``. ``expected`` completes "give …" in errors.
@@ -72,12 +73,14 @@ def option(
     ``fixed``: cannot change while the connector's checkpoints live. ``instance_only``: concerns the
     connector's instance, so that a change of it restarts no task. ``local_path``: may be written
     relative to the manifest. ``secret``: has to be written as a reference, and no error shows its value.
+    ``goes_with``: options that say the same together; its default counts where none of them is written.
     """
     extra: dict[str, JsonValue] = {
         "fixed": fixed,
         "instance_only": instance_only,
         "local_path": local_path,
         "secret": secret,
+        "goes_with": list(goes_with),
     }
     return Field(default, alias=name, description=expected, json_schema_extra=extra, **constraints)
 
@@ -146,14 +149,42 @@ def option_names(options: type[Options], flag: str = "") -> dict[str, FieldInfo]
     }
 
 
-def with_defaults(options: type[Options], config: Mapping[str, str]) -> dict[str, str]:
-    """``config`` and the defaults that are references, which are to be resolved like what is written."""
+def with_defaults(
+    options: type[Options], config: Mapping[str, str], resolver: Resolver | None = None
+) -> dict[str, str]:
+    """``config`` and the defaults that are references, which are to be resolved like what is written.
+
+    An option that goes with others has an empty text instead where one of these says something else than
+    its own default does. ``resolver``: also by another name for the same.
+    """
     defaults = {
         name: field.default
         for name, field in option_names(options).items()
         if isinstance(field.default, str) and contains_reference(field.default)
     }
+
+    def says_else(name: str) -> bool:
+        written, default = config.get(name) or defaults[name], defaults[name]
+        if resolver is not None:
+            default = resolver.resolve({name: default}).config[name]
+        return written not in (defaults[name], default)
+
+    for name, field in option_names(options, "goes_with").items():
+        extra = field.json_schema_extra
+        together = extra.get("goes_with") if isinstance(extra, dict) else ()
+        if any(says_else(str(other)) for other in (together if isinstance(together, list) else ())):
+            defaults[name] = ""
     return {**defaults, **config}
+
+
+def resolved_options(
+    options: type[O], config: Mapping[str, str], resolver: Resolver
+) -> tuple[O, dict[str, str], Resolved]:
+    """The options with their references resolved on this member, what was written, and what became of it.
+    Raises OptionError, and UnresolvedReference."""
+    written = with_defaults(options, config, resolver)
+    resolved = resolver.resolve(written)
+    return parse(options, resolved.config, written), written, resolved
 
 
 def parse(options: type[O], config: Mapping[str, str], written: Mapping[str, str] | None = None) -> O:
@@ -176,7 +207,7 @@ def check(options: type[Options], config: Mapping[str, str]) -> list[Problem]:
         if config.get(name) and not contains_reference(config[name])
     ]
     try:
-        parse(options, config)
+        parse(options, with_defaults(options, config), config)
     except OptionError as error:
         return readable + [one for one in error.problems if not contains_reference(one.value or "")]
     return readable

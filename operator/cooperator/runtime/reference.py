@@ -4,12 +4,14 @@ import sys
 
 from pydantic_core import PydanticUndefined
 
+from cooperator.runtime.connectors.access import KafkaOptions
 from cooperator.runtime.connectors.files_to_kafka import FilesToKafkaOptions
 from cooperator.runtime.connectors.jdbc_to_kafka import JdbcToKafkaOptions
 from cooperator.runtime.connectors.kafka_to_files import KafkaToFilesOptions
 from cooperator.runtime.connectors.kafka_to_jdbc import KafkaToJdbcOptions
 from cooperator.runtime.connectors.kafka_to_kafka import KafkaToKafkaOptions
 from cooperator.runtime.connectors.pipeline import PipelineOptions
+from cooperator.runtime.connectors.spark import SparkOptions
 from cooperator.runtime.options import Options, option_names
 
 CLASSES: dict[str, type[Options]] = {
@@ -21,16 +23,22 @@ CLASSES: dict[str, type[Options]] = {
     "spark": PipelineOptions,
 }
 _NOT_WRITTEN = {"connector.class", "name", "tasks.max", "task.units"}
+_ACCESS = set(option_names(KafkaOptions)) - set(option_names(SparkOptions))
+"""What all classes take that reach Kafka, shown once."""
 
 
 def tables() -> str:
     """A Markdown table for each class: option, default, what to give, and whether it can change later."""
     parts = []
-    for name, options in CLASSES.items():
-        rows = [f"### `{name}`", "", "| option | default | give | |", "|---|---|---|---|"]
+    titles: dict[str, tuple[type[Options], set[str]]] = {
+        "The way into Kafka": (KafkaOptions, set(option_names(SparkOptions))),
+        **{f"`{name}`": (options, _ACCESS | _NOT_WRITTEN) for name, options in CLASSES.items()},
+    }
+    for title, (options, left_out) in titles.items():
+        rows = [f"### {title}", "", "| option | default | give | |", "|---|---|---|---|"]
         fixed = option_names(options, "fixed")
         for option, field in option_names(options).items():
-            if option not in _NOT_WRITTEN:
+            if option not in left_out:
                 default = "required" if field.default is PydanticUndefined else _shown(field.default)
                 expected = (field.description or "").replace("|", "\\|")
                 rows.append(f"| `{option}` | {default} | {expected} | {'fixed' if option in fixed else ''} |")

@@ -2,15 +2,30 @@
 
 ``${env:NAME}``: an environment variable, if the member's allow-list has it. ``${file:PATH:KEY}``: the
 value of KEY in a file of ``KEY=VALUE`` lines (``${file:PATH}``: the file's whole content, stripped).
-``${worker.bootstrap.servers}``: where the member's own group lives. Resolved values are never logged.
+``${worker.bootstrap.servers}``: where the member's own group lives; ``${worker.security.protocol}`` and so on
+(``WORKER``): how the member gets in there. Resolved values are never logged.
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Final
 
 _REFERENCE = re.compile(r"\$\{([^}]*)\}")
+
+WORKER: Final = {
+    "security.protocol": "security_protocol",
+    "sasl.mechanism": "sasl_mechanism",
+    "sasl.username": "sasl_plain_username",
+    "sasl.password": "sasl_plain_password",
+    "ssl.ca.location": "ssl_cafile",
+    "ssl.certificate.location": "ssl_certfile",
+    "ssl.key.location": "ssl_keyfile",
+    "ssl.endpoint.identification.algorithm": "ssl_check_hostname",
+}
+"""What ``${worker.…}`` may name of the member's own way into Kafka, and the setting that it is made of."""
+_SECRET_OF_WORKER: Final = "sasl.password"
 
 
 class UnresolvedReference(ValueError):
@@ -29,19 +44,22 @@ class Resolved:
     secrets: frozenset[str] = field(repr=False)
 
     def scrub(self, text: str) -> str:
-        """``text`` without any of the secrets that were resolved."""
-        for secret in sorted(self.secrets, key=len, reverse=True):
+        """``text`` without any of the secrets that were resolved, also as they stand between quotes."""
+        quoted = {secret.replace("\\", "\\\\").replace('"', '\\"') for secret in self.secrets}
+        for secret in sorted(self.secrets | quoted, key=len, reverse=True):
             text = text.replace(secret, "***")
         return text
 
 
 @dataclass(frozen=True, slots=True)
 class Resolver:
-    """Resolves references on one member. ``environment``: the process's; only ``allowed`` names are read."""
+    """Resolves references on one member. ``environment``: the process's; only ``allowed`` names are read.
+    ``security``: how the member gets into its group's Kafka, by kafka-python's names."""
 
     environment: Mapping[str, str] = field(repr=False)
     allowed: frozenset[str] = frozenset()
     bootstrap_servers: str = ""
+    security: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def resolve(self, config: Mapping[str, str]) -> Resolved:
         secrets: set[str] = set()
@@ -61,6 +79,9 @@ class Resolver:
     def _value(self, option: str, reference: str) -> tuple[str, bool]:
         if reference == "worker.bootstrap.servers":
             return self.bootstrap_servers, False
+        of_worker = reference.removeprefix("worker.")
+        if of_worker != reference and of_worker in WORKER:
+            return self._security(of_worker), of_worker == _SECRET_OF_WORKER
         provider, _, rest = reference.partition(":")
         where = f"option {option!r}: ${{{reference}}}"
         if provider == "env" and rest:
@@ -68,9 +89,16 @@ class Resolver:
         if provider == "file" and rest:
             return _from_file(where, rest), True
         raise UnresolvedReference(
-            f"{where} is no reference; write ${{env:NAME}}, ${{file:PATH:KEY}} "
-            "or ${worker.bootstrap.servers}"
+            f"{where} is no reference; write ${{env:NAME}}, ${{file:PATH:KEY}} or "
+            f"${{worker.NAME}}, where NAME is one of bootstrap.servers, {', '.join(WORKER)}"
         )
+
+    def _security(self, name: str) -> str:
+        """Empty where nothing is set."""
+        value = self.security.get(WORKER[name], "")
+        if isinstance(value, bool):
+            return "https" if value else "none"
+        return str(value)
 
     def _variable(self, where: str, name: str) -> str:
         if name not in self.allowed:

@@ -22,7 +22,6 @@ from cooperator.artifacts import find_java, java_home
 from cooperator.runtime.api import RuntimeSettings
 from cooperator.runtime.class_path import jars_of, packaged
 from cooperator.runtime.connectors.base import Cancelled
-from cooperator.runtime.references import Resolver
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -172,8 +171,7 @@ class SparkHost:
 
         settings = self._settings
         settings.state_dir.mkdir(parents=True, exist_ok=True)
-        resolver = Resolver(os.environ, settings.env_allowed, settings.bootstrap_servers)
-        user = resolver.resolve(settings.spark_conf).config
+        user = settings.resolver().resolve(settings.spark_conf).config
         jars = jars_of(settings)
         conf = spark_conf(settings, jars, user)
         _forget_context()

@@ -14,8 +14,7 @@ from typing import Any
 from cooperator.model import Epoch, TaskId
 from cooperator.runtime import RuntimeSettings, TaskSpec
 from cooperator.runtime.connectors import find
-from cooperator.runtime.options import parse, with_defaults
-from cooperator.runtime.references import Resolver
+from cooperator.runtime.options import resolved_options
 from cooperator.runtime.spark import SparkRuntime
 
 
@@ -80,9 +79,8 @@ def main() -> None:
 def _units(config: dict[str, str], settings: RuntimeSettings) -> list[str]:
     """As an instance would ask, outside of any task."""
     connector = find(config["connector.class"])
-    written = with_defaults(connector.options, config)
-    resolved = Resolver({}, bootstrap_servers=settings.bootstrap_servers).resolve(written)
-    return list(connector.units(parse(connector.options, resolved.config, written), lambda text: None))
+    options, _, _ = resolved_options(connector.options, config, settings.resolver())
+    return list(connector.units(options, lambda text: None))
 
 
 if __name__ == "__main__":

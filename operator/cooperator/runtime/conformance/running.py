@@ -16,6 +16,7 @@ from cooperator.runtime.connectors import delivery
 from cooperator.runtime.connectors.base import Connector, Delivery
 from cooperator.runtime.fence import DIRECTORY as FENCE
 from cooperator.runtime.offsets import OffsetsError, Subject, alter, listed
+from cooperator.runtime.options import resolved_options
 from cooperator.runtime.references import Resolver
 
 RULES: Mapping[str, str] = {
@@ -245,11 +246,9 @@ def _rule(name: str) -> Iterator[None]:
 
 
 def _here(connector: Connector[Any], config: Mapping[str, str], place: Place) -> Iterator[str]:
-    from cooperator.runtime.options import parse, with_defaults
-
-    written = with_defaults(connector.options, config)
-    resolved = Resolver({}, bootstrap_servers=place.bootstrap_servers).resolve(written)
-    yield from connector.units(parse(connector.options, resolved.config, written), lambda text: None)
+    resolver = Resolver({}, bootstrap_servers=place.bootstrap_servers)
+    options, _, _ = resolved_options(connector.options, config, resolver)
+    yield from connector.units(options, lambda text: None)
 
 
 def _record(number: int) -> str:

@@ -5,10 +5,11 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from cooperator.runtime.connectors.access import KafkaOptions
 from cooperator.runtime.connectors.base import Cancelled, Delivered, Delivery, UnitContext
 from cooperator.runtime.connectors.exactly_once import Row, UnitWriter
 from cooperator.runtime.connectors.kafka_log import KafkaLogs
-from cooperator.runtime.connectors.topics import KafkaOptions, client_config
+from cooperator.runtime.connectors.topics import client_config
 from cooperator.runtime.offsets.entries import OffsetsError
 from cooperator.runtime.offsets.sources import UnitPlace
 from cooperator.runtime.options import option

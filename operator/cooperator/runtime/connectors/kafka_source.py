@@ -9,15 +9,15 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from pydantic import model_validator
 
+from cooperator.runtime.connectors.access import KafkaOptions, of_spark
 from cooperator.runtime.connectors.base import UnitContext
 from cooperator.runtime.connectors.topics import (
-    KafkaOptions,
     client_config,
     matching_topics,
     partition_counts,
@@ -131,16 +131,16 @@ def _offsets(
         return {}
     level = IsolationLevel[options.isolation_level.upper()]
     with reaching(options):
-        asked = _admin(options.bootstrap_servers).list_offsets(
+        asked = _admin(tuple(client_config(options).items())).list_offsets(
             dict.fromkeys(partitions, spec), isolation_level=level, request_timeout=_ASK_S
         )
         return {partition: int(future.result().offset) for partition, future in asked.items()}
 
 
 @cache
-def _admin(servers: str) -> AdminClient:
+def _admin(client: tuple[tuple[str, Any], ...]) -> AdminClient:
     """Asked again and again, so it is kept: making one costs threads and connections."""
-    return AdminClient({"bootstrap.servers": servers, "client.id": "cooperator-lag"}, logger=log)
+    return AdminClient({**dict(client), "client.id": "cooperator-lag"}, logger=log)
 
 
 def read_partition(
@@ -152,7 +152,7 @@ def read_partition(
     starting = options.starting_offsets if context.is_first else "earliest"
     return (
         spark.readStream.format("kafka")
-        .option("kafka.bootstrap.servers", options.bootstrap_servers)
+        .options(**of_spark(options))
         .option("kafka.isolation.level", options.isolation_level)
         .option("kafka.fetch.max.wait.ms", options.fetch_max_wait_ms)
         # With eight tries of a read (see session.py) a broker may be away for 160 s.

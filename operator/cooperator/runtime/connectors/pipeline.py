@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, model_validator
 
+from cooperator.runtime.connectors.access import KafkaOptions, of_spark
 from cooperator.runtime.connectors.base import Delivered, Delivery, UnitContext
 from cooperator.runtime.connectors.raw_offsets import RawOffsets
-from cooperator.runtime.connectors.spark import SparkConnector, SparkOptions
+from cooperator.runtime.connectors.spark import SparkConnector
 from cooperator.runtime.connectors.transform import selected
 from cooperator.runtime.offsets.sinks import file_sink
 from cooperator.runtime.offsets.sources import SourceOffsets
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 FILE_SINKS = ("parquet", "orc", "json", "csv", "text", "avro")
 """Formats whose sink commits a batch by ``_spark_metadata`` in its directory."""
 
+_KAFKA_SERVERS = "kafka.bootstrap.servers"
 _SOURCE, _SINK = "source.options.", "sink.options."
 
 
@@ -62,7 +64,7 @@ def _class_names(value: tuple[str, ...]) -> tuple[str, ...]:
     return value
 
 
-class PipelineOptions(SparkOptions):
+class PipelineOptions(KafkaOptions):
     source_format: str = option(
         "source.format", expected="a format of spark.readStream, such as json", fixed=True, min_length=1
     )
@@ -130,6 +132,11 @@ class PipelineOptions(SparkOptions):
     def of_sink(self, unit: int) -> dict[str, str]:
         return {**self.sink_options, **_below(_SINK, self.unit_overrides[unit])}
 
+    def with_access(self, spark_format: str, given: dict[str, str]) -> dict[str, str]:
+        """The options of a format; of Kafka's with the way into it, unless brokers are named there."""
+        is_kafka = spark_format.lower() == "kafka" and _KAFKA_SERVERS not in {name.lower() for name in given}
+        return {**of_spark(self), **given} if is_kafka else given
+
 
 def _below(prefix: str, config: Mapping[str, str]) -> dict[str, str]:
     return {name.removeprefix(prefix): value for name, value in config.items() if name.startswith(prefix)}
@@ -160,7 +167,9 @@ class Pipeline(SparkConnector[PipelineOptions]):
         untyped: Any = spark
         untyped._get_j_spark_session_class(untyped._jvm).setActiveSession(untyped._jsparkSession)
         source = spark.readStream.format(options.source_format)
-        source = source.options(**options.of_source(_number(context)))
+        source = source.options(
+            **options.with_access(options.source_format, options.of_source(_number(context)))
+        )
         rows = (source.schema(options.source_schema) if options.source_schema else source).load()
         return selected(rows, options.transform_sql) if options.transform_sql else rows
 
@@ -168,7 +177,7 @@ class Pipeline(SparkConnector[PipelineOptions]):
         self, stream: "DataFrame", options: PipelineOptions, context: UnitContext
     ) -> "DataStreamWriter":
         sink = stream.writeStream.format(options.sink_format).outputMode(options.output_mode)
-        sink = sink.options(**options.of_sink(_number(context)))
+        sink = sink.options(**options.with_access(options.sink_format, options.of_sink(_number(context))))
         return sink.partitionBy(*options.partition_by) if options.partition_by else sink
 
 

@@ -9,23 +9,11 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
-from cooperator.runtime.connectors.spark import SparkOptions
-from cooperator.runtime.options import option
+from cooperator.runtime.connectors.access import KafkaOptions, of_librdkafka
 
 log = logging.getLogger(__name__)
 
 _TIMEOUT_S = 5.0
-
-
-class KafkaOptions(SparkOptions):
-    """Where Kafka is."""
-
-    bootstrap_servers: str = option(
-        "bootstrap.servers",
-        "${worker.bootstrap.servers}",
-        expected="host:port, or several with commas (default: the worker's own cluster)",
-        min_length=1,
-    )
 
 
 class KafkaUnavailable(ConnectionError):
@@ -44,13 +32,32 @@ def reaching(options: KafkaOptions) -> Iterator[None]:
 
 def client_config(options: KafkaOptions) -> dict[str, Any]:
     """Properties of every client of confluent-kafka."""
-    return {"bootstrap.servers": options.bootstrap_servers, "client.id": "cooperator"}
+    return {**of_librdkafka(options), "client.id": "cooperator"}
+
+
+@contextmanager
+def _asking(client: Mapping[str, Any]) -> Iterator[AdminClient]:
+    """A client for requests, which end with it. That brokers did not let it in is told, where its requests
+    only time out."""
+    refused: list[KafkaError] = []
+
+    def note(error: KafkaError) -> None:
+        if error.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL):
+            refused.append(error)
+
+    settings: dict[str, Any] = {**client, "error_cb": note}
+    admin = AdminClient(settings, logger=log)
+    try:
+        yield admin
+    except KafkaException as error:
+        admin.poll(0)
+        if refused:
+            raise KafkaException(refused[-1]) from error
+        raise
 
 
 def partition_counts(client: Mapping[str, Any], topics: Iterable[str]) -> dict[str, int]:
     """The number of partitions of each topic; 0: it does not exist (asking does not create it)."""
-    admin = AdminClient(dict(client), logger=log)  # its requests end with it
-    futures = admin.describe_topics(TopicCollection(list(topics)), request_timeout=_TIMEOUT_S)
 
     def count(future: Any) -> int:
         try:
@@ -60,13 +67,15 @@ def partition_counts(client: Mapping[str, Any], topics: Iterable[str]) -> dict[s
                 return 0
             raise
 
-    return {topic: count(future) for topic, future in futures.items()}
+    with _asking(client) as admin:
+        futures = admin.describe_topics(TopicCollection(list(topics)), request_timeout=_TIMEOUT_S)
+        return {topic: count(future) for topic, future in futures.items()}
 
 
 def matching_topics(client: Mapping[str, Any], wanted: Callable[[str], bool]) -> dict[str, int]:
     """The topics whose names are ``wanted``, sorted by name, and their numbers of partitions."""
-    admin = AdminClient(dict(client), logger=log)
-    found = admin.list_topics(timeout=_TIMEOUT_S).topics
+    with _asking(client) as admin:
+        found = admin.list_topics(timeout=_TIMEOUT_S).topics
     return {
         name: len(found[name].partitions) for name in sorted(found) if wanted(name) and found[name].partitions
     }
@@ -74,11 +83,10 @@ def matching_topics(client: Mapping[str, Any], wanted: Callable[[str], bool]) ->
 
 def grow_topic(client: Mapping[str, Any], topic: str, partitions: int) -> None:
     """Adds partitions until there are as many, where there are fewer."""
-    admin = AdminClient(dict(client), logger=log)
     if 0 < partition_counts(client, [topic])[topic] < partitions:
-        admin.create_partitions([NewPartitions(topic, partitions)], request_timeout=_TIMEOUT_S)[
-            topic
-        ].result()
+        with _asking(client) as admin:
+            wanted = [NewPartitions(topic, partitions)]
+            admin.create_partitions(wanted, request_timeout=_TIMEOUT_S)[topic].result()
         log.info("topic %s has %d partitions now", topic, partitions)
 
 
@@ -91,12 +99,12 @@ def ensure_topic(
     timeout_s: float = _TIMEOUT_S,
 ) -> None:
     """Creates the topic unless it exists. ``replication`` -1: as the broker's default."""
-    admin = AdminClient(dict(client), logger=log)
     new = NewTopic(
         topic, num_partitions=partitions, replication_factor=replication, config=dict(config or {})
     )
     try:
-        admin.create_topics([new], request_timeout=timeout_s)[topic].result()
+        with _asking(client) as admin:
+            admin.create_topics([new], request_timeout=timeout_s)[topic].result()
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise

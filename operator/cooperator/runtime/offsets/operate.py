@@ -14,7 +14,7 @@ from cooperator.runtime.connectors import find
 from cooperator.runtime.offsets.entries import Change, Entry, OffsetsError, altered, changes
 from cooperator.runtime.offsets.sources import SourceOffsets, UnitPlace, Where
 from cooperator.runtime.offsets.unit_log import unfence
-from cooperator.runtime.options import Options, parse, with_defaults
+from cooperator.runtime.options import Options, resolved_options
 from cooperator.runtime.references import Resolver
 from cooperator.runtime.units import directory, layout_file
 
@@ -97,8 +97,8 @@ def _opened(subject: Subject) -> tuple[Options, SourceOffsets[Any]]:
     source = connector.offsets()
     if source is None:
         raise OffsetsError(f"{subject.name}: connectors of class {subject.class_name} tell no offsets")
-    written = with_defaults(connector.options, {**subject.config, "connector.class": subject.class_name})
-    options = parse(connector.options, subject.resolver.resolve(written).config, written)
+    config = {**subject.config, "connector.class": subject.class_name}
+    options, _, _ = resolved_options(connector.options, config, subject.resolver)
     return options, source
 
 

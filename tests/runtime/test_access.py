@@ -1,0 +1,177 @@
+"""How connectors get into Kafka: as their Worker does, or as they are told; and what is refused."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cooperator.runtime.connectors import delivery, validate
+from cooperator.runtime.connectors.access import KafkaOptions, of_librdkafka, of_spark
+from cooperator.runtime.connectors.kafka_to_kafka import KafkaToKafkaOptions
+from cooperator.runtime.connectors.pipeline import PipelineOptions
+from cooperator.runtime.options import OptionError, resolved_options
+from cooperator.runtime.references import Resolver, UnresolvedReference
+
+PASSWORD = 'se"same\\'
+WORKER: dict[str, Any] = {
+    "security_protocol": "SASL_SSL",
+    "sasl_mechanism": "SCRAM-SHA-512",
+    "sasl_plain_username": "ada",
+    "sasl_plain_password": PASSWORD,
+    "ssl_check_hostname": False,
+}
+COPY = {"connector.class": "kafka-to-kafka", "topics": "in", "topic": "out"}
+ENVIRONMENT = {"EVE": "barley"}
+
+
+def options(config: Mapping[str, str], worker: Mapping[str, Any] = WORKER) -> KafkaOptions:
+    resolver = Resolver(ENVIRONMENT, frozenset(ENVIRONMENT), "kafka:9093", worker)
+    return resolved_options(KafkaToKafkaOptions, {**COPY, **config}, resolver)[0]
+
+
+def test_who_says_nothing_gets_in_as_the_worker_does() -> None:
+    assert of_librdkafka(options({})) == {
+        "bootstrap.servers": "kafka:9093",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "ada",
+        "sasl.password": PASSWORD,
+        "ssl.endpoint.identification.algorithm": "none",
+    }
+
+
+def test_spark_gets_the_same_in_the_words_of_java() -> None:
+    assert of_spark(options({})) == {
+        "kafka.bootstrap.servers": "kafka:9093",
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "SCRAM-SHA-512",
+        "kafka.sasl.jaas.config": (
+            "org.apache.kafka.common.security.scram.ScramLoginModule required "
+            'username="ada" password="se\\"same\\\\";'
+        ),
+        "kafka.ssl.endpoint.identification.algorithm": "",
+    }
+
+
+def test_where_the_worker_has_no_security_none_is_set() -> None:
+    assert of_librdkafka(options({}, {})) == {"bootstrap.servers": "kafka:9093"}
+    assert of_spark(options({}, {})) == {"kafka.bootstrap.servers": "kafka:9093"}
+
+
+@pytest.mark.parametrize(
+    "config", [{"bootstrap.servers": "kafka:9093"}, {"bootstrap.servers": "${worker.bootstrap.servers}"}]
+)
+def test_who_names_the_workers_own_brokers_says_nothing_new(config: dict[str, str]) -> None:
+    assert of_librdkafka(options(config)) == of_librdkafka(options({}))
+
+
+def test_other_brokers_are_not_shown_what_the_worker_shows_to_its_own() -> None:
+    elsewhere = options({"bootstrap.servers": "elsewhere:9092"})
+    assert of_librdkafka(elsewhere) == {"bootstrap.servers": "elsewhere:9092"}
+    assert PASSWORD not in repr(of_spark(elsewhere))
+
+
+def test_another_name_takes_its_own_password_and_the_rest_of_the_worker() -> None:
+    told = of_librdkafka(options({"sasl.username": "eve", "sasl.password": "${env:EVE}"}))
+    assert (told["sasl.username"], told["sasl.password"]) == ("eve", "barley")
+    assert (told["security.protocol"], told["sasl.mechanism"]) == ("SASL_SSL", "SCRAM-SHA-512")
+
+
+def test_other_brokers_may_be_shown_it_where_that_is_said() -> None:
+    said = {
+        "bootstrap.servers": "mirror:9093",
+        **{name: f"${{worker.{name}}}" for name in ("security.protocol", "sasl.mechanism", "sasl.username")},
+        "sasl.password": "${worker.sasl.password}",
+    }
+    assert of_librdkafka(options(said))["sasl.password"] == PASSWORD
+
+
+def test_certificates_are_files_here_and_their_contents_for_spark(tmp_path: Path) -> None:
+    files = {}
+    for name in ("ca", "certificate", "key"):
+        (tmp_path / name).write_text(f"-----BEGIN {name}-----")
+        files[f"ssl.{name}.location"] = str(tmp_path / name)
+    shown = options({"bootstrap.servers": "b:1", "security.protocol": "SSL", **files})
+    assert of_librdkafka(shown) == {"bootstrap.servers": "b:1", "security.protocol": "SSL", **files}
+    assert of_spark(shown) == {
+        "kafka.bootstrap.servers": "b:1",
+        "kafka.security.protocol": "SSL",
+        "kafka.ssl.truststore.type": "PEM",
+        "kafka.ssl.truststore.certificates": "-----BEGIN ca-----",
+        "kafka.ssl.keystore.type": "PEM",
+        "kafka.ssl.keystore.certificate.chain": "-----BEGIN certificate-----",
+        "kafka.ssl.keystore.key": "-----BEGIN key-----",
+    }
+    (tmp_path / "ca").unlink()
+    for made in (of_librdkafka, of_spark):
+        with pytest.raises(OptionError, match=r"'ssl.ca.location' = .*No such file.*put it there on every m"):
+            made(shown)
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (
+            {"security.protocol": "TLS"},
+            "option 'security.protocol' = 'TLS': is not known; give PLAINTEXT, SSL, "
+            "SASL_PLAINTEXT or SASL_SSL",
+        ),
+        (
+            {"sasl.mechanism": "GSSAPI"},
+            "option 'sasl.mechanism' = 'GSSAPI': is not known; give PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512",
+        ),
+        (
+            {"sasl.username": "eve", "sasl.password": "barley"},
+            "option 'sasl.password' = '***': would be readable in Kafka; write ${file:/path:KEY} or "
+            "${env:NAME}",
+        ),
+        (
+            {"bootstrap.servers": "b:1", "security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"},
+            "option 'sasl.username': is needed by security.protocol SASL_SSL; give the name to log in by, or "
+            "leave out bootstrap.servers to get in as the Worker does",
+        ),
+        (
+            {"security.protocol": "SASL_SSL", "sasl.username": "eve"},
+            "option 'sasl.password': is needed by security.protocol SASL_SSL; give a reference to the "
+            "password, or leave out bootstrap.servers to get in as the Worker does",
+        ),
+        (
+            {"ssl.certificate.location": "/c.pem"},
+            "option 'ssl.key.location': is needed, too; give certificate and key, or none of them",
+        ),
+    ],
+)
+def test_what_makes_no_way_in_is_refused_where_it_is_applied(config: dict[str, str], said: str) -> None:
+    assert [str(problem) for problem in validate("kafka-to-kafka", {**COPY, **config})] == [said]
+
+
+def test_what_is_promised_is_known_where_no_member_has_resolved_anything() -> None:
+    promised = delivery("kafka-to-kafka", COPY)
+    assert promised is not None
+    assert promised.level.value == "ExactlyOnce"
+
+
+def test_the_workers_password_is_taken_out_of_what_is_told_also_between_quotes() -> None:
+    resolver = Resolver({}, bootstrap_servers="b:1", security=WORKER)
+    resolved = resolver.resolve({name: f"${{worker.{name}}}" for name in ("sasl.password", "sasl.username")})
+    assert resolved.scrub('ada: se"same\\ or "se\\"same\\\\"') == 'ada: *** or "***"'
+    assert PASSWORD not in repr(resolver)
+
+
+def test_what_a_worker_does_not_have_is_refused_by_name() -> None:
+    with pytest.raises(
+        UnresolvedReference, match=r"\$\{worker.sasl.token\} is no reference; .*sasl.username"
+    ):
+        Resolver({}).resolve({"sasl.password": "${worker.sasl.token}"})
+
+
+def test_the_class_spark_gets_in_as_the_worker_does_unless_brokers_are_named() -> None:
+    config = {"connector.class": "spark", "source.format": "kafka", "sink.format": "console"}
+    resolver = Resolver({}, frozenset(), "kafka:9093", WORKER)
+    made = resolved_options(PipelineOptions, config, resolver)[0]
+    given = {"subscribe": "in"}
+    assert made.with_access("kafka", given) == {**of_spark(made), "subscribe": "in"}
+    assert made.with_access("json", given) == given
+    own = {**given, "kafka.bootstrap.servers": "elsewhere:9092"}
+    assert made.with_access("kafka", own) == own
