@@ -2,7 +2,7 @@
 Spark."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from cooperator.local.broker import EmbeddedBroker
 from cooperator.local.layout import StateDir, write_json
 from cooperator.local.store import ManifestStore
 from cooperator.runtime.connectors.topics import ensure_topic
+from runtime.postgres import PASSWORD, Postgres
 
 MANIFESTS = """
 apiVersion: cooperator.dev/v1alpha1
@@ -179,3 +180,107 @@ class TestCommands:
         assert refused.exit_code == 1
         assert said in " ".join(refused.output.split())
         assert self.position(ask) == 5
+
+
+TABLE_MANIFESTS = """
+apiVersion: cooperator.dev/v1alpha1
+kind: Worker
+metadata: {{name: lake}}
+spec: {{replicas: 1}}
+---
+apiVersion: cooperator.dev/v1alpha1
+kind: Connector
+metadata: {{name: copy}}
+spec:
+  workerRef: {{name: lake}}
+  class: jdbc-to-kafka
+  state: Stopped
+  config:
+    connection.url: "{url}"
+    connection.user: tester
+    connection.password: ${{env:TABLES_PASSWORD}}
+    tables: {table}
+    mode: incrementing
+    topic: out
+"""
+
+
+@pytest.mark.real
+class TestTables:
+    """A table of 10 rows, of which a connector has read 5, as its checkpoint says."""
+
+    @pytest.fixture
+    def ask(
+        self, broker: EmbeddedBroker, tmp_path: Path, unique: str, monkeypatch: pytest.MonkeyPatch
+    ) -> Iterator[Ask]:
+        table = unique.replace("-", "_")
+        postgres = Postgres()
+        postgres.start()
+        try:
+            postgres.query(f"CREATE TABLE {table} (id serial PRIMARY KEY)")
+            postgres.query(f"INSERT INTO {table} SELECT FROM generate_series(1, 10)")
+            state = StateDir(tmp_path)
+            write_json(state.cluster, {"id": "test", "bootstrap_servers": None, "down": False})
+            unit = state.worker("default", "lake").checkpoints / "copy" / table
+            (unit / "offsets").mkdir(parents=True)
+            (unit / "commits").mkdir()
+            (unit / "metadata").write_text('{"id": "query"}')
+            (unit / "offsets" / "0").write_text('v1\n{}\n{"incrementing": 5}')
+            (unit / "commits" / "0").write_text("v1\n{}")
+            monkeypatch.setenv("TABLES_PASSWORD", PASSWORD)
+            text = TABLE_MANIFESTS.format(url=postgres.url, table=table)
+            ManifestStore(state.manifests, lambda: 0).apply(parse(text, "test.yaml"), "test.yaml")
+            group = {"namespace": "default", "worker": "lake", **leader()}
+            tasks = [{"namespace": "default", "worker": "lake", **task} for task in leader()["tasks"]]
+            view = {"bootstrap_servers": broker.bootstrap_servers, "groups": [group], "tasks": tasks}
+            monkeypatch.setattr(offsets, "ask_host", lambda directory: view)
+            yield lambda *words: CliRunner().invoke(app, ["offsets", *words, "--state-dir", str(tmp_path)])
+        finally:
+            postgres.close()
+
+    @staticmethod
+    def position(ask: Ask) -> Any:
+        listed = json.loads(ask("list", "copy").stdout)["offsets"]
+        return [entry["offset"] for entry in listed]
+
+    def test_positions_of_tables_are_listed_moved_and_reset(
+        self, ask: Ask, tmp_path: Path, unique: str
+    ) -> None:
+        table = unique.replace("-", "_")
+        to = tmp_path / "to.json"
+        to.write_text(
+            json.dumps({"offsets": [{"partition": {"table": table}, "offset": {"incrementing": 8}}]})
+        )
+        assert self.position(ask) == [{"incrementing": 5}]
+        for words in (("alter", "copy", "--to", str(to)), ("reset", "copy", "--to", str(to))):
+            tried = ask(*words, "--dry-run")
+            assert '{"incrementing": 5} -> {"incrementing": 8}' in tried.stdout
+            assert "1 positions would change" in tried.output
+            assert self.position(ask) == [{"incrementing": 5}]
+        assert ask("alter", "copy", "--to", str(to)).exit_code == 0
+        assert self.position(ask) == [{"incrementing": 8}]
+        assert (
+            '{"incrementing": 8} -> {"incrementing": 10}'
+            in ask("reset", "copy", "--to", "latest", "--dry-run").stdout
+        )
+        assert ask("reset", "copy", "--to", "latest").exit_code == 0
+        assert self.position(ask) == [{"incrementing": 10}]
+        assert '{"incrementing": 10} -> none' in ask("reset", "copy", "--to", "earliest").stdout
+        assert self.position(ask) == []
+        assert ask("alter", "copy", "--to", str(to)).exit_code == 0
+        assert '{"incrementing": 8} -> none' in ask("reset", "copy").stdout
+        assert self.position(ask) == []
+
+    def test_what_no_table_can_stand_at_is_refused(self, ask: Ask, tmp_path: Path, unique: str) -> None:
+        to = tmp_path / "to.json"
+        table = unique.replace("-", "_")
+        for partition, offset, said in (
+            ({"table": "elsewhere"}, {"incrementing": 1}, "the connector does not read it, but"),
+            ({"table": table}, {"incrementing": "one"}, 'write {"incrementing": <number>}'),
+            ({"topic": table}, {"incrementing": 1}, 'is not known; write {"table": "<name>"}'),
+        ):
+            to.write_text(json.dumps({"offsets": [{"partition": partition, "offset": offset}]}))
+            refused = ask("alter", "copy", "--to", str(to))
+            assert refused.exit_code == 1
+            assert said in " ".join(refused.output.split())
+        assert self.position(ask) == [{"incrementing": 5}]
