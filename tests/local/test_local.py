@@ -2,14 +2,9 @@
 
 import json
 import os
-import pty
 import signal
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +12,10 @@ import pytest
 
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.local.cluster import kill_everything
-from cooperator.local.daemon import HostAway, ask_host, host_pid
-from cooperator.local.layout import StateDir
-from cooperator.local.members import Life, read_lives
+from cooperator.local.daemon import host_pid
 from cooperator.local.processes import marked
 from cooperator.local.settings import free_port
+from local.command_line import CALM_S, Local
 from support import eventually
 
 pytestmark = pytest.mark.real
@@ -38,136 +32,6 @@ kind: Connector
 metadata: {name: ticks}
 spec: {workerRef: {name: NAME}, class: noop, tasksMax: 4, config: {units: 8}}
 """
-CALM_S = 60.0
-
-
-class Local:
-    """The command line, with a state directory of its own."""
-
-    def __init__(self, root: Path, worker: str) -> None:
-        self.state = StateDir(root / "state")
-        self.worker = worker
-        self._environment = {
-            **os.environ,
-            "COOPERATOR_STATE_DIR": str(self.state.root),
-            "COOPERATOR_RUNTIME": "inline",
-        }
-
-    def __call__(self, *words: str, code: int = 0, stdin: str = "") -> str:
-        """What a command prints (both streams); it must end with ``code``."""
-        run = self._run(*words, stdin=stdin)
-        assert run.returncode == code, run.stdout + run.stderr
-        return run.stdout + run.stderr
-
-    def program(self, *words: str, code: int = 0) -> str:
-        """As a call, of a command that is not one of ``cooperator local``."""
-        run = self._run(*words, room=())
-        assert run.returncode == code, run.stdout + run.stderr
-        return run.stdout + run.stderr
-
-    def _run(
-        self, *words: str, stdin: str = "", room: tuple[str, ...] = ("local",)
-    ) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [sys.executable, "-m", "cooperator.cli", *room, *words],
-            env=self._environment,
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-
-    def seconds_until(self, text: str, *words: str) -> float:
-        """How long a command that fails takes to say ``text``."""
-        began = time.monotonic()
-        with subprocess.Popen(
-            [sys.executable, "-m", "cooperator.cli", "local", *words],
-            env=self._environment,
-            stderr=subprocess.PIPE,
-            text=True,
-        ) as process:
-            assert process.stderr is not None
-            assert any(text in line for line in process.stderr)
-            seconds = time.monotonic() - began
-            process.stderr.read()
-        assert process.returncode == 1
-        return seconds
-
-    def on_a_terminal(self, until: str, *words: str) -> str:
-        """All that a command sends to its terminal, which it is told to end by Ctrl-C after ``until``."""
-        ours, its = pty.openpty()
-        with subprocess.Popen(
-            [sys.executable, "-m", "cooperator.cli", "local", *words],
-            env={**self._environment, "TERM": "xterm-256color", "COLUMNS": "120", "LINES": "40"},
-            stdout=its,
-            stderr=its,
-        ) as process:
-            os.close(its)
-            seen = b""
-            with suppress(OSError):  # Linux says so when the other end is closed.
-                while part := os.read(ours, 65_536):
-                    if until.encode() not in seen and until.encode() in seen + part:
-                        process.send_signal(signal.SIGINT)
-                    seen += part
-            os.close(ours)
-        assert process.returncode == 130, seen
-        return seen.decode()
-
-    def first_line(self, *words: str) -> str:
-        """What a command that goes on prints first; Ctrl-C ends it."""
-        with subprocess.Popen(
-            [sys.executable, "-m", "cooperator.cli", "local", *words],
-            env=self._environment,
-            stdout=subprocess.PIPE,
-            text=True,
-        ) as process:
-            assert process.stdout is not None
-            line = process.stdout.readline()
-            process.send_signal(signal.SIGINT)
-            process.stdout.read()
-        assert process.returncode == 130
-        return line
-
-    def apply(self, *texts: str, code: int = 0) -> str:
-        return self("apply", "-f", "-", code=code, stdin="---".join(texts).replace("NAME", self.worker))
-
-    def get(self, kind: str) -> list[dict[str, Any]]:
-        items: list[dict[str, Any]] = json.loads(self._run("get", kind, "-o", "json").stdout)["items"]
-        return items
-
-    def ask(self, kind: str) -> list[dict[str, Any]]:
-        """The same without a process for each question."""
-        try:
-            items: list[dict[str, Any]] = ask_host(self.state)[kind]
-        except HostAway:
-            raise AssertionError("the daemon does not answer") from None
-        return items
-
-    def placed(self) -> dict[str, str]:
-        """Who runs what, once everything runs."""
-        tasks = self.ask("tasks")
-        assert len(tasks) == 5, tasks
-        assert {task["state"] for task in tasks} == {"RUNNING"}, tasks
-        return {task["name"]: task["member"] for task in tasks}
-
-    def settled(self) -> dict[str, str]:
-        return eventually(self.placed, CALM_S, "all tasks run")
-
-    def lives(self) -> dict[str, Life]:
-        """Members whose processes live."""
-        return {
-            life.identity: life
-            for folder in self.state.workers.glob("*/members")
-            for life in read_lives(folder)
-            if marked(life.incarnation)
-        }
-
-    def condition(self, kind: str) -> str:
-        workers = self.ask("workers")
-        assert len(workers) == 1, workers
-        conditions = workers[0]["status"]["conditions"]
-        return next((c["status"] for c in conditions if c["type"] == kind), "")
 
 
 @pytest.fixture(scope="module")
@@ -265,7 +129,14 @@ def test_a_task_whose_start_kills_its_member_is_taken_out_until_its_connector_is
 ) -> None:
     poison = CONNECTOR.replace("ticks", "bad").replace("tasksMax: 4", "tasksMax: 1")
     running.apply(poison.replace("units: 8", "units: 1, start.delay.ms: 600000"))
+    try:
+        _is_taken_out_until_it_is_changed(running, poison)
+    finally:
+        running("delete", "connector", "bad")
+    running.settled()
 
+
+def _is_taken_out_until_it_is_changed(running: Local, poison: str) -> None:
     def bad() -> dict[str, Any]:
         found = [task for task in running.ask("tasks") if task["name"] == "bad-0"]
         assert found, "it is not configured yet"
@@ -291,8 +162,6 @@ def test_a_task_whose_start_kills_its_member_is_taken_out_until_its_connector_is
 
     running.apply(poison.replace("units: 8", "units: 1"))
     eventually(lambda: bad()["state"] == "RUNNING", CALM_S, "it runs once it is mended")
-    running("delete", "connector", "bad")
-    running.settled()
 
 
 def test_what_would_happen_can_be_asked_by_the_worker_s_name(running: Local, tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ _COLOURS: Final = {
 _FIRST: Final = ("FAILED", "HELD", "RESTARTING", "UNASSIGNED", "STOPPING", "STARTING")
 """What somebody should look at stands above what runs, since a terminal ends somewhere."""
 _REBALANCES: Final = 5
+_WIDE: Final = 400
 
 
 def top(
@@ -48,6 +49,9 @@ def top(
         directory = existing_state(state)
         view = ask_host(directory)
         screen = RichConsole(highlight=False)
+        if not screen.is_terminal:
+            # Nothing ends at its 80th column there.
+            screen.width = _WIDE
         if once or not screen.is_terminal:
             screen.print(picture(view), soft_wrap=True)
             return
