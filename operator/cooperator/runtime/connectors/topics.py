@@ -45,8 +45,9 @@ def _asking(client: Mapping[str, Any]) -> Iterator[AdminClient]:
         if error.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL):
             refused.append(error)
 
-    settings: dict[str, Any] = {**client, "error_cb": note}
-    admin = AdminClient(settings, logger=log)
+    # Each try to connect would be a line of the log, many in a second: the error says it once.
+    settings: dict[str, Any] = {**client, "error_cb": note, "log_level": 0}
+    admin = AdminClient(settings)
     try:
         yield admin
     except KafkaException as error:

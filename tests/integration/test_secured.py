@@ -1,0 +1,163 @@
+"""Connectors in a Kafka that is secured: they get in as their Worker does, or as they are told.
+
+Looked at: what is in the sinks, and that no password is anywhere else than in its file.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from cooperator.leader.service import LeaderService
+from cooperator.model import Desired, DesiredConnector
+from cooperator.runtime.connectors.topics import ensure_topic
+from secured import PASSWORDS, SecuredBroker, secured_broker
+from stage import Stage
+from support import eventually
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
+
+PATIENCE_S = 300
+RECORDS = 40
+WRONG = "open-barley-instead"
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
+    made = secured_broker(tmp_path_factory.mktemp("secured"))
+    made.broker.start()
+    yield made
+    made.broker.kill()
+
+
+@pytest.fixture
+def stage(secured: SecuredBroker, unique: str, tmp_path: Path) -> Iterator[Stage]:
+    stage = Stage(secured.plain, tmp_path / "stage", unique)
+    stage.directory.mkdir()
+    yield stage
+    stage.close()
+
+
+def secret(folder: Path, name: str, text: str) -> str:
+    """The file that holds it, as a Secret is mounted: beside what is looked through."""
+    file = folder / name
+    file.write_text(text)
+    return str(file)
+
+
+def fed(secured: SecuredBroker, topic: str) -> Counter[str]:
+    client = {"bootstrap.servers": secured.plain}
+    ensure_topic(client, topic, 2, -1)
+    producer = Producer(client)
+    values = [f"record {number}" for number in range(RECORDS)]
+    for value in values:
+        producer.produce(topic, value, value)
+    assert producer.flush(60) == 0
+    return Counter(values)
+
+
+def everything(secured: SecuredBroker, only: str = "") -> dict[str, list[bytes]]:
+    """What is in each topic, committed, as it lies there."""
+    client = {"bootstrap.servers": secured.plain}
+    topics = AdminClient(client).list_topics(timeout=30).topics
+    told = {"group.id": "looks", "enable.auto.commit": False, "enable.partition.eof": True}
+    consumer = Consumer({**client, **told, "fetch.wait.max.ms": 20})
+    found: dict[str, list[bytes]] = {}
+    for topic, metadata in topics.items():
+        for partition in metadata.partitions if only in ("", topic) else ():
+            consumer.assign([TopicPartition(topic, partition, 0)])
+            while (message := consumer.poll(30)) is not None and message.error() is None:
+                found.setdefault(topic, []).append((message.key() or b"") + (message.value() or b""))
+            assert message is not None, topic
+    consumer.close()
+    return found
+
+
+def copied(secured: SecuredBroker, topic: str) -> Counter[str]:
+    values = everything(secured, topic).get(topic, [])
+    return Counter(value.decode()[: len(value) // 2] for value in values)
+
+
+def state_of(leader: LeaderService, task: str) -> tuple[str, str]:
+    tasks = {each["name"]: each for each in leader.status().get("tasks", ())}
+    return (tasks[task]["state"], tasks[task]["trace"]) if task in tasks else ("", "")
+
+
+def assert_no_password_anywhere(secured: SecuredBroker, stage: Stage, leader: LeaderService) -> None:
+    forms = {*PASSWORDS.values(), WRONG}
+    forms |= {form.replace("\\", "\\\\").replace('"', '\\"') for form in forms}
+    forms |= {json.dumps(form)[1:-1] for form in forms}
+    said = {"status": json.dumps(leader.status()).encode()}
+    said |= {topic: b"\n".join(records) for topic, records in everything(secured).items()}
+    said |= {str(path): path.read_bytes() for path in stage.directory.rglob("*") if path.is_file()}
+    assert any("jvm.log" in name for name in said)
+    for name, text in said.items():
+        assert not any(form.encode() in text for form in forms), name
+
+
+def test_connectors_get_in_as_their_worker_does_or_as_they_are_told(
+    secured: SecuredBroker, stage: Stage, tmp_path: Path
+) -> None:
+    source = f"{stage.group_id}-from"
+    wanted = fed(secured, source)
+    targets = {name: f"{stage.group_id}-{name}" for name in ("inherits", "told", "generic", "shown")}
+    for topic in targets.values():
+        ensure_topic({"bootstrap.servers": secured.plain}, topic, 2, -1)
+    copy = {"connector.class": "kafka-to-kafka", "topics": source, "trigger.interval.ms": "500"}
+    eve = secret(tmp_path, "eve", WRONG)
+    told = {"sasl.username": "eve", "sasl.password": f"${{file:{eve}}}"}
+    certificate = {
+        "bootstrap.servers": secured.shown,
+        "security.protocol": "SSL",
+        "ssl.ca.location": str(secured.authority),
+        "ssl.certificate.location": str(secured.client.certificate),
+        "ssl.key.location": str(secured.client.key),
+    }
+    generic = {
+        "connector.class": "spark",
+        "source.format": "kafka",
+        "source.options.subscribe": source,
+        "source.options.startingOffsets": "earliest",
+        "sink.format": "kafka",
+        "sink.options.topic": targets["generic"],
+        "transform.sql": "SELECT key, value FROM input",
+    }
+    connectors = {
+        "inherits": {**copy, "topic": targets["inherits"]},
+        "told": {**copy, **told, "topic": targets["told"]},
+        "generic": generic,
+        "shown": {**copy, **certificate, "topic": targets["shown"]},
+    }
+    leader = stage.leader(connectors, ("s-0",))
+    stage.member(
+        "s-0",
+        runtime="spark",
+        heap_mb="512",
+        bootstrap_servers=secured.login,
+        security_protocol="SASL_SSL",
+        sasl_mechanism="PLAIN",
+        sasl_username_file=secret(tmp_path, "name", "ada"),
+        sasl_password_file=secret(tmp_path, "password", PASSWORDS["ada"]),
+        ssl_ca_file=str(secured.authority),
+    )
+    for name in ("inherits", "generic", "shown"):
+        eventually(lambda n=name: copied(secured, targets[n]) == wanted, PATIENCE_S, f"{name} copies all")
+
+    # Who says another name is taken at their word.
+    def refused() -> bool:
+        instance = next(task for task in leader.status()["tasks"] if task["name"] == "told")
+        assert "Authentication failed" in instance["progress"] + instance["trace"], instance
+        return True
+
+    eventually(refused, PATIENCE_S, "the wrong password is said")
+    assert copied(secured, targets["told"]) == Counter()
+    Path(eve).write_text(PASSWORDS["eve"])
+    restarted = {**connectors, "told": {**connectors["told"], "units.refresh.interval.ms": "1000"}}
+    leader.set_desired(Desired(2, {name: DesiredConnector(config) for name, config in restarted.items()}))
+    eventually(lambda: copied(secured, targets["told"]) == wanted, PATIENCE_S, "told copies all")
+    eventually(lambda: state_of(leader, "told-0")[0] == "RUNNING", PATIENCE_S)
+    assert_no_password_anywhere(secured, stage, leader)

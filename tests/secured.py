@@ -1,0 +1,95 @@
+"""A broker that lets nobody in who does not prove who they are, over encrypted connections."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from cooperator.local.broker import EmbeddedBroker
+from cooperator.local.settings import HOST, free_port
+from tests.kubernetes.certificates import Authority, Certificate
+
+PASSWORDS = {"ada": 'open "sesame" \\ now', "eve": "shut-sesame-then"}
+"""With all that has to be quoted somewhere."""
+
+_LISTENERS = {"PLAINTEXT": "PLAINTEXT", "LOGIN": "SASL_SSL", "SHOWN": "SSL"}
+
+
+@dataclass
+class SecuredBroker:
+    """``plain``: servers for the test's own looks; ``login``: by name and password (SASL_SSL); ``shown``: by
+    a certificate that is shown (SSL)."""
+
+    broker: EmbeddedBroker
+    plain: str
+    login: str
+    shown: str
+    authority: Path
+    client: Certificate
+
+
+def secured_broker(folder: Path) -> SecuredBroker:
+    """It has to be started. ``folder`` exists."""
+    authority = Authority(folder / "signed")
+    server = authority.server("broker", [HOST])
+    store = folder / "broker.pem"
+    store.write_text(_pkcs8(server.key) + server.certificate.read_text())
+    client = authority.client("ada")
+    key = folder / "ada.key"
+    key.write_text(_pkcs8(client.key))
+    ports = _ports(*_LISTENERS, "CONTROLLER")
+    opened = ",".join(f"{name}://{HOST}:{ports[name]}" for name in _LISTENERS)
+    protocols = ",".join(f"{name}:{protocol}" for name, protocol in _LISTENERS.items())
+    users = " ".join(f"user_{name}={_quoted(password)}" for name, password in PASSWORDS.items())
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    broker = EmbeddedBroker(
+        folder / "broker",
+        ports["PLAINTEXT"],
+        overrides={
+            "listeners": f"{opened},CONTROLLER://{HOST}:{ports['CONTROLLER']}",
+            "advertised.listeners": opened,
+            "controller.quorum.voters": f"1@{HOST}:{ports['CONTROLLER']}",
+            "listener.security.protocol.map": f"{protocols},CONTROLLER:PLAINTEXT",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(store),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(authority.own.certificate),
+            "listener.name.shown.ssl.client.auth": "required",
+            "sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.login.plain.sasl.jaas.config": f"{module} required {users};",
+        },
+    )
+    servers = {name: f"{HOST}:{port}" for name, port in ports.items()}
+    certificate = Certificate(client.certificate, key)
+    return SecuredBroker(
+        broker,
+        servers["PLAINTEXT"],
+        servers["LOGIN"],
+        servers["SHOWN"],
+        authority.own.certificate,
+        certificate,
+    )
+
+
+def _ports(*names: str) -> dict[str, int]:
+    """One each, and no two the same: none is taken before the broker starts."""
+    found: dict[int, None] = {}
+    while len(found) < len(names):
+        found[free_port()] = None
+    return dict(zip(names, found, strict=True))
+
+
+def _pkcs8(key: Path) -> str:
+    """As Kafka's Java clients and brokers read keys."""
+    loaded = load_pem_private_key(key.read_bytes(), password=None)
+    return loaded.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
