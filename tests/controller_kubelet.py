@@ -43,6 +43,8 @@ class Container:
     last: dict[str, Any] = field(default_factory=dict)
     told_at: float | None = None
     reported: Any = None
+    evicted: bool = False
+    """Its node has thrown it out: it has failed for good."""
     address: str = ""
     """As it is reported; its process listens on this machine's own."""
 
@@ -71,6 +73,8 @@ class Kubelet:
         self.frozen = threading.Event()
         self.restart_s = 0.2
         self.containers: dict[str, Container] = {}
+        self.reported: list[tuple[str, float]] = []
+        """Ends of containers that the API server has been told of: pod, and when (time.time()) it knew."""
         self.ended: dict[str, int] = {}
         """Lives that have ended, by the members' names of them, and when (ms since the epoch)."""
         self._folder = Path(tempfile.mkdtemp(prefix="cooperator-kubelet-"))
@@ -97,13 +101,21 @@ class Kubelet:
         self.api.patch(f"/api/v1/nodes/{self.node}/status", {"status": {"conditions": [ready]}})
 
     def container(self, pod: str) -> Container:
-        return next(c for c in self.containers.values() if c.name == pod)
+        """The newest pod of this name."""
+        return [c for c in self.containers.values() if c.name == pod][-1]
 
     def crash(self, pod: str) -> None:
         """-9 to the process of a pod."""
         process = self.container(pod).process
         assert process is not None
         _kill(process)
+
+    def evict(self, pod: str) -> None:
+        """Its node lacks memory: -9, and the pod has failed for good. The object stays."""
+        container = self.container(pod)
+        container.evicted = True
+        assert container.process is not None
+        _kill(container.process)
 
     # --- the thread ---
 
@@ -157,7 +169,9 @@ class Kubelet:
         ended = process is not None and process.poll() is not None
         if process is not None and ended:
             self._take_down(container, process)
-        if deleted and container.process is None:
+        if container.evicted and container.process is None and not deleted:
+            self._report(pod, container, {"terminated": container.last})
+        elif deleted and container.process is None:
             self._report(pod, container, {"terminated": container.last} if container.last else {})
             self._remove(pod)
             del self.containers[uid]
@@ -274,6 +288,8 @@ class Kubelet:
             path = f"/api/v1/namespaces/{self.namespace}/pods/{name}/status"
             self.api.patch(path, {"metadata": {"uid": container.uid}, "status": status})
             container.reported = (state, ready)
+            if not running and container.last:
+                self.reported.append((container.name, time.time()))
 
     def _remove(self, pod: dict[str, Any]) -> None:
         name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]

@@ -123,8 +123,8 @@ class Publisher:
         log.warning("Worker %s/%s: %s", *self._name, note)
         self._recorder.record(body, "Worker", Happening("LeftBehind", note, True))
 
-    def finalize(self, kind: Kind, body: Body, keep: bool) -> None:
-        """Have our finalizer, or have it no longer. Raises ApiError."""
+    def finalize(self, kind: Kind, body: Body, keep: bool) -> bool:
+        """Have our finalizer, or have it no longer. Whether that is so now. Raises ApiError."""
         manifest = {
             "apiVersion": API_VERSION,
             "kind": "Worker" if kind is WORKERS else "Connector",
@@ -134,9 +134,11 @@ class Publisher:
         try:
             self._saw(kind, self._api.apply(kind, manifest))
         except ApiError as error:
-            # Gone since it was seen, or another of its name.
+            # Gone since it was seen; or another of its name, or somebody else was first: to be seen again.
             if not (error.is_conflict or error.is_missing):
                 raise
+            return error.is_missing
+        return True
 
     def annotate(self, kind: Kind, body: Body, annotations: Mapping[str, str]) -> None:
         """Note something on this object that is decided by. Raises ApiError."""
@@ -216,7 +218,13 @@ class Publisher:
                     "metadata": _meant(body),
                     "status": {"conditions": [condition]},
                 }
-                self._saw(PODS, self._api.apply(PODS, manifest, "status"))
+                try:
+                    self._saw(PODS, self._api.apply(PODS, manifest, "status"))
+                except ApiError as error:
+                    # Gone since it was seen, or another of its name: no reason to say nothing of the others.
+                    if not (error.is_conflict or error.is_missing):
+                        raise
+                    continue
             self._gates[body["metadata"]["uid"]] = ready
 
     def _shown(self, body: Body) -> bool:

@@ -327,8 +327,8 @@ class Reconciler:
             return
         if left:
             self._publisher.left_behind(seen.worker, left)
-        self._publisher.finalize(WORKERS, seen.worker, keep=False)
-        self._finish()
+        if self._publisher.finalize(WORKERS, seen.worker, keep=False):
+            self._finish()
 
     def _finish(self) -> None:
         self._store.forget(self.name)

@@ -291,6 +291,7 @@ class Lead:
             elif isinstance(instruction, ev.Answer):
                 if self._round is not None and self._round[0] == instruction.generation:
                     self._round[1].set_result(instruction.assignments)
+                    self._say_round(instruction.generation)
                 if self.machine.state.policy.name is PolicyName.DEFAULT:
                     self._reader.expect(self.machine.state.members, instruction.written)
             elif isinstance(instruction, ev.RefuseRound):
@@ -317,6 +318,14 @@ class Lead:
             elif isinstance(instruction, ev.MakeSessionKey):
                 key = SessionKey(secrets.token_bytes(SESSION_KEY_BYTES), "HmacSHA256", self._clock_ms())
                 self._config_writer.write_config([encode_config(SessionKeyRecord(key))])
+
+    def _say_round(self, generation: int) -> None:
+        done = self.machine.state.rebalances
+        if done and done[-1].generation == generation:
+            log.info(
+                "generation %d: %d assigned, %d revoked, %d held: %s",
+                *(generation, done[-1].assigned, done[-1].revoked, done[-1].held, done[-1].cause),
+            )
 
     def _read_statuses(self, wanted: ev.ReadStatuses) -> None:
         try:
