@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from cooperator.crd import Connector, parse
 from cooperator.runtime import connectors
 from cooperator.runtime.conformance import RULES, NotConformant, check
-from cooperator.runtime.connectors import find, known_classes, validate
+from cooperator.runtime.connectors import anchor, find, known_classes, validate
 from cooperator.runtime.options import OptionError
 from runtime.plugins.trial import CopiesTrial
 
@@ -25,8 +26,22 @@ Install = Callable[..., None]
 
 
 @pytest.fixture
-def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """Install a package that declares an entry point, where this process and its children find it."""
+def visible(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], None]]:
+    """Have this process and its children find what is in a directory."""
+
+    def seen(folder: Path) -> None:
+        monkeypatch.syspath_prepend(str(folder))
+        _forget()
+
+    yield seen
+    monkeypatch.undo()
+    sys.modules.pop("copies_of_files", None)
+    _forget()
+
+
+@pytest.fixture
+def install(tmp_path: Path, visible: Callable[[Path], None]) -> Install:
+    """Install a package that declares an entry point."""
 
     def installed(name: str, value: str, package: str = "copies") -> None:
         folder = tmp_path / f"site-{package}"
@@ -35,13 +50,20 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
         (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.2\n")
         (metadata / "entry_points.txt").write_text(f"[{connectors.GROUP}]\n{name} = {value}\n")
         shutil.copy(HERE / "plugins" / "copies.py", folder / "copies_of_files.py")
-        monkeypatch.syspath_prepend(str(folder))
-        _forget()
+        visible(folder)
 
-    yield installed
-    monkeypatch.undo()
-    sys.modules.pop("copies_of_files", None)
-    _forget()
+    return installed
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example, built and installed by pip into ``site``, where nobody looks unless told to."""
+    folder = tmp_path_factory.mktemp("example")
+    source = folder / "copy"
+    shutil.copytree(EXAMPLE, source, ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__"))
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*pip, "--target", str(folder / "site"), str(source)], check=True)
+    return folder
 
 
 def _forget() -> None:
@@ -138,22 +160,34 @@ def test_two_packages_that_bring_one_class_are_named(install: Install) -> None:
         find("copies")
 
 
+def test_the_manifest_of_the_example_is_taken_and_its_options_are_checked(
+    example: Path, visible: Callable[[Path], None]
+) -> None:
+    visible(example / "site")
+    manifests = (EXAMPLE / "inboxes.yaml").read_text()
+    [connector] = [one for one in parse(manifests, "inboxes.yaml") if isinstance(one, Connector)]
+    config = anchor(connector.spec.class_, connector.spec.config, Path("/srv"))
+    assert validate(connector.spec.class_, config) == []
+    [problem] = validate(connector.spec.class_, {**config, "target": "/srv/inboxes/out"})
+    assert str(problem) == (
+        "option 'target' = '/srv/inboxes/out': is inside of path, and would be read again; "
+        "name another directory"
+    )
+
+
 @pytest.mark.real
 @pytest.mark.timeout(900)
-def test_the_example_is_installed_found_and_passes_its_own_tests(tmp_path: Path) -> None:
-    """As its author does it, in a directory that nothing else looks into: build, install, pytest."""
-    source, target = tmp_path / "copy", tmp_path / "site"
-    shutil.copytree(EXAMPLE, source)
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
-    subprocess.run([*pip, "--target", str(target), str(source)], check=True)
-    shutil.rmtree(source / "src")
+def test_the_example_passes_its_own_tests_where_it_is_installed(example: Path) -> None:
+    """As its author does it: pytest, without the sources at hand."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    tests = example / "copy" / "tests"
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "--rootdir", str(source), str(source / "tests")],
-        env={**ours, "PYTHONPATH": os.pathsep.join([str(ROOT / "operator"), str(target)])},
-        cwd=source,
+        [sys.executable, "-m", "pytest", "-q", "--rootdir", str(tests), str(tests)],
+        env={**ours, "PYTHONPATH": os.pathsep.join([str(ROOT / "operator"), str(example / "site")])},
+        cwd=tests,
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed" in done.stdout

@@ -12,7 +12,8 @@ def exactly_once(connector: Connector) -> Condition:
     if promised is None:
         status, reason = ConditionStatus.UNKNOWN, "DeliveryUnknown"
         note = (
-            f"What class {spec.class_} promises cannot be told: it is unknown here, or refuses its options."
+            f"What class {spec.class_} promises cannot be told: it refuses its options, or is not installed "
+            "where this is asked (members that have it run it all the same)."
         )
     else:
         is_exact = promised.level is Delivery.EXACTLY_ONCE
