@@ -4,6 +4,7 @@
 from one version to the next, or its change is in the changelog; whatever else a plug-in imports may change.
 """
 
+from cooperator.runtime.connectors.access import KafkaOptions, of_librdkafka, of_spark
 from cooperator.runtime.connectors.base import (
     Cancelled,
     Connector,
@@ -36,6 +37,7 @@ __all__ = [
     "Fence",
     "Fenced",
     "FullPath",
+    "KafkaOptions",
     "Names",
     "OptionError",
     "Options",
@@ -49,6 +51,8 @@ __all__ = [
     "UnitContext",
     "UnitProgress",
     "claim",
+    "of_librdkafka",
+    "of_spark",
     "option",
     "refuse",
     "selected",
