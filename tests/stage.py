@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import uuid
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -185,6 +186,23 @@ class Stage:
             return running
 
         return eventually(seen, timeout_s, f"{sorted(wanted)} run")
+
+    def starts(self) -> Counter[tuple[str, str]]:
+        """How often each member has started each task, by its own log: (identity, task)."""
+        return self._told(" starting ")
+
+    def stops(self) -> Counter[tuple[str, str]]:
+        """How often each member was told to stop each task, by its own log."""
+        return self._told(" stopping ")
+
+    def _told(self, word: str) -> Counter[tuple[str, str]]:
+        found: Counter[tuple[str, str]] = Counter()
+        for identity in {member.identity for member in self.members}:
+            log = self.directory / f"{identity}.log"
+            for line in log.read_text(errors="replace").splitlines() if log.exists() else ():
+                if word in line and "(attempt" in line:
+                    found[identity, line.split(word)[1].split()[0]] += 1
+        return found
 
     def close(self) -> None:
         for service in self.leaders:

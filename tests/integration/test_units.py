@@ -1,0 +1,238 @@
+"""Units while they flow: other numbers of tasks, more partitions, and a member dead in the middle of either.
+
+Looked at: what is in the sink, record by record, and which tasks the members started, by their own logs.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+import pytest
+
+from cooperator.leader.service import LeaderService
+from cooperator.local.broker import EmbeddedBroker
+from cooperator.logs import LogsConfig, open_logs
+from cooperator.model import Desired
+from cooperator.runtime.connectors.topics import ensure_topic, grow_topic
+from guarantees.pipelines import Kafka
+from leader_process import desired_of
+from stage import Stage
+from support import eventually
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(1200)]
+
+VICTIM, SURVIVOR = WORKERS = ("u-0", "u-1")
+BACKLOG, FEW = 120, 30
+PATIENCE_S = 300
+"""How long anything is waited for: the machine may be busy with more than this."""
+
+Groups = dict[str, tuple[str, ...]]
+"""Task to its units."""
+
+
+@dataclass
+class Flow:
+    """Connector ``flow`` is what changes, ``calm`` beside it is of the same kind and does not."""
+
+    stage: Stage
+    kafka: Kafka
+    partitions: int
+    tasks_max: int
+    fed: int = 0
+    revision: int = 1
+    lives: dict[str, str] = field(default_factory=dict)
+    leader: LeaderService = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.source, self.sink = f"{self.stage.group_id}-from", f"{self.stage.group_id}-to"
+        client = {"bootstrap.servers": self.kafka.bootstrap_servers}
+        ensure_topic(client, self.source, self.partitions, -1)
+        self.kafka.create(self.sink)
+        self.kafka.create(f"{self.source}-calm")
+        self.logs = open_logs(LogsConfig(self.kafka.bootstrap_servers, self.stage.group_id))
+        self.leader = self.stage.leader(self.configs(), WORKERS)
+        for worker in WORKERS:
+            self.member(worker)
+        self.settled()
+
+    def configs(self) -> dict[str, dict[str, str]]:
+        common = {
+            "connector.class": "kafka-to-kafka",
+            "max.offsets.per.trigger": "5",
+            "trigger.interval.ms": "500",
+            "units.refresh.interval.ms": "1000",
+        }
+        return {
+            "flow": {
+                **common,
+                "topics": self.source,
+                "topic": self.sink,
+                "tasks.max": str(self.tasks_max),
+            },
+            "calm": {**common, "topics": f"{self.source}-calm", "topic": self.sink, "tasks.max": "2"},
+        }
+
+    def member(self, identity: str) -> None:
+        self.lives[identity] = self.stage.member(identity, runtime="spark", heap_mb="512").incarnation
+        self.stage.facts(self.leader, WORKERS)
+
+    # --- what is done to it ---
+
+    def feed(self, count: int) -> None:
+        values = [f"record {number}" for number in range(self.fed, self.fed + count)]
+        self.fed += count
+        self.kafka.produce(self.source, values)
+
+    def flowing(self) -> None:
+        """Something of a backlog is in the sink, and the rest is on its way."""
+        known = self.found().total()
+        self.feed(BACKLOG)
+        eventually(lambda: self.found().total() > known, PATIENCE_S, "records flow")
+
+    def regroup(self, tasks_max: int) -> None:
+        self.tasks_max = tasks_max
+        self.revision += 1
+        wanted = desired_of(self.configs())
+        self.leader.set_desired(Desired(self.revision, wanted.connectors))
+
+    def grow(self, partitions: int) -> None:
+        self.partitions = partitions
+        grow_topic({"bootstrap.servers": self.kafka.bootstrap_servers}, self.source, partitions)
+
+    def kill(self) -> None:
+        """-9 to all of the victim, which comes back under its name."""
+        member = next(each for each in reversed(self.stage.members) if each.identity == VICTIM)
+        member.kill()
+        self.stage.facts(self.leader, WORKERS)
+        self.feed(FEW)
+        self.member(VICTIM)
+
+    # --- what is seen of it ---
+
+    def groups(self) -> Groups:
+        """By the config log."""
+        found: Groups = {}
+        for name, connector in self.logs.config.snapshot().connectors.items():
+            for number, config in enumerate(connector.tasks):
+                found[f"{name}-{number}"] = tuple(config["task.units"].split(","))
+        return found
+
+    def where(self) -> dict[str, str]:
+        tasks = [task for task in self.leader.status().get("tasks", ()) if task["task"] >= 0]
+        return {task["name"]: task["member"] for task in tasks if task["state"] == "RUNNING"}
+
+    def settled(self) -> None:
+        """All units are in tasks, all tasks run, and nothing moves."""
+
+        def calm() -> bool:
+            groups = self.groups()
+            flow = [units for name, units in groups.items() if name.startswith("flow")]
+            assert len(flow) == min(self.tasks_max, self.partitions), groups
+            assert sum(map(len, flow)) == self.partitions, groups
+            assert self.where().keys() == groups.keys(), f"{self.where()} of {groups}"
+            living = {member["incarnation"] for member in self.leader.status()["members"]}
+            assert living == set(self.lives.values()), f"members {living}"
+            return bool(self.leader.status()["settled"])
+
+        eventually(calm, PATIENCE_S, f"{self.tasks_max} tasks of {self.partitions} units run")
+
+    def found(self) -> Counter[str]:
+        return self.kafka.committed(self.sink)
+
+    def exact(self) -> None:
+        wanted = Counter(f"record {number}" for number in range(self.fed))
+        eventually(lambda: self.found().total() >= self.fed, PATIENCE_S, f"{self.fed} records are there")
+        assert self.found() == wanted
+
+
+@dataclass
+class Before:
+    """What was there before a change."""
+
+    groups: Groups
+    where: dict[str, str]
+    starts: Counter[tuple[str, str]]
+
+    @classmethod
+    def of(cls, flow: Flow) -> "Before":
+        return cls(flow.groups(), flow.where(), flow.stage.starts())
+
+    def unchanged(self, flow: Flow) -> set[str]:
+        after = flow.groups()
+        return {task for task, units in self.groups.items() if after.get(task) == units}
+
+    def assert_only_changed_tasks_started(self, flow: Flow) -> None:
+        """What is unchanged runs on where it was; at the member that died it starts once more, no other."""
+        unchanged = self.unchanged(flow)
+        lost = {task for task in unchanged if self.where[task] == VICTIM}
+
+        def started() -> Counter[tuple[str, str]]:
+            counts = flow.stage.starts() - self.starts
+            return Counter({key: count for key, count in counts.items() if key[1] in unchanged})
+
+        eventually(lambda: {task for _, task in started()} >= lost, PATIENCE_S, f"{lost} are given back")
+        flow.settled()
+        assert started() == {(VICTIM, task): 1 for task in lost}
+        assert {task: flow.where()[task] for task in unchanged} == {t: self.where[t] for t in unchanged}
+
+
+Begin = Callable[[int, int], Flow]
+
+
+@pytest.fixture
+def begin(stage: Stage, broker: EmbeddedBroker) -> Iterator[Begin]:
+    """A flow of so many partitions and tasks, at rest."""
+    with ExitStack() as closing:
+
+        def begun(partitions: int, tasks_max: int) -> Flow:
+            flow = Flow(stage, Kafka(broker.bootstrap_servers), partitions, tasks_max)
+            closing.callback(flow.logs.close)
+            return flow
+
+        yield begun
+
+
+def test_other_numbers_of_tasks_in_mid_stream_with_a_death_in_the_middle(begin: Begin) -> None:
+    flow = begin(6, 2)
+    for tasks_max, kept in ((5, set[str]()), (3, {"flow-0"})):
+        before = Before.of(flow)
+        flow.flowing()
+        flow.regroup(tasks_max)
+        flow.kill()
+        flow.settled()
+        assert before.unchanged(flow) == {"calm-0", "calm-1", *kept}
+        before.assert_only_changed_tasks_started(flow)
+        flow.feed(FEW)
+    flow.exact()
+
+
+def test_more_partitions_in_mid_stream_with_a_death_in_the_middle(begin: Begin) -> None:
+    flow = begin(4, 3)
+    before = Before.of(flow)
+    flow.flowing()
+    flow.grow(8)
+    flow.kill()
+    flow.settled()
+    assert before.unchanged(flow) == {"calm-0", "calm-1", "flow-0"}
+    before.assert_only_changed_tasks_started(flow)
+    flow.feed(BACKLOG)
+    flow.exact()
+
+
+def test_nobody_dies_and_only_what_changes_is_stopped(begin: Begin, stage: Stage) -> None:
+    """Revoked, not lost: what changes is stopped where it runs, in order, and nothing else is touched."""
+    flow = begin(6, 5)
+    before = Before.of(flow)
+    stops = stage.stops()
+    flow.flowing()
+    flow.regroup(3)
+    flow.settled()
+    started, stopped = stage.starts() - before.starts, stage.stops() - stops
+    changed = {"flow-1", "flow-2", "flow-3", "flow-4"}
+    assert before.groups.keys() - before.unchanged(flow) == changed
+    tasks = before.groups.keys()
+    assert {task for _, task in stopped if task in tasks} == changed
+    assert {task for _, task in started if task in tasks} == {"flow-1", "flow-2"}
+    assert all((before.where[task], task) in stopped for task in changed)
+    flow.exact()
