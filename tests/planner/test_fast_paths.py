@@ -61,7 +61,7 @@ def test_who_was_dealt_what_in_turn(sizes: Mapping[str, int], names: list[str]) 
     by_receiver: dict[str, list[TaskId]] = {}
     for item, receiver in placed.items():
         by_receiver.setdefault(receiver, []).append(item)
-    assert {receiver: list(given) for receiver, given in placed.by_receiver().items()} == by_receiver
+    assert {receiver: list(given) for receiver, given in placed.by_receiver.items()} == by_receiver
     assert [connector for connector, _ in groupby(placed, lambda item: item.connector)] == sorted(
         connector for connector, size in sizes.items() if size
     )

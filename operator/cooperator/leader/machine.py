@@ -280,7 +280,7 @@ class LeaderMachine:
             if not share.is_empty:
                 owned, stopping = owned + share.assigned, stopping.union(share.revoked)
             applied = epoch if member.is_agent else None
-            projected.append(replace(member, owned=owned, stopping=stopping, applied=applied))
+            projected.append(member.having(owned, stopping, applied))
         state.members = tuple(projected)
 
     # --- between rounds -----------------------------------------------------------------------------

@@ -29,6 +29,23 @@ class Member:
     capacity: float = 1.0
     zone: str = ""
 
+    def having(
+        self, owned: tuple[TaskId, ...], stopping: frozenset[TaskId], applied: Epoch | None
+    ) -> "Member":
+        """The same member with these; ``replace`` takes several times as long."""
+        return Member(
+            self.member_id,
+            self.identity,
+            self.incarnation,
+            owned,
+            stopping,
+            self.draining,
+            applied,
+            self.is_agent,
+            self.capacity,
+            self.zone,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Share:

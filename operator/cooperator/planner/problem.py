@@ -78,7 +78,8 @@ class DealtInTurn(Mapping[TaskId, str]):
     def __init__(self, items: Sequence[TaskId], receivers: Sequence[str]) -> None:
         self._items, self._receivers = items, receivers
 
-    def by_receiver(self) -> dict[str, Sequence[TaskId]]:
+    @cached_property
+    def by_receiver(self) -> Mapping[str, Sequence[TaskId]]:
         """What each gets, in the order of the items; only of those that get something."""
         count = len(self._receivers)
         return {receiver: self._items[n::count] for n, receiver in enumerate(self._receivers[: len(self)])}

@@ -79,7 +79,7 @@ def _assignments(view: View, decision: Decision) -> tuple[dict[str, list[TaskId]
     everything = not (why or decision.claimed.in_flight or any(decision.released))
     for placed in decision.placed:
         if isinstance(placed, DealtInTurn) and everything:
-            for receiver, items in placed.by_receiver().items():
+            for receiver, items in placed.by_receiver.items():
                 assigned[receiver] += items
             continue
         for task, receiver in placed.items():

@@ -17,6 +17,8 @@ CONFIG_MISMATCH: Final = 1
 
 _MAGIC: Final = b"CoSh"
 _TRAILER_VERSION: Final = 1
+_NOTHING_MORE: Final = bytes(8)
+"""Nothing is revoked, there is no delay, and no trailer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,9 @@ def decode_assignment(data: bytes, known: KnownItems | None = None) -> Assignmen
     else:
         read_assigned = read_items if known is None else known.read
         assigned = read_assigned(reader, "assignment.assigned") if reader.remaining else ()
+        if reader.ends_with(_NOTHING_MORE):
+            # As all members report it: a leader reads one of each.
+            return Assignment(error, leader, leader_url, config_offset, assigned)
         revoked = read_items(reader, "assignment.revoked") if reader.remaining else ()
         delay_ms = reader.int32("assignment.delay_ms") if reader.remaining else 0
     return Assignment(

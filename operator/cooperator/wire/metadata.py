@@ -2,6 +2,7 @@
 
 import math
 import re
+import struct
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -17,6 +18,9 @@ from cooperator.wire.trailer import read_trailer, write_trailer
 
 _MAGIC: Final = b"CoRe"
 _TRAILER_VERSION: Final = 1
+_EMPTY: Final = bytes(4)
+_NONE: Final[frozenset[TaskId]] = frozenset()
+_EPOCH: Final = struct.Struct(">qi")
 
 
 class Role(StrEnum):
@@ -133,11 +137,11 @@ def _read_report(reader: Reader) -> AgentReport | None:
         raise DecodeError(f"agent.role: {code} is none of {sorted(_ROLES)}")
     identity = payload.string("agent.identity")
     incarnation = payload.string("agent.incarnation")
-    stopping = frozenset(read_items(payload, "agent.stopping"))
+    stopping = _NONE if payload.skip(_EMPTY) else frozenset(read_items(payload, "agent.stopping"))
     draining = payload.boolean("agent.draining")
     applied: Epoch | None = None
     if payload.boolean("agent.applied"):
-        applied = Epoch(payload.int64("agent.applied.term"), payload.int32("agent.applied.generation"))
+        applied = Epoch(*payload.unpack(_EPOCH, "agent.applied"))
     capacity = payload.float64("agent.capacity")
     if not math.isfinite(capacity):
         raise DecodeError(f"agent.capacity: {capacity} is not finite")

@@ -6,7 +6,7 @@ that no input makes a reader use memory, or time, beyond its own size.
 
 import struct
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from cooperator.wire.errors import DecodeError, EncodeError
 
@@ -129,18 +129,42 @@ class Reader:
         value, self._position = done
         return value
 
+    def unpack(self, layout: struct.Struct, field: str) -> tuple[Any, ...]:
+        """Several values at once."""
+        try:
+            values = layout.unpack_from(self._data, self._position)
+        except struct.error:
+            raise self._short(layout.size, field) from None
+        self._position += layout.size
+        return values
+
+    def ends_with(self, expected: bytes) -> bool:
+        """Whether ``expected`` is all that is left; if so it is read."""
+        if len(self._data) - self._position != len(expected) or not self._data.endswith(expected):
+            return False
+        self._position = len(self._data)
+        return True
+
     def peek(self, count: int) -> bytes:
         """Up to ``count`` of the next bytes, left unread."""
         return self._data[self._position : self._position + count]
 
     def string(self, field: str) -> str:
         """STRING: int16 length, then UTF-8; never null."""
-        length = self.int16(field)
+        try:
+            (length,) = _INT16.unpack_from(self._data, self._position)
+        except struct.error:
+            raise self._short(2, field) from None
         if length < 0:
             raise DecodeError(f"{field}: negative string length {length}")
-        start = self._take(length, field)
+        start = self._position + 2
+        end = start + length
+        if end > len(self._data):
+            self._position = start
+            raise self._short(length, field)
+        self._position = end
         try:
-            return self._data[start : start + length].decode()
+            return self._data[start:end].decode()
         except UnicodeDecodeError as error:
             raise DecodeError(f"{field}: not UTF-8: {error.reason} at byte {error.start}") from None
 

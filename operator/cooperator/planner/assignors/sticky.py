@@ -92,7 +92,8 @@ def _by_connector(problem: Problem, homes: Collection[TaskId]) -> dict[str, Sequ
     pool, sizes = problem.pool, problem.sizes
     if not homes and len(pool) == sum(sizes.values()):
         # Everything there is: the sizes say where a connector ends.
-        ends = zip(sorted(sizes), accumulate(sizes[connector] for connector in sorted(sizes)), strict=True)
+        in_order = sorted(sizes)
+        ends = zip(in_order, accumulate(map(sizes.__getitem__, in_order)), strict=True)
         return {connector: pool[end - sizes[connector] : end] for connector, end in ends if sizes[connector]}
     groups: dict[str, Sequence[TaskId]] = {c: list(items) for c, items in groupby(pool, itemgetter(0))}
     if not homes:
