@@ -24,7 +24,7 @@ RUN --mount=type=bind,source=pyproject.toml,target=/build/pyproject.toml \
     mkdir /requirements \
  && python /build/requirements.py > /requirements/common.txt \
  && python /build/requirements.py kubernetes > /requirements/operator.txt \
- && python /build/requirements.py spark > /requirements/worker.txt
+ && python /build/requirements.py spark s3 connect > /requirements/worker.txt
 
 FROM system AS common
 RUN --mount=type=bind,from=requirements,source=/requirements/common.txt,target=/build/requirements.txt \
@@ -51,12 +51,13 @@ RUN mkdir -p /usr/share/man/man1 \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin
 RUN --mount=type=bind,from=requirements,source=/requirements/worker.txt,target=/build/requirements.txt \
     pip install -q --no-cache-dir -r /build/requirements.txt
-# Jars that Spark needs for Kafka, each with the checksum of its lock: nothing is downloaded at run time.
+# Jars for Kafka and for checkpoints in a store, each with the checksum of its lock: nothing is downloaded at
+# run time.
 ENV COOPERATOR_CACHE=/opt/cooperator/cache
 RUN --mount=type=bind,source=operator/cooperator/__init__.py,target=/build/cooperator/__init__.py \
     --mount=type=bind,source=operator/cooperator/artifacts,target=/build/cooperator/artifacts \
     PYTHONPATH=/build PYTHONDONTWRITEBYTECODE=1 \
-    python -c "from cooperator.artifacts import resolve; resolve('spark-kafka', print)"
+    python -c "from cooperator.artifacts import resolve; [resolve(b, print) for b in ('spark-kafka', 'spark-s3', 'aws-sdk')]"
 
 FROM spark AS worker
 RUN --mount=type=bind,source=pyproject.toml,target=/build/pyproject.toml \

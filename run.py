@@ -99,7 +99,7 @@ def main(arguments: list[str]) -> int:
     try:
         check_python()
         make_venv(options.yes)
-        install_project({"spark"} if options.what == "demo" else {"spark", "kubernetes", "test"})
+        install_project({"spark"} if options.what == "demo" else {"spark", "s3", "connect", "kubernetes", "test"})
         find_or_install_java(options.yes)
         if options.what == "tests":
             find_or_install_spin(options.yes)

@@ -42,10 +42,12 @@ def main() -> None:
     settings = RuntimeSettings(
         member="lake-0",
         incarnation=told["incarnation"],
-        checkpoints=Path(told["checkpoints"]),
+        checkpoints=told["checkpoints"] if "://" in told["checkpoints"] else Path(told["checkpoints"]),
         state_dir=Path(told["state_dir"]),
         group_id=told["group_id"],
         bootstrap_servers=told["bootstrap_servers"],
+        spark_conf=told.get("spark_conf", {}),
+        heap_mb=told.get("heap_mb", 1024),
     )
     runtime = SparkRuntime(settings, Logged())
     epoch = Epoch(*told["epoch"]) if "epoch" in told else None

@@ -37,7 +37,7 @@ class WorkerOptions:
     identity: str
     incarnation: str
     state_dir: Path
-    checkpoints: Path
+    checkpoints: Path | str
     host: str = "127.0.0.1"
     port: int = 0
     advertised_host: str = ""

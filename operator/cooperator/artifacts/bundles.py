@@ -44,10 +44,20 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """Jars that are used together. ``transitive``: with everything that the roots depend on."""
+    """Jars that are used together. ``transitive``: with all that the roots depend on; ``beside_spark``:
+    of that what is not inside pyspark."""
 
     roots: tuple[Artifact, ...]
     transitive: bool
+    beside_spark: bool = False
+
+
+_AWS_SDK_VERSION: Final = "2.29.52"
+"""The newest that adds no checksums that only Amazon's stores may know; it has conditional writes."""
+
+
+def _aws(name: str) -> Artifact:
+    return Artifact("software.amazon.awssdk", name, _AWS_SDK_VERSION)
 
 
 def _kafka(name: str, version: str = KAFKA_VERSION) -> Artifact:
@@ -73,6 +83,22 @@ BUNDLES: Final[Mapping[str, Bundle]] = MappingProxyType(
         "java-compiler": Bundle(
             roots=(Artifact("org.eclipse.jdt", "ecj", "3.40.0"),),
             transitive=False,
+        ),
+        # Of the Hadoop that is inside pyspark. The SDK comes in parts: whole it is half a gigabyte.
+        "spark-s3": Bundle(
+            roots=(Artifact("org.apache.hadoop", "hadoop-aws", "3.4.1"),),
+            transitive=False,
+        ),
+        "aws-sdk": Bundle(
+            roots=(
+                _aws("s3"),
+                _aws("s3-transfer-manager"),
+                _aws("sts"),
+                _aws("apache-client"),
+                _aws("netty-nio-client"),
+            ),
+            transitive=True,
+            beside_spark=True,
         ),
         # What these depend on besides (compression, slf4j, Hadoop, Scala) is inside pyspark already.
         "spark-kafka": Bundle(

@@ -33,6 +33,7 @@ def make_lock(bundle: Bundle, progress: ivy.Progress) -> str:
             pattern=f"{jars}/{tokens}.[ext]",
             cache=Path(scratch, "ivy"),
             progress=progress,
+            excluded=sorted(ivy.spark_brings()) if bundle.beside_spark else (),
         )
         entries = {Artifact(*jar.stem.split(_SEPARATOR)): sha256(jar) for jar in jars.glob("*.jar")}
     missing = set(bundle.roots) - set(entries)

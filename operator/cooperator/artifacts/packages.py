@@ -77,7 +77,7 @@ def _kept(folder: Path) -> tuple[Path, ...]:
         jar = folder / artifact.file_name
         if not jar.is_file() or sha256(jar) != expected:
             raise ArtifactError(
-                f"{FIELD}: {jar} is not the {artifact} that was fetched at first; remove {folder}, so that all "
+                f"{FIELD}: {jar} is not the {artifact} that was fetched first; remove {folder}, so that all "
                 "packages are fetched again"
             )
     return tuple(folder / artifact.file_name for artifact in entries)

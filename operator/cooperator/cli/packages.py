@@ -1,4 +1,5 @@
-"""``cooperator packages``: Java libraries into the cache, for an image of members that needs no registry."""
+"""``cooperator packages``: Java libraries into the cache, for an image of members that needs no registry, and
+for servers that run queries of members."""
 
 from typing import Annotated
 
@@ -7,16 +8,23 @@ import typer
 from cooperator.artifacts import ArtifactError, resolve_packages
 from cooperator.artifacts.cache import cache_root
 from cooperator.local.console import Console
+from cooperator.runtime.class_path import own_jars
 
 
 def packages(
     coordinates: Annotated[
-        list[str], typer.Argument(help="group:artifact:version, as in spec.spark.packages.")
-    ],
+        list[str] | None, typer.Argument(help="group:artifact:version, as in spec.spark.packages.")
+    ] = None,
+    store: Annotated[bool, typer.Option("--s3", help="Also what checkpoints in a store need.")] = False,
 ) -> None:
-    """Fetch spec.spark.packages of a Worker, all of them at once, into the cache (COOPERATOR_CACHE)."""
+    """Fetch spec.spark.packages of a Worker, all of them at once, into the cache (COOPERATOR_CACHE), and
+    print the paths of these jars and of cooperator's own."""
+    said = Console().say
     try:
-        jars = resolve_packages(coordinates, cache_root() / "packages", Console().say)
+        jars = [
+            *own_jars(store=store),
+            *resolve_packages(coordinates or (), cache_root() / "packages", said),
+        ]
     except ArtifactError as error:
         Console().error(str(error))
         raise typer.Exit(1) from None

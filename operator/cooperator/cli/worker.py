@@ -18,7 +18,7 @@ def worker(
     bootstrap_servers: Annotated[str, typer.Option(help="Kafka, host:port[,host:port…].")],
     identity: Annotated[str, typer.Option(help="The member's name, which survives restarts.")],
     state_dir: Annotated[Path, typer.Option(help="Its own files: logs and scratch.", file_okay=False)],
-    checkpoints: Annotated[Path, typer.Option(help="Shared by all members.", file_okay=False)],
+    checkpoints: Annotated[str, typer.Option(help="Shared by all members: a directory, or s3a://bucket/path.")],
     incarnation: Annotated[
         str, typer.Option(help="Names this life of it; unique per start. Default: from --pod-uid.")
     ] = "",
@@ -85,7 +85,7 @@ def worker(
             identity=identity,
             incarnation=incarnation or (begin_life(pod_uid) if pod_uid else ""),
             state_dir=state_dir.absolute(),
-            checkpoints=checkpoints.absolute(),
+            checkpoints=checkpoints if "://" in checkpoints else Path(checkpoints).absolute(),
             host=host,
             port=port,
             advertised_host=advertised_host,

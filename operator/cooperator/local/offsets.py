@@ -38,6 +38,7 @@ from cooperator.runtime.offsets import (
     reset,
 )
 from cooperator.runtime.options import OptionError
+from cooperator.runtime.places import NoPlace, place_of
 from cooperator.runtime.references import Resolver, UnresolvedReference
 
 app = typer.Typer(no_args_is_help=True, help="List and change where the source of a connector stands.")
@@ -126,13 +127,15 @@ def _subject(state: Path, namespace: str, name: str) -> tuple[StateDir, Connecto
     if worker is None:
         raise ClusterError(f"connector {name}: there is no Worker {connector.spec.worker_ref.name!r}")
     ours = directory.worker(namespace, worker.metadata.name).checkpoints
+    resolver = Resolver(os.environ, frozenset(os.environ), ask_host(directory)["bootstrap_servers"])
+    conf = resolver.resolve(worker.spec.spark.conf).config
     subject = Subject(
         name=name,
         class_name=connector.spec.class_,
         config={**connector.spec.config, "tasks.max": str(connector.spec.tasks_max)},
         group_id=worker.group_id,
-        checkpoints=Path(worker.spec.checkpoint_location or ours),
-        resolver=Resolver(os.environ, frozenset(os.environ), ask_host(directory)["bootstrap_servers"]),
+        checkpoints=place_of(worker.spec.checkpoint_location or ours, conf, os.environ),
+        resolver=resolver,
     )
     return directory, connector, subject
 
@@ -157,5 +160,5 @@ def _errors_said() -> Iterator[None]:
     with errors_said(Console()):
         try:
             yield
-        except (OffsetsError, OptionError, UnresolvedReference, ConnectionError) as error:
+        except (NoPlace, OffsetsError, OptionError, UnresolvedReference, ConnectionError) as error:
             raise ClusterError(str(error)) from error

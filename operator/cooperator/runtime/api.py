@@ -47,7 +47,7 @@ class RuntimeSettings:
 
     member: str
     incarnation: str
-    checkpoints: Path
+    checkpoints: Path | str
     state_dir: Path
     group_id: str = "cooperator"
     bootstrap_servers: str = ""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from cooperator.artifacts import ArtifactError, resolve, resolve_packages
 from cooperator.runtime.api import RuntimeSettings
+from cooperator.runtime.places import is_in_store
 
 log = logging.getLogger(__name__)
 
@@ -18,12 +19,19 @@ def jars_of(settings: RuntimeSettings) -> tuple[Path, ...]:
                 f"spec.spark.jars: {jar} is no file on member {settings.member}: put it there (into the "
                 "image, or on a volume), or name a library in spec.spark.packages"
             )
+    named = any(name.startswith("spark.hadoop.fs.s3a.") for name in settings.spark_conf)
     return (
-        *resolve("spark-kafka", log.info),
-        packaged("jars/cooperator-spark.jar"),
+        *own_jars(store=named or is_in_store(str(settings.checkpoints))),
         *settings.spark_jars,
         *resolve_packages(settings.spark_packages, settings.state_dir / "packages", log.info),
     )
+
+
+def own_jars(*, store: bool) -> tuple[Path, ...]:
+    """What connectors need; ``store``: and checkpoints that are in a store."""
+    bundles = ("spark-kafka", "spark-s3", "aws-sdk") if store else ("spark-kafka",)
+    fetched = (jar for bundle in bundles for jar in resolve(bundle, log.info))
+    return (*fetched, packaged("jars/cooperator-spark.jar"))
 
 
 def packaged(name: str) -> Path:

@@ -1,9 +1,10 @@
 """The runtime proper: keeps the lives of all tasks, one thread each, behind calls that return at once."""
 
 import logging
+import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
@@ -11,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 from cooperator.model import TaskId
 from cooperator.runtime.api import RuntimeListener, RuntimeSettings, TaskSpec
 from cooperator.runtime.connectors.base import Connector
+from cooperator.runtime.connectors.remote import Server
 from cooperator.runtime.failures import Failures
 from cooperator.runtime.jobs import Work, idle_task, run_instance, run_task
 from cooperator.runtime.lag import LagPool
 from cooperator.runtime.life import Life, Run, TaskFailed
 from cooperator.runtime.options import OptionError
+from cooperator.runtime.places import Place, place_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,6 +50,7 @@ class Engine:
         self._lives: dict[TaskId, Life] = {}
         self._newest: dict[TaskId, int] = {}
         self._closed = False
+        self._place: Place | None = None
 
     def start(self, spec: TaskSpec, attempt: int) -> None:
         with self._lock:
@@ -108,6 +112,15 @@ class Engine:
         if not spec.task.is_instance:
             idle_task(self._work(spec, attempt), run)
 
+    def _checkpoints(self) -> Place:
+        """Where they are; of a store, asked once whether it will do."""
+        if self._place is None:
+            self._place = place_of(self._settings.checkpoints, self._conf(), os.environ)
+        return self._place
+
+    def _conf(self) -> Mapping[str, str]:
+        return self._settings.resolver().resolve(self._settings.spark_conf).config
+
     def _work(self, spec: TaskSpec, attempt: int) -> Work:
         settings = self._settings
         try:
@@ -122,11 +135,12 @@ class Engine:
             config=spec.config,
             group_id=settings.group_id,
             owner=f"{settings.member}/{settings.incarnation}/{attempt}",
-            checkpoints=settings.checkpoints,
+            checkpoints=self._checkpoints(),
             resolver=settings.resolver(),
             session=self._session,
             lags=self._lags,
             failures=self._failures,
+            server=Server.of(self._conf(), settings.group_id),
             committed=spec.committed,
             epoch=spec.epoch,
             attempt=attempt,

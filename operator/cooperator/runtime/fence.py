@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cooperator.model import Epoch
+from cooperator.runtime.places import Place, create, names
 
 DIRECTORY = "fence"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._]+")
@@ -34,7 +35,7 @@ class Fence:
     Claims of one unit compare as their attempts follow one another.
     """
 
-    directory: Path
+    directory: Place
     claim: str
 
     def check(self) -> None:
@@ -44,14 +45,15 @@ class Fence:
             raise Fenced(f"{holder or 'nobody'} holds {self.directory.parent}, not {self.claim}")
 
 
-def claim(checkpoint: Path, epoch: Epoch | None, attempt: int, owner: str) -> Fence:
+def claim(checkpoint: Place, epoch: Epoch | None, attempt: int, owner: str) -> Fence:
     """Hold the unit of ``checkpoint`` from now on; Fenced when an attempt of a newer epoch does.
 
     ``owner``: names the attempt, for people. Without an ``epoch`` (a runtime that no group drives) whoever
     comes last holds. Claims of before are removed.
     """
     directory = checkpoint / DIRECTORY
-    directory.mkdir(parents=True, exist_ok=True)
+    if isinstance(directory, Path):
+        directory.mkdir(parents=True, exist_ok=True)
     before = _holder(directory)
     if epoch is None:
         term, generation, last = map(int, before.split("-")[:3]) if before else (0, 0, 0)
@@ -64,21 +66,21 @@ def claim(checkpoint: Path, epoch: Epoch | None, attempt: int, owner: str) -> Fe
             f"deleted, so that epochs began anew: stop the connector and reset or alter its offsets, or "
             f"remove {directory} while nothing of the connector runs"
         )
-    (directory / name).touch()
-    _sync(directory)
+    if isinstance(directory, Path):
+        (directory / name).touch()
+        _sync(directory)
+    else:
+        create(directory / name, b"")
     fence = Fence(directory, name)
     fence.check()
-    for older in directory.iterdir():
-        if older.name < name:
-            older.unlink(missing_ok=True)
+    for older in names(directory):
+        if older < name:
+            (directory / older).unlink(missing_ok=True)
     return fence
 
 
-def _holder(directory: Path) -> str:
-    try:
-        return max(os.listdir(directory), default="")
-    except FileNotFoundError:
-        return ""
+def _holder(directory: Place) -> str:
+    return max(names(directory), default="")
 
 
 def _short(owner: str) -> str:

@@ -5,17 +5,18 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cooperator.model import Epoch, TaskId
 from cooperator.runtime.api import RuntimeListener
 from cooperator.runtime.connectors.base import Connector, RunningUnit, UnitContext, UnitProgress
+from cooperator.runtime.connectors.remote import Server
 from cooperator.runtime.failures import Failures
 from cooperator.runtime.lag import Lag, LagPool
 from cooperator.runtime.life import Run, TaskFailed, describe
 from cooperator.runtime.offsets.unit_log import last_end
 from cooperator.runtime.options import OptionError, Options, Problem, resolved_options
+from cooperator.runtime.places import Place
 from cooperator.runtime.progress import Troubles, instance_progress, paused_progress, task_progress
 from cooperator.runtime.references import Resolver
 from cooperator.runtime.units import checkpoint, fixed_values, read_layout, settle_layout, task_configs
@@ -44,11 +45,12 @@ class Work:
     config: Mapping[str, str]
     group_id: str
     owner: str
-    checkpoints: Path
+    checkpoints: Place
     resolver: Resolver
     session: "Callable[[threading.Event], SparkSession]"
     lags: LagPool
     failures: Failures
+    server: Server | None = None
     committed: Sequence[Mapping[str, str]] = ()
     epoch: Epoch | None = None
     attempt: int = 0
@@ -78,6 +80,7 @@ def run_task(work: Work, run: Run) -> None:
                 is_first=layout is None or name in layout.first,
                 epoch=work.epoch,
                 attempt=work.attempt,
+                server=work.server,
             )
             units[name] = _Unit(work.connector, options, context)
         _watch(work, options, units, troubles, run, lambda text: run.progress(resolved.scrub(text)))

@@ -15,6 +15,7 @@ from cooperator.artifacts import ArtifactError
 from cooperator.model import TaskId
 from cooperator.runtime.api import RuntimeListener
 from cooperator.runtime.options import OptionError
+from cooperator.runtime.places import NoPlace
 from cooperator.runtime.references import UnresolvedReference
 
 log = logging.getLogger(__name__)
@@ -183,6 +184,6 @@ class Life:
 def describe(error: Exception) -> str:
     """The trace to report. Errors in a configuration say all in their message; of the rest, the end of
     the traceback counts when it is long."""
-    if isinstance(error, OptionError | UnresolvedReference | TaskFailed | ArtifactError):
+    if isinstance(error, OptionError | UnresolvedReference | TaskFailed | ArtifactError | NoPlace):
         return str(error)
     return "".join(traceback.format_exception(error))[-_TRACE_LIMIT:]

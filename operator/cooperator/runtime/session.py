@@ -22,6 +22,7 @@ from cooperator.artifacts import find_java, java_home
 from cooperator.runtime.api import RuntimeSettings
 from cooperator.runtime.class_path import jars_of, packaged
 from cooperator.runtime.connectors.base import Cancelled
+from cooperator.runtime.places import hadoop_settings, is_in_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,6 +75,8 @@ def spark_conf(settings: RuntimeSettings, jars: tuple[Path, ...], user: Mapping[
         "spark.sql.streaming.stopTimeout": "30s",
         "spark.hadoop.mapreduce.input.pathFilter.class": "dev.cooperator.spark.BucketPathFilter",
     }
+    if is_in_store(str(settings.checkpoints)):
+        ours |= hadoop_settings(user, os.environ)
     conf = {**ours, **user}
     if not conf["spark.master"].startswith("local"):
         conf["spark.jars"] = ",".join([*map(str, jars), *filter(None, [user.get("spark.jars")])])

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from cooperator.runtime.api import RuntimeListener, RuntimeSettings
 from cooperator.runtime.connectors import find
+from cooperator.runtime.connectors.remote import SCHEME
 from cooperator.runtime.engine import Engine
 from cooperator.runtime.session import SparkHost
 
@@ -19,11 +20,13 @@ class SparkRuntime(Engine):
 
     def __init__(self, settings: RuntimeSettings, listener: RuntimeListener) -> None:
         self._host = SparkHost(settings)
+        self._is_remote = settings.spark_conf.get("spark.master", "").startswith(SCHEME)
         super().__init__(settings, listener, find, self.session)
 
     def warm_up(self) -> None:
-        """Starts the session in the background."""
-        self._host.begin()
+        """Starts the session in the background, where queries run in it."""
+        if not self._is_remote:
+            self._host.begin()
 
     def session(self, cancelled: threading.Event) -> "SparkSession":
         """The session, once it is up; ``Cancelled`` when the event is set first."""

@@ -5,12 +5,9 @@ and the units it began with. It is written once, by the first instance that find
 """
 
 import json
-import os
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from cooperator.runtime.connectors.base import Connector
@@ -22,6 +19,7 @@ from cooperator.runtime.options import (
     parse,
     with_defaults,
 )
+from cooperator.runtime.places import Place, put
 from cooperator.runtime.references import contains_reference
 
 _SAFE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*\Z")
@@ -35,16 +33,16 @@ class Layout:
     first: frozenset[str]
 
 
-def directory(checkpoints: Path, connector: str) -> Path:
+def directory(checkpoints: Place, connector: str) -> Place:
     """Where the connector's checkpoints and its layout are; ValueError when the name is no file name."""
     return checkpoints / _safe("connector name", connector)
 
 
-def layout_file(checkpoints: Path, connector: str) -> Path:
+def layout_file(checkpoints: Place, connector: str) -> Place:
     return directory(checkpoints, connector) / "layout.json"
 
 
-def checkpoint(checkpoints: Path, connector: str, unit: str) -> Path:
+def checkpoint(checkpoints: Place, connector: str, unit: str) -> Place:
     return directory(checkpoints, connector) / _safe("unit", unit)
 
 
@@ -93,7 +91,7 @@ def fixed_changes(
     ]
 
 
-def read_layout(checkpoints: Path, connector: str) -> Layout | None:
+def read_layout(checkpoints: Place, connector: str) -> Layout | None:
     """None when the connector has none yet."""
     try:
         content = json.loads(layout_file(checkpoints, connector).read_text())
@@ -103,13 +101,14 @@ def read_layout(checkpoints: Path, connector: str) -> Layout | None:
 
 
 def settle_layout(
-    checkpoints: Path, connector: str, fixed: Mapping[str, str], units: Sequence[str]
+    checkpoints: Place, connector: str, fixed: Mapping[str, str], units: Sequence[str]
 ) -> Layout:
     """The connector's layout, written now if it has none; OptionError when a fixed option has changed."""
     layout = read_layout(checkpoints, connector)
     if layout is None:
         layout = Layout(fixed, frozenset(units))
-        _write(directory(checkpoints, connector), {"fixed": dict(fixed), "first": sorted(units)})
+        content = json.dumps({"fixed": dict(fixed), "first": sorted(units)})
+        put(layout_file(checkpoints, connector), content.encode())
     remedy = "set it back, or stop the connector and reset its offsets (it begins anew then)"
     changed = [
         Problem(
@@ -121,16 +120,6 @@ def settle_layout(
     if changed:
         raise OptionError(changed)
     return layout
-
-
-def _write(target: Path, content: Mapping[str, Any]) -> None:
-    target.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=target, prefix=".layout-")
-    with os.fdopen(handle, "w") as file:
-        json.dump(content, file)
-        file.flush()
-        os.fsync(file.fileno())
-    Path(temporary).replace(target / "layout.json")
 
 
 def task_configs(

@@ -15,17 +15,18 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, Protocol
 
 from cooperator.model import Epoch, TaskId
 from cooperator.runtime.fence import Fence
 from cooperator.runtime.grouping import regroup
 from cooperator.runtime.options import O, Options
+from cooperator.runtime.places import Place
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from cooperator.runtime.connectors.remote import Server
     from cooperator.runtime.offsets.sources import SourceOffsets
 
 
@@ -62,7 +63,8 @@ class UnitContext:
     None until somebody has claimed it, as ``SparkConnector.open`` does first of all.
     ``checkpoint``: the unit's own directory. ``is_first``: the unit was there when the connector was
     created. ``cancelled`` is set when the unit is to stop; whatever waits must watch it.
-    ``session`` gives the member's Spark session, starting it when needed. ``say`` tells users of
+    ``session`` gives the member's Spark session, starting it when needed; ``server``: where queries run
+    instead, if they do not run in it. ``say`` tells users of
     something that is waited for; an empty text takes it back. ``closing`` is unwound, in reverse order,
     when nothing of the unit runs any more.
     """
@@ -71,7 +73,7 @@ class UnitContext:
     task: TaskId
     unit: str
     owner: str
-    checkpoint: Path
+    checkpoint: Place
     cancelled: threading.Event
     session: "Callable[[], SparkSession]"
     say: Callable[[str], None]
@@ -81,6 +83,7 @@ class UnitContext:
     epoch: Epoch | None = None
     attempt: int = 0
     fence: Fence | None = None
+    server: "Server | None" = None
 
 
 class Delivery(StrEnum):

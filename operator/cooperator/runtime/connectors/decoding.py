@@ -12,13 +12,13 @@ from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, model_validator
 
 from cooperator.runtime.connectors.registry import AvroReader, RegistryOptions, Undecodable, registry_client
 from cooperator.runtime.options import option, refuse
+from cooperator.runtime.places import Place, put
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -98,7 +98,7 @@ class Undecoded(NamedTuple):
 class Decoder:
     """Decodes the batches of one unit. ``memory``: a file that keeps the types it has seen last."""
 
-    def __init__(self, options: DecodingOptions, memory: Path) -> None:
+    def __init__(self, options: DecodingOptions, memory: Place) -> None:
         import pyarrow as pa
 
         self._decode: dict[str, Decode] = {}
@@ -153,9 +153,7 @@ class Decoder:
     def _remember(self, schema: "pa.Schema") -> None:
         if schema != self._last:
             self._last = schema
-            part = self._memory.with_name(f".{self._memory.name}.part")
-            part.write_bytes(schema.serialize().to_pybytes())
-            part.replace(self._memory)
+            put(self._memory, schema.serialize().to_pybytes())
 
 
 class _Group:

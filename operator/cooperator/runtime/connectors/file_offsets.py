@@ -18,6 +18,7 @@ from cooperator.runtime.offsets.entries import Entry, Json, OffsetsError
 from cooperator.runtime.offsets.sinks import Sink
 from cooperator.runtime.offsets.sources import SourceOffsets, UnitPlace, Where, number
 from cooperator.runtime.offsets.unit_log import begin, move, read_unit, remove, replace, settle_in_flight
+from cooperator.runtime.places import Place, names
 
 _LOG_ENTRY = re.compile(r"(\d+)(\.compact)?\Z")
 # What java.net.URI leaves as it is in a path, besides letters and digits.
@@ -70,9 +71,9 @@ class FileOffsets(SourceOffsets[Any]):
         ]
         replace(log / "0", "\n".join(["v1", *lines]))
         # Before the ends say so: in between Spark would miss what is gone, and not read files again.
-        for file in log.iterdir():
-            if _LOG_ENTRY.match(file.name) and file.name != "0":
-                remove(file)
+        for name in names(log):
+            if _LOG_ENTRY.match(name) and name != "0":
+                remove(log / name)
         if found.committed < 0:
             begin(place.checkpoint, _end(0))
             return
@@ -107,16 +108,16 @@ def _seen(options: Any, place: UnitPlace, last: int) -> dict[str, int]:
     log = place.checkpoint / "sources" / "0"
     root = f"{_root(options)}/"
     found: dict[str, int] = {}
-    for entry in log.iterdir() if log.is_dir() else ():
-        if _LOG_ENTRY.match(entry.name):
-            for line in _entries(entry):
+    for name in names(log):
+        if _LOG_ENTRY.match(name):
+            for line in _entries(log / name):
                 if int(line["batchId"]) <= last:
                     path = unquote(urlsplit(str(line["path"])).path)
                     found[path.removeprefix(root)] = int(line["timestamp"])
     return found
 
 
-def _entries(file: Path) -> Iterator[dict[str, Any]]:
+def _entries(file: Place) -> Iterator[dict[str, Any]]:
     version, *lines = file.read_text().split("\n")
     if version != "v1":
         raise OffsetsError(f"{file}: version {version!r} is not known; this reads v1")

@@ -79,6 +79,9 @@ class KafkaToFiles(SparkConnector[KafkaToFilesOptions]):
         ensure_letters(options)
         return found
 
+    def runs_remotely(self, options: KafkaToFilesOptions) -> bool:
+        return not options.by_record and options.tolerance == "none"
+
     def reader(
         self, spark: "SparkSession", options: KafkaToFilesOptions, context: UnitContext
     ) -> "DataFrame":

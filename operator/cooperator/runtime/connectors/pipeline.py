@@ -160,12 +160,16 @@ class Pipeline(SparkConnector[PipelineOptions]):
     def units(self, options: PipelineOptions, say: Callable[[str], None]) -> Sequence[str]:
         return [f"unit-{number}" for number in range(len(options.unit_overrides))]
 
+    def runs_remotely(self, options: PipelineOptions) -> bool:
+        return not options.data_sources
+
     def reader(self, spark: "SparkSession", options: PipelineOptions, context: UnitContext) -> "DataFrame":
         for name in options.data_sources:
             spark.dataSource.register(_loaded(name))
-        # A sink's format is looked up in the session that is active on this thread, which opens the unit.
-        untyped: Any = spark
-        untyped._get_j_spark_session_class(untyped._jvm).setActiveSession(untyped._jsparkSession)
+        if context.server is None:
+            # A sink's format is looked up in the session that is active on this thread, which opens the unit.
+            untyped: Any = spark
+            untyped._get_j_spark_session_class(untyped._jvm).setActiveSession(untyped._jsparkSession)
         source = spark.readStream.format(options.source_format)
         source = source.options(
             **options.with_access(options.source_format, options.of_source(_number(context)))

@@ -9,16 +9,15 @@ first one's, and both mean the same rows.
 
 import json
 import logging
-import os
 import threading
 import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
 from cooperator.runtime.connectors.base import UnitContext, UnitProgress
+from cooperator.runtime.places import Place, create, names
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +37,7 @@ class Batch(NamedTuple):
 class BatchLog:
     """The checkpoint of one unit."""
 
-    def __init__(self, checkpoint: Path, check: Callable[[], None]) -> None:
+    def __init__(self, checkpoint: Place, check: Callable[[], None]) -> None:
         """``check`` raises when this attempt does not hold the unit any more."""
         self._checkpoint = checkpoint
         self._check = check
@@ -66,11 +65,7 @@ class BatchLog:
             self._entry(log, batch.number - _KEPT).unlink(missing_ok=True)
 
     def _newest(self, log: str) -> int:
-        try:
-            names = os.listdir(self._checkpoint / log)
-        except FileNotFoundError:
-            return -1
-        return max((int(name) for name in names if name.isdigit()), default=-1)
+        return max((int(name) for name in names(self._checkpoint / log) if name.isdigit()), default=-1)
 
     def _read(self, number: int) -> Batch:
         return Batch(number, self._end(number - 1), self._end(number))
@@ -78,26 +73,15 @@ class BatchLog:
     def _end(self, number: int) -> str:
         return self._entry("offsets", number).read_text().split("\n", 2)[2] if number >= 0 else ""
 
-    def _entry(self, log: str, number: int) -> Path:
+    def _entry(self, log: str, number: int) -> Place:
         return self._checkpoint / log / str(number)
 
-    def _put(self, entry: Path, text: str) -> None:
+    def _put(self, entry: Place, text: str) -> None:
         """Puts an entry in place, whole, unless there is one."""
         if entry.exists():
             return
-        entry.parent.mkdir(parents=True, exist_ok=True)
-        part = entry.with_name(f".{entry.name}.{uuid.uuid4().hex}")
-        with part.open("w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        self._check()
-        try:
-            os.link(part, entry)
-        except FileExistsError:
+        if not create(entry, text.encode(), self._check):
             log.info("%s is there already", entry)
-        finally:
-            part.unlink()
 
 
 class Source(ABC):

@@ -10,9 +10,11 @@ from subprocess import Popen
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from cooperator.runtime.connectors.base import Cancelled, Connector, UnitContext, UnitProgress
+from cooperator.runtime.connectors.remote import open_remotely
 from cooperator.runtime.connectors.transform import Select
 from cooperator.runtime.fence import Fence, claim
 from cooperator.runtime.options import Options, option
+from cooperator.runtime.places import uri
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -58,7 +60,14 @@ class SparkConnector(Connector[S], Generic[S]):
         are set by the caller. A directory must be the unit's own: two checkpoints that write to one
         directory lose rows."""
 
+    def runs_remotely(self, options: S) -> bool:
+        """Whether reader and writer ask nothing of the member's process, so that a Spark Connect server can
+        run the query: formats of Spark's on both sides, no ``foreachBatch``."""
+        return False
+
     def open(self, options: S, context: UnitContext) -> "SparkQuery":
+        if context.server is not None:
+            return open_remotely(self, options, context, context.server)
         member = context.session()
         gateway: Any = member.sparkContext._gateway
         # A share of the cores for each query: a large batch of one does not stop the others.
@@ -68,13 +77,13 @@ class SparkConnector(Connector[S], Generic[S]):
         context = replace(context, fence=fence)
         try:
             stream = self.reader(member.newSession(), options, context)
-            _fence(stream.sparkSession, fence)
+            fence_session(stream.sparkSession, fence)
             writer = self.writer(stream, options, context)
             if context.cancelled.is_set():
                 raise Cancelled
             query = (
                 writer.queryName(name)
-                .option("checkpointLocation", f"file://{context.checkpoint}")
+                .option("checkpointLocation", uri(context.checkpoint))
                 .trigger(processingTime=f"{spread(options.trigger_interval_ms, name)} milliseconds")
                 .start()
             )
@@ -84,7 +93,7 @@ class SparkConnector(Connector[S], Generic[S]):
         return SparkQuery(query, context, gateway.proc)
 
 
-def _fence(session: "SparkSession", fence: Fence) -> None:
+def fence_session(session: "SparkSession", fence: Fence) -> None:
     """What is started in the session puts nothing in place once the claim is not the last one."""
     session.conf.set(
         "spark.sql.streaming.checkpointFileManagerClass", "dev.cooperator.spark.FencedCheckpointFileManager"

@@ -5,12 +5,15 @@ same byte for byte whenever sources and compiler are. A test compares its classe
 """
 
 import hashlib
+import os
 import subprocess
 import sys
 import tempfile
 import zipfile
 from importlib.util import find_spec
 from pathlib import Path
+
+from cooperator.artifacts import resolve
 
 HERE = Path(__file__).resolve().parent
 JAR = HERE.parent / "jars" / "cooperator-spark.jar"
@@ -34,8 +37,9 @@ def compile_to(target: Path, javac: str = "javac") -> str:
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise SystemExit("pyspark is not installed here; its classes are needed to compile")
-    jars = Path(spec.origin).parent / "jars" / "*"
-    options = ["--release", RELEASE, "-g:none", "-classpath", str(jars), "-d", str(target)]
+    jars = [Path(spec.origin).parent / "jars" / "*", *resolve("spark-s3"), *resolve("aws-sdk")]
+    class_path = os.pathsep.join(map(str, jars))
+    options = ["--release", RELEASE, "-g:none", "-classpath", class_path, "-d", str(target)]
     subprocess.run([javac, *options, *map(str, sources())], check=True)
     return subprocess.run([javac, "-version"], check=True, capture_output=True, text=True).stdout.strip()
 

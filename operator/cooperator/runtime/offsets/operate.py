@@ -4,10 +4,8 @@ That nothing runs is the caller's to see to (the connector is Stopped, and no me
 attempt that runs on, unknown to anybody, loses its claim on the unit first of all, and commits nothing.
 """
 
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from cooperator.runtime.connectors import find
@@ -15,6 +13,7 @@ from cooperator.runtime.offsets.entries import Change, Entry, OffsetsError, alte
 from cooperator.runtime.offsets.sources import SourceOffsets, UnitPlace, Where
 from cooperator.runtime.offsets.unit_log import unfence
 from cooperator.runtime.options import Options, resolved_options
+from cooperator.runtime.places import Place, directories, remove_tree
 from cooperator.runtime.references import Resolver
 from cooperator.runtime.units import directory, layout_file
 
@@ -27,7 +26,7 @@ class Subject:
     class_name: str
     config: Mapping[str, str]
     group_id: str
-    checkpoints: Path
+    checkpoints: Place
     resolver: Resolver
 
 
@@ -68,7 +67,7 @@ def reset(subject: Subject, where: Where | None = None, *, dry_run: bool) -> lis
         for place in places:
             unfence(place.checkpoint)
         for place in places:
-            shutil.rmtree(place.checkpoint)
+            remove_tree(place.checkpoint)
         layout_file(subject.checkpoints, subject.name).unlink(missing_ok=True)
     return gone
 
@@ -104,8 +103,7 @@ def _opened(subject: Subject) -> tuple[Options, SourceOffsets[Any]]:
 
 def _places(subject: Subject) -> Iterator[UnitPlace]:
     root = directory(subject.checkpoints, subject.name)
-    if root.is_dir():
-        yield from (_place(subject, path.name) for path in sorted(root.iterdir()) if path.is_dir())
+    yield from (_place(subject, name) for name in directories(root))
 
 
 def _place(subject: Subject, unit: str) -> UnitPlace:

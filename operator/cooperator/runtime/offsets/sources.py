@@ -5,11 +5,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import Generic
 
 from cooperator.runtime.offsets.entries import Entry, Json, OffsetsError
 from cooperator.runtime.options import O
+from cooperator.runtime.places import Place
 
 
 class Where(StrEnum):
@@ -24,7 +24,7 @@ class UnitPlace:
     group_id: str
     connector: str
     unit: str
-    checkpoint: Path
+    checkpoint: Place
 
 
 class SourceOffsets(ABC, Generic[O]):

@@ -8,13 +8,13 @@ moved by replacing the newest entry, never by adding one. Spark takes its next n
 """
 
 import json
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from cooperator.runtime.fence import DIRECTORY as FENCE
 from cooperator.runtime.offsets.entries import OffsetsError
+from cooperator.runtime.places import Place, names, put
 
 _VERSION = "v1"
 # The least that Spark reads.
@@ -38,7 +38,7 @@ SinkHas = Callable[[str, int], bool | None]
 """Whether batch n of the query of that id is in the sink; None: that cannot be told."""
 
 
-def read_unit(checkpoint: Path, sink_has: SinkHas) -> UnitLog:
+def read_unit(checkpoint: Place, sink_has: SinkHas) -> UnitLog:
     """A batch in flight that the sink has counts as done. OffsetsError when an entry is of another version
     than this knows, or is not there."""
     committed = max(_batches(checkpoint / "commits"), default=-1)
@@ -53,7 +53,7 @@ def read_unit(checkpoint: Path, sink_has: SinkHas) -> UnitLog:
     return UnitLog(committed, newest, ends, query)
 
 
-def last_end(checkpoint: Path) -> str:
+def last_end(checkpoint: Place) -> str:
     """The end of the newest batch that the checkpoint has as done; empty: none. Also while the unit runs."""
     committed = max(_batches(checkpoint / "commits"), default=-1)
     try:
@@ -62,7 +62,7 @@ def last_end(checkpoint: Path) -> str:
         return ""
 
 
-def settle_in_flight(checkpoint: Path, sink_has: SinkHas) -> UnitLog:
+def settle_in_flight(checkpoint: Place, sink_has: SinkHas) -> UnitLog:
     """The checkpoint without a batch in flight: not begun if the sink lacks it, else done. Where that
     cannot be told its number is used up: what of the batch is there stays, and the unit goes on where it is
     told."""
@@ -75,53 +75,48 @@ def settle_in_flight(checkpoint: Path, sink_has: SinkHas) -> UnitLog:
     return read_unit(checkpoint, lambda query, batch: False)
 
 
-def move(checkpoint: Path, batch: int, ends: Sequence[str]) -> None:
+def move(checkpoint: Place, batch: int, ends: Sequence[str]) -> None:
     """Batch ``batch``, which is done, ends there now: the next one begins there."""
     entry = checkpoint / "offsets" / str(batch)
     metadata = _lines(entry)[0]
     replace(entry, "\n".join([_VERSION, metadata, *ends]))
 
 
-def begin(checkpoint: Path, end: str) -> None:
+def begin(checkpoint: Place, end: str) -> None:
     """A first batch, which is done and of which nothing is in the sink: the next one begins at its end."""
     replace(checkpoint / "offsets" / "0", "\n".join([_VERSION, _METADATA, end]))
     replace(checkpoint / "commits" / "0", f"{_VERSION}\n{_COMMIT}")
 
 
-def unfence(checkpoint: Path) -> None:
+def unfence(checkpoint: Place) -> None:
     """No attempt holds the unit any more: one that still runs, unknown to anybody, commits nothing."""
     directory = checkpoint / FENCE
-    if directory.is_dir():
-        for claim in directory.iterdir():
-            claim.unlink(missing_ok=True)
+    for claim in names(directory):
+        (directory / claim).unlink(missing_ok=True)
 
 
-def replace(entry: Path, text: str) -> None:
+def replace(entry: Place, text: str) -> None:
     """Puts a file in place, whole, and forgets the checksum of the one before."""
-    entry.parent.mkdir(parents=True, exist_ok=True)
-    part = entry.with_name(f".{entry.name}.part")
-    with part.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    _checksum(entry).unlink(missing_ok=True)
-    part.replace(entry)
+    _forget_checksum(entry)
+    put(entry, text.encode())
 
 
-def remove(entry: Path) -> None:
+def remove(entry: Place) -> None:
     entry.unlink(missing_ok=True)
-    _checksum(entry).unlink(missing_ok=True)
+    _forget_checksum(entry)
 
 
-def _checksum(entry: Path) -> Path:
-    return entry.with_name(f".{entry.name}.crc")
+def _forget_checksum(entry: Place) -> None:
+    """Of files only: a store has none."""
+    if isinstance(entry, Path):
+        entry.with_name(f".{entry.name}.crc").unlink(missing_ok=True)
 
 
-def _batches(log: Path) -> list[int]:
-    return [int(name) for name in os.listdir(log) if name.isdigit()] if log.is_dir() else []
+def _batches(log: Place) -> list[int]:
+    return [int(name) for name in names(log) if name.isdigit()]
 
 
-def _lines(entry: Path) -> list[str]:
+def _lines(entry: Place) -> list[str]:
     """The lines after the version."""
     try:
         version, *lines = entry.read_text().split("\n")

@@ -1,12 +1,15 @@
 package dev.cooperator.spark;
 
+import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.nio.file.Files;
-import java.nio.file.Path;
 import java.nio.file.Paths;
+import java.util.Arrays;
 import java.util.Comparator;
 import java.util.stream.Stream;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.Path;
 
 /**
  * Who holds a unit: a directory with one empty file for each attempt that claimed it, whose names sort as
@@ -14,34 +17,49 @@ import org.apache.hadoop.conf.Configuration;
  * {@code cooperator.runtime.fence}.
  */
 final class Fence {
-  private final Path directory;
+  private final String directory;
   private final String claim;
+  private final Configuration configuration;
 
-  private Fence(Path directory, String claim) {
+  private Fence(String directory, String claim, Configuration configuration) {
     this.directory = directory;
     this.claim = claim;
+    this.configuration = configuration;
   }
 
   /** The fence that the session of a unit names; without one everything is allowed. */
   static Fence of(Configuration configuration) {
-    String directory = configuration.get("cooperator.fence.directory", "");
-    return directory.isEmpty()
-        ? new Fence(null, "")
-        : new Fence(Paths.get(directory), configuration.get("cooperator.fence.claim", ""));
+    return new Fence(
+        configuration.get("cooperator.fence.directory", ""),
+        configuration.get("cooperator.fence.claim", ""),
+        configuration);
   }
 
   /** FencedException when the claim is not the last one, or is there no more. */
   void check(Object about) throws IOException {
-    if (directory == null) {
+    if (directory.isEmpty()) {
       return;
     }
     String holder;
-    try (Stream<Path> claims = Files.list(directory)) {
-      holder = claims.map(file -> file.getFileName().toString()).max(Comparator.naturalOrder()).orElse("");
+    try (Stream<String> claims = claims()) {
+      holder = claims.max(Comparator.naturalOrder()).orElse("");
     }
     if (!holder.equals(claim)) {
       String now = holder.isEmpty() ? "nobody" : holder;
       throw new FencedException(about + " is not written: " + now + " holds the unit, not " + claim);
+    }
+  }
+
+  private Stream<String> claims() throws IOException {
+    if (!directory.contains("://")) {
+      return Files.list(Paths.get(directory)).map(file -> file.getFileName().toString());
+    }
+    Path path = new Path(directory);
+    try {
+      FileStatus[] found = path.getFileSystem(configuration).listStatus(path);
+      return Arrays.stream(found).filter(FileStatus::isFile).map(status -> status.getPath().getName());
+    } catch (FileNotFoundException error) {
+      return Stream.empty();
     }
   }
 

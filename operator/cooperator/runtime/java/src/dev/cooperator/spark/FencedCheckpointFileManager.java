@@ -29,8 +29,11 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
     files = spark(path, configuration);
   }
 
-  /** What Spark chooses where no class is configured. */
+  /** What Spark chooses where no class is configured; on S3 one that the store itself makes atomic. */
   private static CheckpointFileManager spark(Path path, Configuration configuration) throws Exception {
+    if ("s3a".equals(path.toUri().getScheme())) {
+      return new S3CheckpointFiles(path, configuration);
+    }
     try {
       return new FileContextBasedCheckpointFileManager(path, configuration);
     } catch (Exception error) {

@@ -1,0 +1,252 @@
+"""Where checkpoints are: a directory of a file system, or a place in a store that speaks S3.
+
+``Place`` is what both have in common. A store has no directories: what a name begins with is all there is.
+"""
+
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from obstore.store import S3Store
+
+SCHEME = "s3a"
+_CONF = "spark.hadoop.fs.s3a."
+
+
+class NoPlace(ValueError):
+    """Checkpoints cannot be there; the message names the field, its value and the remedy."""
+
+
+@dataclass(frozen=True)
+class StorePlace:
+    """A place below ``root``, which is ``s3a://bucket/path``; ``key``: without slashes at its ends."""
+
+    root: str
+    store: "S3Store" = field(repr=False, compare=False)
+    key: str = ""
+
+    def __truediv__(self, name: str) -> "StorePlace":
+        return StorePlace(self.root, self.store, f"{self.key}/{name}".strip("/"))
+
+    def __str__(self) -> str:
+        return f"{self.root}/{self.key}".rstrip("/")
+
+    @property
+    def name(self) -> str:
+        return self.key.rpartition("/")[2]
+
+    @property
+    def parent(self) -> "StorePlace":
+        return StorePlace(self.root, self.store, self.key.rpartition("/")[0])
+
+    def read_bytes(self) -> bytes:
+        """FileNotFoundError when it is not there."""
+        return bytes(self.store.get(self.key).bytes())
+
+    def read_text(self) -> str:
+        return self.read_bytes().decode()
+
+    def exists(self) -> bool:
+        try:
+            self.store.head(self.key)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def unlink(self, missing_ok: bool = False) -> None:
+        """What is not there is as good as deleted: a store tells no difference."""
+        self.store.delete(self.key)
+
+
+Place: TypeAlias = Path | StorePlace
+
+
+def names(place: Place) -> list[str]:
+    """The files right below; none where there is nothing."""
+    if isinstance(place, Path):
+        try:
+            return os.listdir(place)
+        except FileNotFoundError:
+            return []
+    found = place.store.list_with_delimiter(f"{place.key}/")["objects"]
+    return [entry["path"].rpartition("/")[2] for entry in found if entry["path"] != place.key]
+
+
+def directories(place: Place) -> list[str]:
+    """Names of what has files somewhere below, sorted."""
+    if isinstance(place, Path):
+        return sorted(path.name for path in place.iterdir() if path.is_dir()) if place.is_dir() else []
+    found = place.store.list_with_delimiter(f"{place.key}/")["common_prefixes"]
+    return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in found)
+
+
+def put(place: Place, content: bytes) -> None:
+    """Puts a file in place, whole and durable, over one that is there."""
+    if isinstance(place, StorePlace):
+        place.store.put(place.key, content)
+        return
+    place.parent.mkdir(parents=True, exist_ok=True)
+    handle, part = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}-")
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    Path(part).replace(place)
+
+
+def create(place: Place, content: bytes, check: Callable[[], None] = lambda: None) -> bool:
+    """Puts a file in place, whole and durable, unless one is there: False. Of several that try, one does.
+
+    ``check`` is called right before it appears, and may raise.
+    """
+    if isinstance(place, StorePlace):
+        from obstore.exceptions import AlreadyExistsError
+
+        check()
+        try:
+            place.store.put(place.key, content, mode="create")
+        except AlreadyExistsError:
+            return False
+        return True
+    place.parent.mkdir(parents=True, exist_ok=True)
+    handle, part = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        check()
+        os.link(part, place)
+    except FileExistsError:
+        return False
+    finally:
+        os.unlink(part)
+    return True
+
+
+def remove_tree(place: Place) -> None:
+    """Everything at and below the place."""
+    if isinstance(place, Path):
+        import shutil
+
+        shutil.rmtree(place)
+        return
+    for entries in place.store.list(f"{place.key}/"):
+        place.store.delete([entry["path"] for entry in entries])
+
+
+def uri(place: Place) -> str:
+    """As Spark is told."""
+    return str(place) if isinstance(place, StorePlace) else f"file://{place}"
+
+
+def is_in_store(location: str) -> bool:
+    return location.startswith(f"{SCHEME}://")
+
+
+_seen_lock = threading.Lock()
+_proven: set[str] = set()
+
+
+def place_of(location: Path | str, conf: Mapping[str, str], environment: Mapping[str, str]) -> Place:
+    """Where checkpoints are. ``conf``: Spark's, resolved; what it does not say of the store, and who we are
+    there, is found in the ``environment``, by Amazon's names.
+
+    Raises NoPlace; of a store, too, that does not refuse to replace what must not be replaced.
+    """
+    if isinstance(location, Path) or not urlsplit(location).scheme:
+        return Path(location)
+    parts = urlsplit(location)
+    if parts.scheme != SCHEME or not parts.netloc:
+        raise NoPlace(
+            f"spec.checkpointLocation {location!r}: checkpoints can be in a directory that all members have, "
+            "or in a store that speaks S3; write /a/directory or s3a://bucket/path"
+        )
+    try:
+        from obstore.store import S3Store
+    except ImportError:
+        raise NoPlace(
+            f"spec.checkpointLocation {location!r}: the client of the store is not installed; "
+            "pip install 'cooperator[s3]'"
+        ) from None
+    prefix = parts.path.strip("/")
+    store = S3Store(parts.netloc, prefix=prefix or None, **_settings(conf, environment))
+    place = StorePlace(f"{SCHEME}://{parts.netloc}/{prefix}".rstrip("/"), store)
+    _prove(place)
+    return place
+
+
+def hadoop_settings(conf: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
+    """What Hadoop's client of the store has to be told: it does not read all that Amazon's do."""
+    endpoint = _endpoint(conf, environment)
+    found = {f"{_CONF}endpoint.region": _region(conf, environment)}
+    if endpoint:
+        found |= {
+            f"{_CONF}endpoint": endpoint,
+            f"{_CONF}path.style.access": "true",
+            f"{_CONF}connection.ssl.enabled": str(not endpoint.startswith("http://")).lower(),
+        }
+    return {name: value for name, value in found.items() if name not in conf}
+
+
+def _endpoint(conf: Mapping[str, str], environment: Mapping[str, str]) -> str:
+    named = conf.get(f"{_CONF}endpoint")
+    if named and "://" not in named:
+        named = ("http://" if conf.get(f"{_CONF}connection.ssl.enabled") == "false" else "https://") + named
+    return named or environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL") or ""
+
+
+def _region(conf: Mapping[str, str], environment: Mapping[str, str]) -> str:
+    named = conf.get(f"{_CONF}endpoint.region") or environment.get("AWS_REGION")
+    return named or environment.get("AWS_DEFAULT_REGION") or "us-east-1"
+
+
+def _settings(conf: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, Any]:
+    found: dict[str, Any] = {"region": _region(conf, environment)}
+    if endpoint := _endpoint(conf, environment):
+        style = conf.get(f"{_CONF}path.style.access", "true")
+        found |= {
+            "endpoint": endpoint,
+            "virtual_hosted_style_request": style != "true",
+            "client_options": {"allow_http": endpoint.startswith("http://")},
+        }
+    of_conf = {
+        "access_key_id": conf.get(f"{_CONF}access.key"),
+        "secret_access_key": conf.get(f"{_CONF}secret.key"),
+        "session_token": conf.get(f"{_CONF}session.token"),
+    }
+    of_environment = {name: environment.get(f"AWS_{name.upper()}") for name in of_conf}
+    # Together or not at all; without them the client asks its machine who it is.
+    for keys in (of_conf, of_environment):
+        if keys["access_key_id"] and keys["secret_access_key"]:
+            return found | {name: value for name, value in keys.items() if value}
+    return found
+
+
+def _prove(place: StorePlace) -> None:
+    """A store that takes ``If-None-Match`` and replaces all the same would let two attempts win."""
+    with _seen_lock:
+        if str(place) in _proven:
+            return
+        probe = place / ".cooperator-probe"
+        try:
+            create(probe, b"")
+            replaced = create(probe, b"")
+        except Exception as error:
+            reason = str(error).splitlines()[0][:300]
+            raise NoPlace(
+                f"spec.checkpointLocation {place}: the store cannot be written: {reason}; check the bucket, "
+                "AWS_ENDPOINT_URL_S3 (or spark.hadoop.fs.s3a.endpoint) and the credentials"
+            ) from None
+        if replaced:
+            raise NoPlace(
+                f"spec.checkpointLocation {place}: the store replaces objects although it is asked not to "
+                "(If-None-Match), so it cannot keep two members apart; use one with conditional writes"
+            )
+        _proven.add(str(place))

@@ -1,0 +1,207 @@
+"""Checkpoints in a store that speaks S3: a real server, a real Spark, members that die, freeze and wake."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import obstore
+import pytest
+
+from cooperator.local.broker import EmbeddedBroker
+from cooperator.model import Epoch
+from cooperator.runtime import RuntimeSettings
+from cooperator.runtime.fence import Fenced, claim
+from cooperator.runtime.places import NoPlace, Place, create, directories, names, place_of, put, remove_tree
+from cooperator.runtime.spark import SparkRuntime
+from runtime.heard import Heard
+from runtime.s3_server import S3Server
+from runtime.spark_bench import SparkBench, lines_in, member
+from support import eventually
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    server = S3Server(tmp_path_factory.mktemp("s3"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def place(server: S3Server, unique: str, monkeypatch: pytest.MonkeyPatch) -> Place:
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+    return place_of(f"s3a://{server.bucket}/{unique}", {}, os.environ)
+
+
+def test_of_many_that_create_one_object_one_does(place: Place) -> None:
+    for number in range(20):
+        entry, barrier = place / "log" / str(number), threading.Barrier(6)
+        done: list[bool] = []
+
+        def race(entry: Place = entry, barrier: threading.Barrier = barrier, done: list[bool] = done) -> None:
+            barrier.wait()
+            done.append(create(entry, threading.current_thread().name.encode()))
+
+        threads = [threading.Thread(target=race) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(done) == [False] * 5 + [True]
+    assert sorted(names(place / "log"), key=int) == [str(number) for number in range(20)]
+
+
+def test_a_place_in_a_store_is_read_listed_and_removed(place: Place) -> None:
+    put(place / "orders" / "layout.json", b"{}")
+    put(place / "orders" / "layout.json", b"[]")
+    create(place / "orders" / "unit-0" / "fence" / "1", b"")
+    assert (place / "orders" / "layout.json").read_text() == "[]"
+    assert names(place / "orders") == ["layout.json"]
+    assert directories(place / "orders") == ["unit-0"]
+    assert names(place / "nothing") == directories(place / "nothing") == []
+    with pytest.raises(FileNotFoundError):
+        (place / "nothing").read_text()
+    remove_tree(place / "orders")
+    assert directories(place) == []
+
+
+def test_the_last_of_the_claims_holds_in_a_store_too(place: Place) -> None:
+    first = claim(place / "unit", Epoch(1, 4), 1, "a")
+    first.check()
+    second = claim(place / "unit", Epoch(1, 5), 1, "b")
+    with pytest.raises(Fenced, match="b holds s3a://"):
+        first.check()
+    with pytest.raises(Fenced, match="its epoch is newer"):
+        claim(place / "unit", Epoch(1, 3), 9, "c")
+    second.check()
+    assert names(place / "unit" / "fence") == [second.claim]
+
+
+def test_a_store_that_cannot_be_used_is_named_with_what_to_check(place: Place, server: S3Server) -> None:
+    with pytest.raises(NoPlace, match=r"spec\.checkpointLocation 'hdfs://a/b'.*write /a/directory or s3a://"):
+        place_of("hdfs://a/b", {}, {})
+    wrong = {**server.environment, "AWS_SECRET_ACCESS_KEY": "hunter3"}
+    with pytest.raises(NoPlace, match=r"cannot be written.*credentials") as refused:
+        place_of(f"s3a://{server.bucket}/elsewhere", {}, wrong)
+    assert "hunter" not in str(refused.value)
+
+
+class Forgetful:
+    """Stands for a store that ignores ``If-None-Match``."""
+
+    def put(self, key: str, content: bytes, mode: str = "") -> None: ...
+
+
+def test_a_store_that_replaces_what_it_must_not_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("obstore.store.S3Store", lambda *_, **__: Forgetful())
+    with pytest.raises(NoPlace, match="cannot keep two members apart; use one with conditional writes"):
+        place_of("s3a://lake/forgetful", {}, {})
+
+
+def sink(output: Path, topic: str) -> dict[str, str]:
+    return {
+        "connector.class": "kafka-to-files",
+        "path": str(output),
+        "topics": topic,
+        "sql": "SELECT 'one' AS path, value AS line FROM input",
+        "trigger.interval.ms": "200",
+        "max.offsets.per.trigger": "50",
+        "task.units": f"{topic}-0",
+    }
+
+
+def test_entries_of_a_checkpoint_are_created_once_by_the_store(
+    place: Place, settings: RuntimeSettings, heard: Heard, server: S3Server, unique: str
+) -> None:
+    runtime = SparkRuntime(replace(settings, checkpoints=str(place)), heard)
+    session = runtime.session(threading.Event())
+    jvm: Any = session.sparkContext._jvm
+    path = jvm.org.apache.hadoop.fs.Path(f"{place}/log")
+    conf: Any = session._jsparkSession.sessionState().newHadoopConf()
+    files = jvm.dev.cooperator.spark.FencedCheckpointFileManager(path, conf)
+    entry = jvm.org.apache.hadoop.fs.Path(f"{place}/log/0")
+    first, second = (files.createAtomic(entry, False) for _ in range(2))
+    for stream, text in ((first, b"one"), (second, b"two")):
+        stream.write(text)
+    second.close()
+    with pytest.raises(Exception, match=r"FileAlreadyExistsException.*is there already"):
+        first.close()
+    assert (place / "log" / "0").read_text() == "two"
+    abandoned = files.createAtomic(jvm.org.apache.hadoop.fs.Path(f"{place}/log/1"), True)
+    abandoned.write(b"half")
+    abandoned.cancel()
+    assert names(place / "log") == ["0"]
+
+    ours = claim(place / "unit", Epoch(1, 1), 1, "a")
+    session.conf.set("cooperator.fence.directory", str(ours.directory))
+    session.conf.set("cooperator.fence.claim", ours.claim)
+    fenced: Any = session._jsparkSession.sessionState().newHadoopConf()
+    files = jvm.dev.cooperator.spark.FencedCheckpointFileManager(path, fenced)
+    for number, claimed in enumerate((False, True), start=2):
+        entry = jvm.org.apache.hadoop.fs.Path(f"{place}/log/{number}")
+        stream = files.createAtomic(entry, False)
+        stream.write(b"a batch")
+        if claimed:
+            claim(place / "unit", Epoch(1, 2), 1, "b")
+            with pytest.raises(Exception, match="-b holds the unit, not"):
+                stream.close()
+        else:
+            stream.close()
+    assert sorted(names(place / "log")) == ["0", "2"]
+    assert runtime.close(30)
+
+
+def test_members_killed_and_frozen_in_mid_stream_deliver_once(
+    place: Place, broker: EmbeddedBroker, spark: SparkBench, tmp_path: Path, unique: str, server: S3Server
+) -> None:
+    output = tmp_path / "out"
+    told: dict[str, object] = {
+        "checkpoints": str(place),
+        "group_id": unique,
+        "bootstrap_servers": broker.bootstrap_servers,
+        "tasks": [["out", 0, sink(output, unique)]],
+    }
+    spark.produce(unique, [f"first {number}" for number in range(400)])
+    log = tmp_path / "member.log"
+    for life in range(2):
+        before = lines_in(output).total()
+        with member({**told, "state_dir": str(tmp_path / f"s{life}"), "incarnation": f"life-{life}"}, log):
+            eventually(lambda before=before: lines_in(output).total() > before, 240, "it delivers")
+
+    frozen = {**told, "state_dir": str(tmp_path / "a"), "incarnation": "a", "epoch": [1, 1]}
+    woken = tmp_path / "woken.log"
+    with member(frozen, woken) as first:
+        eventually(lambda: lines_in(output).total() == 400, 240, "all is delivered")
+        os.killpg(first, signal.SIGSTOP)
+        successor = {**told, "state_dir": str(tmp_path / "b"), "incarnation": "b", "epoch": [1, 2]}
+        with member(successor, log) as second:
+            spark.produce(unique, [f"second {number}" for number in range(60)])
+            eventually(lambda: lines_in(output).total() == 460, 240, "the successor delivers")
+            # Its successor sleeps: the fence alone keeps what wakes from writing.
+            os.killpg(second, signal.SIGSTOP)
+            spark.produce(unique, [f"third {number}" for number in range(60)])
+            os.killpg(first, signal.SIGCONT)
+            # By the store's log, where its successor has written the batch that it would write; else by the fence.
+            eventually(lambda: "failed out-0" in woken.read_text(), 240, "what woke is refused")
+            assert "CONCURRENT_STREAM_LOG_UPDATE" in woken.read_text() or "holds the unit" in woken.read_text()
+            assert lines_in(output).total() == 460
+            os.killpg(second, signal.SIGCONT)
+            eventually(lambda: lines_in(output).total() >= 520, 240, "everything is there")
+    wanted = {
+        ("one", f"{word} {number}"): 1
+        for word, count in (("first", 400), ("second", 60), ("third", 60))
+        for number in range(count)
+    }
+    assert lines_in(output) == wanted
+    said = log.read_text() + woken.read_text()
+    said += "".join(file.read_text(errors="replace") for file in tmp_path.rglob("jvm.*"))
+    assert "hunter2" not in said, "credentials are not logged"
+    entries = [entry["path"] for page in obstore.list(server.store(), f"{unique}/out/") for entry in page]
+    assert any("/commits/" in entry for entry in entries), "the checkpoint is in the store"
+    assert not (tmp_path / "checkpoints").exists()
