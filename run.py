@@ -99,7 +99,8 @@ def main(arguments: list[str]) -> int:
     try:
         check_python()
         make_venv(options.yes)
-        install_project({"spark"} if options.what == "demo" else {"spark", "s3", "connect", "kubernetes", "test"})
+        for_tests = {"spark", "s3", "connect", "kubernetes", "test"}
+        install_project({"spark"} if options.what == "demo" else for_tests)
         find_or_install_java(options.yes)
         if options.what == "tests":
             find_or_install_spin(options.yes)

@@ -18,7 +18,9 @@ def worker(
     bootstrap_servers: Annotated[str, typer.Option(help="Kafka, host:port[,host:port…].")],
     identity: Annotated[str, typer.Option(help="The member's name, which survives restarts.")],
     state_dir: Annotated[Path, typer.Option(help="Its own files: logs and scratch.", file_okay=False)],
-    checkpoints: Annotated[str, typer.Option(help="Shared by all members: a directory, or s3a://bucket/path.")],
+    checkpoints: Annotated[
+        str, typer.Option(help="Shared by all members: a directory, or s3a://bucket/path.")
+    ],
     incarnation: Annotated[
         str, typer.Option(help="Names this life of it; unique per start. Default: from --pod-uid.")
     ] = "",

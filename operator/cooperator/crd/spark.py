@@ -17,7 +17,7 @@ PACKAGE: Final = Form(
 )
 JAR: Final = Form(
     r"/[^ \t\r\n,:]*\.jar",
-    "give the full path of a .jar file that every member has; a library of Maven Central goes into spark.packages",
+    "give the full path of a .jar file that every member has; a library of Maven Central goes into packages",
     1024,
 )
 
