@@ -119,3 +119,26 @@ def test_a_missing_secret_is_said_and_work_begins_when_it_comes(scene: Scene) ->
     login(scene, PASSWORD)
     scene.runs("a-0")
     scene.eventually(lambda: scene.condition("workers", "lake", "Stalled")["status"] == "False")
+
+
+def test_a_namespace_goes_whole_though_its_secret_went_first(scene: Scene) -> None:
+    """Nobody can reach the group any more, so nobody can say that its tasks have stopped; their pods do."""
+    scene.grant_everywhere("default")
+    login(scene, PASSWORD)
+    scene.operator(home="default")
+    scene.worker(replicas=2, kafka=KAFKA)
+    scene.connector("a", tasksMax=2)
+    scene.runs("a-0", "a-1")
+    scene.settled()
+    scene.operators[0].kill()
+    scene.cluster.api.delete(f"/api/v1/namespaces/{scene.namespace}/secrets/login")
+    scene.operator(home="default")
+    stalled = scene.eventually(
+        lambda: (c := scene.condition("workers", "lake", "Stalled"))["status"] == "True" and c
+    )
+    assert "there is no Secret 'login'" in stalled["message"]
+    assert set(scene.journal.running()) == {"a-0", "a-1"}, "what runs goes on"
+    scene.cluster.api.delete(f"/api/v1/namespaces/{scene.namespace}")
+    scene.eventually(lambda: scene.is_gone("workers", "lake") and scene.is_gone("connectors", "a"), 180)
+    scene.eventually(lambda: scene.pods() == {}, 60)
+    assert scene.journal.running() == {}
