@@ -7,6 +7,8 @@ import signal
 import socket
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +96,14 @@ class Postgres:
         with psycopg.connect(self.url.removeprefix("jdbc:"), user="tester", password=PASSWORD) as connection:
             cursor = connection.execute(statement.encode(), values)
             return cursor.fetchall() if cursor.description else []
+
+    @contextmanager
+    def session(self) -> "Iterator[psycopg.Connection[Any]]":
+        """A transaction of somebody else; what it holds it gives back at the end."""
+        url = self.url.removeprefix("jdbc:")
+        with psycopg.connect(url, user="tester", password=PASSWORD) as connection:
+            yield connection
+            connection.rollback()
 
     def count(self, table: str) -> int:
         """How many rows a table has; 0 when it is not there."""

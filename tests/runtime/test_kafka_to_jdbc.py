@@ -266,6 +266,64 @@ def test_members_killed_in_mid_stream_neither_lose_nor_double_a_row(
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize("mode", ["append", "upsert"])
+def test_a_member_killed_with_a_batch_in_flight_leaves_none_of_it_and_the_next_one_writes_it_once(
+    broker: EmbeddedBroker, spark: SparkBench, postgres: Postgres, tmp_path: Path, unique: str, mode: str
+) -> None:
+    """The database is in the middle of the batch: it has rows that nobody sees, and waits for a lock."""
+    table, count = table_of(unique), 200
+    key = " PRIMARY KEY" if mode == "upsert" else ""
+    postgres.query(f"CREATE TABLE {table} (number integer, slot integer{key})")
+    config = sink(postgres, topics=unique, transform_sql=NUMBERS, max_offsets_per_trigger=100)
+    config |= {"table.name.format": table, "insert.mode": mode, "task.units": f"{unique}-0"}
+    settings = told(broker, tmp_path, unique, [[unique, 0, config]])
+    log = tmp_path / "member.log"
+
+    def life(number: int) -> dict[str, object]:
+        own = {"incarnation": f"life-{number}", "epoch": [1, number]}
+        return {**settings, **own, "state_dir": str(tmp_path / "state")}
+
+    def waits() -> bool:
+        asked = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE %s"
+        return postgres.query(asked, f"%INSERT INTO%{table}%") == [(1,)]
+
+    if mode == "upsert":
+        postgres.query(f"INSERT INTO {table} VALUES (-1, 3)")
+    at_first = postgres.query(f"SELECT number, slot FROM {table}")
+    spark.produce(unique, [b"%d" % number for number in range(count)])
+    with postgres.session() as other:
+        # Keys are taken in order: slots 0 to 2 are written when the batch comes to 3.
+        held = (
+            f"SELECT * FROM {table} WHERE slot = 3 FOR UPDATE" if key else f"LOCK TABLE {table} IN SHARE MODE"
+        )
+        other.execute(held.encode())
+        with member(life(1), log):
+            eventually(waits, 180, "the batch is in flight")
+    assert postgres.query(f"SELECT number, slot FROM {table}") == at_first
+    every = [(number, number % 7) for number in range(count)]
+
+    def contents() -> bool:
+        found = sorted(postgres.query(f"SELECT number, slot FROM {table}"))
+        assert found == (sorted({slot: (number, slot) for number, slot in every}.values()) if key else every)
+        return True
+
+    with member(life(2), log):
+        eventually(contents, 180, "all batches are there")
+        commits = tmp_path / "checkpoints" / unique / f"{unique}-0" / "commits"
+        done = eventually(lambda: max(int(e.name) for e in commits.iterdir() if e.name.isdigit()), 60)
+    # As if it had died after the database had the last batch, and before Spark had noted it.
+    for name in (str(done), f".{done}.crc"):
+        (commits / name).unlink()
+    with member(life(3), log):
+        eventually((commits / str(done)).exists, 180, "the last batch was given again")
+        more = [(number, number % 7) for number in range(count, count + 50)]
+        every += more
+        spark.produce(unique, [b"%d" % number for number, _ in more])
+        eventually(contents, 180, "and what came later is there, too")
+    assert "failed" not in log.read_text()
+
+
+@pytest.mark.timeout(600)
 def test_a_frozen_member_that_wakes_commits_nothing(
     broker: EmbeddedBroker, spark: SparkBench, postgres: Postgres, tmp_path: Path, unique: str
 ) -> None:
