@@ -222,7 +222,7 @@ def run_instance(work: Work, listener: RuntimeListener, run: Run) -> None:
         except OptionError:
             raise
         except Exception as error:
-            log.info("connector %s: %s", work.task.connector, error)
+            log.info("connector %s: %s", work.task.connector, resolved.scrub(str(error)))
             troubles.of("source")(str(error) or type(error).__name__)
             wait_s, retry_s = retry_s, min(retry_s * 2, _RETRY_MAX_S)
         else:
