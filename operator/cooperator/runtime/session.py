@@ -115,12 +115,22 @@ class SparkHost:
     def begin(self) -> "Future[SparkSession]":
         """Sees to it that there is a session, or will be; returns at once."""
         with self._lock:
-            dead = self._starting is not None and self._starting.done() and not self.alive
+            dead = self._starting is not None and self._starting.done() and not self._usable(self._starting)
             if self._starting is None or dead:
                 self._starting = Future()
                 starting = (self._starting,)
                 threading.Thread(target=self._start, args=starting, name="spark start", daemon=True).start()
             return self._starting
+
+    def _usable(self, started: "Future[SparkSession]") -> bool:
+        """Its JVM runs, and a cluster has not ended the application in it."""
+        if not self.alive or started.exception() is not None:
+            return False
+        context: Any = started.result().sparkContext
+        try:
+            return not context._jsc.sc().isStopped()
+        except Exception:
+            return False
 
     @property
     def alive(self) -> bool:
@@ -178,6 +188,10 @@ class SparkHost:
         jars = jars_of(settings)
         conf = spark_conf(settings, jars, user)
         _forget_context()
+        if self._jvm is not None and self._jvm.poll() is None:
+            # Its context has ended, and cannot be begun anew in it.
+            self._jvm.kill()
+            self._jvm.wait()
         with _environment(java_home(find_java())), (settings.state_dir / "jvm.out").open("wb") as output:
             at_launch = SparkConf(loadDefaults=False)
             for name, value in conf.items():

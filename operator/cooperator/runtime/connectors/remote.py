@@ -7,6 +7,7 @@ that is missed all the same is kept from committing by the fence, which the serv
 """
 
 import logging
+import os
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -76,6 +77,8 @@ class Server:
                     )
                 ]
             ) from None
+        # pyspark's functions ask for it: all queries of this process are the server's.
+        os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
         base = self.url if "/;" in self.url else f"{self.url.rstrip('/')}/"
         separator = "" if base.endswith(("/", ";")) else ";"
         found = RemoteSession.builder.remote(
@@ -144,7 +147,7 @@ def _started(
                         "spec.spark.conf[spark.master]",
                         server.url,
                         "the server lacks cooperator's jar, without which nobody keeps two members apart",
-                        "start it with --jars and what `cooperator packages` prints",
+                        "put what `cooperator packages` prints on its class path (--driver-class-path)",
                     )
                 ]
             ) from error

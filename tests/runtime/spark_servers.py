@@ -1,0 +1,100 @@
+"""Spark beside a member: a standalone cluster, and a Spark Connect server, out of pyspark's own jars."""
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyspark
+
+from cooperator.artifacts import find_java, java_home, resolve
+from cooperator.local.settings import free_port
+from cooperator.runtime.class_path import packaged
+from support import eventually
+
+HOME = Path(pyspark.__file__).parent
+
+
+class _Java:
+    """One process. Its output is in ``log``."""
+
+    def __init__(self, log: Path, class_path: Sequence[Path], *arguments: str) -> None:
+        self.log = log
+        java = find_java()
+        jars = os.pathsep.join(map(str, (*class_path, HOME / "jars" / "*")))
+        small = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+        environment = {**os.environ, "SPARK_HOME": str(HOME), "JAVA_HOME": str(java_home(java))}
+        environment |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_SCALA_VERSION": "2.13"}
+        opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
+        with log.open("ab") as output:
+            self.process = subprocess.Popen(
+                [str(java), *small, *opened, "-cp", jars, *arguments],
+                env=environment,
+                cwd=log.parent,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+
+    def says(self, text: str) -> bool:
+        assert self.process.poll() is None, self.log.read_text()[-2000:]
+        return text in self.log.read_text()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+_OPENED = (
+    *("java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util"),
+    *("java.util.concurrent", "java.util.concurrent.atomic", "sun.nio.ch", "sun.nio.cs", "sun.util.calendar"),
+)
+
+
+class StandaloneCluster:
+    """A master and a worker of two cores."""
+
+    def __init__(self, directory: Path) -> None:
+        port = free_port()
+        self.url = f"spark://127.0.0.1:{port}"
+        deploy = "org.apache.spark.deploy"
+        here = ("--host", "127.0.0.1", "--webui-port", "0")
+        self._master = _Java(
+            directory / "master.log", (), f"{deploy}.master.Master", *here, "--port", str(port)
+        )
+        eventually(lambda: self._master.says("New state: ALIVE"), 120)
+        size = ("--cores", "2", "--memory", "1g", "--work-dir", str(directory / "work"))
+        self._worker = _Java(directory / "worker.log", (), f"{deploy}.worker.Worker", *here, *size, self.url)
+        eventually(lambda: self._worker.says("Successfully registered with master"), 120)
+
+    def close(self) -> None:
+        self._worker.kill()
+        self._master.kill()
+
+
+class ConnectServer:
+    """``ours``: with the jar that has the fence."""
+
+    def __init__(self, directory: Path, *, ours: bool = True) -> None:
+        port = free_port()
+        self.url = f"sc://127.0.0.1:{port}"
+        jars = [*resolve("spark-kafka"), *([packaged("jars/cooperator-spark.jar")] if ours else [])]
+        settings = {
+            "spark.connect.grpc.binding.port": str(port),
+            "spark.driver.host": "127.0.0.1",
+            "spark.ui.enabled": "false",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.driver.memory": "768m",
+        }
+        self._server = _Java(
+            directory / "connect.log",
+            jars,
+            "org.apache.spark.deploy.SparkSubmit",
+            *("--master", "local[4]", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer"),
+            *(word for name, value in settings.items() for word in ("--conf", f"{name}={value}")),
+            *("--driver-class-path", os.pathsep.join(map(str, jars))),
+            "spark-internal",
+        )
+        eventually(lambda: self._server.says("Spark Connect server started at"), 180)
+
+    def close(self) -> None:
+        self._server.kill()
