@@ -74,7 +74,7 @@ class Kubelet:
         self.restart_s = 0.2
         self.containers: dict[str, Container] = {}
         self.reported: list[tuple[str, float]] = []
-        """Ends of containers that the API server has been told of: pod, and when (time.time()) it knew."""
+        """Ends of containers that the API server knows of: pod, and when (time.time()) it was told."""
         self.ended: dict[str, int] = {}
         """Lives that have ended, by the members' names of them, and when (ms since the epoch)."""
         self._folder = Path(tempfile.mkdtemp(prefix="cooperator-kubelet-"))
@@ -286,10 +286,11 @@ class Kubelet:
         if container.reported != (state, ready):
             name = pod["metadata"]["name"]
             path = f"/api/v1/namespaces/{self.namespace}/pods/{name}/status"
+            told_at = time.time()
             self.api.patch(path, {"metadata": {"uid": container.uid}, "status": status})
             container.reported = (state, ready)
             if not running and container.last:
-                self.reported.append((container.name, time.time()))
+                self.reported.append((container.name, told_at))
 
     def _remove(self, pod: dict[str, Any]) -> None:
         name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]

@@ -1,0 +1,140 @@
+"""What the documentation says that operator and members must be allowed in Kafka is enough, and is needed."""
+
+import base64
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from controller_scene import ROOT, Scene
+from cooperator.local.broker import EmbeddedBroker
+from cooperator.local.settings import HOST, free_port
+from tests.kubernetes.control_plane import ControlPlane
+
+pytestmark = pytest.mark.real
+
+KAFKA = {
+    "securityProtocol": "SASL_PLAINTEXT",
+    "sasl": {"mechanism": "PLAIN", "secretRef": {"name": "login"}},
+}
+TYPES = {
+    "Topic": ResourceType.TOPIC,
+    "Group": ResourceType.GROUP,
+    "TransactionalId": ResourceType.TRANSACTIONAL_ID,
+}
+ROW = re.compile(
+    r"^\| (Topic|Group|TransactionalId) \| `GROUP(-?)` \| (prefixed|literal) \| ([A-Za-z, ]+) \|$"
+)
+
+
+def documented(group: str) -> list[AclBinding]:
+    found = []
+    for line in (ROOT / "docs" / "kubernetes.md").read_text().splitlines():
+        if row := ROW.match(line):
+            pattern = ResourcePatternType[row[3].upper()]
+            for operation in row[4].split(", "):
+                name = re.sub(r"(?<!^)([A-Z])", r"_\1", operation).upper()
+                found.append(
+                    AclBinding(
+                        TYPES[row[1]],
+                        group + row[2],
+                        pattern,
+                        "User:ada",
+                        "*",
+                        AclOperation[name],
+                        AclPermissionType.ALLOW,
+                    )
+                )
+    return found
+
+
+@pytest.fixture(scope="module")
+def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, AdminClient]]:
+    """Bootstrap servers for ada, who may do nothing yet, and who may change that."""
+    port, controller_port, secured_port = free_port(), free_port(), free_port()
+    opened = f"PLAINTEXT://{HOST}:{port},SASL_PLAINTEXT://{HOST}:{secured_port}"
+    broker = EmbeddedBroker(
+        tmp_path_factory.mktemp("strict"),
+        port,
+        overrides={
+            "listeners": f"{opened},CONTROLLER://{HOST}:{controller_port}",
+            "advertised.listeners": opened,
+            "controller.quorum.voters": f"1@{HOST}:{controller_port}",
+            "listener.security.protocol.map": (
+                "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT"
+            ),
+            "sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
+                'org.apache.kafka.common.security.plain.PlainLoginModule required user_ada="sesame";'
+            ),
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS",
+        },
+    )
+    broker.start()
+    yield f"{HOST}:{secured_port}", AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    broker.kill()
+
+
+@pytest.fixture
+def scene(
+    prepared: ControlPlane, namespace: str, strict: tuple[str, AdminClient], tmp_path: Path
+) -> Iterator[Scene]:
+    scene = Scene(prepared, namespace, strict[0], tmp_path)
+    values = {"username": "ada", "password": "sesame"}
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "login", "namespace": namespace},
+        "data": {name: base64.b64encode(value.encode()).decode() for name, value in values.items()},
+    }
+    scene.cluster.apply(secret)
+    yield scene
+    scene.close()
+
+
+def allow(admin: AdminClient, bindings: Sequence[AclBinding]) -> None:
+    for done in admin.create_acls(list(bindings)).values():
+        done.result(10)
+
+
+def test_the_rights_of_the_documentation_are_enough(scene: Scene, strict: tuple[str, AdminClient]) -> None:
+    bindings = documented(f"cooperator-{scene.namespace}-lake")
+    assert len(bindings) >= 8
+    allow(strict[1], bindings)
+    scene.operator()
+    scene.worker(replicas=2, kafka=KAFKA)
+    scene.connector("a", tasksMax=2)
+    scene.runs("a-0", "a-1")
+    scene.settled()
+    scene.kubelet.crash("lake-1")
+    scene.eventually(lambda: scene.pods()["lake-1"]["status"]["containerStatuses"][0]["restartCount"] == 1)
+    scene.runs("a-0", "a-1")
+
+
+@pytest.mark.parametrize("missing", ["TOPIC", "GROUP", "TRANSACTIONAL_ID"])
+def test_without_one_kind_of_them_nothing_runs_and_it_is_said(
+    scene: Scene, strict: tuple[str, AdminClient], missing: str
+) -> None:
+    bindings = documented(f"cooperator-{scene.namespace}-lake")
+    allow(strict[1], [each for each in bindings if each.restype is not ResourceType[missing]])
+    scene.operator()
+    scene.worker(replicas=1, kafka=KAFKA)
+    scene.connector("a", tasksMax=1)
+
+    def said() -> str:
+        status = scene.get("workers", "lake").get("status", {})
+        return str(status.get("conditions")) + scene.operators[0].log.read_text()
+
+    scene.eventually(lambda: "uthoriz" in said(), 90, "the refusal is shown or logged")
+    assert scene.condition("workers", "lake", "Ready")["status"] == "False"
+    assert scene.journal.running() == {}
