@@ -1,0 +1,121 @@
+"""Places in a file system, and what the clients of a store are told."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from cooperator.runtime.places import (
+    StorePlace,
+    create,
+    directories,
+    hadoop_settings,
+    names,
+    place_of,
+    put,
+    remove_tree,
+    uri,
+)
+
+ENVIRONMENT = {
+    "AWS_ENDPOINT_URL_S3": "http://store:9000",
+    "AWS_ACCESS_KEY_ID": "user",
+    "AWS_SECRET_ACCESS_KEY": "hunter2",
+    "AWS_REGION": "eu-west-1",
+}
+
+
+class Asked:
+    """A store that remembers how it was opened, and keeps what must not be replaced."""
+
+    settings: dict[str, object]
+
+    def __init__(self, bucket: str, prefix: str | None, **settings: object) -> None:
+        type(self).settings = {"bucket": bucket, "prefix": prefix, **settings}
+        self._there: set[str] = set()
+
+    def put(self, key: str, content: bytes, mode: str = "") -> None:
+        from obstore.exceptions import AlreadyExistsError
+
+        if mode == "create" and key in self._there:
+            raise AlreadyExistsError
+        self._there.add(key)
+
+
+def test_of_many_that_create_one_file_one_does(tmp_path: Path) -> None:
+    done: list[bool] = []
+    threads = [
+        threading.Thread(target=lambda: done.append(create(tmp_path / "log" / "0", b"x"))) for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(done) == [False] * 7 + [True]
+    assert names(tmp_path / "log") == ["0"], "no part is left"
+
+
+def test_who_is_refused_right_before_leaves_nothing(tmp_path: Path) -> None:
+    def refuse() -> None:
+        assert names(tmp_path) != [], "it is written by then"
+        raise PermissionError("fenced")
+
+    with pytest.raises(PermissionError):
+        create(tmp_path / "0", b"x", refuse)
+    assert names(tmp_path) == []
+
+
+def test_files_are_put_listed_and_removed(tmp_path: Path) -> None:
+    put(tmp_path / "orders" / "layout.json", b"{}")
+    put(tmp_path / "orders" / "layout.json", b"[]")
+    put(tmp_path / "orders" / "unit-0" / "offsets" / "0", b"v1")
+    assert (tmp_path / "orders" / "layout.json").read_bytes() == b"[]"
+    assert directories(tmp_path / "orders") == ["unit-0"]
+    assert directories(tmp_path / "nothing") == names(tmp_path / "nothing") == []
+    remove_tree(tmp_path / "orders")
+    assert directories(tmp_path) == []
+
+
+def test_a_directory_stays_a_path(tmp_path: Path) -> None:
+    assert place_of(str(tmp_path), {}, {}) == place_of(tmp_path, {}, {}) == tmp_path
+    assert uri(tmp_path) == f"file://{tmp_path}"
+
+
+def test_a_store_is_found_by_amazons_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("obstore.store.S3Store", Asked)
+    place = place_of("s3a://lake/a/b/", {}, ENVIRONMENT)
+    assert isinstance(place, StorePlace)
+    assert uri(place / "orders" / "unit-0") == "s3a://lake/a/b/orders/unit-0"
+    assert (place / "orders" / "unit-0").parent == place / "orders"
+    assert Asked.settings == {
+        "bucket": "lake",
+        "prefix": "a/b",
+        "region": "eu-west-1",
+        "endpoint": "http://store:9000",
+        "virtual_hosted_style_request": False,
+        "client_options": {"allow_http": True},
+        "access_key_id": "user",
+        "secret_access_key": "hunter2",
+    }
+    assert "hunter2" not in repr(place)
+
+
+def test_what_conf_says_of_the_store_wins_and_keys_come_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("obstore.store.S3Store", Asked)
+    conf = {"spark.hadoop.fs.s3a.endpoint": "other:9001", "spark.hadoop.fs.s3a.access.key": "half"}
+    place_of("s3a://lake/conf", conf, ENVIRONMENT)
+    assert Asked.settings["endpoint"] == "https://other:9001"
+    assert Asked.settings["access_key_id"] == "user"
+    place_of("s3a://lake/both", {**conf, "spark.hadoop.fs.s3a.secret.key": "hunter3"}, ENVIRONMENT)
+    assert (Asked.settings["access_key_id"], Asked.settings["secret_access_key"]) == ("half", "hunter3")
+
+
+def test_hadoop_is_told_what_it_does_not_find_and_no_key() -> None:
+    told = hadoop_settings({}, ENVIRONMENT)
+    assert told == {
+        "spark.hadoop.fs.s3a.endpoint": "http://store:9000",
+        "spark.hadoop.fs.s3a.endpoint.region": "eu-west-1",
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+        "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
+    }
+    assert hadoop_settings({"spark.hadoop.fs.s3a.endpoint.region": "mars"}, {}) == {}
