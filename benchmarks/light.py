@@ -1,0 +1,227 @@
+"""Many pods and members on one machine: the pods are objects on a real API server and nothing else, and the
+members speak the real protocols (group, logs, the leader's endpoint) but run nothing.
+
+So what is measured of the operator is real, and what a member costs is not. All members share the process and
+its readers of the logs.
+"""
+
+import json
+import logging
+import threading
+import time
+import urllib.request
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from cooperator.controller.names import SETTLED, WORKER_LABEL
+from cooperator.group import DescribedMember, GroupConfig, Joined, Membership, Round
+from cooperator.logs import Logs, LogsConfig, open_logs
+from cooperator.model import INSTANCE, Epoch, TaskId, TaskState, TaskStatus
+from cooperator.wire import (
+    AgentReport,
+    Assignment,
+    Metadata,
+    Protocol,
+    Role,
+    decode_assignment,
+    encode_metadata,
+    sign,
+)
+from tests.kubernetes.api import Api, ApiError
+
+log = logging.getLogger(__name__)
+
+_PROTOCOLS: Final = (Protocol.SESSIONED, Protocol.COMPATIBLE)
+_POST_AGAIN_S: Final = 1.0
+_LOOK_S: Final = 0.2
+
+
+class LightMember:
+    """A member that takes up what it is given, says that it runs, and lets go of what it is told to."""
+
+    def __init__(self, servers: str, group: str, identity: str, incarnation: str, logs: Logs) -> None:
+        self.identity = identity
+        self.incarnation = incarnation
+        self.owned: dict[TaskId, Epoch] = {}
+        self._logs = logs
+        self._share: Assignment | None = None
+        self._applied: Epoch | None = None
+        self._nonce = 0
+        self._posts = ThreadPoolExecutor(1, f"post-{identity}")
+        self._membership = Membership(GroupConfig(servers, group, incarnation, Role.WORKER), self)
+
+    def start(self) -> None:
+        self._membership.start()
+
+    def stop(self) -> None:
+        self._membership.stop(leave=False)
+        self._posts.shutdown(wait=False, cancel_futures=True)
+
+    # --- what the membership tells ---
+
+    def protocols(self) -> Sequence[tuple[str, bytes]]:
+        share = self._share
+        allocation = None
+        if share is not None:
+            allocation = Assignment(0, share.leader, share.leader_url, share.config_offset, tuple(self.owned))
+        offset = self._logs.config.snapshot().offset
+        report = AgentReport(
+            Role.WORKER, self.identity, self.incarnation, applied=self._applied, nonce=self._nonce
+        )
+        metadata = Metadata("http://nowhere/", offset, allocation, report)
+        return [(protocol.value, encode_metadata(metadata, protocol)) for protocol in _PROTOCOLS]
+
+    def joined(self, joined: Joined) -> None:
+        share = decode_assignment(joined.assignment)
+        if share.agent is None:
+            return
+        self._share, self._applied = share, share.agent.epoch
+        for task in share.revoked:
+            if self.owned.pop(task, None) is not None:
+                self._say(task, TaskState.UNASSIGNED, share.agent.epoch)
+        for task in share.assigned:
+            self.owned[task] = share.agent.epoch
+            self._say(task, TaskState.RUNNING, share.agent.epoch)
+            if task.is_instance:
+                self._posts.submit(self._post, task.connector, share.leader_url)
+        if share.revoked:
+            self._nonce += 1
+            self._membership.rejoin("let go")
+
+    def plan(self, round: Round) -> "Future[Mapping[str, bytes]]":
+        refused: Future[Mapping[str, bytes]] = Future()
+        refused.set_exception(RuntimeError("this member cannot lead"))
+        return refused
+
+    def _say(self, task: TaskId, state: TaskState, epoch: Epoch) -> None:
+        now_ms = time.time_ns() // 1_000_000
+        self._logs.status.put(TaskStatus(task, state, self.identity, epoch=epoch, at_ms=now_ms))
+
+    def _post(self, connector: str, leader_url: str) -> None:
+        """The connector's tasks to the leader, as the instance of a real one does, until they are taken."""
+        while TaskId(connector, INSTANCE) in self.owned:
+            config = self._logs.config.snapshot()
+            found = config.connectors.get(connector)
+            if found is not None and config.session_key is not None:
+                count = int(found.config.get("tasks.max", "1"))
+                body = json.dumps([{"number": str(number)} for number in range(count)]).encode()
+                headers = {"Content-Type": "application/json", **sign(config.session_key, body)}
+                url = f"{leader_url.rstrip('/')}/connectors/{connector}/tasks"
+                try:
+                    request = urllib.request.Request(url, body, headers, method="POST")
+                    with urllib.request.urlopen(request, timeout=20) as answer:
+                        if answer.status == 204:
+                            return
+                except OSError:
+                    pass
+            time.sleep(_POST_AGAIN_S)
+
+    def round_void(self, generation: int) -> None: ...
+    def dropped(self, reason: str) -> None: ...
+    def fenced(self) -> None: ...
+    def contact(self, sent_at: float) -> None: ...
+    def coordinator_lost(self) -> None: ...
+    def trouble(self, message: str) -> None: ...
+    def refused(self, reason: str) -> None: ...
+    def lead_taken(self, evicted: Sequence[str]) -> None: ...
+    def lead_lost(self) -> None: ...
+
+    def may_take_lead(self, members: Sequence[DescribedMember]) -> bool | str:
+        return False
+
+
+@dataclass
+class LightNode:
+    """Binds the pods of ``namespaces``, calls them running, and has a light member for each whose Kafka is
+    there. A pod that is deleted is gone at once, and so is its member."""
+
+    api: Api
+    name: str
+    namespaces: Sequence[str]
+    servers: str
+    without_kafka: frozenset[str] = frozenset()
+    members: dict[str, LightMember | None] = field(default_factory=dict)
+    _logs: dict[str, Logs] = field(default_factory=dict)
+    _ending: threading.Event = field(default_factory=threading.Event)
+
+    def start(self) -> None:
+        self.api.post("/api/v1/nodes", {"metadata": {"name": self.name}})
+        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": _now()}
+        self.api.patch(f"/api/v1/nodes/{self.name}/status", {"status": {"conditions": [ready]}})
+        self._thread = threading.Thread(target=self._run, name="node", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._ending.set()
+        self._thread.join()
+        with ThreadPoolExecutor(16) as pool:
+            list(pool.map(lambda member: member.stop() if member else None, self.members.values()))
+            list(pool.map(lambda logs: logs.close(), self._logs.values()))
+
+    def running(self) -> int:
+        """Tasks and instances that members say they run."""
+        return sum(len(member.owned) for member in list(self.members.values()) if member)
+
+    def _run(self) -> None:
+        while not self._ending.wait(_LOOK_S):
+            try:
+                for namespace in self.namespaces:
+                    self._look(namespace)
+            except (ApiError, OSError) as error:
+                log.warning("node: %s", error)
+
+    def _look(self, namespace: str) -> None:
+        for pod in self.api.get(f"/api/v1/namespaces/{namespace}/pods")["items"]:
+            metadata = pod["metadata"]
+            if metadata.get("deletionTimestamp"):
+                self._remove(namespace, metadata)
+            elif not pod["spec"].get("nodeName"):
+                target = {
+                    "metadata": {"name": metadata["name"]},
+                    "target": {"kind": "Node", "name": self.name},
+                }
+                self.api.post(f"/api/v1/namespaces/{namespace}/pods/{metadata['name']}/binding", target)
+                self._report(namespace, pod)
+            if metadata["uid"] not in self.members:
+                self.members[metadata["uid"]] = self._member(namespace, metadata)
+
+    def _member(self, namespace: str, metadata: Mapping[str, Any]) -> LightMember | None:
+        worker = metadata["labels"][WORKER_LABEL]
+        if worker in self.without_kafka:
+            return None
+        group = f"cooperator-{namespace}-{worker}"
+        if group not in self._logs:
+            self._logs[group] = open_logs(LogsConfig(self.servers, group))
+        life = f"{metadata['uid']}.{time.time_ns() // 1_000_000}"
+        member = LightMember(self.servers, group, metadata["name"], life, self._logs[group])
+        member.start()
+        return member
+
+    def _remove(self, namespace: str, metadata: Mapping[str, Any]) -> None:
+        member = self.members.get(metadata["uid"])
+        if member is not None:
+            member.stop()
+        options = {"gracePeriodSeconds": 0, "preconditions": {"uid": metadata["uid"]}}
+        self.api.delete(f"/api/v1/namespaces/{namespace}/pods/{metadata['name']}", options)
+
+    def _report(self, namespace: str, pod: Mapping[str, Any]) -> None:
+        name, now = pod["metadata"]["name"], _now()
+        container = {
+            "name": "worker",
+            "image": "none",
+            "imageID": "none",
+            "ready": True,
+            "started": True,
+            "restartCount": 0,
+            "state": {"running": {"startedAt": now}},
+        }
+        gates = [c for c in pod.get("status", {}).get("conditions") or () if c["type"] == SETTLED]
+        status = {"phase": "Running", "containerStatuses": [container], "conditions": gates}
+        self.api.patch(f"/api/v1/namespaces/{namespace}/pods/{name}/status", {"status": status})
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
