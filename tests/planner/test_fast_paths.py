@@ -132,7 +132,6 @@ def test_what_is_dealt_by_a_short_cut_is_dealt_as_one_by_one(problem: Problem) -
     short = Sticky().assign(problem)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Dealer, "_all_to_one", lambda *_: None)
-        patched.setattr(Running, "lacking", lambda *_: {})
         patched.setattr(Running, "_many_lookups", lambda *_: True)
         long = Sticky().assign(problem)
     assert dict(short.placed) == dict(long.placed)
@@ -155,7 +154,7 @@ def test_what_runs_is_the_same_looked_up_singly_or_at_once(problem: Problem, dat
         for connector in connectors:
             here = singly.of(connector)
             assert here == at_once.of(connector)
-            assert (here is not None) is (connector in singly.occupied)
+            assert (here is not None) is (connector in singly.occupied(connectors))
             if here and max(here.values()) > 1:
                 assert connector in singly.several
     for connector, lacking in singly.lacking(connectors).items():

@@ -8,15 +8,11 @@ nothing.
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping
 from operator import itemgetter
-from typing import Final, Generic, NamedTuple, TypeVar, cast
+from typing import NamedTuple, cast
 
 from cooperator.model import INSTANCE, TaskId
 from cooperator.model.ids import same_object
-
-_MOST_REPORTS: Final = 4096
-
-_K = TypeVar("_K")
-_V = TypeVar("_V")
+from cooperator.model.recent import MOST_ITEMS, Recent, set_of
 
 # TaskId's own constructor is Python code; a configuration may have 100,000 of them.
 _new_task_id = cast(Callable[[type[TaskId], tuple[str, int]], TaskId], tuple.__new__)
@@ -72,30 +68,8 @@ def _configured(task_counts: Mapping[str, int]) -> Configured:
     )
 
 
-class _Recent(Generic[_K, _V]):
-    """What was asked for lately: of two halves the older is forgotten when the newer is full."""
-
-    def __init__(self, half: int) -> None:
-        self._half = half
-        self._newer: dict[_K, _V] = {}
-        self._older: dict[_K, _V] = {}
-
-    def get(self, key: _K) -> _V | None:
-        found = self._newer.get(key)
-        if found is None:
-            found = self._older.get(key)
-            if found is not None:
-                self.put(key, found)
-        return found
-
-    def put(self, key: _K, value: _V) -> None:
-        if len(self._newer) >= self._half:
-            self._older, self._newer = self._newer, {}
-        self._newer[key] = value
-
-
-_reports: _Recent[int, tuple[tuple[TaskId, ...], Items]] = _Recent(_MOST_REPORTS)
-_sets: _Recent[frozenset[TaskId], Items] = _Recent(_MOST_REPORTS)
+_reports: Recent[int, tuple[tuple[TaskId, ...], Items]] = Recent(MOST_ITEMS)
+_sets: Recent[frozenset[TaskId], Items] = Recent(MOST_ITEMS)
 
 
 def reported(owned: tuple[TaskId, ...]) -> Items:
@@ -103,13 +77,13 @@ def reported(owned: tuple[TaskId, ...]) -> Items:
     known = _reports.get(id(owned))
     if known is not None and known[0] is owned:
         return known[1]
-    found = frozenset(owned)
+    found = set_of(owned)
     items = _sets.get(found)
     if items is None:
         instances = frozenset([item for item in owned if item[1] == INSTANCE])
         items = Items(found, instances, found - instances if instances else found)
-        _sets.put(found, items)
-    _reports.put(id(owned), (owned, items))
+        _sets.put(found, items, len(found))
+    _reports.put(id(owned), (owned, items), len(found))
     return items
 
 
@@ -121,7 +95,7 @@ def split(items: frozenset[TaskId], of: Items) -> Items:
     return Items(items, instances, items - instances if instances else items)
 
 
-_counts: _Recent[int, tuple[frozenset[TaskId], Mapping[str, int]]] = _Recent(_MOST_REPORTS)
+_counts: Recent[int, tuple[frozenset[TaskId], Mapping[str, int]]] = Recent(MOST_ITEMS)
 
 
 def connector_counts(items: frozenset[TaskId]) -> Mapping[str, int]:
@@ -130,5 +104,5 @@ def connector_counts(items: frozenset[TaskId]) -> Mapping[str, int]:
     known = _counts.get(id(items))
     if known is None or known[0] is not items:
         known = items, Counter(map(itemgetter(0), items))
-        _counts.put(id(items), known)
+        _counts.put(id(items), known, len(items))
     return known[1]

@@ -77,10 +77,10 @@ def _assignments(view: View, decision: Decision) -> tuple[dict[str, list[TaskId]
     free = decision.free
     # Then what was dealt is the pool, and all of it is free.
     everything = not (why or decision.claimed.in_flight or any(decision.released))
-    for placed in decision.placed:
-        if isinstance(placed, DealtInTurn) and everything:
+    for placed in decision.placed if free else ():
+        if isinstance(placed, DealtInTurn):
             for receiver, items in placed.by_receiver.items():
-                assigned[receiver] += items
+                assigned[receiver] += items if everything else filter(free.__contains__, items)
             continue
         for task, receiver in placed.items():
             if task in free:
@@ -118,7 +118,8 @@ def _remember(
         if gone:
             stays = stays.difference(gone)
         if len(stays) != len(member.owned):
-            stopping = reported(member.owned).all - stays
+            is_gone = gone is not None and len(stays) + len(gone) == len(member.owned)
+            stopping = frozenset(gone or ()) if is_gone else reported(member.owned).all - stays
             unstopped.append(Unstopped(member.identity, member.incarnation, stopping))
         if decision.roster.current[member.identity] is member:
             new = assigned.get(member.identity, ())

@@ -66,8 +66,8 @@ def _of_change(last: _Counted, reports: Reports, configured: frozenset[TaskId]) 
     if configured is not last.configured or doubled:
         return None
     changed = [member for member, earlier in before.items() if reports.get(member, _NONE) is not earlier]
-    if sum(len(before[member]) for member in changed) > sum(map(len, reports.values())):
-        return None  # Less is reported than went: counting is quicker.
+    if sum(len(before[member]) for member in changed) > 2 * sum(map(len, reports.values())):
+        return None  # Far less is reported than before: counting is quicker.
     went: list[frozenset[TaskId]] = []
     came: list[frozenset[TaskId]] = [reports[member] for member in reports.keys() - before.keys()]
     for member in changed:

@@ -15,6 +15,7 @@ from typing import Final, cast
 from cooperator.model import INSTANCE, TaskId
 from cooperator.model.ids import same_object
 from cooperator.model.java import hash_set_order
+from cooperator.model.recent import set_of
 from cooperator.wire import primitives
 from cooperator.wire.errors import DecodeError
 from cooperator.wire.primitives import Reader
@@ -57,7 +58,8 @@ def _read_fast(data: bytes, position: int, count: int) -> tuple[tuple[TaskId, ..
     items: list[TaskId] = []
     add, single_of = items.append, _singles.get
     for _ in range(count):
-        end = position + _SINGLE_BYTES + (data[position] << 8) + data[position + 1]
+        # Of a name of 256 bytes and more this is less than its entry, which then is not known.
+        end = position + _SINGLE_BYTES + data[position + 1]
         single = single_of(data[position:end])
         if single is not None:
             add(single)
@@ -151,8 +153,7 @@ class KnownItems:
                 return items
         start = reader.position
         items = read_items(reader, field)
-        distinct = dict.fromkeys(items)
-        self._items = items if len(distinct) == len(items) else tuple(distinct)
+        self._items = items if len(set_of(items)) == len(items) else tuple(dict.fromkeys(items))
         self._bytes = reader.since(start)
         return self._items
 

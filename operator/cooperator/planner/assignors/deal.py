@@ -53,35 +53,53 @@ class Dealer:
         """Place the pool, given by connector, in order of their names."""
         pool = sum(map(len, groups.values()))
         self._measure(pool)
-        placed: dict[TaskId, str] = {}
-        lacking: Mapping[str, str] = {}
         zones = sorted(set(self._zones.values()))
+        placed: dict[TaskId, str] = {}
         if len(zones) < 2:
             to_one = self._all_to_one(pool, groups)
             if to_one is not None:
                 return to_one
+            placed = self._deal_what_one_lacks(groups)
         # Connectors with items in place fit fewer members, large ones need the most members: they come first.
-        in_turn = sorted(groups, key=lambda connector: len(groups[connector]), reverse=True)
-        if self._running.occupied:
-            if len(self._running.occupied) < len(in_turn):
-                in_turn.sort(key=lambda connector: connector not in self._running.occupied)
-            if len(zones) < 2:
-                lacking = self._running.lacking([c for c in in_turn if len(groups[c]) == 1])
+        in_turn = [connector for connector, items in groups.items() if items[0] not in placed]
+        if len(groups) < pool:
+            in_turn.sort(key=lambda connector: len(groups[connector]), reverse=True)
+        occupied = self._running.occupied(in_turn)
+        if occupied:
+            in_turn.sort(key=lambda connector: connector not in occupied)
         elif len(zones) < 2:
             dealt = DealtInTurn(*self._deal_in_turn(in_turn, groups))
-            if not in_turn:
+            if not (in_turn or placed):
                 return dealt
             placed.update(dealt)
         for connector in in_turn:
             items = groups[connector]
-            if connector in lacking and self._serve(lacking[connector]):
-                placed[items[0]] = lacking[connector]
-                continue
             if len(zones) < 2:
                 chosen = self._choose(connector, len(items))
             else:
                 chosen = self._choose_by_zone(connector, len(items), zones)
             placed.update(zip(items, chosen, strict=True))
+        return placed
+
+    def _deal_what_one_lacks(self, groups: Mapping[str, Sequence[TaskId]]) -> dict[TaskId, str]:
+        """Where all members but one have one item of a connector, and one item of it is free, there is one
+        place for it: these come first, as far as there is room below the level."""
+        singles = [connector for connector, items in groups.items() if len(items) == 1]
+        lacking = self._running.lacking(singles)
+        wanted: dict[str, list[TaskId]] = {}
+        for connector in singles:
+            if connector in lacking:
+                wanted.setdefault(lacking[connector], []).append(groups[connector][0])
+        placed: dict[TaskId, str] = {}
+        for identity, items in wanted.items():
+            room = next((room for room, bucket in self._rooms.items() if identity in bucket), 0)
+            count = min(len(items), room - 1)
+            if count > 0:
+                placed.update(dict.fromkeys(items[:count], identity))
+                self._rooms[room].remove(identity)
+                if not self._rooms[room]:
+                    del self._rooms[room]
+                self._rooms.setdefault(room - count, []).append(identity)
         return placed
 
     def _deal_in_turn(
@@ -158,23 +176,6 @@ class Dealer:
         if max(here.values()) > least + 1:
             self.uneven.append(connector)
         return chosen
-
-    def _serve(self, identity: str) -> bool:
-        """Give one item to ``identity``, if it has room."""
-        room = next((room for room, bucket in self._rooms.items() if identity in bucket), 0)
-        if not room:
-            return False
-        bucket = self._rooms[room]
-        if room == 1:
-            if not self._extras:
-                return False
-            self._extras -= 1
-        bucket.remove(identity)
-        if not bucket:
-            del self._rooms[room]
-        if room > 1:
-            self._rooms.setdefault(room - 1, []).append(identity)
-        return True
 
     def _take_note(self, connector: str, here: Mapping[str, int], alone: str, wanted: int) -> None:
         """Whether ``connector`` is uneven once ``alone`` has ``wanted`` more of it than it has ``here``."""

@@ -3,8 +3,9 @@ with as many the one that has the fewest tasks on the way already. What does not
 would have to be stopped.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
+from itertools import filterfalse, islice
 
 from cooperator.model import TaskId
 from cooperator.planner.itemsets import connector_counts
@@ -19,7 +20,7 @@ class Releaser:
 
     def __init__(self, problem: Problem, surpluses: Mapping[str, int]) -> None:
         self._problem, self._surpluses = problem, surpluses
-        self._moving = defaultdict(int, Counter(item.connector for item in problem.pool))
+        self._moving: dict[str, int] = dict(Counter(item.connector for item in problem.pool))
         self._in_order: list[str] | None = None
         self.crowded: set[str] = set()
 
@@ -39,28 +40,23 @@ class Releaser:
                 self.crowded.update(connector for connector, count in counts.items() if count > 1)
         return homes
 
-    def _choose(self, items: Set[TaskId], counts: dict[str, int], wanted: int) -> list[TaskId]:
+    def _choose(self, items: frozenset[TaskId], counts: dict[str, int], wanted: int) -> list[TaskId]:
         """``wanted`` of ``items``; ``counts`` (of all that the member has) falls with each."""
-        left = dict(connector_counts(frozenset(items)))
+        of_items = connector_counts(items)
+        if wanted and max(counts.values(), default=0) == 1 and len(of_items) == len(counts):
+            return self._choose_single(items, counts, wanted)
+        left = dict(of_items)
         in_order: dict[str, list[TaskId]] = {}
         chosen: list[TaskId] = []
         while left and len(chosen) < wanted:
-            most, crowded = _most_crowded(left, counts)
-            crowded = self._sorted(crowded)
-            crowded.sort(key=self._moving.__getitem__)
+            most = max(map(counts.__getitem__, left))
+            crowded = self._sorted([connector for connector in left if counts[connector] == most])
+            crowded.sort(key=self._on_the_way)
             turn = crowded[: wanted - len(chosen)]
-            for connector in turn:
-                counts[connector] -= 1
-                self._moving[connector] += 1
-            if most == 1 and not in_order:
-                # They have one item each, and it is the last turn, or all that is left.
-                chosen += _only_items(items, turn)
-                for connector in turn:
-                    del left[connector]
-                continue
             if not in_order.keys() >= set(turn):
                 # Often one turn is enough; else all that is left is looked up at once.
                 _gather(items, left.keys() - in_order.keys() if in_order else frozenset(turn), in_order)
+            self._take_note(turn, counts)
             for connector in turn:
                 # The highest number goes first.
                 chosen.append(in_order[connector].pop())
@@ -69,36 +65,37 @@ class Releaser:
                     del left[connector]
         return chosen
 
-    def _sorted(self, connectors: Collection[str]) -> list[str]:
-        """``connectors`` in order; many of them are taken out of the order of all."""
-        sizes = self._problem.sizes
-        if len(connectors) * 8 < len(sizes):
-            return sorted(connectors)
+    def _choose_single(self, items: frozenset[TaskId], counts: dict[str, int], wanted: int) -> list[TaskId]:
+        """As ``_choose``, of a member that has one item of each connector."""
+        resting = filterfalse(self._moving.__contains__, filter(counts.__contains__, self._all_sorted()))
+        turn = list(islice(resting, wanted))
+        if len(turn) < wanted:
+            turn = sorted(self._sorted(list(counts)), key=self._on_the_way)[:wanted]
+        self._take_note(turn, counts)
+        among = frozenset(turn)
+        found = {item[0]: item for item in items if item[0] in among}
+        return [found[connector] for connector in turn]
+
+    def _take_note(self, turn: Sequence[str], counts: dict[str, int]) -> None:
+        moving = self._moving
+        for connector in turn:
+            counts[connector] -= 1
+            moving[connector] = moving.get(connector, 0) + 1
+
+    def _on_the_way(self, connector: str) -> int:
+        return self._moving.get(connector, 0)
+
+    def _all_sorted(self) -> list[str]:
         if self._in_order is None:
-            self._in_order = sorted(sizes)
-        wanted = connectors if isinstance(connectors, dict) else frozenset(connectors)
-        found = list(filter(wanted.__contains__, self._in_order))
-        return found if len(found) == len(wanted) else sorted(connectors)
+            self._in_order = sorted(self._problem.sizes)
+        return self._in_order
 
-
-def _most_crowded(left: dict[str, int], counts: Mapping[str, int]) -> tuple[int, Collection[str]]:
-    """The most that the member has of one connector, of those that are ``left``, and all that it has so many
-    of."""
-    if left == counts:
-        of_left: Collection[int] = counts.values()
-    else:
-        of_left = list(map(counts.__getitem__, left))
-    most = max(of_left)
-    if most == min(of_left):
-        return most, left
-    return most, [connector for connector in left if counts[connector] == most]
-
-
-def _only_items(items: Iterable[TaskId], connectors: Sequence[str]) -> list[TaskId]:
-    """The one item of each of ``connectors``, in their order."""
-    wanted = frozenset(connectors)
-    found = {item[0]: item for item in items if item[0] in wanted}
-    return [found[connector] for connector in connectors]
+    def _sorted(self, connectors: list[str]) -> list[str]:
+        """``connectors`` in order; many of them are taken out of the order of all."""
+        if len(connectors) * 8 < len(self._problem.sizes):
+            return sorted(connectors)
+        found = list(filter(frozenset(connectors).__contains__, self._all_sorted()))
+        return found if len(found) == len(connectors) else sorted(connectors)
 
 
 def _gather(items: Iterable[TaskId], connectors: Set[str], into: dict[str, list[TaskId]]) -> None:

@@ -31,10 +31,9 @@ class Running:
             here[identity] -= self._leaving.get((connector, identity), 0)
         return here or None
 
-    @cached_property
-    def occupied(self) -> Set[str]:
-        """The connectors of which somebody has had something."""
-        wanted = dict.fromkeys(self._connectors).keys()
+    def occupied(self, connectors: Collection[str]) -> Set[str]:
+        """Those of ``connectors`` of which somebody has had something."""
+        wanted = dict.fromkeys(connectors).keys()
         return set[str]().union(*(wanted & own.keys() for own in self._counts.values() if own))
 
     @cached_property

@@ -98,6 +98,7 @@ def _by_connector(problem: Problem, homes: Collection[TaskId]) -> dict[str, Sequ
     groups: dict[str, Sequence[TaskId]] = {c: list(items) for c, items in groupby(pool, itemgetter(0))}
     if not homes:
         return groups
-    for connector, items in groupby(sorted(homes), itemgetter(0)):
-        groups[connector] = sorted([*groups.get(connector, ()), *items])
+    for connector, items in groupby(sorted(homes, key=itemgetter(0)), itemgetter(0)):
+        of_both = [*groups.get(connector, ()), *items]
+        groups[connector] = sorted(of_both) if len(of_both) > 1 else of_both
     return {connector: groups[connector] for connector in sorted(groups)}
