@@ -1,6 +1,6 @@
 """Connectors in a Kafka that is secured: they get in as their Worker does, or as they are told.
 
-Looked at: what is in the sinks, and that no password is anywhere else than in its file.
+Looked at: what is in the sinks, and that no password and no key is anywhere else than in its file.
 """
 
 import json
@@ -87,8 +87,9 @@ def state_of(leader: LeaderService, task: str) -> tuple[str, str]:
     return (tasks[task]["state"], tasks[task]["trace"]) if task in tasks else ("", "")
 
 
-def assert_no_password_anywhere(secured: SecuredBroker, stage: Stage, leader: LeaderService) -> None:
-    forms = {*PASSWORDS.values(), WRONG}
+def assert_no_secret_anywhere(secured: SecuredBroker, stage: Stage, leader: LeaderService) -> None:
+    key_line = secured.client.key.read_text().splitlines()[1]
+    forms = {*PASSWORDS.values(), WRONG, key_line}
     forms |= {form.replace("\\", "\\\\").replace('"', '\\"') for form in forms}
     forms |= {json.dumps(form)[1:-1] for form in forms}
     said = {"status": json.dumps(leader.status()).encode()}
@@ -160,4 +161,4 @@ def test_connectors_get_in_as_their_worker_does_or_as_they_are_told(
     leader.set_desired(Desired(2, {name: DesiredConnector(config) for name, config in restarted.items()}))
     eventually(lambda: copied(secured, targets["told"]) == wanted, PATIENCE_S, "told copies all")
     eventually(lambda: state_of(leader, "told-0")[0] == "RUNNING", PATIENCE_S)
-    assert_no_password_anywhere(secured, stage, leader)
+    assert_no_secret_anywhere(secured, stage, leader)
