@@ -3,6 +3,7 @@
 import pytest
 
 from cooperator.leader import events as ev
+from cooperator.leader.machine import LeaderMachine
 from cooperator.model import Member, Policy, TaskId
 from twins.group_twin import GroupTwin, TwinMember
 
@@ -106,3 +107,35 @@ class TestTwoLivesOfOneIdentityThatAreEvicted:
         group.round()
         group.round()
         assert not older.running, "what its newer life still runs was started at the older one"
+
+
+class TestANewLeader:
+    def test_whose_clock_is_ahead_waits_for_a_lease_by_its_own(self, group: GroupTwin) -> None:
+        runs = cut_off(group, group.of("lake-1"))
+        group.round()
+        group.machine = LeaderMachine(group.machine.settings, group.machine.state.policy)
+        group.now_ms += 3_600_000
+        group.take_lead()
+        group.desire(a=4)
+        group.round()
+        assert runs
+        assert not runs & group.runs("lake-0")
+
+        group.advance(LEASE_AND_MARGIN_MS)
+        group.settle()
+        assert runs <= group.runs("lake-0")
+
+    def test_that_had_the_lead_before_and_lost_it_for_a_moment_goes_on_counting(
+        self, group: GroupTwin
+    ) -> None:
+        runs = cut_off(group, group.of("lake-1"))
+        group.round()
+        group.advance(LEASE_AND_MARGIN_MS - 1_000)
+        group.machine.handle(ev.LeadLost("for a moment"), group.now_ms)
+        group.take_lead()
+        group.round()
+        assert not runs & group.runs("lake-0")
+
+        group.advance(1_000)
+        group.settle()
+        assert runs <= group.runs("lake-0")

@@ -20,8 +20,26 @@ def for_round(memory: Memory, generation: int) -> Memory:
     """
     if generation == memory.generation + 1:
         return memory
-    unstopped = tuple(replace(entry, gone_since_ms=None) for entry in memory.unstopped)
-    return replace(memory, unstopped=unstopped)
+    return replace(memory, unstopped=_anew(memory))
+
+
+def by_own_clock(memory: Memory, own_term: int, policy: Policy, now_ms: int) -> Memory:
+    """``memory`` for a leader whose last term was ``own_term``. If another one wrote it, absences begin anew:
+    that one's clock and ours may be further apart than a lease is long. Until when a hold is worth its wait
+    stays as it was said."""
+    if memory.term == own_term:
+        return memory
+    holds = {
+        identity: replace(hold, not_before_ms=now_ms + policy.fence_ms)
+        if hold.blanket and hold.not_before_ms
+        else hold
+        for identity, hold in memory.holds.items()
+    }
+    return replace(memory, holds=holds, unstopped=_anew(memory))
+
+
+def _anew(memory: Memory) -> tuple[Unstopped, ...]:
+    return tuple(replace(entry, gone_since_ms=None) for entry in memory.unstopped)
 
 
 def over_ms(entry: Unstopped, policy: Policy) -> int:

@@ -142,7 +142,8 @@ class LeaderMachine:
 
     def _lead_taken(self, event: ev.LeadTaken, now_ms: int) -> list[ev.Instruction]:
         state = self.state
-        memory = absences.with_evicted(event.memory, event.evicted)
+        memory = absences.by_own_clock(event.memory, state.memory.term, state.policy, now_ms)
+        memory = absences.with_evicted(memory, event.evicted)
         state.memory = replace(memory, term=memory.term + 1)
         self._saved = None
         self._planned_with = state.memory
