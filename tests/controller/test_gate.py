@@ -1,6 +1,11 @@
-"""An operator that ends before or after its n-th write, to the API or to Kafka, whatever that write is."""
+"""An operator that ends before or after its n-th write, to the API or to Kafka, whatever that write is.
+
+The whole way, every write of it: ``CI= pytest tests/controller/test_gate.py`` (an hour and more); every
+tenth: with ``COOPERATOR_GATE_STRIDE=10``.
+"""
 
 import os
+from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
@@ -9,45 +14,90 @@ import pytest
 from controller_scene import Scene
 from cooperator.host.gate import VARIABLE
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
 
-_MOST: Final = 60
-STRIDE: Final = 12 if "CI" in os.environ else 1
+_MOST: Final = 240
+STRIDE: Final = int(os.environ.get("COOPERATOR_GATE_STRIDE") or (40 if os.environ.get("CI") else 1))
 """Each write costs an operator's life; where time is short, not every one does."""
+SIDES: Final = ("before",) if os.environ.get("CI") else ("before", "after")
+"""After one write is before the next one, but for what other threads write in between."""
+FOUR: Final = ("a-0", "a-1", "a-2", "a-3")
 
 
 def through(scene: Scene, side: str, reached: Callable[[], object]) -> int:
     """Operators that end at their first, second, third … write, one after the other, until one gets through
     to ``reached``: every write of the way is the last of some operator. How many operators there were."""
-    for count, number in enumerate(range(1, _MOST, STRIDE), start=1):
+    first = 1 + (STRIDE // 2 if side == "after" else 0)
+    for count, number in enumerate(range(first, _MOST, STRIDE), start=1):
         operator = scene.operator(**{VARIABLE: f"{side}:{number}"})
 
         def over(ended: Callable[[], object] = operator.child.poll) -> str:
             return "ended" if ended() is not None else "reached" if reached() else ""
 
-        if scene.eventually(over, 120) == "reached":
+        if scene.eventually(over, 180) == "reached":
             operator.kill()
             return count
     raise AssertionError(f"nobody got through in {_MOST} writes")
 
 
-@pytest.mark.parametrize("side", ["before", "after"])
+def starts(scene: Scene) -> Counter[str]:
+    return Counter(run.task for run in scene.journal.runs())
+
+
+def uids(scene: Scene) -> set[str]:
+    return {pod["metadata"]["uid"] for pod in scene.pods().values()}
+
+
+@pytest.mark.parametrize("side", SIDES)
 def test_wherever_an_operator_ends_the_next_one_goes_on(scene: Scene, side: str) -> None:
-    scene.worker(replicas=2, scheduledRebalanceMaxDelayMs=600_000)
-    scene.connector("a", tasksMax=2)
+    settings = {"scheduledRebalanceMaxDelayMs": 600_000}
 
-    def running(*tasks: str) -> Callable[[], bool]:
-        return lambda: set(scene.journal.running()) == set(tasks)
+    def running() -> bool:
+        return set(scene.journal.running()) == set(FOUR)
 
-    assert through(scene, side, running("a-0", "a-1")) > 1
-    before = scene.runs("a-0", "a-1")
+    def running_at(*members: str) -> Callable[[], bool]:
+        return lambda: running() and set(scene.journal.running().values()) == set(members)
 
-    scene.connector("b", tasksMax=1)
-    through(scene, side, running("a-0", "a-1", "b-0"))
-    assert {task: scene.journal.running()[task] for task in before} == before, "what was not meant stays"
-    starts = [run for run in scene.journal.runs() if run.task in before]
-    assert len(starts) == 6, "nor was any of its units started again"
+    def replaced(before: set[str]) -> Callable[[], bool]:
+        return lambda: len(now := uids(scene)) == 2 and not now & before and running()
 
+    def unmoved(before: dict[str, str], count: Counter[str]) -> None:
+        """What is where it was has run on."""
+        now, counted = scene.runs(*FOUR), starts(scene)
+        stayed = [task for task in FOUR if now[task] == before[task]]
+        assert {task: counted[task] for task in stayed} == {task: count[task] for task in stayed}
+
+    # Applied.
+    scene.worker(replicas=2, **settings)
+    scene.connector("a", tasksMax=4, config={"units": 4})
+    assert through(scene, side, running_at("lake-0", "lake-1")) > 1
+
+    # Scaled up.
+    before, count = scene.runs(*FOUR), starts(scene)
+    scene.worker(replicas=3, **settings)
+    through(scene, side, running_at("lake-0", "lake-1", "lake-2"))
+    unmoved(before, count)
+
+    # Scaled down: the last one is drained.
+    before, count = scene.runs(*FOUR), starts(scene)
+    scene.worker(replicas=2, **settings)
+    through(scene, side, lambda: set(scene.pods()) == {"lake-0", "lake-1"} and running())
+    unmoved(before, count)
+
+    # Rolled in place.
+    before, count, pods = scene.runs(*FOUR), starts(scene), uids(scene)
+    scene.worker(replicas=2, restartNonce="held", **settings)
+    through(scene, side, replaced(pods))
+    assert scene.runs(*FOUR) == before, "everything is where it was"
+    again = {task: number - count[task] for task, number in starts(scene).items()}
+    assert set(again.values()) == {1}, f"and was started once more: {again}"
+
+    # Rolled by moving first.
+    pods = uids(scene)
+    scene.worker(replicas=2, restartNonce="drained", rollout={"strategy": "Drain"}, **settings)
+    through(scene, side, replaced(pods))
+
+    # Deleted.
     scene.delete("workers", "lake")
     through(scene, side, lambda: scene.is_gone("workers", "lake"))
     assert scene.journal.running() == {}
