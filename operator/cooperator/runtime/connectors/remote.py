@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 SCHEME = "sc://"
 _RECORDS = "sessions"
 _GONE = ("SESSION_CLOSED", "SESSION_NOT_FOUND", "SESSION_CHANGED")
-_NOT_THERE = ("FencedCheckpointFileManager", "CHECKPOINT_FILE_MANAGER")
+_NOT_THERE = ("ClassNotFoundException", "FencedCheckpointFileManager")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +120,10 @@ def _started(
     session_id: str,
     record: Place,
 ) -> "SparkQuery":
-    from cooperator.runtime.connectors.spark import fence_session, spread
+    from cooperator.runtime.connectors.spark import SparkQuery, fence_session, spread
 
-    session = server.session(session_id)
+    remote: Any = server.session(session_id)
+    session: SparkSession = remote
     for name, value in server.conf.items():
         session.conf.set(name, value)
     assert context.fence is not None
@@ -140,7 +141,7 @@ def _started(
             .start()
         )
     except Exception as error:
-        if any(text in str(error) for text in _NOT_THERE):
+        if all(text in str(error) for text in _NOT_THERE):
             raise OptionError(
                 [
                     Problem(
@@ -152,23 +153,14 @@ def _started(
                 ]
             ) from error
         raise
-    return _remote_query(query, context, server, session, session_id, record)
 
+    def end() -> None:
+        """By the id: it does not matter what this process knows of the query."""
+        end_session(server, session_id)
+        remote.client.close()
+        record.unlink(missing_ok=True)
 
-def _remote_query(
-    query: Any, context: UnitContext, server: Server, session: Any, session_id: str, record: Place
-) -> "SparkQuery":
-    from cooperator.runtime.connectors.spark import SparkQuery
-
-    class RemoteQuery(SparkQuery):
-        def stop(self) -> None:
-            """By the id: it does not matter what this process knows of the query."""
-            end_session(server, session_id)
-            session.client.close()
-            record.unlink(missing_ok=True)
-            context.closing.close()
-
-    return RemoteQuery(query, context, None)
+    return SparkQuery(query, context, None, end)
 
 
 def end_session(server: Server, session_id: str) -> None:

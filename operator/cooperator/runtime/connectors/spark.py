@@ -4,7 +4,7 @@ import json
 import logging
 import zlib
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from subprocess import Popen
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -103,12 +103,20 @@ def fence_session(session: "SparkSession", fence: Fence) -> None:
 
 
 class SparkQuery:
-    """A unit that runs as a query. ``jvm``: the process that runs it; None when it is not our child."""
+    """A unit that runs as a query. ``jvm``: the process that runs it; None when it is not our child. ``end``:
+    ends it, and returns when it has ended, where that is not for the query to do."""
 
-    def __init__(self, query: "StreamingQuery", context: UnitContext, jvm: Popen[bytes] | None) -> None:
+    def __init__(
+        self,
+        query: "StreamingQuery",
+        context: UnitContext,
+        jvm: Popen[bytes] | None,
+        end: Callable[[], None] | None = None,
+    ) -> None:
         self._query = query
         self._context = context
         self._jvm = jvm
+        self._end_query = end
         self._batch = -1
         self._rows_in = 0
         self._seen = ""
@@ -118,23 +126,44 @@ class SparkQuery:
     def poll(self) -> UnitProgress:
         if not self._query.isActive:
             raise self._query.exception() or RuntimeError("the query was stopped by something else")
-        last = self._query.lastProgress
-        if last is not None and last.timestamp != self._seen:
+        last = self._news()
+        if last is not None:
             # All that happened since, only where something may have: each costs calls into the JVM.
-            is_next = last.numInputRows > 0 and last.batchId == self._batch + 1
-            for progress in [last] if is_next else self._query.recentProgress:
+            is_next = last["numInputRows"] > 0 and last["batchId"] == self._batch + 1
+            for progress in [last] if is_next else self._recent():
                 # An idle query reports too, under the id of the batch to come: only rows make a batch.
-                if progress.timestamp > self._seen and progress.numInputRows > 0:
-                    self._rows_in += progress.numInputRows
-                    self._batch = progress.batchId
-            self._seen = last.timestamp
-            if len(last.sources) == 1:
-                self._end = last.sources[0].endOffset or ""
-                self._behind = behind(self._end, last.sources[0].latestOffset or "")
+                if progress["timestamp"] > self._seen and progress["numInputRows"] > 0:
+                    self._rows_in += progress["numInputRows"]
+                    self._batch = progress["batchId"]
+            self._seen = last["timestamp"]
+            if len(last["sources"]) == 1:
+                source = last["sources"][0]
+                self._end = _text(source.get("endOffset"))
+                self._behind = behind(self._end, _text(source.get("latestOffset")))
         rows_out = self._context.counts.rows_out
         return UnitProgress(self._batch, self._rows_in, rows_out, self._end, self._behind)
 
+    def _news(self) -> dict[str, Any] | None:
+        """The last progress, if it is not the one that was seen last. Asked for every second of every query,
+        so of the JVM's object only its time is read: pyspark would read every field of it, one call each."""
+        untyped: Any = self._query
+        if not hasattr(untyped, "_jsq"):
+            last = untyped.lastProgress
+            return None if last is None or last.timestamp == self._seen else _loaded(last.json)
+        last = untyped._jsq.lastProgress()
+        return None if last is None or last.timestamp() == self._seen else _loaded(last.json())
+
+    def _recent(self) -> list[dict[str, Any]]:
+        untyped: Any = self._query
+        if not hasattr(untyped, "_jsq"):
+            return [_loaded(progress.json) for progress in untyped.recentProgress]
+        return [_loaded(progress.json()) for progress in untyped._jsq.recentProgress()]
+
     def stop(self) -> None:
+        if self._end_query is not None:
+            self._end_query()
+            self._context.closing.close()
+            return
         from pyspark.errors import StreamingQueryException
 
         try:
@@ -148,6 +177,18 @@ class SparkQuery:
                 raise
             log.info("%s ended with its JVM", self._context.unit)
         self._context.closing.close()
+
+
+def _loaded(text: str) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads(text)
+    return loaded
+
+
+def _text(offset: object) -> str:
+    """A position as a checkpoint has it: JSON as text."""
+    if offset is None:
+        return ""
+    return offset if isinstance(offset, str) else json.dumps(offset)
 
 
 def behind(end: str, latest: str) -> int | None:
