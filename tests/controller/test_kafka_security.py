@@ -126,7 +126,7 @@ def test_a_namespace_goes_whole_though_its_secret_went_first(scene: Scene) -> No
     scene.grant_everywhere("default")
     login(scene, PASSWORD)
     scene.operator(home="default")
-    scene.worker(replicas=2, kafka=KAFKA)
+    scene.worker(replicas=2, kafka=KAFKA, drainTimeoutSeconds=5)
     scene.connector("a", tasksMax=2)
     scene.runs("a-0", "a-1")
     scene.settled()
