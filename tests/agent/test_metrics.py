@@ -1,6 +1,7 @@
 """What Prometheus reads from a member, as its own parser sees it."""
 
 import urllib.request
+from collections import defaultdict
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -34,7 +35,7 @@ def test_each_task_has_a_state_and_counts_and_leaves_no_series_behind(tmp_path) 
     member.group.share([A, A0, A1], config_offset=member.write(*records))
 
     def failed() -> bool:
-        seen = scraped(member.agent.url)
+        seen = defaultdict(lambda: -1.0, scraped(member.agent.url))
         assert seen["cooperator_member_tasks", ()] == 3
         assert seen["cooperator_task_state", ("a", "RUNNING", "instance")] == 1
         assert seen["cooperator_task_failures_total", ("a", "0")] >= 1
