@@ -79,8 +79,8 @@ class RebalanceStatus(Projection):
     revoked: Count = Field(default=0, description="how many tasks were taken from members")
     duration_ms: Count = Field(
         default=0,
-        description="from when its cause was known until all that it assigned had begun to run; of a move the "
-        "revocation counts, too; 0: not yet, or a later round went before it",
+        description="from when its cause was known until all that it assigned had begun to run; of a move "
+        "the revocation counts, too; 0: not yet, or a later round went before it",
     )
 
 
