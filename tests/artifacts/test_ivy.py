@@ -48,5 +48,5 @@ def test_a_mirror_named_by_the_user_is_used(registry: Path, tmp_path: Path) -> N
 
 
 def test_what_is_missing_is_named(registry: Path, tmp_path: Path) -> None:
-    with pytest.raises(ArtifactError, match=r"org\.c#three;3\.0.*COOPERATOR_IVY_SETTINGS"):
+    with pytest.raises(ArtifactError, match=r"org\.c:three:3\.0.*COOPERATOR_IVY_SETTINGS"):
         retrieve(tmp_path, Artifact("org.a", "one", "1.0"), Artifact("org.c", "three", "3.0"))
