@@ -330,7 +330,7 @@ def test_parts(arguments: list[str]) -> dict[str, tuple[str, ...]]:
 
 def run_tests(pytest_arguments: list[str]) -> int:
     tools = VENV / "bin"
-    pytest = [str(tools / "python"), "-m", "pytest"]
+    pytest = [str(tools / "python"), "-m", "pytest", "--durations=12", "--durations-min=10"]
     parts = {
         "lint": [str(tools / "ruff"), "check", "."],
         "format": [str(tools / "ruff"), "format", "--check", "."],
