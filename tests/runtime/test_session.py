@@ -26,3 +26,18 @@ def test_an_application_that_a_cluster_has_ended_is_replaced(settings: RuntimeSe
     assert second.range(3).count() == 3
     eventually(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE, 30)
     assert runtime.close(30)
+
+
+@pytest.mark.real
+def test_one_whose_place_in_the_process_another_has_taken_is_begun_anew(
+    settings: RuntimeSettings, heard: Heard
+) -> None:
+    first, other = (
+        SparkRuntime(replace(settings, heap_mb=512, state_dir=settings.state_dir / name), heard)
+        for name in ("first", "other")
+    )
+    assert first.session(Event()).range(2).count() == 2
+    assert other.session(Event()).range(3).count() == 3
+    assert other.close(30)
+    assert first.session(Event()).newSession().range(4).count() == 4
+    assert first.close(30)

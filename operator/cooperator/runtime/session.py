@@ -123,10 +123,12 @@ class SparkHost:
             return self._starting
 
     def _usable(self, started: "Future[SparkSession]") -> bool:
-        """Its JVM runs, and a cluster has not ended the application in it."""
+        """Its JVM runs, a cluster has not ended the application in it, and it is the one of this process."""
         if not self.alive or started.exception() is not None:
             return False
         context: Any = started.result().sparkContext
+        if type(context)._active_spark_context is not context:
+            return False
         try:
             return not context._jsc.sc().isStopped()
         except Exception:
