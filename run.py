@@ -308,12 +308,13 @@ def install_packages(missing: str, alternatives: tuple[str, ...], yes: bool) -> 
 # --- checks and tests -----------------------------------------------------------------------------------
 
 
-_BY_FILE = ("-n", "2", "--dist", "loadfile")
-"""Two processes, since most tests wait for others; one file in one of them, since it may share a member."""
+_BY_FILE = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder")
+"""Two processes, since most tests wait for others; one file in one of them, since it may share a member. In
+the order named, what takes long first, so that neither process ends long before the other."""
 TEST_PARTS = {
     "simulation": ("tests/simulation", "tests/spec", "-n", "2", "--dist", "worksteal"),
-    "runtime": ("tests/runtime", "tests/guarantees", *_BY_FILE),
-    "members": ("tests/agent", "tests/integration", "tests/local", *_BY_FILE),
+    "runtime": ("tests/guarantees", "tests/runtime", *_BY_FILE),
+    "members": ("tests/integration", "tests/local", "tests/agent", *_BY_FILE),
     "operator": ("tests/controller", "tests/crd", "tests/kubernetes", *_BY_FILE),
     "end to end": ("e2e",),
 }
