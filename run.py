@@ -308,15 +308,14 @@ def install_packages(missing: str, alternatives: tuple[str, ...], yes: bool) -> 
 # --- checks and tests -----------------------------------------------------------------------------------
 
 
-_BY_FILE = ("--dist", "loadfile", "--no-loadscope-reorder")
-"""One file in one process, since it may share a member. In the order named, what takes long first, so that
-no process ends long before the others."""
-# More processes than processors where tests mostly wait.
+_BY_FILE = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder")
+"""Two processes, since most tests wait for others; one file in one of them, since it may share a member. In
+the order named, what takes long first, so that neither process ends long before the other."""
 TEST_PARTS = {
     "simulation": ("tests/simulation", "tests/spec", "-n", "2", "--dist", "worksteal"),
-    "runtime": ("tests/guarantees", "tests/runtime", "-n", "2", *_BY_FILE),
-    "members": ("tests/integration", "tests/local", "tests/agent", "-n", "3", *_BY_FILE),
-    "operator": ("tests/controller", "tests/crd", "tests/kubernetes", "-n", "3", *_BY_FILE),
+    "runtime": ("tests/guarantees", "tests/runtime", *_BY_FILE),
+    "members": ("tests/integration", "tests/local", "tests/agent", *_BY_FILE),
+    "operator": ("tests/controller", "tests/crd", "tests/kubernetes", *_BY_FILE),
     "end to end": ("e2e",),
 }
 
@@ -326,7 +325,7 @@ def test_parts(arguments: list[str]) -> dict[str, tuple[str, ...]]:
     if arguments:
         return {"tests": tuple(arguments)}
     elsewhere = [word for words in TEST_PARTS.values() for word in words if word.startswith("tests/")]
-    rest = ("tests", *(f"--ignore={folder}" for folder in elsewhere), "-n", "2", *_BY_FILE)
+    rest = ("tests", *(f"--ignore={folder}" for folder in elsewhere), *_BY_FILE)
     return {"units": rest, **TEST_PARTS}
 
 
