@@ -1,8 +1,9 @@
 """The small parts that the logs are made of."""
 
+import socket
+
 import pytest
 
-from cooperator.local.settings import free_port
 from cooperator.logs import LogsConfig, LogUnavailable, Topics
 from cooperator.logs.kafka_clients import Clients, client_settings
 from cooperator.logs.kafka_tail import KafkaTail
@@ -55,12 +56,14 @@ def test_an_outage_is_everybody_s_until_the_last_one_has_seen_its_end() -> None:
 
 
 def test_a_reader_that_has_not_noticed_an_outage_itself_says_what_others_have() -> None:
-    address = f"127.0.0.1:{free_port()}"
     troubles = Troubles()
     troubles.report("leader", "Kafka cannot be reached, says the other reader", outage=True)
+    # Who is connected and gets no answer has nothing to say of it for a while.
+    silent = socket.create_server(("127.0.0.1", 0))
+    address = f"127.0.0.1:{silent.getsockname()[1]}"
     tail = KafkaTail(Clients(address, "lake", {}), "configs", Follower(), troubles)
     try:
-        with pytest.raises(LogUnavailable, match="Kafka cannot be reached, says the other reader"):
+        with silent, pytest.raises(LogUnavailable, match="Kafka cannot be reached, says the other reader"):
             tail.read_to_end(100)
     finally:
         tail.close()
