@@ -17,6 +17,7 @@ from tests.kubernetes.certificates import Authority, Certificate
 PASSWORDS = {"ada": 'open "sesame" \\ now', "eve": "shut-sesame-then"}
 """With all that has to be quoted somewhere."""
 
+_PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _LISTENERS = {"PLAINTEXT": "PLAINTEXT", "LOGIN": "SASL_SSL", "SHOWN": "SSL"}
 
 
@@ -33,6 +34,26 @@ class SecuredBroker:
     client: Certificate
 
 
+def login_broker(folder: Path, password: str, **overrides: str) -> tuple[EmbeddedBroker, str]:
+    """A broker, to be started, and the servers of its listener that knows ada and her password
+    (SASL_PLAINTEXT, PLAIN). Who comes to its own ``bootstrap_servers`` is not asked."""
+    port, controller_port, secured_port = free_port(), free_port(), free_port()
+    opened = f"PLAINTEXT://{HOST}:{port},SASL_PLAINTEXT://{HOST}:{secured_port}"
+    settings = {
+        "listeners": f"{opened},CONTROLLER://{HOST}:{controller_port}",
+        "advertised.listeners": opened,
+        "controller.quorum.voters": f"1@{HOST}:{controller_port}",
+        "listener.security.protocol.map": (
+            "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT"
+        ),
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
+            f"{_PLAIN} required user_ada={_quoted(password)};"
+        ),
+    }
+    return EmbeddedBroker(folder, port, overrides=settings | overrides), f"{HOST}:{secured_port}"
+
+
 def secured_broker(folder: Path) -> SecuredBroker:
     """It has to be started. ``folder`` exists."""
     authority = Authority(folder / "signed")
@@ -46,7 +67,6 @@ def secured_broker(folder: Path) -> SecuredBroker:
     opened = ",".join(f"{name}://{HOST}:{ports[name]}" for name in _LISTENERS)
     protocols = ",".join(f"{name}:{protocol}" for name, protocol in _LISTENERS.items())
     users = " ".join(f"user_{name}={_quoted(password)}" for name, password in PASSWORDS.items())
-    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
     broker = EmbeddedBroker(
         folder / "broker",
         ports["PLAINTEXT"],
@@ -61,7 +81,7 @@ def secured_broker(folder: Path) -> SecuredBroker:
             "ssl.truststore.location": str(authority.own.certificate),
             "listener.name.shown.ssl.client.auth": "required",
             "sasl.enabled.mechanisms": "PLAIN",
-            "listener.name.login.plain.sasl.jaas.config": f"{module} required {users};",
+            "listener.name.login.plain.sasl.jaas.config": f"{_PLAIN} required {users};",
         },
     )
     servers = {name: f"{HOST}:{port}" for name, port in ports.items()}

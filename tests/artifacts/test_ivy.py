@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from artifacts.folder_registry import folder_registry, publish
 from cooperator.artifacts import Artifact, ArtifactError, ivy
 
 pytestmark = pytest.mark.real
@@ -11,23 +12,10 @@ pytestmark = pytest.mark.real
 
 @pytest.fixture
 def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    root = tmp_path / "registry"
-    settings = tmp_path / "mirror.xml"
-    settings.write_text(
-        '<ivysettings><settings defaultResolver="mirror"/><resolvers>'
-        f'<ibiblio name="mirror" root="file://{root}/" m2compatible="true" usepoms="${{cooperator.poms}}"/>'
-        "</resolvers></ivysettings>"
-    )
-    monkeypatch.setenv("COOPERATOR_IVY_SETTINGS", str(settings))
+    root = folder_registry(tmp_path, monkeypatch)
     publish(root, Artifact("org.a", "one", "1.0"), b"first")
     publish(root, Artifact("org.b", "two", "2.0"), b"second")
     return root
-
-
-def publish(root: Path, artifact: Artifact, content: bytes) -> None:
-    folder = root.joinpath(*artifact.group.split("."), artifact.name, artifact.version)
-    folder.mkdir(parents=True)
-    (folder / artifact.file_name).write_bytes(content)
 
 
 def retrieve(folder: Path, *artifacts: Artifact) -> dict[str, bytes]:

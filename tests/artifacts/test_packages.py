@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from artifacts.folder_registry import folder_registry, publish
 from cooperator.artifacts import Artifact, ArtifactError, resolve_packages
 
 pytestmark = pytest.mark.real
@@ -18,25 +19,16 @@ A, B, COMMONS = (
 @pytest.fixture
 def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """``one`` needs ``two``, and a library that Spark has in another version."""
-    root = tmp_path / "registry"
-    settings = tmp_path / "mirror.xml"
-    settings.write_text(
-        '<ivysettings><settings defaultResolver="mirror"/><resolvers>'
-        f'<ibiblio name="mirror" root="file://{root}/" m2compatible="true" usepoms="${{cooperator.poms}}"/>'
-        "</resolvers></ivysettings>"
-    )
-    monkeypatch.setenv("COOPERATOR_IVY_SETTINGS", str(settings))
+    root = folder_registry(tmp_path, monkeypatch)
     monkeypatch.setenv("COOPERATOR_CACHE", str(tmp_path / "cache"))
-    publish(root, A, b"first", B, COMMONS)
-    publish(root, B, b"second")
-    publish(root, COMMONS, b"not this one")
+    publish_needing(root, A, b"first", B, COMMONS)
+    publish_needing(root, B, b"second")
+    publish_needing(root, COMMONS, b"not this one")
     return root
 
 
-def publish(root: Path, artifact: Artifact, content: bytes, *needs: Artifact) -> None:
-    folder = root.joinpath(*artifact.group.split("."), artifact.name, artifact.version)
-    folder.mkdir(parents=True)
-    (folder / artifact.file_name).write_bytes(content)
+def publish_needing(root: Path, artifact: Artifact, content: bytes, *needs: Artifact) -> None:
+    folder = publish(root, artifact, content)
     needed = "".join(
         f"<dependency><groupId>{n.group}</groupId><artifactId>{n.name}</artifactId>"
         f"<version>{n.version}</version></dependency>"

@@ -1,25 +1,12 @@
 """Deaths, drains and rolls of pods: what departs, what waits, what moves; measured at the members."""
 
 import time
-from typing import Any
 
 import pytest
 
-from controller_scene import Scene
+from controller_scene import SIX, Scene, started
 
 pytestmark = pytest.mark.real
-
-SIX = tuple(f"a-{n}" for n in range(6))
-
-
-def started(scene: Scene, replicas: int = 3, **spec: Any) -> dict[str, str]:
-    """An operator and a Worker whose members run six tasks."""
-    scene.operator()
-    scene.worker(replicas=replicas, **spec)
-    scene.connector("a", tasksMax=6)
-    scene.runs(*SIX)
-    scene.settled()
-    return scene.runs(*SIX)
 
 
 def of(running: dict[str, str], member: str) -> set[str]:

@@ -1,25 +1,13 @@
 """Pods that are evicted, fail, or find no node; claims that not every node can mount."""
 
 import time
-from typing import Any
 
 import pytest
 
-from controller_scene import Scene
+from controller_scene import SIX, Scene, started
 from tests.kubernetes.api import ApiError
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
-
-SIX = tuple(f"a-{n}" for n in range(6))
-
-
-def started(scene: Scene, replicas: int = 3, **spec: Any) -> dict[str, str]:
-    scene.operator()
-    scene.worker(replicas=replicas, **spec)
-    scene.connector("a", tasksMax=6)
-    scene.runs(*SIX)
-    scene.settled()
-    return scene.runs(*SIX)
 
 
 def uids(scene: Scene) -> dict[str, str]:

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from controller_scene import Scene
-from cooperator.local.broker import EmbeddedBroker
-from cooperator.local.settings import HOST, free_port
+from secured import login_broker
 from tests.kubernetes.control_plane import ControlPlane
 
 pytestmark = pytest.mark.real
@@ -24,26 +23,9 @@ KAFKA = {
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Bootstrap servers of a listener that knows ada and her password."""
-    port, controller_port, secured_port = free_port(), free_port(), free_port()
-    opened = f"PLAINTEXT://{HOST}:{port},SASL_PLAINTEXT://{HOST}:{secured_port}"
-    broker = EmbeddedBroker(
-        tmp_path_factory.mktemp("secured"),
-        port,
-        overrides={
-            "listeners": f"{opened},CONTROLLER://{HOST}:{controller_port}",
-            "advertised.listeners": opened,
-            "controller.quorum.voters": f"1@{HOST}:{controller_port}",
-            "listener.security.protocol.map": (
-                "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT"
-            ),
-            "sasl.enabled.mechanisms": "PLAIN",
-            "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
-                f'org.apache.kafka.common.security.plain.PlainLoginModule required user_ada="{PASSWORD}";'
-            ),
-        },
-    )
+    broker, servers = login_broker(tmp_path_factory.mktemp("secured"), PASSWORD)
     broker.start()
-    yield f"{HOST}:{secured_port}"
+    yield servers
     broker.kill()
 
 

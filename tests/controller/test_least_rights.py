@@ -16,8 +16,7 @@ from confluent_kafka.admin import (
 )
 
 from controller_scene import ROOT, Scene
-from cooperator.local.broker import EmbeddedBroker
-from cooperator.local.settings import HOST, free_port
+from secured import login_broker
 from tests.kubernetes.control_plane import ControlPlane
 
 pytestmark = pytest.mark.real
@@ -60,28 +59,16 @@ def documented(group: str) -> list[AclBinding]:
 @pytest.fixture(scope="module")
 def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, AdminClient]]:
     """Bootstrap servers for ada, who may do nothing yet, and who may change that."""
-    port, controller_port, secured_port = free_port(), free_port(), free_port()
-    opened = f"PLAINTEXT://{HOST}:{port},SASL_PLAINTEXT://{HOST}:{secured_port}"
-    broker = EmbeddedBroker(
+    broker, servers = login_broker(
         tmp_path_factory.mktemp("strict"),
-        port,
-        overrides={
-            "listeners": f"{opened},CONTROLLER://{HOST}:{controller_port}",
-            "advertised.listeners": opened,
-            "controller.quorum.voters": f"1@{HOST}:{controller_port}",
-            "listener.security.protocol.map": (
-                "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT"
-            ),
-            "sasl.enabled.mechanisms": "PLAIN",
-            "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
-                'org.apache.kafka.common.security.plain.PlainLoginModule required user_ada="sesame";'
-            ),
+        "sesame",
+        **{
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": "User:ANONYMOUS",
         },
     )
     broker.start()
-    yield f"{HOST}:{secured_port}", AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    yield servers, AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     broker.kill()
 
 

@@ -17,12 +17,18 @@ def test_what_is_applied_runs_and_says_so(scene: Scene) -> None:
     scene.settled()
     running = scene.runs(*ALL)
     assert set(running.values()) == {"lake-0", "lake-1", "lake-2"}
-    status = scene.get("workers", "lake")["status"]
-    assert (status["replicas"], status["readyReplicas"]) == (3, 3)
-    assert status["tasks"] == {"desired": 3, "running": 3, "held": 0, "failed": 0}
-    connector = scene.get("connectors", "a")["status"]
-    assert connector["state"] == "RUNNING"
-    assert {entry["member"] for entry in connector["taskStatuses"]} <= set(running.values())
+
+    def is_said() -> bool:
+        status = scene.get("workers", "lake")["status"]
+        assert (status["replicas"], status["readyReplicas"]) == (3, 3)
+        assert status["tasks"] == {"desired": 3, "running": 3, "held": 0, "failed": 0}
+        connector = scene.get("connectors", "a")["status"]
+        assert connector["state"] == "RUNNING"
+        said = {f"a-{entry['id']}": entry["member"] for entry in connector["taskStatuses"]}
+        assert said == running
+        return True
+
+    scene.eventually(is_said)
 
 
 def test_members_are_pods_that_the_worker_owns(scene: Scene) -> None:
@@ -67,7 +73,7 @@ def test_a_deleted_worker_leaves_nothing_running(scene: Scene) -> None:
     scene.delete("workers", "lake")
     scene.eventually(lambda: scene.is_gone("workers", "lake"))
     assert scene.journal.running() == {}
-    assert scene.pods() == {}
+    scene.eventually(lambda: not scene.pods())
     found = scene.eventually(
         lambda: (c := scene.condition("connectors", "a", "WorkerFound")) and c["status"] == "False" and c
     )

@@ -5,24 +5,16 @@ from typing import Any
 
 import pytest
 
+from controller.lake import worker
 from cooperator.controller import pods
 from cooperator.controller.api import Api, ApiError, Kind
 from cooperator.controller.pins import PINNED, Pin, latest, pin_of, upgrade_available
 from cooperator.controller.pods import Defaults, image, revision
 from cooperator.controller.supplies import Supplies
-from cooperator.crd import ConditionStatus, Worker, parse
+from cooperator.crd import ConditionStatus
 
 FIRST = Defaults("registry.example/cooperator:1.0", "kafka:9092")
 SECOND = Defaults("registry.example/cooperator:2.0", "kafka:9092")
-
-
-def worker(spec: str = "{}") -> Worker:
-    [found] = parse(
-        f"apiVersion: cooperator.dev/v1alpha1\nkind: Worker\nmetadata: {{name: lake, uid: u}}\nspec: {spec}",
-        "t",
-    )
-    assert isinstance(found, Worker)
-    return found
 
 
 def body(pin: Pin | None = None, text: str = "") -> dict[str, Any]:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from controller.lake import worker
 from cooperator.controller.children import references
 from cooperator.controller.lease import LeaseTerms, may_take
 from cooperator.controller.overlay import overlay
@@ -11,19 +12,9 @@ from cooperator.controller.pods import Defaults, image, pod_manifest, revision, 
 from cooperator.controller.restarts import record
 from cooperator.controller.store import POD, WORKER, Store
 from cooperator.controller.story import happenings
-from cooperator.crd import Worker, parse
 from cooperator.wire import RestartRecord
 
 DEFAULTS = Defaults("registry.example/cooperator:1.0", "kafka:9092")
-
-
-def worker(spec: str = "{}") -> Worker:
-    [found] = parse(
-        f"apiVersion: cooperator.dev/v1alpha1\nkind: Worker\nmetadata: {{name: lake, uid: u}}\nspec: {spec}",
-        "t",
-    )
-    assert isinstance(found, Worker)
-    return found
 
 
 # --- pods ---

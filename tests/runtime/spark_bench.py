@@ -55,6 +55,19 @@ def lines_in(output: Path) -> Lines:
     return Counter(zip(table["path"].to_pylist(), table["line"].to_pylist(), strict=True))
 
 
+def to_files(output: Path, topic: str) -> dict[str, str]:
+    """The first partition of a topic, a few lines at a time, for ``lines_in``."""
+    return {
+        "connector.class": "kafka-to-files",
+        "path": str(output),
+        "topics": topic,
+        "sql": "SELECT 'one' AS path, value AS line FROM input",
+        "trigger.interval.ms": "200",
+        "max.offsets.per.trigger": "50",
+        "task.units": f"{topic}-0",
+    }
+
+
 @contextmanager
 def member(told: dict[str, object], log: Path) -> Iterator[int]:
     """A process group of its own (its id), killed as a whole at the end, in whatever it is doing."""

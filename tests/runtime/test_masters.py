@@ -16,9 +16,9 @@ from cooperator.runtime.fence import claim
 from cooperator.runtime.options import OptionError
 from cooperator.runtime.spark import SparkRuntime
 from runtime.heard import Heard
-from runtime.spark_bench import SparkBench, lines_in, member
+from runtime.spark_bench import SparkBench, lines_in, member, to_files
 from runtime.spark_servers import ConnectServer, StandaloneCluster
-from support import eventually
+from support import eventually, freeze_group
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 
@@ -41,18 +41,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
     server = ConnectServer(tmp_path_factory.mktemp("connect"))
     yield server
     server.close()
-
-
-def to_files(output: Path, topic: str) -> dict[str, str]:
-    return {
-        "connector.class": "kafka-to-files",
-        "path": str(output),
-        "topics": topic,
-        "sql": "SELECT 'one' AS path, value AS line FROM input",
-        "trigger.interval.ms": "200",
-        "max.offsets.per.trigger": "50",
-        "task.units": f"{topic}-0",
-    }
 
 
 def numbered(word: str, count: int) -> list[str]:
@@ -140,7 +128,7 @@ def test_a_query_that_nobody_could_end_commits_nothing_once_its_unit_is_claimed(
     spark.produce(unique, numbered("first", 20))
     with member({**work, "incarnation": "a", "epoch": [1, 1]}, log) as frozen:
         eventually(lambda: lines_in(output).total() == 20, 300, "it delivers")
-        os.killpg(frozen, signal.SIGSTOP)
+        freeze_group(frozen)
         claim(tmp_path / "checkpoints" / "out" / f"{unique}-0", Epoch(1, 2), 1, "successor")
         spark.produce(unique, numbered("second", 20))
         os.killpg(frozen, signal.SIGCONT)

@@ -19,8 +19,8 @@ from cooperator.runtime.places import NoPlace, Place, create, directories, names
 from cooperator.runtime.spark import SparkRuntime
 from runtime.heard import Heard
 from runtime.s3_server import S3Server
-from runtime.spark_bench import SparkBench, lines_in, member
-from support import eventually
+from runtime.spark_bench import SparkBench, lines_in, member, to_files
+from support import eventually, freeze_group
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 
@@ -104,18 +104,6 @@ def test_a_store_that_replaces_what_it_must_not_is_refused(monkeypatch: pytest.M
         place_of("s3a://lake/forgetful", {}, {})
 
 
-def sink(output: Path, topic: str) -> dict[str, str]:
-    return {
-        "connector.class": "kafka-to-files",
-        "path": str(output),
-        "topics": topic,
-        "sql": "SELECT 'one' AS path, value AS line FROM input",
-        "trigger.interval.ms": "200",
-        "max.offsets.per.trigger": "50",
-        "task.units": f"{topic}-0",
-    }
-
-
 def test_entries_of_a_checkpoint_are_created_once_by_the_store(
     place: Place, settings: RuntimeSettings, heard: Heard, server: S3Server, unique: str
 ) -> None:
@@ -165,7 +153,7 @@ def test_members_killed_and_frozen_in_mid_stream_deliver_once(
         "checkpoints": str(place),
         "group_id": unique,
         "bootstrap_servers": broker.bootstrap_servers,
-        "tasks": [["out", 0, sink(output, unique)]],
+        "tasks": [["out", 0, to_files(output, unique)]],
     }
     spark.produce(unique, [f"first {number}" for number in range(400)])
     log = tmp_path / "member.log"
@@ -178,13 +166,13 @@ def test_members_killed_and_frozen_in_mid_stream_deliver_once(
     woken = tmp_path / "woken.log"
     with member(frozen, woken) as first:
         eventually(lambda: lines_in(output).total() == 400, 240, "all is delivered")
-        os.killpg(first, signal.SIGSTOP)
+        freeze_group(first)
         successor = {**told, "state_dir": str(tmp_path / "b"), "incarnation": "b", "epoch": [1, 2]}
         with member(successor, log) as second:
             spark.produce(unique, [f"second {number}" for number in range(60)])
             eventually(lambda: lines_in(output).total() == 460, 240, "the successor delivers")
             # Its successor sleeps: the fence alone keeps what wakes from writing.
-            os.killpg(second, signal.SIGSTOP)
+            freeze_group(second)
             spark.produce(unique, [f"third {number}" for number in range(60)])
             os.killpg(first, signal.SIGCONT)
             # By the log, where its successor has written the batch that it would write; else by the fence.

@@ -71,6 +71,11 @@ class ApiError(Exception):
         """Somebody else was first: it exists already, or is not the one that was meant."""
         return self.status == HTTPStatus.CONFLICT
 
+    @property
+    def is_outdated(self) -> bool:
+        """What was meant is gone, or changed, or another of its name: it will be seen again."""
+        return self.is_missing or self.is_conflict
+
 
 class Api:
     """One API server, as the kubeconfig or the pod's service account has it. Thread-safe."""
@@ -159,7 +164,7 @@ class Api:
             try:
                 self._call("DELETE", path, body={"kind": "DeleteOptions", "preconditions": {"uid": uid}})
             except ApiError as error:
-                if not (error.is_missing or error.is_conflict):
+                if not error.is_outdated:
                     raise
 
     @contextmanager

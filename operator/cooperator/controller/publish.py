@@ -135,7 +135,7 @@ class Publisher:
             self._saw(kind, self._api.apply(kind, manifest))
         except ApiError as error:
             # Gone since it was seen; or another of its name, or somebody else was first: to be seen again.
-            if not (error.is_conflict or error.is_missing):
+            if not error.is_outdated:
                 raise
             return error.is_missing
         return True
@@ -222,7 +222,7 @@ class Publisher:
                     self._saw(PODS, self._api.apply(PODS, manifest, "status"))
                 except ApiError as error:
                     # Gone since it was seen, or another of its name: no reason to say nothing of the others.
-                    if not (error.is_conflict or error.is_missing):
+                    if not error.is_outdated:
                         raise
                     continue
             self._gates[body["metadata"]["uid"]] = ready
@@ -267,7 +267,7 @@ class Publisher:
         try:
             self._saw(kind, self._api.apply(kind, manifest, "status"))
         except ApiError as error:
-            if not (error.is_conflict or error.is_missing):
+            if not error.is_outdated:
                 raise
             return
         self._written[key] = said

@@ -173,8 +173,9 @@ def connector_status(
     instance = next((task for task in tasks if task["task"] < 0), None)
     found = worker_found(connector, workers)
     state = str(instance["state"]) if instance else "Unknown"
-    running = [(task, reported(task)) for task in tasks if task["task"] >= 0]
-    counts = _counts([task for task, _ in running])
+    reports = [reported(task) for task in tasks]
+    of_tasks = [report for task, report in zip(tasks, reports, strict=True) if task["task"] >= 0]
+    counts = _counts([task for task in tasks if task["task"] >= 0])
     return ConnectorStatus(
         observed_generation=connector.metadata.generation,
         state=state if found.status is ConditionStatus.TRUE else found.reason,
@@ -182,8 +183,8 @@ def connector_status(
         task_summary=ratio(counts.running, counts.desired),
         held_summary=_held_summary(tasks, now_ms),
         tasks=counts,
-        lag=total(report.lag for _, report in running),
-        rows_per_second=total(report.rows_per_second for _, report in running),
+        lag=total(report.lag for report in of_tasks),
+        rows_per_second=total(report.rows_per_second for report in of_tasks),
         task_statuses=tuple(
             TaskStatusEntry(
                 id=task["task"],
@@ -197,7 +198,7 @@ def connector_status(
                 last_error=report.last_error,
                 next_attempt=timestamp(task["next_attempt_ms"]) if "next_attempt_ms" in task else "",
             )
-            for task, report in ((task, reported(task)) for task in tasks)
+            for task, report in zip(tasks, reports, strict=True)
         ),
         conditions=(
             *connector_conditions(connector, found, tasks, problems),

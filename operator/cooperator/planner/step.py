@@ -118,8 +118,10 @@ def _remember(
         if gone:
             stays = stays.difference(gone)
         if len(stays) != len(member.owned):
-            is_gone = gone is not None and len(stays) + len(gone) == len(member.owned)
-            stopping = frozenset(gone or ()) if is_gone else reported(member.owned).all - stays
+            if gone and len(stays) + len(gone) == len(member.owned):
+                stopping = frozenset(gone)
+            else:
+                stopping = reported(member.owned).all - stays
             unstopped.append(Unstopped(member.identity, member.incarnation, stopping))
         if decision.roster.current[member.identity] is member:
             new = assigned.get(member.identity, ())

@@ -6,7 +6,8 @@
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -91,13 +92,8 @@ def put(place: Place, content: bytes) -> None:
     if isinstance(place, StorePlace):
         place.store.put(place.key, content)
         return
-    place.parent.mkdir(parents=True, exist_ok=True)
-    handle, part = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}-")
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    Path(part).replace(place)
+    with _written_beside(place, content) as part:
+        part.replace(place)
 
 
 def create(place: Place, content: bytes, check: Callable[[], None] = lambda: None) -> bool:
@@ -114,20 +110,29 @@ def create(place: Place, content: bytes, check: Callable[[], None] = lambda: Non
         except AlreadyExistsError:
             return False
         return True
+    with _written_beside(place, content) as part:
+        check()
+        try:
+            os.link(part, place)
+        except FileExistsError:
+            return False
+    return True
+
+
+@contextmanager
+def _written_beside(place: Path, content: bytes) -> Iterator[Path]:
+    """A durable file beside ``place``, which is gone afterwards if it was not moved."""
     place.parent.mkdir(parents=True, exist_ok=True)
-    handle, part = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}-")
+    handle, name = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}-")
+    part = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        check()
-        os.link(part, place)
-    except FileExistsError:
-        return False
+        yield part
     finally:
-        os.unlink(part)
-    return True
+        part.unlink(missing_ok=True)
 
 
 def remove_tree(place: Place) -> None:

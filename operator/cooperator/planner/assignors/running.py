@@ -20,11 +20,12 @@ class Running:
         self._connectors = connectors
         self._homes = homes
         self._counts = {identity: _counts(problem, identity) for identity in problem.kept}
+        self._size = sum(map(len, self._counts.values()))
         self._looked_up = 0
 
     def of(self, connector: str) -> Mapping[str, int] | None:
         """Per identity; None if nobody has had any of it."""
-        if "_by_connector" in self.__dict__ or self._many_lookups():
+        if self._many_lookups():
             return self._by_connector.get(connector)
         here = {identity: own[connector] for identity, own in self._counts.items() if connector in own}
         for identity in here:
@@ -53,7 +54,7 @@ class Running:
         """
         found: dict[str, str] = {}
         most = len(connectors)
-        if sum(map(len, self._counts.values())) < (len(self._counts) - 2) * most:
+        if self._size < (len(self._counts) - 2) * most:
             return found
         left_out = self.several | {item.connector for item in self._homes}
         wanted = dict.fromkeys(connectors).keys() - left_out
@@ -71,7 +72,7 @@ class Running:
     def _many_lookups(self) -> bool:
         """Whether it is cheaper by now to look at everything once."""
         self._looked_up += len(self._counts)
-        return self._looked_up * 4 > sum(map(len, self._counts.values()))
+        return self._looked_up * 4 > self._size
 
     @cached_property
     def _leaving(self) -> Mapping[tuple[str, str], int]:

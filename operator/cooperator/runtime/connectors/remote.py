@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
-from cooperator.runtime.connectors.base import Cancelled, UnitContext
+from cooperator.runtime.connectors.base import UnitContext
 from cooperator.runtime.fence import claim
 from cooperator.runtime.options import OptionError, Problem
-from cooperator.runtime.places import Place, names, put, uri
+from cooperator.runtime.places import Place, names, put
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,13 +47,12 @@ class Server:
         url = conf.get("spark.master", "")
         if not url.startswith(SCHEME):
             return None
+        problem = f"is the server's affair with spark.master {SCHEME}"
+        remedy = "set it where the server is started, and leave it out here"
         problems = [
-            Problem(
-                f"spec.spark.conf[{name}]", "…", f"is the server's affair with spark.master {SCHEME}", remedy
-            )
+            Problem(f"spec.spark.conf[{name}]", "…", problem, remedy)
             for name in sorted(conf)
             if name != "spark.master" and not name.startswith("spark.sql.")
-            for remedy in ("set it where the server is started, and leave it out here",)
         ]
         if problems:
             raise OptionError(problems)
@@ -79,11 +78,9 @@ class Server:
             ) from None
         # pyspark's functions ask for it: all queries of this process are the server's.
         os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
-        base = self.url if "/;" in self.url else f"{self.url.rstrip('/')}/"
-        separator = "" if base.endswith(("/", ";")) else ";"
-        found = RemoteSession.builder.remote(
-            f"{base}{separator};user_id={quote(self.user)};session_id={session_id}".replace(";;", ";")
-        ).create()
+        base = self.url.rstrip(";") if "/;" in self.url else f"{self.url.rstrip('/')}/"
+        whose = f";user_id={quote(self.user)};session_id={session_id}"
+        found = RemoteSession.builder.remote(f"{base}{whose}").create()
         # As long as it takes the server to be restarted would be too long to be stopped in.
         found.client.set_retry_policies([DefaultPolicy(max_retries=4, max_backoff=2_000)])
         return cast("SparkSession", found)
@@ -120,7 +117,7 @@ def _started(
     session_id: str,
     record: Place,
 ) -> "SparkQuery":
-    from cooperator.runtime.connectors.spark import SparkQuery, fence_session, spread
+    from cooperator.runtime.connectors.spark import SparkQuery, fence_session, start_query
 
     remote: Any = server.session(session_id)
     session: SparkSession = remote
@@ -130,16 +127,8 @@ def _started(
     fence_session(session, context.fence)
     stream = connector.reader(session, options, context)
     writer = connector.writer(stream, options, context)
-    if context.cancelled.is_set():
-        raise Cancelled
-    name = f"{context.task.connector}/{context.unit}"
     try:
-        query = (
-            writer.queryName(name)
-            .option("checkpointLocation", uri(context.checkpoint))
-            .trigger(processingTime=f"{spread(options.trigger_interval_ms, name)} milliseconds")
-            .start()
-        )
+        query = start_query(writer, options, context)
     except Exception as error:
         if all(text in str(error) for text in _NOT_THERE):
             raise OptionError(

@@ -71,26 +71,34 @@ class SparkConnector(Connector[S], Generic[S]):
         member = context.session()
         gateway: Any = member.sparkContext._gateway
         # A share of the cores for each query: a large batch of one does not stop the others.
-        name = f"{context.task.connector}/{context.unit}"
-        member.sparkContext.setLocalProperty("spark.scheduler.pool", name)
+        member.sparkContext.setLocalProperty("spark.scheduler.pool", query_name(context))
         fence = claim(context.checkpoint, context.epoch, context.attempt, context.owner)
         context = replace(context, fence=fence)
         try:
             stream = self.reader(member.newSession(), options, context)
             fence_session(stream.sparkSession, fence)
-            writer = self.writer(stream, options, context)
-            if context.cancelled.is_set():
-                raise Cancelled
-            query = (
-                writer.queryName(name)
-                .option("checkpointLocation", uri(context.checkpoint))
-                .trigger(processingTime=f"{spread(options.trigger_interval_ms, name)} milliseconds")
-                .start()
-            )
+            query = start_query(self.writer(stream, options, context), options, context)
         except BaseException:
             context.closing.close()
             raise
         return SparkQuery(query, context, gateway.proc)
+
+
+def query_name(context: UnitContext) -> str:
+    return f"{context.task.connector}/{context.unit}"
+
+
+def start_query(writer: "DataStreamWriter", options: SparkOptions, context: UnitContext) -> "StreamingQuery":
+    """The unit's query, on its checkpoint; Cancelled if it is to stop already."""
+    if context.cancelled.is_set():
+        raise Cancelled
+    name = query_name(context)
+    return (
+        writer.queryName(name)
+        .option("checkpointLocation", uri(context.checkpoint))
+        .trigger(processingTime=f"{spread(options.trigger_interval_ms, name)} milliseconds")
+        .start()
+    )
 
 
 def fence_session(session: "SparkSession", fence: Fence) -> None:
