@@ -14,7 +14,7 @@ import yaml
 from controller_kubelet import Kubelet
 from controller_proxy import ApiProxy
 from journal import Journal
-from support import eventually
+from support import eventually, freeze
 from tests.kubernetes.api import ApiError
 from tests.kubernetes.control_plane import ControlPlane
 
@@ -38,7 +38,7 @@ class OperatorProcess:
         return self.child.wait(60)
 
     def freeze(self) -> None:
-        os.kill(self.child.pid, signal.SIGSTOP)
+        freeze(self.child.pid)
 
     def thaw(self) -> None:
         os.kill(self.child.pid, signal.SIGCONT)
@@ -253,3 +253,16 @@ class Scene(Place):
             text = (container.folder / "log").read_text(errors="replace").splitlines()
             print(f"--- {container.name}", *text[-15:], sep="\n")
         assert self.journal.doubled() == []
+
+
+SIX = tuple(f"a-{n}" for n in range(6))
+
+
+def started(scene: Scene, replicas: int = 3, **spec: Any) -> dict[str, str]:
+    """An operator and a Worker whose members run six tasks."""
+    scene.operator()
+    scene.worker(replicas=replicas, **spec)
+    scene.connector("a", tasksMax=6)
+    scene.runs(*SIX)
+    scene.settled()
+    return scene.runs(*SIX)

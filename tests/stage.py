@@ -21,7 +21,7 @@ from cooperator.local import processes
 from cooperator.planner.view import Facts
 from journal import Journal
 from leader_process import desired_of, settings_of
-from support import eventually
+from support import eventually, freeze_group
 
 HERE = Path(__file__).parent
 
@@ -57,6 +57,9 @@ class MemberProcess:
 
     def signal(self, number: signal.Signals) -> None:
         os.killpg(self.child.pid, number)
+
+    def freeze(self) -> None:
+        freeze_group(self.child.pid)
 
     def terminate(self) -> None:
         os.kill(self.child.pid, signal.SIGTERM)

@@ -1,7 +1,11 @@
 """What tests share: waiting on conditions instead of on time."""
 
+import os
+import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -27,3 +31,29 @@ def eventually(condition: Callable[[], T], timeout_s: float = 30.0, what: str = 
                 f"not within {timeout_s:g} s: {what or condition}; last seen: {failure or value!r}"
             )
         time.sleep(0.05)
+
+
+def freeze(*pids: int) -> None:
+    """SIGSTOP, and wait until all their threads stand still: on a busy machine some run on for a while."""
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    for pid in pids:
+        eventually(lambda pid=pid: _stands_still(pid), what=f"process {pid} stands still")
+
+
+def freeze_group(group: int) -> None:
+    """All processes of a process group, likewise."""
+    os.killpg(group, signal.SIGSTOP)
+    for pid in (int(path.name) for path in Path("/proc").glob("[0-9]*")):
+        with suppress(ProcessLookupError):
+            if os.getpgid(pid) == group:
+                eventually(lambda pid=pid: _stands_still(pid), what=f"process {pid} stands still")
+
+
+def _stands_still(pid: int) -> bool:
+    """Stopped or ended; the state is the first word behind the name, which is in parentheses."""
+    states = []
+    for thread in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            states.append(thread.read_text().rpartition(")")[2].split()[0])
+    return all(state in "TtZX" for state in states)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from support import eventually
+from support import eventually, freeze
 
 WATCHED = """
 import os, subprocess, sys, time
@@ -83,7 +83,7 @@ def test_the_death_of_the_process_is_the_death_of_its_group(watched: Watched) ->
 def test_a_process_that_hangs_is_killed_at_its_time(watched: Watched) -> None:
     started = time.monotonic()
     watched.say(in_ms(500))
-    os.kill(watched.process.pid, signal.SIGSTOP)
+    freeze(watched.process.pid)
     eventually(watched.is_gone, 10)
     assert time.monotonic() - started >= 0.5
 

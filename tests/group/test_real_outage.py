@@ -14,7 +14,7 @@ from cooperator.group import GroupState, GroupUnavailable
 from cooperator.local import EmbeddedBroker
 from group.conftest import Invite
 from group.party import Party, all_in
-from support import eventually
+from support import eventually, freeze_group
 
 pytestmark = pytest.mark.real
 
@@ -67,7 +67,7 @@ def test_a_broker_that_freezes_is_noticed_and_forgiven(
     eventually(lambda: all_in(operator, worker))
     pid = broker.pid
     assert pid is not None
-    os.killpg(pid, signal.SIGSTOP)
+    freeze_group(pid)
     try:
         eventually(lambda: operator.all("trouble") and worker.all("trouble"), timeout_s=10)
     finally:

@@ -60,7 +60,7 @@ def frozen_at_rest(world: World) -> None:
     jvm = world.member(VICTIM).jvm()
     _freeze_until_moved(world, held)
     before, fenced = world.contents(), world.fenced(VICTIM)
-    world.member(SPARE).signal(signal.SIGSTOP)
+    world.member(SPARE).freeze()
     try:
         world.feed()
         _wake(jvm)
@@ -103,7 +103,7 @@ def _wake(jvm: int) -> None:
 
 def _freeze_until_moved(world: World, held: set[str]) -> None:
     assert len(held) >= len(world.pipelines), "it has a task of each connector"
-    world.member(VICTIM).signal(signal.SIGSTOP)
+    world.member(VICTIM).freeze()
     eventually(lambda: held <= world.running_at(SPARE), PATIENCE_S, f"{held} run elsewhere")
 
 
@@ -125,9 +125,16 @@ def restart_broker(world: World) -> None:
 
 def full_disk(world: World) -> None:
     """The disk that checkpoints and files are on."""
+    missing = {pipeline.slug() for pipeline in world.pipelines}
+
+    def every_one_has_failed() -> bool:
+        missing.difference_update(world.failed_with(world.disk.error))
+        assert not missing, f"has not failed: {sorted(missing)}"
+        return True
+
     with world.disk_full():
         world.feed()
-        eventually(lambda: world.all_failed_with(world.disk.error), PATIENCE_S, "every connector has failed")
+        eventually(every_one_has_failed, PATIENCE_S, f"every connector has failed with {world.disk.error!r}")
 
 
 def clean_move(world: World) -> None:

@@ -1,6 +1,5 @@
 """Who leads, and that no task notices: the operator killed, away, back, doubled, refused; the broker away."""
 
-import signal
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -144,7 +143,7 @@ def test_a_frozen_member_has_stopped_before_its_tasks_start_elsewhere(stage: Sta
     eventually(lambda: leader.status()["settled"], 60)
     frozen = next(m for m in stage.members if m.identity == "w-2")
     moving = stage.journal.running_at("w-2")
-    frozen.signal(signal.SIGSTOP)
+    frozen.freeze()
     eventually(
         lambda: all(
             any(run.task == task and run.member != "w-2" for run in stage.journal.runs()) for task in moving

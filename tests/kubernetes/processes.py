@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from support import freeze
+
 
 class ServerFailed(Exception):
     """A server ended or did not get ready; the message has its last words."""
@@ -65,7 +67,7 @@ class Server:
 
     def freeze(self) -> None:
         """SIGSTOP: connections stay open and nobody answers."""
-        os.kill(self.pid, signal.SIGSTOP)
+        freeze(self.pid)
 
     def thaw(self) -> None:
         os.kill(self.pid, signal.SIGCONT)

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from cooperator.local.broker import BrokerError, EmbeddedBroker
-from support import eventually
+from support import eventually, freeze
 
 pytestmark = pytest.mark.real
 
@@ -144,7 +144,7 @@ def test_a_frozen_broker_is_ended_all_the_same(own: EmbeddedBroker, monkeypatch:
     own.start()
     pid = own.pid
     assert pid is not None
-    os.kill(pid, signal.SIGSTOP)
+    freeze(pid)
 
     own.stop()
 

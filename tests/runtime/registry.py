@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import shutil
 import socket
 import subprocess
 import tempfile
@@ -11,13 +10,14 @@ import zipfile
 from pathlib import Path
 from urllib.error import URLError
 
-from cooperator.artifacts import find_java
+from cooperator.artifacts import find_java, ivy
+from cooperator.artifacts.bundles import Artifact
 from support import eventually
 
 VERSION = "2.6.13.Final"
 SHA256 = "d88014c1addff1fc585e1e9510fc41276473726340f4e0997353b46342d3532b"
 NAME = f"apicurio-registry-app-{VERSION}"
-URL = f"https://repo1.maven.org/maven2/io/apicurio/apicurio-registry-app/{VERSION}/{NAME}-all.zip"
+RELEASE = Artifact("io.apicurio", "apicurio-registry-app", VERSION, classifier="all", extension="zip")
 
 
 def unpacked() -> Path:
@@ -28,10 +28,15 @@ def unpacked() -> Path:
         root.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=root) as scratch:
             archive = Path(scratch, "all.zip")
-            with urllib.request.urlopen(URL, timeout=60) as answer, archive.open("wb") as file:
-                shutil.copyfileobj(answer, file)
+            ivy.retrieve(
+                [RELEASE],
+                transitive=False,
+                pattern=f"{scratch}/all.[ext]",
+                cache=Path(scratch, "ivy"),
+                progress=print,
+            )
             with archive.open("rb") as file:
-                assert hashlib.file_digest(file, "sha256").hexdigest() == SHA256, f"{URL} is another file"
+                assert hashlib.file_digest(file, "sha256").hexdigest() == SHA256, f"{RELEASE} is another file"
             with zipfile.ZipFile(archive) as content:
                 content.extractall(Path(scratch, "content"))
             try:

@@ -25,7 +25,7 @@ from cooperator.runtime.connectors.registry import AvroReader
 from runtime.postgres import PASSWORD, Postgres
 from runtime.registry import Registry
 from runtime.spark_bench import SparkBench, member
-from support import eventually
+from support import eventually, freeze_group
 
 pytestmark = pytest.mark.real
 
@@ -360,7 +360,7 @@ def test_members_killed_or_frozen_in_mid_stream_neither_lose_nor_double_a_row(
                 goes_on("it writes")
         with member(life(2), frozen_log) as frozen:
             goes_on("its successor writes")
-            os.killpg(frozen, signal.SIGSTOP)
+            freeze_group(frozen)
             with member(life(3), log):
                 goes_on("the next one writes")
                 os.killpg(frozen, signal.SIGCONT)

@@ -14,7 +14,7 @@ from cooperator.model import Epoch, TaskId
 from cooperator.runtime import TaskSpec
 from runtime.postgres import PASSWORD, Postgres
 from runtime.spark_bench import SparkBench, member
-from support import eventually
+from support import eventually, freeze_group
 
 pytestmark = pytest.mark.real
 
@@ -338,7 +338,7 @@ def test_a_frozen_member_that_wakes_commits_nothing(
     second = {**settings, "incarnation": "b", "epoch": [1, 2], "state_dir": str(tmp_path / "b")}
     with member(first, frozen_log) as frozen:
         eventually(lambda: postgres.count(table) > 100, 180, "it writes")
-        os.killpg(frozen, signal.SIGSTOP)
+        freeze_group(frozen)
         seen = postgres.count(table)
         assert seen < count, "it was not frozen in mid-stream"
         with member(second, log):

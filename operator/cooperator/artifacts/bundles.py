@@ -20,11 +20,13 @@ _LOG4J_VERSION: Final = "2.25.4"
 
 @dataclass(frozen=True, slots=True, order=True)
 class Artifact:
-    """Maven coordinates of a jar."""
+    """Maven coordinates of a jar, or of another file of its release by ``classifier`` and ``extension``."""
 
     group: str
     name: str
     version: str
+    classifier: str = ""
+    extension: str = "jar"
 
     @classmethod
     def parse(cls, coordinates: str) -> "Artifact":

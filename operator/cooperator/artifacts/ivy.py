@@ -73,17 +73,26 @@ def _not_there(artifacts: Sequence[Artifact], output: Sequence[str]) -> tuple[Ar
 def _module(artifacts: Sequence[Artifact], excluded: Sequence[str], *, transitive: bool) -> str:
     dependencies = "\n".join(
         f"    <dependency org={quoteattr(a.group)} name={quoteattr(a.name)} rev={quoteattr(a.version)}"
-        f' transitive="{str(transitive).lower()}" conf="default->default"/>'
+        f' transitive="{str(transitive).lower()}" conf="default->default">{_file(a)}</dependency>'
         for a in artifacts
     )
     exclusions = "\n".join(f"    <exclude module={quoteattr(name)}/>" for name in excluded)
     return (
-        '<ivy-module version="2.0">\n'
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">\n'
         '  <info organisation="cooperator" module="bundle" revision="1"/>\n'
         '  <configurations><conf name="default"/></configurations>\n'
         f"  <dependencies>\n{dependencies}\n{exclusions}\n  </dependencies>\n"
         "</ivy-module>\n"
     )
+
+
+def _file(artifact: Artifact) -> str:
+    """Which one, where it is not the jar of the release."""
+    if not artifact.classifier and artifact.extension == "jar":
+        return ""
+    classifier = f" m:classifier={quoteattr(artifact.classifier)}" if artifact.classifier else ""
+    kind = quoteattr(artifact.extension)
+    return f"<artifact name={quoteattr(artifact.name)} type={kind} ext={kind}{classifier}/>"
 
 
 def spark_jars() -> list[Path]:
