@@ -67,4 +67,7 @@ RUN --mount=type=bind,source=pyproject.toml,target=/build/pyproject.toml \
     cp -r /build /tmp/project \
  && pip install -q --no-cache-dir --no-deps --no-build-isolation /tmp/project \
  && rm -r /tmp/project
+# What Spark loads, as a JVM maps it: members start in half the time. Jars that are added make it void; so do
+# this again after them, with --s3 where checkpoints are in a store.
+RUN cooperator packages --classes
 USER 10001:10001

@@ -198,7 +198,7 @@ def test_every_check_runs_and_one_failure_is_enough(
     system.failing = ("--check",)
     system.commands.clear()
     assert run.run_tests(["-k", "wire"]) == 1
-    assert len(system.commands) == 5
+    assert len(system.commands) == 6
     assert system.commands[-1][-2:] == ["-k", "wire"]
     assert "FAILED" in capsys.readouterr().out
 

@@ -9,6 +9,7 @@ import pytest
 
 from cooperator.runtime import RuntimeSettings
 from cooperator.runtime.spark import SparkRuntime
+from cooperator.runtime.warm import write_classes
 from runtime.heard import Heard
 from support import eventually
 
@@ -41,3 +42,13 @@ def test_one_whose_place_in_the_process_another_has_taken_is_begun_anew(
     assert other.close(30)
     assert first.session(Event()).newSession().range(4).count() == 4
     assert first.close(30)
+
+
+@pytest.mark.real
+def test_its_jvm_starts_with_the_classes_that_were_archived(settings: RuntimeSettings, heard: Heard) -> None:
+    archive = write_classes((), store=False, progress=print)
+    runtime = SparkRuntime(replace(settings, heap_mb=512), heard)
+    gateway: Any = runtime.session(Event()).sparkContext._gateway
+    mapped = {area.path for area in psutil.Process(gateway.proc.pid).memory_maps()}
+    assert str(archive) in mapped
+    assert runtime.close(30)

@@ -14,13 +14,14 @@ import os
 import re
 import signal
 import subprocess
+import tempfile
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from cooperator.artifacts import find_java, resolve
+from cooperator.artifacts import find_java, resolve, use_archive, write_archive
 from cooperator.local.probe import answers_metadata
 from cooperator.local.settings import (
     HOST,
@@ -31,8 +32,12 @@ from cooperator.local.settings import (
     server_properties,
 )
 
+_ARCHIVE: Final = "kafka"
+"""The name of the archive of its classes."""
+
 _POLL_S: Final = 0.05
 _STOP_GRACE_S: Final = 15.0
+_ARCHIVED_S: Final = 120.0
 _FORMAT_TIMEOUT_S: Final = 60.0
 
 # The subshell waits for the end of our side of a pipe, be it by kill -9, and then ends the process group.
@@ -49,7 +54,7 @@ class EmbeddedBroker:
     ``port``: chosen once and kept in the directory when not given. ``java``: found when not given.
     ``overrides``: lines of server.properties that win. ``detached``: the broker outlives this process, and
     the next one that starts the same directory takes it up; otherwise it ends with this process, however
-    that ends.
+    that ends. ``java_options``: in place of those by which it uses the archive of its classes.
     """
 
     def __init__(
@@ -60,11 +65,13 @@ class EmbeddedBroker:
         overrides: Mapping[str, str] | None = None,
         *,
         detached: bool = False,
+        java_options: Sequence[str] | None = None,
     ) -> None:
         self._directory = directory.absolute()
         self._java = java
         self._overrides = dict(overrides or {})
         self._detached = detached
+        self._java_options = java_options
         self._child: subprocess.Popen[bytes] | None = None
         earlier = self._earlier_ports()
         self._port = port or earlier.get("PLAINTEXT") or free_port()
@@ -102,22 +109,20 @@ class EmbeddedBroker:
         deadline = time.monotonic() + timeout_s
         if self.pid is None:
             self._check_ports()
-            self._directory.mkdir(parents=True, exist_ok=True)
-            self._properties.write_text(
-                server_properties(self._port, self._controller_port, self._data, self._overrides)
-            )
-            self._log4j.write_text(log4j_properties(self.log))
-            if not (self._data / "meta.properties").exists():
-                self._format(java, class_path)
+            self._prepare(java, class_path)
             self._spawn(java, class_path)
         self._await_answer(deadline, timeout_s)
 
-    def stop(self) -> None:
+    def format(self) -> None:
+        """Make the directory that of a broker, unless it is, without starting it. Raises as ``start``."""
+        self._prepare(self._java or find_java(), os.pathsep.join(map(str, resolve("kafka"))))
+
+    def stop(self, grace_s: float = _STOP_GRACE_S) -> None:
         """End the broker in order, and by SIGKILL when it takes too long. Returns when it is gone."""
         pid = self.pid
         if pid is not None:
             os.kill(pid, signal.SIGTERM)
-            if not self._gone_within(pid, _STOP_GRACE_S):
+            if not self._gone_within(pid, grace_s):
                 os.killpg(pid, signal.SIGKILL)
                 self._gone_within(pid, _STOP_GRACE_S)
         self._forget()
@@ -171,7 +176,19 @@ class EmbeddedBroker:
         return {**os.environ, "CLASSPATH": class_path}
 
     def _command(self, java: Path, *main: str) -> list[str]:
-        return [str(java), *JVM_FLAGS, f"-Dlog4j2.configurationFile={self._log4j}", *main]
+        options = self._java_options
+        if options is None:
+            options = use_archive(_ARCHIVE, resolve("kafka"))
+        return [str(java), *JVM_FLAGS, *options, f"-Dlog4j2.configurationFile={self._log4j}", *main]
+
+    def _prepare(self, java: Path, class_path: str) -> None:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._properties.write_text(
+            server_properties(self._port, self._controller_port, self._data, self._overrides)
+        )
+        self._log4j.write_text(log4j_properties(self.log))
+        if not (self._data / "meta.properties").exists():
+            self._format(java, class_path)
 
     def _format(self, java: Path, class_path: str) -> None:
         try:
@@ -242,6 +259,22 @@ class EmbeddedBroker:
             self._child.stdin.close()
         self._child = None
         self._pid_file.unlink(missing_ok=True)
+
+
+def write_broker_classes() -> Path:
+    """The archive that brokers start with; one broker runs once for it, unless it is there. Raises
+    :exc:`BrokerError` and :exc:`cooperator.artifacts.ArtifactError`."""
+
+    def run(java_options: Sequence[str]) -> None:
+        with tempfile.TemporaryDirectory() as directory:
+            properties = Path(directory, "broker")
+            # Formatted by a JVM of its own, which would leave the archive first.
+            EmbeddedBroker(properties).format()
+            broker = EmbeddedBroker(properties, java_options=java_options)
+            broker.start()
+            broker.stop(_ARCHIVED_S)
+
+    return write_archive(_ARCHIVE, resolve("kafka"), run)
 
 
 def _new_cluster_id() -> str:

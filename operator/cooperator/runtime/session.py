@@ -11,14 +11,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cooperator.artifacts import find_java, java_home
+from cooperator.artifacts import find_java, java_home, spark_jars, use_archive
 from cooperator.runtime.api import RuntimeSettings
 from cooperator.runtime.class_path import jars_of, packaged
 from cooperator.runtime.connectors.base import Cancelled
@@ -42,13 +42,24 @@ _AT_LAUNCH = (
 """Settings that the JVM must be started with. The others are set inside, where no process list shows them."""
 
 
-def spark_conf(settings: RuntimeSettings, jars: tuple[Path, ...], user: Mapping[str, str]) -> dict[str, str]:
+ARCHIVE = "spark"
+"""The name of the archive of its classes."""
+
+
+def spark_conf(
+    settings: RuntimeSettings,
+    jars: tuple[Path, ...],
+    user: Mapping[str, str],
+    java_options: Sequence[str] = (),
+) -> dict[str, str]:
     """The session's configuration: what suits many small queries, and the user's on top.
 
-    ``user``: with references resolved. Class paths are joined, not replaced.
+    ``user``: with references resolved. Class paths are joined, not replaced. ``java_options``: before the
+    user's ``spark.driver.extraJavaOptions``.
     """
     cores = max(4, 2 * (os.cpu_count() or 1))
-    bounded_log = f"-Dlog4j2.configurationFile={packaged('log4j2.xml')} -Dcooperator.log={_log(settings)}"
+    log4j = (f"-Dlog4j2.configurationFile={packaged('log4j2.xml')}", f"-Dcooperator.log={_log(settings)}")
+    java = " ".join(("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *log4j, *java_options))
     ours = {
         # A failed read of Kafka is tried eight times: a broker may be away for a while.
         "spark.master": f"local[{cores},8]",
@@ -57,7 +68,7 @@ def spark_conf(settings: RuntimeSettings, jars: tuple[Path, ...], user: Mapping[
         "spark.driver.memory": f"{settings.heap_mb}m",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.defaultJavaOptions": f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 {bounded_log}",
+        "spark.driver.defaultJavaOptions": java,
         "spark.local.dir": str(settings.state_dir / "spark"),
         "spark.scheduler.mode": "FAIR",
         "spark.sql.catalogImplementation": "in-memory",
@@ -95,8 +106,10 @@ def _log(settings: RuntimeSettings) -> Path:
 class SparkHost:
     """Holds the session of this process. All methods may be called from any thread."""
 
-    def __init__(self, settings: RuntimeSettings) -> None:
+    def __init__(self, settings: RuntimeSettings, java_options: Sequence[str] | None = None) -> None:
+        """``java_options``: in place of those by which it uses the archive of classes, where there is one."""
         self._settings = settings
+        self._java_options = java_options
         self._lock = threading.Lock()
         self._starting: Future[SparkSession] | None = None
         self._jvm: subprocess.Popen[bytes] | None = None
@@ -188,7 +201,10 @@ class SparkHost:
         settings.state_dir.mkdir(parents=True, exist_ok=True)
         user = settings.resolver().resolve(settings.spark_conf).config
         jars = jars_of(settings)
-        conf = spark_conf(settings, jars, user)
+        archive = self._java_options
+        if archive is None:
+            archive = use_archive(ARCHIVE, (*jars, *spark_jars()))
+        conf = spark_conf(settings, jars, user, archive)
         _forget_context()
         if self._jvm is not None and self._jvm.poll() is None:
             # Its context has ended, and cannot be begun anew in it.
