@@ -27,11 +27,11 @@ def unpacked() -> Path:
     if not target.is_dir():
         root.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=root) as scratch:
-            archive = Path(scratch, "all.zip")
+            archive = Path(scratch, f"{RELEASE.name}.zip")
             ivy.retrieve(
                 [RELEASE],
                 transitive=False,
-                pattern=f"{scratch}/all.[ext]",
+                pattern=f"{scratch}/[artifact].[ext]",
                 cache=Path(scratch, "ivy"),
                 progress=print,
             )
