@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import ssl
-import urllib.error
-import urllib.request
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+import urllib3
 import yaml
 
 
@@ -33,9 +33,11 @@ class Api:
         cluster, user = content["clusters"][0]["cluster"], content["users"][0]["user"]
         self._server: str = cluster["server"]
         self._headers = {"Authorization": f"Bearer {user['token']}"} if "token" in user else {}
-        self._tls = ssl.create_default_context(cafile=cluster["certificate-authority"])
+        tls = ssl.create_default_context(cafile=cluster["certificate-authority"])
         if "client-certificate" in user:
-            self._tls.load_cert_chain(user["client-certificate"], user["client-key"])
+            tls.load_cert_chain(user["client-certificate"], user["client-key"])
+        # Connections are kept: who looks twenty times a second would do little but open them.
+        self._connections = urllib3.PoolManager(ssl_context=tls, maxsize=8, retries=False)
 
     def get(self, path: str) -> dict[str, Any]:
         return self._json("GET", path)
@@ -73,22 +75,18 @@ class Api:
         return answer
 
     def _send(self, method: str, path: str, data: bytes | None, kind: str, timeout_s: float) -> bytes:
-        request = urllib.request.Request(
-            self._server + path, data, {**self._headers, "Content-Type": kind}, method=method
-        )
-        # No proxy of the environment stands between a test and its own server.
-        opener = urllib.request.build_opener(
-            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=self._tls)
-        )
+        headers = {**self._headers, "Content-Type": kind}
         try:
-            with opener.open(request, timeout=timeout_s) as answer:
-                content: bytes = answer.read()
-                return content
-        except urllib.error.HTTPError as error:
-            text = error.read().decode(errors="replace")
-            with contextlib.suppress(ValueError, KeyError, TypeError):
-                text = json.loads(text)["message"]
-            raise ApiError(error.code, text) from None
-        except urllib.error.URLError as error:
-            # One exception for a server that is silent, however far the connection had come.
-            raise (error.reason if isinstance(error.reason, OSError) else error) from None
+            answer = self._connections.request(
+                method, self._server + path, body=data, headers=headers, timeout=timeout_s
+            )
+        except urllib3.exceptions.TimeoutError as error:
+            raise TimeoutError(str(error)) from None
+        except urllib3.exceptions.HTTPError as error:
+            raise ConnectionError(str(error)) from None
+        if answer.status < HTTPStatus.BAD_REQUEST:
+            return answer.data
+        text = answer.data.decode(errors="replace")
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            text = json.loads(text)["message"]
+        raise ApiError(answer.status, text)
