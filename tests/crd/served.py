@@ -15,7 +15,7 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 def is_established(api: Api, name: str) -> bool:
-    conditions = api.get(f"{DEFINITIONS}/{name}").get("status", {}).get("conditions", ())
+    conditions = api.get(f"{DEFINITIONS}/{name}").get("status", {}).get("conditions") or ()
     return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
 
 
