@@ -61,6 +61,28 @@ REFUSED = [
     of_worker("spark", {"packages": ["spark-avro"]}, "write group:artifact:version"),
     of_worker("spark", {"jars": ["s3://a/b.jar"]}, "full path of a .jar file"),
     of_worker("spark", {"conf": {"spark.jars.packages": "a:b:1"}}, "spark.packages instead", ""),
+    of_worker(
+        "spark",
+        {"conf": {"spark.submit.deployMode": "cluster"}},
+        "deployMode is 'cluster', but a member is the driver of its queries itself: remove it",
+        "",
+    ),
+    together(
+        r"checkpointLocation \(not set\) is in a member's own pod.*\(k8s://a\).*set checkpointVolume, or s3a://",
+        "",
+        spark={"conf": {"spark.master": "k8s://a"}},
+    ),
+    together(
+        r"checkpointLocation \(/progress\) is in a member's own pod.*mount a volume there in the template",
+        "",
+        spark={"conf": {"spark.master": "k8s://a"}},
+        checkpointLocation="/progress",
+        template={
+            "spec": {
+                "containers": [{"name": "worker", "volumeMounts": [{"name": "a", "mountPath": "/prog"}]}]
+            }
+        },
+    ),
     of_worker("checkpointLocation", " /a", "name a directory or a URI"),
     of_worker("rollout", {"strategy": "Surge"}, "must be 'Hold' or 'Drain'", 'supported values: "Hold"'),
     of_worker("rollout", {"maxUnavailable": 0}, "must be at least 1", "greater than or equal to 1"),

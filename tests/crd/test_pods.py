@@ -55,6 +55,28 @@ def test_a_worker_says_all_of_its_pods() -> None:
     assert spec.checkpoint_root == "/checkpoints"
 
 
+MOUNTED = {
+    "spec": {"containers": [{"name": "worker", "volumeMounts": [{"name": "a", "mountPath": "/files"}]}]}
+}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"checkpointVolume": {"claimName": "progress"}},
+        {"checkpointLocation": "s3a://lake/progress"},
+        {"checkpointLocation": "/files/progress", "template": MOUNTED},
+    ],
+)
+def test_executors_in_pods_need_checkpoints_that_they_see(spec: dict[str, object]) -> None:
+    assert worker(spark={"conf": {"spark.master": "k8s://a"}}, **spec).spec.spark.on_kubernetes
+
+
+def test_whoever_says_what_executors_are_made_of_knows_what_they_see() -> None:
+    conf = {"spark.master": "k8s://a", "spark.kubernetes.executor.podTemplateFile": "/own.yaml"}
+    assert worker(spark={"conf": conf}, checkpointLocation="/progress").spec.spark.shapes_executors
+
+
 def test_a_pod_template_comes_back_as_it_was_written_also_its_nulls() -> None:
     template = {"spec": {"securityContext": None, "tolerations": [{"operator": "Exists"}, None, 1.5]}}
     made = worker(template=template)

@@ -308,6 +308,16 @@ class PodTemplate(Model):
         "member's container is called worker",
     )
 
+    def mounts(self, path: str) -> bool:
+        """Whether the member's container has a volume of the template at ``path`` or above it."""
+        own = [c for c in _named(self.spec.get("containers", []), "") if c["name"] == WORKER_CONTAINER]
+        found = [mount for container in own for mount in _entries(container.get("volumeMounts"))]
+        return any(f"{path}/".startswith(f"{mount.get('mountPath')}/") for mount in found)
+
+
+def _entries(value: JsonValue) -> Sequence[Mapping[str, JsonValue]]:
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+
 
 def _no_dots(path: str) -> str:
     if {".", ".."} & set(path.split("/")):

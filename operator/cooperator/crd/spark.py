@@ -27,9 +27,18 @@ PACKAGES_IN_CONF: Final = (
 )
 
 
-def _no_packages(conf: Settings) -> Settings:
+KUBERNETES: Final = "k8s://"
+"""How ``spark.master`` begins when executors are pods."""
+_DEPLOY_MODE: Final = "spark.submit.deployMode"
+
+
+def _possible(conf: Settings) -> Settings:
     if "spark.jars.packages" in conf:
         raise ValueError(PACKAGES_IN_CONF)
+    if (mode := conf.get(_DEPLOY_MODE, "client")) != "client":
+        raise ValueError(
+            f"{_DEPLOY_MODE} is {mode!r}, but a member is the driver of its queries itself: remove it"
+        )
     return conf
 
 
@@ -37,7 +46,7 @@ class Spark(Model):
     """How the members' Spark is set up."""
 
     # Without a rule for the API server: it cannot look into a map whose values may be of any type.
-    conf: Annotated[Settings, AfterValidator(_no_packages)] = Field(
+    conf: Annotated[Settings, AfterValidator(_possible)] = Field(
         default_factory=dict,
         max_length=1000,
         description="Spark settings such as spark.sql.session.timeZone: UTC; they win over heapMb",
@@ -57,3 +66,17 @@ class Spark(Model):
         json_schema_extra={"x-kubernetes-list-type": "set"},
         description="jar files that every member has at that path",
     )
+
+    @property
+    def on_kubernetes(self) -> bool:
+        """Members make their executors as pods."""
+        return self.conf.get("spark.master", "").startswith(KUBERNETES)
+
+    @property
+    def shapes_executors(self) -> bool:
+        """The user says what pods executors are made from, so that nobody else knows what they see."""
+        return any(
+            name == "spark.kubernetes.executor.podTemplateFile"
+            or name.startswith("spark.kubernetes.executor.volumes.")
+            for name in self.conf
+        )

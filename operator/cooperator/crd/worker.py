@@ -324,6 +324,19 @@ class WorkerSpec(Model):
         return self
 
     @model_validator(mode="after")
+    def _checkpoints_are_seen_by_executors(self) -> "WorkerSpec":
+        root = self.checkpoint_root
+        if not self.spark.on_kubernetes or self.spark.shapes_executors or self.checkpoint_volume is not None:
+            return self
+        if root is None or ("://" not in root and not self.template.mounts(root)):
+            raise ValueError(
+                f"checkpointLocation ({root or 'not set'}) is in a member's own pod, and executors, which "
+                f"spark.master ({self.spark.conf['spark.master']}) makes as pods, do not see it: set "
+                "checkpointVolume, or s3a://bucket/path here, or mount a volume there in the template"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _times_in_order(self) -> "WorkerSpec":
         if 3 * self.heartbeat_interval_ms > self.session_timeout_ms:
             raise ValueError(
