@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from cooperator.cli import crds, leader, operator, packages, plan, simulate, worker
+from cooperator.cli import crds, executor, leader, operator, packages, plan, simulate, worker
 from cooperator.cli.plugins import PluginError, load_assignors
 from cooperator.local.app import app as local_app
 from cooperator.local.console import Console
@@ -20,6 +20,7 @@ app = typer.Typer(
 app.add_typer(local_app, name="local")
 app.command()(demo)
 app.command()(worker.worker)
+app.command(hidden=True)(executor.executor)
 app.command()(leader.leader)
 app.command()(operator.operator)
 app.command()(crds.crds)

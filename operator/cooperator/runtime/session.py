@@ -22,6 +22,7 @@ from cooperator.artifacts import find_java, java_home, spark_jars, use_archive
 from cooperator.runtime.api import RuntimeSettings
 from cooperator.runtime.class_path import jars_of, packaged
 from cooperator.runtime.connectors.base import Cancelled
+from cooperator.runtime.executors import SCHEME, executor_settings, remove_executors
 from cooperator.runtime.places import hadoop_settings, is_in_store
 
 if TYPE_CHECKING:
@@ -88,6 +89,8 @@ def spark_conf(
     }
     if is_in_store(str(settings.checkpoints)):
         ours |= hadoop_settings(user, os.environ)
+    if user.get("spark.master", "").startswith(SCHEME):
+        ours |= executor_settings(user)
     conf = {**ours, **user}
     if not conf["spark.master"].startswith("local"):
         conf["spark.jars"] = ",".join([*map(str, jars), *filter(None, [user.get("spark.jars")])])
@@ -222,6 +225,7 @@ class SparkHost:
             inside = SparkConf(loadDefaults=False, _jvm=gateway.jvm)
             for name, value in conf.items():
                 inside.set(name, value)
+            remove_executors(gateway.jvm, conf, inside)
             # It, too, reads from the environment: which Python its workers are.
             context = SparkContext(conf=inside, gateway=gateway)
         # Queries start on several threads, and this is not made for that: once, before any of them.

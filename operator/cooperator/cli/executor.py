@@ -1,0 +1,26 @@
+"""``cooperator executor``: what Spark starts in the pods that it makes of a member's image."""
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+
+import typer
+
+from cooperator.artifacts import JavaNotFound, find_java
+from cooperator.local.console import Console
+from cooperator.runtime.executors import executor_command
+
+
+def executor() -> None:
+    """An executor of a member whose spark.master is k8s://…; Spark starts it, and says all by variables."""
+    spark = find_spec("pyspark")
+    try:
+        if spark is None or spark.origin is None:
+            raise ValueError("pyspark is not installed: pip install 'cooperator[spark]'")
+        home = Path(spark.origin).parent
+        command = executor_command(os.environ, find_java(), home / "jars")
+    except (JavaNotFound, ValueError) as error:
+        Console().error(str(error))
+        raise typer.Exit(2) from None
+    # What runs here is to be the executor itself: it is told to end by a signal.
+    os.execve(command[0], command, {**os.environ, "SPARK_HOME": str(home), "LC_ALL": "C.UTF-8"})

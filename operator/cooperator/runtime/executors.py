@@ -1,0 +1,113 @@
+"""Executors as pods (``spark.master: k8s://…``): the driver's settings, and the process in such a pod.
+
+Executors are owned by the driver's pod, and go with it. A member that dies is started again in the same pod,
+and Spark would leave the executors of the life before: they end when they miss their driver, but their pods
+stay. So each life removes them before it makes its own.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from cooperator.runtime.options import OptionError, Problem
+
+SCHEME: Final = "k8s://"
+_DRIVER_POD: Final = "spark.kubernetes.driver.pod.name"
+_DRIVER_LABEL: Final = "cooperator.dev/driver"
+_BACKEND: Final = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
+_JAVA_OPTION: Final = "SPARK_JAVA_OPT_"
+_ARGUMENTS: Final = {
+    "--driver-url": "SPARK_DRIVER_URL",
+    "--executor-id": "SPARK_EXECUTOR_ID",
+    "--cores": "SPARK_EXECUTOR_CORES",
+    "--app-id": "SPARK_APPLICATION_ID",
+    "--hostname": "SPARK_EXECUTOR_POD_IP",
+    "--resourceProfileId": "SPARK_RESOURCE_PROFILE_ID",
+    "--podName": "SPARK_EXECUTOR_POD_NAME",
+}
+"""Of an executor's process, and the variables by which Spark tells its pod."""
+_NEEDED: Final = {
+    "spark.kubernetes.container.image": "name an image of workers of this version",
+    "spark.driver.host": "name the address by which pods reach this member",
+}
+"""What the operator says of its members, and nobody of others."""
+
+
+def executor_settings(user: Mapping[str, str]) -> dict[str, str]:
+    """What suits executors in pods, to be laid below ``user``. OptionError for what nobody can guess."""
+    master = user["spark.master"]
+    problems = [
+        Problem(f"spec.spark.conf[{name}]", None, f"has to be set with spark.master {master}", remedy)
+        for name, remedy in _NEEDED.items()
+        if not user.get(name)
+    ]
+    if problems:
+        raise OptionError(problems)
+    conf = {
+        "spark.executor.instances": "1",
+        # Two kinds of objects less that a member needs rights for. They carry files of a Spark that was
+        # installed by hand, and the address of a driver that has none of its own.
+        "spark.kubernetes.executor.disableConfigMap": "true",
+        "spark.kubernetes.driver.service.deleteOnTermination": "false",
+    }
+    if pod := user.get(_DRIVER_POD):
+        conf[f"spark.kubernetes.executor.label.{_DRIVER_LABEL}"] = pod
+    return conf
+
+
+def remove_executors(jvm: Any, conf: Mapping[str, str], spark_conf: Any) -> None:
+    """Delete the pods that earlier lives of this member's pod have left. By Spark's own client, so that it
+    gets in as Spark does. OptionError when it may not."""
+    from py4j.protocol import Py4JJavaError
+
+    pod = conf.get(_DRIVER_POD)
+    if not conf["spark.master"].startswith(SCHEME) or not pod:
+        return
+    kubernetes = jvm.org.apache.spark.deploy.k8s
+    kinds = getattr(kubernetes, "SparkKubernetesClientFactory$ClientType$")
+    client = kubernetes.SparkKubernetesClientFactory.createKubernetesClient(
+        conf["spark.master"].removeprefix(SCHEME),
+        jvm.scala.Option.apply(conf.get("spark.kubernetes.namespace")),
+        "spark.kubernetes.authenticate",
+        getattr(kinds, "MODULE$").Driver(),
+        spark_conf._jconf,
+        jvm.scala.Option.empty(),
+    )
+    try:
+        client.pods().withLabel(_DRIVER_LABEL, pod).delete()
+    except Py4JJavaError as error:
+        said = str(error.java_exception.getMessage())
+        if "forbidden" not in said.lower():
+            raise
+        remedy = "bind its account to the Role of examples/kubernetes/executors.yaml"
+        raise OptionError([Problem("spec.serviceAccountName", None, said, remedy)]) from None
+    finally:
+        client.close()
+
+
+def executor_command(environment: Mapping[str, str], java: Path, jars: Path) -> list[str]:
+    """The process of an executor, as Spark's variables tell it. ``jars``: Spark's own.
+    ValueError names variables that are missing."""
+    missing = [name for name in (*_ARGUMENTS.values(), "SPARK_EXECUTOR_MEMORY") if not environment.get(name)]
+    if missing:
+        raise ValueError(
+            f"{', '.join(missing)} not set: Spark sets them in the pods that it makes; this command is theirs"
+        )
+    return [
+        str(java),
+        *_java_options(environment),
+        f"-Xmx{environment['SPARK_EXECUTOR_MEMORY']}",
+        *("-cp", os.pathsep.join(filter(None, [environment.get("SPARK_EXTRA_CLASSPATH"), f"{jars}/*"]))),
+        _BACKEND,
+        *(word for argument, name in _ARGUMENTS.items() for word in (argument, environment[name])),
+    ]
+
+
+def _java_options(environment: Mapping[str, str]) -> Iterator[str]:
+    numbers = sorted(
+        int(number)
+        for name in environment
+        if name.startswith(_JAVA_OPTION) and (number := name.removeprefix(_JAVA_OPTION)).isdecimal()
+    )
+    return (environment[f"{_JAVA_OPTION}{number}"] for number in numbers)

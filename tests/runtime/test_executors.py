@@ -1,0 +1,116 @@
+"""Executors as pods: the driver's settings, the rights it needs, and the process in such a pod."""
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from cooperator.runtime import RuntimeSettings
+from cooperator.runtime.executors import executor_command
+from cooperator.runtime.options import OptionError
+from cooperator.runtime.session import SparkHost, spark_conf
+from tests.kubernetes.control_plane import ControlPlane
+from tests.kubernetes.fixtures import cluster, namespace
+
+__all__ = ["cluster", "namespace"]
+
+TOLD = {
+    "spark.master": "k8s://https://kubernetes.default.svc",
+    "spark.driver.host": "10.0.0.7",
+    "spark.kubernetes.container.image": "registry.example/cooperator:1.0",
+    "spark.kubernetes.driver.pod.name": "wide-0",
+    "spark.kubernetes.namespace": "data",
+}
+BY_SPARK = {
+    "SPARK_DRIVER_URL": "spark://CoarseGrainedScheduler@10.0.0.7:4040",
+    "SPARK_EXECUTOR_ID": "3",
+    "SPARK_EXECUTOR_CORES": "2",
+    "SPARK_EXECUTOR_MEMORY": "512m",
+    "SPARK_APPLICATION_ID": "spark-1",
+    "SPARK_EXECUTOR_POD_IP": "10.0.0.8",
+    "SPARK_EXECUTOR_POD_NAME": "wide-exec-3",
+    "SPARK_RESOURCE_PROFILE_ID": "0",
+    "SPARK_JAVA_OPT_0": "-Da=b",
+    "SPARK_JAVA_OPT_10": "-Dlast=1",
+    "SPARK_JAVA_OPT_2": "-Dwords=with spaces",
+}
+
+
+def test_one_executor_unless_the_user_wants_more(settings: RuntimeSettings) -> None:
+    conf = spark_conf(settings, (), TOLD)
+    assert conf["spark.executor.instances"] == "1"
+    assert conf["spark.kubernetes.executor.label.cooperator.dev/driver"] == "wide-0"
+    assert conf["spark.driver.host"] == "10.0.0.7"
+    assert "spark.driver.bindAddress" not in conf, "others have to reach it"
+    more = {"spark.executor.instances": "4", "spark.kubernetes.executor.disableConfigMap": "false"}
+    assert spark_conf(settings, (), {**TOLD, **more}).items() >= more.items()
+    assert "spark.executor.instances" not in spark_conf(settings, (), {"spark.master": "spark://a:7077"})
+
+
+def test_what_only_the_operator_knows_has_to_be_said_elsewhere(settings: RuntimeSettings) -> None:
+    with pytest.raises(OptionError) as caught:
+        spark_conf(settings, (), {"spark.master": "k8s://https://cluster:6443"})
+    assert str(caught.value).splitlines() == [
+        "option 'spec.spark.conf[spark.kubernetes.container.image]': has to be set with spark.master "
+        "k8s://https://cluster:6443; name an image of workers of this version",
+        "option 'spec.spark.conf[spark.driver.host]': has to be set with spark.master "
+        "k8s://https://cluster:6443; name the address by which pods reach this member",
+    ]
+
+
+def test_an_executor_is_started_with_what_spark_says_in_the_order_it_says_it() -> None:
+    command = executor_command(
+        {**BY_SPARK, "SPARK_EXTRA_CLASSPATH": "/own.jar"}, Path("/java"), Path("/jars")
+    )
+    assert command[:5] == ["/java", "-Da=b", "-Dwords=with spaces", "-Dlast=1", "-Xmx512m"]
+    assert command[5:7] == ["-cp", "/own.jar:/jars/*"]
+    told = command[8:]
+    assert dict(zip(told[::2], told[1::2], strict=True)) == {
+        "--driver-url": "spark://CoarseGrainedScheduler@10.0.0.7:4040",
+        "--executor-id": "3",
+        "--cores": "2",
+        "--app-id": "spark-1",
+        "--hostname": "10.0.0.8",
+        "--resourceProfileId": "0",
+        "--podName": "wide-exec-3",
+    }
+
+
+def test_who_starts_one_by_hand_hears_whose_affair_it_is() -> None:
+    without = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
+    said = subprocess.run(
+        [sys.executable, "-m", "cooperator.cli", "executor"],
+        env={**without, "SPARK_DRIVER_URL": "spark://a"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert said.returncode == 2
+    assert "SPARK_DRIVER_URL" not in said.stderr
+    assert "SPARK_EXECUTOR_ID, SPARK_EXECUTOR_CORES" in said.stderr
+    assert "Spark sets them in the pods that it makes" in " ".join(said.stderr.split())
+
+
+@pytest.mark.real
+def test_an_account_that_may_not_make_pods_is_told_which_role_it_needs(
+    cluster: ControlPlane, namespace: str, settings: RuntimeSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig_of(namespace, "default")))
+    conf = {
+        **TOLD,
+        "spark.master": f"k8s://{cluster.url}",
+        "spark.driver.host": "127.0.0.1",
+        "spark.kubernetes.namespace": namespace,
+    }
+    host = SparkHost(replace(settings, spark_conf=conf))
+    with pytest.raises(OptionError) as caught:
+        host.session(Event())
+    host.close(30)
+    assert "option 'spec.serviceAccountName'" in str(caught.value)
+    assert 'cannot deletecollection resource "pods"' in str(caught.value)
+    assert "bind its account to the Role of examples/kubernetes/executors.yaml" in str(caught.value)
