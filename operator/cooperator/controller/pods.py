@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from cooperator.controller.executors import add_rights, executor_conf, with_template
 from cooperator.controller.names import (
     CONTAINER,
     GROUP,
@@ -141,13 +142,13 @@ def template(worker: Worker, defaults: Defaults) -> Manifest:
                 "labelSelector": {"matchLabels": {WORKER_LABEL: worker.metadata.name}},
             }
         ]
+    add_rights(worker, pod, container)
     user = spec.template
     over = {
         "metadata": {"labels": dict(user.metadata.labels), "annotations": dict(user.metadata.annotations)},
         "spec": dict(user.spec),
     }
-    merged: Manifest = overlay(pod, over)
-    return merged
+    return with_template(worker, overlay(pod, over))
 
 
 def arguments(worker: Worker, defaults: Defaults) -> Sequence[str]:
@@ -159,6 +160,7 @@ def arguments(worker: Worker, defaults: Defaults) -> Sequence[str]:
         *("--state-dir", _STATE, "--checkpoints", worker.spec.checkpoint_root or _CHECKPOINTS),
         *member_options(worker, servers(worker, defaults)),
         *security_options(worker.spec.kafka),
+        *(f"--spark-conf={k}={v}" for k, v in executor_conf(worker, image(worker, defaults)).items()),
     ]
 
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from cooperator.controller.api import CLAIMS, CONFIG_MAPS, SECRETS, Api, ApiError
 from cooperator.controller.children import children, references
+from cooperator.controller.executors import refusal
 from cooperator.controller.pods import Defaults, revision, template
 from cooperator.crd import Worker
 
@@ -35,7 +36,7 @@ class Supplies:
         if worker.spec == self._renewed_for and now - self._renewed_at < _AGAIN_S:
             return
         self._hashes = self._read(worker)
-        self.refusal = self._check_volume(worker)
+        self.refusal = refusal(worker) or self._check_volume(worker)
         for kind, manifest in children(worker):
             self._api.apply(kind, manifest)
         self._renewed_for, self._renewed_at = worker.spec, now
