@@ -124,7 +124,7 @@ def _run(below: Sequence[Layer], run: Run, sources: Mapping[str, Path], files: P
 
 def _trust() -> tuple[list[tuple[Path, str]], dict[str, str]]:
     """How this machine reaches the network is how a step reaches it: resolver and trusted authorities."""
-    binds = [(Path("/etc/resolv.conf"), "/etc/resolv.conf")]
+    binds = [(Path(f"/etc/{name}"), f"/etc/{name}") for name in ("hosts", "resolv.conf")]
     environment: dict[str, str] = {}
     certificates = Path("/etc/ssl/certs/ca-certificates.crt")
     if certificates.exists():
