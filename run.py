@@ -309,13 +309,13 @@ def install_packages(missing: str, alternatives: tuple[str, ...], yes: bool) -> 
 
 
 _BY_FILE = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder")
-"""Two processes, since most tests wait for others; one file in one of them, since it may share a member. In
-the order named, what takes long first, so that neither process ends long before the other."""
+"""Two processes, or three where tests mostly wait for others; one file in one of them, since it may share a
+member. In the order named, what takes long first, so that no process ends long before the others."""
 TEST_PARTS = {
     "simulation": ("tests/simulation", "tests/spec", "-n", "2", "--dist", "worksteal"),
     "runtime": ("tests/guarantees", "tests/runtime", *_BY_FILE),
-    "members": ("tests/integration", "tests/local", "tests/agent", *_BY_FILE),
-    "operator": ("tests/controller", "tests/crd", "tests/kubernetes", *_BY_FILE),
+    "members": ("tests/integration", "tests/local", "tests/agent", *_BY_FILE, "-n", "3"),
+    "operator": ("tests/controller", "tests/crd", "tests/kubernetes", *_BY_FILE, "-n", "3"),
     "end to end": ("e2e",),
 }
 

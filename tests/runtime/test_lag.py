@@ -69,7 +69,7 @@ def test_lag_falls_to_zero_at_the_end_and_grows_while_the_task_is_paused(
 def test_spark_tells_the_lag_of_a_source_that_only_it_knows(
     spark: SparkBench, tmp_path: Path, unique: str
 ) -> None:
-    spark.produce(unique, ["a", "b", "c"])
+    spark.produce(unique, [f"line {number}" for number in range(12)])
     config = {
         "connector.class": "spark",
         "source.format": "kafka",
@@ -77,18 +77,23 @@ def test_spark_tells_the_lag_of_a_source_that_only_it_knows(
         "source.options.subscribe": unique,
         "source.options.startingOffsets": "earliest",
         "source.options.maxOffsetsPerTrigger": "1",
-        "trigger.interval.ms": "3000",
+        "trigger.interval.ms": "1000",
         "sink.format": "json",
         "sink.options.path": str(tmp_path / "out"),
     }
     instance, task = spark.start_connector(unique, config, 1)
-    seen: set[int] = set()
+    seen: list[int] = []
 
     def down_to_zero() -> bool:
-        seen.add(spark.heard.progress_of(task).get("lag", -1))
-        return {1, 0} <= seen
+        lag = spark.heard.progress_of(task).get("lag")
+        if lag is not None and [lag] != seen[-1:]:
+            seen.append(lag)
+        return lag == 0
 
-    eventually(down_to_zero, 60, "one record after the other")
+    eventually(down_to_zero, 120, "one record after the other")
+    assert len(seen) > 2
+    assert seen == sorted(set(seen), reverse=True)
+    assert seen[0] < 12
     spark.stop(instance, task)
 
 
