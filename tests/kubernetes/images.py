@@ -34,16 +34,17 @@ PAUSE = "localhost/cooperator/pause:tests"
 
 @dataclass(frozen=True)
 class Image:
-    """``layers``: lowest first."""
+    """``layers``: lowest first. ``lasting``: how many of them a change of the project's code leaves as they
+    are."""
 
     name: str
     layers: tuple[Layer, ...]
     config: dict[str, Any]
+    lasting: int
 
     @property
     def lasting_layers(self) -> tuple[Layer, ...]:
-        """Those that a change of the project's code leaves as they are: all but the last."""
-        return self.layers[:-1] if len(self.layers) > 1 else self.layers
+        return self.layers[: self.lasting]
 
 
 @functools.cache
@@ -67,7 +68,11 @@ def _image(name: str, stages: Mapping[str, Target], stage: str) -> Image:
         "Entrypoint": list(target.entrypoint),
         "Cmd": list(target.command),
     }
-    return Image(name, tuple(_layers(stages, stage)), config)
+    runs = enumerate(target.runs)
+    with_code = (number for number, run in runs if any(bind.source == "operator" for bind in run.binds))
+    # Below all that is run lies the base.
+    lasting = 1 + next(with_code, len(target.runs))
+    return Image(name, tuple(_layers(stages, stage)), config, lasting)
 
 
 def _layers(stages: Mapping[str, Target], stage: str) -> list[Layer]:
@@ -90,8 +95,8 @@ def _tiny_images() -> tuple[Image, Image]:
     layer = folder_layer({"/bin/busybox": Path(busybox)})
     config = {"Env": ["PATH=/bin"], "User": "65534:65534", "WorkingDir": "/", "Entrypoint": ["busybox"]}
     return (
-        Image(PAUSE, (layer,), {**config, "Cmd": ["sleep", "2147483647"]}),
-        Image(BUSYBOX, (layer,), {**config, "Cmd": []}),
+        Image(PAUSE, (layer,), {**config, "Cmd": ["sleep", "2147483647"]}, 1),
+        Image(BUSYBOX, (layer,), {**config, "Cmd": []}, 1),
     )
 
 
