@@ -46,6 +46,8 @@ def executor_settings(user: Mapping[str, str]) -> dict[str, str]:
         raise OptionError(problems)
     conf = {
         "spark.executor.instances": "1",
+        # Spark ends a driver that has lost some executors, ever; a member runs for months.
+        "spark.executor.failuresValidityInterval": "1h",
         # Two kinds of objects less that a member needs rights for. They carry files of a Spark that was
         # installed by hand, and the address of a driver that has none of its own.
         "spark.kubernetes.executor.disableConfigMap": "true",
