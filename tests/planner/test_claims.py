@@ -1,7 +1,7 @@
 """What members report and may not keep: deleted, suspended, doubled, or an earlier life's."""
 
-from cooperator.model import Policy, TaskId
-from cooperator.planner import Facts, Why
+from cooperator.model import Member, Memory, Policy, TaskId
+from cooperator.planner import Facts, View, Why, plan
 from planner.world import World, of, owned
 
 
@@ -189,3 +189,11 @@ def test_a_member_may_report_what_it_was_never_given() -> None:
     decided = world.round()
     assert all(share.is_empty for share in decided.shares.values())
     assert world.memory.given["w1"] == {TaskId("a", 2), TaskId("a", 3)}
+
+
+def test_what_is_let_go_again_moves_for_the_latest_reason_alone() -> None:
+    busy = Member("m0", "w0", "1", (TaskId("a", 0), TaskId("a", 1)), draining=True)
+    view = View(0, 1, (busy, Member("m1", "w1", "1")), {"a": 2}, cause="now")
+    earlier = Memory(moving={"Balance:earlier": of("a-0", "a")})
+    _, memory = plan(view, earlier)
+    assert memory.moving == {"Drain:now": of("a-0", "a-1")}, "the instance starts, and moves no more"

@@ -1,17 +1,23 @@
 """Every short cut of the planner gives what the long way gives."""
 
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import groupby
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cooperator.model import INSTANCE, Member, Memory, TaskId
-from cooperator.planner import View, plan
+from cooperator.model import INSTANCE, Member, Memory, TaskId, recent
+from cooperator.model.recent import Recent, remaining
+from cooperator.planner import Facts, View, itemsets, plan, prepare
+from cooperator.planner import tally as counts
+from cooperator.planner.assignors import release
 from cooperator.planner.assignors.deal import Dealer
 from cooperator.planner.assignors.running import Running
 from cooperator.planner.assignors.sticky import Sticky
+from cooperator.planner.itemsets import by_connector, configured
 from cooperator.planner.problem import DealtInTurn, Placement, Problem
 from cooperator.planner.tally import count_anew, tally
 
@@ -48,6 +54,7 @@ def test_dealt_in_turn_is_dealt_as_one_by_one(
     problem = fresh(names, sizes, instances)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Dealer, "_deal_in_turn", lambda *_: ([], []))
+        patched.setattr(Dealer, "_deal_singles", lambda *_: {})
         one_by_one = Sticky().assign(problem)
     at_once = Sticky().assign(problem)
     assert dict(at_once.placed) == one_by_one.placed
@@ -132,6 +139,7 @@ def test_what_is_dealt_by_a_short_cut_is_dealt_as_one_by_one(problem: Problem) -
     short = Sticky().assign(problem)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Dealer, "_all_to_one", lambda *_: None)
+        patched.setattr(Dealer, "_deal_singles", lambda *_: {})
         patched.setattr(Running, "_many_lookups", lambda *_: True)
         long = Sticky().assign(problem)
     assert dict(short.placed) == dict(long.placed)
@@ -157,6 +165,67 @@ def test_what_runs_is_the_same_looked_up_singly_or_at_once(problem: Problem, dat
             assert (here is not None) is (connector in singly.occupied(connectors))
             if here and max(here.values()) > 1:
                 assert connector in singly.several
-    for connector, lacking in singly.lacking(connectors).items():
-        here = singly.of(connector) or {}
-        assert here == dict.fromkeys(problem.kept.keys() - {lacking}, 1)
+    for identity, lacking in singly.lacking(connectors).items():
+        assert lacking == [connector for connector in connectors if connector in lacking]
+        for connector in lacking:
+            here = singly.of(connector) or {}
+            assert here == dict.fromkeys(problem.kept.keys() - {identity}, 1)
+
+
+@given(SIZES, st.frozensets(st.integers(0, 60)), st.booleans())
+def test_items_are_sorted_and_looked_up_by_connector_as_one_by_one(
+    sizes: Mapping[str, int], chosen: frozenset[int], instances: bool
+) -> None:
+    wanted = configured(sizes)
+    everything = wanted.items.instances if instances else wanted.items.tasks
+    items = frozenset(item for n, item in enumerate(sorted(everything)) if n in chosen)
+    assert wanted.sort(items, instances) == sorted(items)
+    found = by_connector(items)
+    assert found.counts == Counter(item.connector for item in items)
+    singly = max(found.counts.values(), default=1) == 1
+    assert found.only == ({item.connector: item for item in items} if singly else None)
+
+
+@settings(deadline=None, max_examples=300)
+@given(under_way())
+def test_who_has_one_item_of_each_connector_lets_go_of_the_same_as_ever(problem: Problem) -> None:
+    short = Sticky().assign(problem)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(release, "by_connector", lambda items: by_connector(items)._replace(only=None))
+        long = Sticky().assign(problem)
+    assert short.released == long.released
+    assert short.placed == long.placed
+
+
+@settings(deadline=None)
+@given(SIZES, st.lists(st.tuples(NAMES, st.booleans()), min_size=1, max_size=6))
+def test_a_plan_does_not_depend_on_what_was_looked_up_before(
+    sizes: Mapping[str, int], rounds: list[tuple[list[str], bool]]
+) -> None:
+    """Members come and go, and report what they were given: as foreseen, or in tuples of their own."""
+    memory = Memory()
+    owned: dict[str, tuple[TaskId, ...]] = {}
+    for generation, (names, foreseen) in enumerate(rounds):
+        members = tuple(Member(name, name, "1", owned.get(name, ())) for name in names)
+        if foreseen:
+            prepare(members)
+        gone = frozenset((name, "1") for name in owned if name not in names)
+        view = View(now_ms=generation, generation=generation, members=members, tasks=sizes, cause="1")
+        view = replace(view, facts=Facts(gone=frozenset(i for i, _ in gone), ended=gone))
+        decided, after = plan(view, memory)
+        with pytest.MonkeyPatch.context() as patched:
+            for memories, name in MEMORIES:
+                patched.setattr(memories, name, Recent(1))
+            patched.setattr(counts, "_last", [])
+            assert plan(view, memory) == (decided, after)
+        memory, before = after, owned
+        owned = {}
+        for name, share in decided.shares.items():
+            rest = remaining(before.get(name, ()), frozenset(share.revoked))
+            owned[name] = rest + share.assigned if foreseen else (*rest, *share.assigned)
+
+
+MEMORIES = [
+    *((recent, name) for name in ("_sets", "_equal", "_rests", "_gone")),
+    *((itemsets, name) for name in ("_parts", "_by_connector")),
+]

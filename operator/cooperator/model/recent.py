@@ -1,6 +1,7 @@
 """Memories of pure functions: they save time and decide nothing."""
 
 from collections.abc import Hashable
+from itertools import filterfalse
 from typing import Generic, TypeVar
 
 from cooperator.model.ids import TaskId
@@ -46,13 +47,55 @@ class Recent(Generic[_K, _V]):
 
 
 _sets: Recent[int, tuple[tuple[TaskId, ...], frozenset[TaskId]]] = Recent(MOST_ITEMS)
+_equal: Recent[frozenset[TaskId], frozenset[TaskId]] = Recent(MOST_ITEMS)
 
 
 def set_of(items: tuple[TaskId, ...]) -> frozenset[TaskId]:
-    """``items`` as a set; the same object for the same ``items``."""
+    """``items`` as a set; the same object for the same items in any order, as long as it is remembered."""
     known = _sets.get(id(items))
     if known is not None and known[0] is items:
         return known[1]
-    found = frozenset(items)
+    made = frozenset(items)
+    found = _equal.get(made)
+    if found is None:
+        found = made
+        _equal.put(made, made, len(made))
     _sets.put(id(items), (items, found), len(items))
     return found
+
+
+_Set = frozenset[TaskId]
+_rests: Recent[tuple[int, _Set], tuple[_Set, _Set]] = Recent(MOST_ITEMS)
+_gone: Recent[tuple[int, int], tuple[_Set, _Set, _Set]] = Recent(MOST_ITEMS)
+
+
+def without(items: frozenset[TaskId], gone: frozenset[TaskId]) -> frozenset[TaskId]:
+    """``items`` − ``gone``; the same object for the same ``items`` and an equal ``gone``.
+
+    What a member keeps is asked for when it is decided, when it is remembered, and when it is reported.
+    """
+    if not gone:
+        return items
+    known = _rests.get((id(items), gone))
+    if known is not None and known[0] is items:
+        return known[1]
+    rest = items - gone
+    _rests.put((id(items), gone), (items, rest), len(rest))
+    if len(rest) + len(gone) == len(items):
+        _gone.put((id(items), id(rest)), (items, rest, gone), len(rest))
+    return rest
+
+
+def missing(before: frozenset[TaskId], now: frozenset[TaskId]) -> frozenset[TaskId]:
+    """``before`` − ``now``; known at once if ``now`` is what ``without`` has left of ``before``."""
+    known = _gone.get((id(before), id(now)))
+    if known is not None and known[0] is before and known[1] is now:
+        return known[2]
+    return before - now
+
+
+def remaining(items: tuple[TaskId, ...], gone: frozenset[TaskId]) -> tuple[TaskId, ...]:
+    """``items`` without ``gone``, in their order; as a set it is what ``without`` gives."""
+    rest = tuple(filterfalse(gone.__contains__, items))
+    _sets.put(id(rest), (rest, without(set_of(items), gone)), len(rest))
+    return rest

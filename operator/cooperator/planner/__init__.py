@@ -6,15 +6,15 @@ file. Time is an argument, timers are values in the plan. No I/O, no clock, no r
 May import ``model`` only.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from cooperator.model import Memory, PolicyName
-from cooperator.planner import default, eager, kip415
+from cooperator.model import Member, Memory, PolicyName
+from cooperator.planner import default, eager, itemsets, kip415
 from cooperator.planner.plan import HeldTask, Plan, Reason, Why
 from cooperator.planner.view import Facts, View
 
-__all__ = ["Facts", "HeldTask", "Plan", "Reason", "View", "Why", "plan"]
+__all__ = ["Facts", "HeldTask", "Plan", "Reason", "View", "Why", "plan", "prepare"]
 
 _POLICIES: Final[Mapping[PolicyName, Callable[[View, Memory], tuple[Plan, Memory]]]] = {
     PolicyName.DEFAULT: default.plan,
@@ -29,3 +29,9 @@ def plan(view: View, memory: Memory) -> tuple[Plan, Memory]:
     The memory that is returned must be kept before any share of the plan is sent.
     """
     return _POLICIES[view.policy.name](view, memory)
+
+
+def prepare(members: Iterable[Member]) -> None:
+    """Look up what the next plan for ``members`` will need, when nobody waits for it. Decides nothing."""
+    for member in members:
+        itemsets.prepare(member.owned)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cooperator.model import Member, Memory, TaskId
+from cooperator.model.recent import missing, without
 from cooperator.planner.itemsets import Items, reported, split
 from cooperator.planner.plan import Reason, Why
 from cooperator.planner.roster import Roster
@@ -40,7 +41,7 @@ def sort_claims(view: View, memory: Memory, roster: Roster, items: Items) -> Cla
     let_go: dict[str, dict[TaskId, Reason]] = {}
     for member in roster.present:
         report = reports[member.member_id]
-        staying = report.all - member.stopping if member.stopping else report.all
+        staying = without(report.all, member.stopping)
         gone: dict[TaskId, Reason] = {}
         for why, tasks in (
             (Why.DELETED, counted.unknown),
@@ -58,7 +59,7 @@ def sort_claims(view: View, memory: Memory, roster: Roster, items: Items) -> Cla
         stays[member.member_id] = split(staying, report)
         if gone:
             let_go[member.member_id] = gone
-    left = [sets[m] - staying.all for m, staying in stays.items() if staying.all is not sets[m]]
+    left = [missing(sets[m], staying.all) for m, staying in stays.items() if staying.all is not sets[m]]
     in_flight = items.all.intersection(_NONE.union(*left)) if left else _NONE
     if counted.doubled:
         in_flight = in_flight.difference(*(staying.all for staying in stays.values()))

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 
 from cooperator.model import Hold, HoldReason, Member, Memory, TaskId, Unstopped
 from cooperator.planner.claims import Claims
+from cooperator.planner.itemsets import reported
 from cooperator.planner.plan import HeldTask, Reason, Why
 from cooperator.planner.roster import Roster
 from cooperator.planner.view import View
@@ -120,8 +121,10 @@ class _Settling:
     def settle(self, identity: str) -> None:
         given, hold = self.memory.given.get(identity, _NONE), self.memory.holds.get(identity)
         due = given | hold.tasks if hold is not None else given
-        lost = due & self.unreported
         member = self.roster.current.get(identity)
+        # Of what is reported nothing is lost: most members report what they were given.
+        all_there = member is not None and due is reported(member.owned).all
+        lost = _NONE if all_there else due & self.unreported
         if member is None:
             self._absent(identity, lost, hold)
         elif identity in self.roster.held:

@@ -27,16 +27,22 @@ class Items(NamedTuple):
 
 
 class Configured(NamedTuple):
-    """What is to run; ``ordered``: sorted, by kind."""
+    """What is to run; ``ordered``: sorted, by kind; ``connectors``: their names, sorted."""
 
     items: Items
     ordered: tuple[tuple[TaskId, ...], tuple[TaskId, ...]]
+    connectors: tuple[str, ...]
 
     def sort(self, items: Collection[TaskId], instances: bool) -> list[TaskId]:
         """``items``, all configured and of one kind, in order."""
         in_order = self.ordered[not instances]
         if len(items) == len(in_order):
             return list(in_order)
+        if len(items) * 8 < len(self.connectors):
+            return sorted(items)
+        by_name = dict(zip(map(itemgetter(0), items), items, strict=True))
+        if len(by_name) == len(items):
+            return list(map(by_name.__getitem__, filter(by_name.__contains__, self.connectors)))
         if len(items) * 8 < len(in_order):
             return sorted(items)
         return [item for item in in_order if item in items]
@@ -64,26 +70,23 @@ def _configured(task_counts: Mapping[str, int]) -> Configured:
         for n in range(count)
     )
     return Configured(
-        Items(frozenset(instances + tasks), frozenset(instances), frozenset(tasks)), (instances, tasks)
+        Items(frozenset(instances + tasks), frozenset(instances), frozenset(tasks)),
+        (instances, tasks),
+        tuple(map(itemgetter(0), instances)),
     )
 
 
-_reports: Recent[int, tuple[tuple[TaskId, ...], Items]] = Recent(MOST_ITEMS)
-_sets: Recent[frozenset[TaskId], Items] = Recent(MOST_ITEMS)
+_parts: Recent[frozenset[TaskId], Items] = Recent(MOST_ITEMS)
 
 
 def reported(owned: tuple[TaskId, ...]) -> Items:
     """What a member reports, as sets; the same objects for the same items."""
-    known = _reports.get(id(owned))
-    if known is not None and known[0] is owned:
-        return known[1]
     found = set_of(owned)
-    items = _sets.get(found)
+    items = _parts.get(found)
     if items is None:
         instances = frozenset([item for item in owned if item[1] == INSTANCE])
         items = Items(found, instances, found - instances if instances else found)
-        _sets.put(found, items, len(found))
-    _reports.put(id(owned), (owned, items), len(found))
+        _parts.put(found, items, len(found))
     return items
 
 
@@ -91,18 +94,45 @@ def split(items: frozenset[TaskId], of: Items) -> Items:
     """The parts of ``items``, which is a subset of ``of``."""
     if items is of.all:
         return of
-    instances = items & of.instances
-    return Items(items, instances, items - instances if instances else items)
+    known = _parts.get(items)
+    if known is None:
+        instances = items & of.instances
+        known = Items(items, instances, items - instances if instances else items)
+        _parts.put(items, known, len(items))
+    return known
 
 
-_counts: Recent[int, tuple[frozenset[TaskId], Mapping[str, int]]] = Recent(MOST_ITEMS)
+class ByConnector(NamedTuple):
+    """``counts``: how many items each connector has. ``only``: the item of each, if all have one alone."""
+
+    counts: Mapping[str, int]
+    only: Mapping[str, TaskId] | None
+
+
+_by_connector: Recent[int, tuple[frozenset[TaskId], ByConnector]] = Recent(MOST_ITEMS)
+
+
+def by_connector(items: frozenset[TaskId]) -> ByConnector:
+    """``items`` by their connectors; to be read only."""
+    # By the object: to compare two equal sets of different objects takes as long as to count.
+    known = _by_connector.get(id(items))
+    if known is None or known[0] is not items:
+        only = dict(zip(map(itemgetter(0), items), items, strict=True))
+        if len(only) == len(items):
+            known = items, ByConnector(dict.fromkeys(only, 1), only)
+        else:
+            known = items, ByConnector(dict(Counter(map(itemgetter(0), items))), None)
+        _by_connector.put(id(items), known, len(items))
+    return known[1]
+
+
+def prepare(owned: tuple[TaskId, ...]) -> None:
+    """Look up in advance what a plan asks of a member that reports ``owned``, if others come or go."""
+    items = reported(owned)
+    by_connector(items.instances)
+    by_connector(items.tasks)
 
 
 def connector_counts(items: frozenset[TaskId]) -> Mapping[str, int]:
     """How many of ``items`` each connector has; to be read only."""
-    # By the object: to compare two equal sets of different objects takes as long as to count.
-    known = _counts.get(id(items))
-    if known is None or known[0] is not items:
-        known = items, Counter(map(itemgetter(0), items))
-        _counts.put(id(items), known, len(items))
-    return known[1]
+    return by_connector(items).counts

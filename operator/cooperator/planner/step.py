@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from cooperator.model import Memory, Share, TaskId, Unstopped
+from cooperator.model.recent import missing, without
 from cooperator.planner.claims import Claims
 from cooperator.planner.holds import Settled
 from cooperator.planner.itemsets import reported
@@ -53,12 +54,15 @@ def take(view: View, memory: Memory, decision: Decision) -> tuple[Plan, Memory]:
         shares[member.member_id] = Share(tuple(new), tuple(sorted(gone))) if new or gone else empty
     after = _remember(view, memory, decision, assigned, revoked)
     timers_ms = decision.settled.timers_ms
+    revoked_why: dict[TaskId, Reason] = {}
+    for why in revoked.values():
+        revoked_why.update(why)
     plan = Plan(
         shares=shares,
         held=decision.settled.held,
         rejoin_at_ms=min(timers_ms, default=None),
         assigned_why=assigned_why,
-        revoked_why={task: why for gone in revoked.values() for task, why in gone.items()},
+        revoked_why=revoked_why,
         warnings=decision.warnings,
     )
     return plan, after
@@ -114,14 +118,11 @@ def _remember(
     unstopped = list(settled.unstopped)
     for member in decision.roster.present:
         stays = decision.claimed.stays[member.member_id].all
-        gone = revoked.get(member.member_id)
-        if gone:
-            stays = stays.difference(gone)
+        gone = frozenset(revoked.get(member.member_id, ()))
+        stays = without(stays, gone)
         if len(stays) != len(member.owned):
-            if gone and len(stays) + len(gone) == len(member.owned):
-                stopping = frozenset(gone)
-            else:
-                stopping = reported(member.owned).all - stays
+            is_gone = len(stays) + len(gone) == len(member.owned)
+            stopping = gone if is_gone else missing(reported(member.owned).all, stays)
             unstopped.append(Unstopped(member.identity, member.incarnation, stopping))
         if decision.roster.current[member.identity] is member:
             new = assigned.get(member.identity, ())
@@ -156,10 +157,12 @@ def _moving(
         moving = {key: set(tasks & homeless) for key, tasks in memory.moving.items()}
     for gone in revoked.values():
         # A member lets go of all for one reason, or for a few.
-        for reason in {id(reason): reason for reason in gone.values()}.values():
+        reasons = {id(reason): reason for reason in gone.values()}
+        for reason in reasons.values():
             if reason.why is not Why.DELETED:
-                tasks = {task for task, why in gone.items() if why is reason}
+                alone = len(reasons) == 1
+                tasks = frozenset(gone if alone else [task for task, why in gone.items() if why is reason])
                 for others in moving.values():
-                    others -= tasks
+                    others.difference_update(tasks)
                 moving.setdefault(f"{reason.why}:{reason.cause}", set()).update(tasks)
     return {key: frozenset(moving[key]) for key in sorted(moving) if moving[key]}

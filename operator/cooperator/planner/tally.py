@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from cooperator.model import TaskId
+from cooperator.model.recent import missing
 
 _NONE: frozenset[TaskId] = frozenset()
 
@@ -72,7 +73,7 @@ def _of_change(last: _Counted, reports: Reports, configured: frozenset[TaskId]) 
     came: list[frozenset[TaskId]] = [reports[member] for member in reports.keys() - before.keys()]
     for member in changed:
         earlier, now = before[member], reports.get(member, _NONE)
-        went.append(earlier - now)
+        went.append(missing(earlier, now))
         if len(earlier) - len(went[-1]) < len(now):
             came.append(now - earlier)
     gone, new = _NONE.union(*went), _NONE.union(*came)

@@ -8,7 +8,8 @@ room(m)       = level + 1 − L(m): whoever has the most room is served first (a
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate, chain
+from itertools import accumulate, chain, filterfalse
+from operator import itemgetter
 
 from cooperator.model import TaskId
 from cooperator.planner.assignors.running import Running
@@ -59,9 +60,10 @@ class Dealer:
             to_one = self._all_to_one(pool, groups)
             if to_one is not None:
                 return to_one
-            placed = self._deal_what_one_lacks(groups)
+            placed = self._deal_what_one_lacks(groups, len(groups) == pool)
         # Connectors with items in place fit fewer members, large ones need the most members: they come first.
-        in_turn = [connector for connector, items in groups.items() if items[0] not in placed]
+        done = set(map(itemgetter(0), placed))
+        in_turn = list(filterfalse(done.__contains__, groups) if done else groups)
         if len(groups) < pool:
             in_turn.sort(key=lambda connector: len(groups[connector]), reverse=True)
         occupied = self._running.occupied(in_turn)
@@ -72,6 +74,8 @@ class Dealer:
             if not (in_turn or placed):
                 return dealt
             placed.update(dealt)
+            if len(groups) == pool:
+                placed.update(self._deal_singles(in_turn, groups))
         for connector in in_turn:
             items = groups[connector]
             if len(zones) < 2:
@@ -81,21 +85,21 @@ class Dealer:
             placed.update(zip(items, chosen, strict=True))
         return placed
 
-    def _deal_what_one_lacks(self, groups: Mapping[str, Sequence[TaskId]]) -> dict[TaskId, str]:
+    def _deal_what_one_lacks(
+        self, groups: Mapping[str, Sequence[TaskId]], all_single: bool
+    ) -> dict[TaskId, str]:
         """Where all members but one have one item of a connector, and one item of it is free, there is one
         place for it: these come first, as far as there is room below the level."""
-        singles = [connector for connector, items in groups.items() if len(items) == 1]
-        lacking = self._running.lacking(singles)
-        wanted: dict[str, list[TaskId]] = {}
-        for connector in singles:
-            if connector in lacking:
-                wanted.setdefault(lacking[connector], []).append(groups[connector][0])
+        singles = groups if all_single else [c for c, items in groups.items() if len(items) == 1]
+        lacking = self._running.lacking(list(singles))
         placed: dict[TaskId, str] = {}
-        for identity, items in wanted.items():
+        # Who lacks the first of all comes first.
+        for identity, connectors in sorted(lacking.items(), key=lambda found: found[1][0]):
             room = next((room for room, bucket in self._rooms.items() if identity in bucket), 0)
-            count = min(len(items), room - 1)
+            count = min(len(connectors), room - 1)
             if count > 0:
-                placed.update(dict.fromkeys(items[:count], identity))
+                items = chain.from_iterable(map(groups.__getitem__, connectors[:count]))
+                placed.update(dict.fromkeys(items, identity))
                 self._rooms[room].remove(identity)
                 if not self._rooms[room]:
                     del self._rooms[room]
@@ -121,6 +125,27 @@ class Dealer:
         if further:
             self._rooms[room - laps - 1] = members[:further]
         return items, members
+
+    def _deal_singles(
+        self, connectors: list[str], groups: Mapping[str, Sequence[TaskId]]
+    ) -> dict[TaskId, str]:
+        """Where nothing runs and every connector has one item, whoever has the most room is next: so go all
+        that have as much, at once, as far as nobody goes beyond the level. Its connectors are taken from
+        ``connectors``."""
+        chosen: list[str] = []
+        left = len(connectors)
+        while left and max(self._rooms, default=0) > 1:
+            room = max(self._rooms)
+            bucket = self._rooms.pop(room)
+            served, waiting = bucket[:left], bucket[left:]
+            if waiting:
+                self._rooms[room] = waiting
+            self._rooms.setdefault(room - 1, []).extend(served)
+            chosen += served
+            left -= len(served)
+        dealt = {groups[c][0]: i for c, i in zip(connectors, chosen, strict=False)}
+        del connectors[: len(chosen)]
+        return dealt
 
     def _all_to_one(self, pool: int, groups: Mapping[str, Sequence[TaskId]]) -> DealtInTurn | None:
         """All to the only member that has room, if there is only one."""

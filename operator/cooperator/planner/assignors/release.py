@@ -5,10 +5,11 @@ would have to be stopped.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
-from itertools import filterfalse, islice
+from functools import cached_property
+from itertools import islice
 
 from cooperator.model import TaskId
-from cooperator.planner.itemsets import connector_counts
+from cooperator.planner.itemsets import by_connector, connector_counts
 from cooperator.planner.problem import Problem
 
 
@@ -21,7 +22,6 @@ class Releaser:
     def __init__(self, problem: Problem, surpluses: Mapping[str, int]) -> None:
         self._problem, self._surpluses = problem, surpluses
         self._moving: dict[str, int] = dict(Counter(item.connector for item in problem.pool))
-        self._in_order: list[str] | None = None
         self.crowded: set[str] = set()
 
     def release(self) -> dict[TaskId, str]:
@@ -30,6 +30,10 @@ class Releaser:
         for identity, surplus in self._surpluses.items():
             kept = self._problem.kept[identity]
             owed = frozenset(self._problem.owed.get(identity, ()))
+            only = by_connector(kept).only
+            if only is not None and not owed:
+                homes.update(dict.fromkeys(self._choose_single(only, surplus), identity))
+                continue
             counts = dict(connector_counts(kept))
             for connector, count in connector_counts(owed).items():
                 counts[connector] = counts.get(connector, 0) + count
@@ -42,10 +46,7 @@ class Releaser:
 
     def _choose(self, items: frozenset[TaskId], counts: dict[str, int], wanted: int) -> list[TaskId]:
         """``wanted`` of ``items``; ``counts`` (of all that the member has) falls with each."""
-        of_items = connector_counts(items)
-        if wanted and max(counts.values(), default=0) == 1 and len(of_items) == len(counts):
-            return self._choose_single(items, counts, wanted)
-        left = dict(of_items)
+        left = dict(connector_counts(items))
         in_order: dict[str, list[TaskId]] = {}
         chosen: list[TaskId] = []
         while left and len(chosen) < wanted:
@@ -56,8 +57,9 @@ class Releaser:
             if not in_order.keys() >= set(turn):
                 # Often one turn is enough; else all that is left is looked up at once.
                 _gather(items, left.keys() - in_order.keys() if in_order else frozenset(turn), in_order)
-            self._take_note(turn, counts)
+            self._take_note(turn)
             for connector in turn:
+                counts[connector] -= 1
                 # The highest number goes first.
                 chosen.append(in_order[connector].pop())
                 left[connector] -= 1
@@ -65,36 +67,40 @@ class Releaser:
                     del left[connector]
         return chosen
 
-    def _choose_single(self, items: frozenset[TaskId], counts: dict[str, int], wanted: int) -> list[TaskId]:
-        """As ``_choose``, of a member that has one item of each connector."""
-        resting = filterfalse(self._moving.__contains__, filter(counts.__contains__, self._all_sorted()))
-        turn = list(islice(resting, wanted))
+    def _choose_single(self, only: Mapping[str, TaskId], wanted: int) -> list[TaskId]:
+        """As ``_choose``, of a member that has ``only`` one item of each connector."""
+        turn = list(islice(filter(only.__contains__, self._resting), wanted))
         if len(turn) < wanted:
-            turn = sorted(self._sorted(list(counts)), key=self._on_the_way)[:wanted]
-        self._take_note(turn, counts)
-        among = frozenset(turn)
-        found = {item[0]: item for item in items if item[0] in among}
-        return [found[connector] for connector in turn]
+            turn = sorted(self._sorted(list(only)), key=self._on_the_way)[:wanted]
+        self._take_note(turn)
+        return list(map(only.__getitem__, turn))
 
-    def _take_note(self, turn: Sequence[str], counts: dict[str, int]) -> None:
-        moving = self._moving
+    def _take_note(self, turn: Sequence[str]) -> None:
+        moving, resting = self._moving, self._resting
         for connector in turn:
-            counts[connector] -= 1
             moving[connector] = moving.get(connector, 0) + 1
+            resting.pop(connector, None)
 
     def _on_the_way(self, connector: str) -> int:
         return self._moving.get(connector, 0)
 
+    @cached_property
+    def _resting(self) -> dict[str, None]:
+        """The connectors of which nothing is on the way, in order; those of instances are not known."""
+        resting = dict.fromkeys(self._all_sorted)
+        for connector in self._moving:
+            resting.pop(connector, None)
+        return resting
+
+    @cached_property
     def _all_sorted(self) -> list[str]:
-        if self._in_order is None:
-            self._in_order = sorted(self._problem.sizes)
-        return self._in_order
+        return sorted(self._problem.sizes)
 
     def _sorted(self, connectors: list[str]) -> list[str]:
         """``connectors`` in order; many of them are taken out of the order of all."""
         if len(connectors) * 8 < len(self._problem.sizes):
             return sorted(connectors)
-        found = list(filter(frozenset(connectors).__contains__, self._all_sorted()))
+        found = list(filter(frozenset(connectors).__contains__, self._all_sorted))
         return found if len(found) == len(connectors) else sorted(connectors)
 
 

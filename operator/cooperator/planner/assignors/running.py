@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Set
 from functools import cached_property
+from itertools import filterfalse
 from operator import itemgetter
 
 from cooperator.model import TaskId
@@ -20,6 +21,7 @@ class Running:
         self._connectors = connectors
         self._homes = homes
         self._counts = {identity: _counts(problem, identity) for identity in problem.kept}
+        self._loads = {i: len(kept) + len(problem.owed.get(i, ())) for i, kept in problem.kept.items()}
         self._size = sum(map(len, self._counts.values()))
         self._looked_up = 0
 
@@ -40,34 +42,37 @@ class Running:
     @cached_property
     def several(self) -> Set[str]:
         """At least those connectors of which one member has several."""
-        more = (own for own in self._counts.values() if own and max(own.values()) > 1)
+        more = (own for identity, own in self._counts.items() if len(own) < self._loads[identity])
         return {connector for own in more for connector, count in own.items() if count > 1}
 
     def has_any(self, identity: str) -> bool:
         """Whether the member has had anything."""
         return bool(self._counts[identity])
 
-    def lacking(self, connectors: Collection[str]) -> dict[str, str]:
-        """Those of ``connectors`` that all members but one have one item of, and that one.
+    def lacking(self, connectors: Collection[str]) -> dict[str, list[str]]:
+        """Those of ``connectors`` that all members but one have one item of, by that one; in their order.
 
         Some may be left out. None is found where most members have little of most connectors.
         """
-        found: dict[str, str] = {}
+        found: dict[str, list[str]] = {}
         most = len(connectors)
         if self._size < (len(self._counts) - 2) * most:
-            return found
+            return {}
         left_out = self.several | {item.connector for item in self._homes}
-        wanted = dict.fromkeys(connectors).keys() - left_out
+        wanted = list(filterfalse(left_out.__contains__, connectors) if left_out else connectors)
+        seen: set[str] = set()
         several: set[str] = set()
         for identity, own in self._counts.items():
-            missing = wanted - own.keys()
-            several |= missing & found.keys()
-            found.update(dict.fromkeys(missing, identity))
+            missing = list(filterfalse(own.__contains__, wanted))
+            if not seen.isdisjoint(missing):
+                several.update(seen.intersection(missing))
+            seen.update(missing)
+            found[identity] = missing
             if len(several) * 2 > most:
                 return {}
-        for connector in several:
-            del found[connector]
-        return found
+        if several:
+            found = {i: list(filterfalse(several.__contains__, missing)) for i, missing in found.items()}
+        return {identity: missing for identity, missing in found.items() if missing}
 
     def _many_lookups(self) -> bool:
         """Whether it is cheaper by now to look at everything once."""
@@ -102,4 +107,4 @@ def _counts(problem: Problem, identity: str) -> Mapping[str, int]:
         return own
     counts = Counter(own)
     counts.update(item.connector for item in problem.owed[identity])
-    return counts
+    return dict(counts)

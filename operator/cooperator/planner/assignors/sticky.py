@@ -14,7 +14,7 @@ zones. With weights or capacities see ``weighted``.
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import accumulate, groupby
 from operator import itemgetter
 
@@ -62,11 +62,18 @@ class Sticky:
             for identity, count in Counter(placed.values()).items():
                 loads[identity] += count
             Exchange(problem, placed, homes, loads, level).improve(sorted(crowded))
-        released: dict[str, list[TaskId]] = {}
-        for item, identity in homes.items():
-            if item in problem.kept[identity]:
-                released.setdefault(identity, []).append(item)
-        return Placement(released, placed)
+        return Placement(_that_runs(problem, homes), placed)
+
+
+def _that_runs(problem: Problem, homes: Mapping[TaskId, str]) -> dict[str, list[TaskId]]:
+    """Those of ``homes`` that their members run: what is owed does not run yet."""
+    released: dict[str, list[TaskId]] = {}
+    for identity, leaving in groupby(homes.items(), itemgetter(1)):
+        items: Iterable[TaskId] = map(itemgetter(0), leaving)
+        if problem.owed.get(identity):
+            items = filter(problem.kept[identity].__contains__, items)
+        released.setdefault(identity, []).extend(items)
+    return {identity: items for identity, items in released.items() if items}
 
 
 def _surpluses(problem: Problem, loads: Mapping[str, int]) -> dict[str, int]:
@@ -95,10 +102,23 @@ def _by_connector(problem: Problem, homes: Collection[TaskId]) -> dict[str, Sequ
         in_order = sorted(sizes)
         ends = zip(in_order, accumulate(map(sizes.__getitem__, in_order)), strict=True)
         return {connector: pool[end - sizes[connector] : end] for connector, end in ends if sizes[connector]}
-    groups: dict[str, Sequence[TaskId]] = {c: list(items) for c, items in groupby(pool, itemgetter(0))}
+    groups = _grouped(pool)
     if not homes:
         return groups
-    for connector, items in groupby(sorted(homes, key=itemgetter(0)), itemgetter(0)):
+    leaving = _grouped(sorted(homes, key=itemgetter(0)))
+    if not groups and len(leaving) == len(homes):
+        return leaving
+    for connector, items in leaving.items():
         of_both = [*groups.get(connector, ()), *items]
         groups[connector] = sorted(of_both) if len(of_both) > 1 else of_both
     return {connector: groups[connector] for connector in sorted(groups)}
+
+
+def _grouped(items: Sequence[TaskId]) -> dict[str, Sequence[TaskId]]:
+    """``items``, in order of their connectors, by these."""
+    single: dict[str, Sequence[TaskId]] = dict(
+        zip(map(itemgetter(0), items), zip(items, strict=True), strict=True)
+    )
+    if len(single) == len(items):
+        return single
+    return {connector: list(own) for connector, own in groupby(items, itemgetter(0))}
