@@ -11,6 +11,7 @@ from cooperator.leader.machine import LeaderMachine
 from cooperator.leader.reports import ReportReader
 from cooperator.leader.state import LeaderSettings
 from cooperator.model import ClusterConfig, ConnectorConfig, Epoch, Memory, SessionKey, TaskId
+from cooperator.planner import prepare
 from cooperator.wire import (
     AgentReport,
     Assignment,
@@ -38,11 +39,15 @@ URL: Final = "http://worker:8083/"
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """One round of one life: how long, and what it changed (numbers of items)."""
+    """One round of one life: how long, and what it changed (numbers of items).
+
+    ``afterwards_nanos``: what our leader does of its own accord once the shares are delivered.
+    """
 
     nanos: int
     assigned: int
     revoked: int
+    afterwards_nanos: int = 0
 
 
 @dataclass(slots=True)
@@ -103,7 +108,11 @@ class Life:
         began = time.perf_counter_ns()
         assignments = self._decide(round_)
         nanos = time.perf_counter_ns() - began
+        began = time.perf_counter_ns()
         self._machine.handle(ev.Delivered(self._generation), self._now_ms)
+        self._reader.foresee()
+        prepare(self._machine.state.members)
+        afterwards_nanos = time.perf_counter_ns() - began
         assigned = revoked = 0
         for member_id, data in assignments.items():
             if member_id in self._workers:
@@ -111,7 +120,7 @@ class Life:
                 assigned += len(share.assigned)
                 revoked += len(share.revoked)
                 self._workers[member_id].apply(share)
-        return Timed(nanos, assigned, revoked)
+        return Timed(nanos, assigned, revoked, afterwards_nanos)
 
     def _decide(self, round_: Round) -> Mapping[str, bytes]:
         reports = self._reader.read(round_)

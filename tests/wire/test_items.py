@@ -1,10 +1,12 @@
 """Lists of items: every fast way gives what the plain one gives."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cooperator.model import TaskId
 from cooperator.model.java import hash_set_order
+from cooperator.model.recent import set_of
 from cooperator.wire import KnownItems
 from cooperator.wire import items as codec
 from cooperator.wire.primitives import Reader
@@ -32,6 +34,40 @@ def test_what_is_expected_is_what_decoding_gives(
     assert read(known, now) is found, "unchanged bytes are the same object"
 
 
+@given(ITEMS, st.lists(st.tuples(st.sets(st.integers(0, 30)), ITEMS), max_size=5))
+def test_who_keeps_items_in_the_order_they_came_is_foreseen(
+    first: tuple[TaskId, ...], shares: list[tuple[set[int], tuple[TaskId, ...]]]
+) -> None:
+    known = KnownItems()
+    known.expect(first, codec.write_items_hashed(first, "field"))
+    assert frozenset(read(known, first)) == frozenset(first)
+    own = dict.fromkeys(as_written(first))
+    for lost, given_now in shares:
+        gone = frozenset(item for n, item in enumerate(own) if n in lost)
+        new = tuple(item for item in given_now if item not in own)
+        known.foresee(gone, codec.write_items_hashed(new, "field"))
+        own = dict.fromkeys([*(item for item in own if item not in gone), *as_written(new)])
+        with pytest.MonkeyPatch.context() as patched:
+            patched.delattr(codec, "read_items")
+            found = read(known, tuple(own))
+        assert (frozenset(found), len(found)) == (own.keys(), len(own))
+        assert set_of(found) == own.keys()
+
+
+@given(ITEMS, st.frozensets(st.sampled_from(range(30))), ITEMS, ITEMS)
+def test_who_reports_something_else_than_foreseen_is_read_as_ever(
+    before: tuple[TaskId, ...], lost: frozenset[int], new: tuple[TaskId, ...], now: tuple[TaskId, ...]
+) -> None:
+    known = KnownItems()
+    read(known, before)
+    gone = frozenset(item for n, item in enumerate(before) if n in lost)
+    known.foresee(gone, codec.write_items_hashed(new, "field"))
+    found = read(known, now)
+    assert (frozenset(found), len(found)) == (frozenset(now), len(now))
+    assert set_of(found) == frozenset(now)
+    assert read(known, now) is found, "unchanged bytes are the same object"
+
+
 @given(SPREAD | ITEMS)
 def test_items_are_read_fast_as_with_care(items: list[TaskId]) -> None:
     data = codec.write_items(items, "field")
@@ -39,6 +75,11 @@ def test_items_are_read_fast_as_with_care(items: list[TaskId]) -> None:
         found = codec.read_items(Reader(data), "field")
         reader = Reader(data)
         assert found == codec._read_with_care(reader, reader.int32("count"), "field")
+
+
+def as_written(items: tuple[TaskId, ...]) -> tuple[TaskId, ...]:
+    """``items`` in the order in which they are read from their bytes."""
+    return read(KnownItems(), items)
 
 
 def read(known: KnownItems, items: tuple[TaskId, ...]) -> tuple[TaskId, ...]:

@@ -26,6 +26,7 @@ from cooperator.logs import (
     WriterFenced,
 )
 from cooperator.model import ClusterConfig, Epoch, Member, Memory, Policy, PolicyName, SessionKey, TaskId
+from cooperator.planner import prepare
 from cooperator.wire import RestartRecord, SessionKeyRecord, encode_config
 
 log = logging.getLogger(__name__)
@@ -203,6 +204,9 @@ class Lead:
 
     def _handle(self, event: ev.Event) -> None:
         self._carry_out(self._decide(event))
+        if isinstance(event, ev.Delivered) and self.machine.state.policy.name is PolicyName.DEFAULT:
+            self._reader.foresee()
+            prepare(self.machine.state.members)
 
     def _decide(self, event: ev.Event) -> list[ev.Instruction]:
         instructions = self.machine.handle(event, self._clock_ms())

@@ -42,7 +42,7 @@ class LeaderMachine:
         self.state = LeaderState(policy=policy or Policy())
         self._in_round = False
         self._saved: Memory | None = None
-        """What the leader log says for certain; None: not known."""
+        """What the leader log says for certain, but for the generation; None: not known."""
         self._planned_with = self.state.memory
         self._evicted: tuple[Member, ...] | None = None
         """To take the lead, until the first round that is planned; None: there was one."""
@@ -217,9 +217,11 @@ class LeaderMachine:
         self._config_planned = self._task_counts()
         self._chores.starts.give(event.members, plan, epoch)
         state.memory = memory
-        saves = [] if self._is_durable(memory) else [ev.SaveMemory(memory)]
         self._project(plan)
-        return [*saves, answer]
+        if not self._is_durable(memory):
+            return [ev.SaveMemory(memory), answer]
+        self._saved = memory  # The next one has its sets: what is the same object is compared at once.
+        return [answer]
 
     def saved(self, memory: Memory) -> None:
         """The shell says that ``memory`` is durable."""
@@ -244,9 +246,8 @@ class LeaderMachine:
         """What a round would be planned with now."""
         state = self.state
         suspended = frozenset(t for regroup in state.regroups.values() for t in regroup.affected)
-        weights = {}
-        if state.desired is not None:
-            weights = {name: c.weight for name, c in state.desired.connectors.items() if c.weight != 1.0}
+        desired = state.desired.connectors if state.desired is not None else {}
+        weights = {name: connector.weight for name, connector in desired.items() if connector.weight != 1.0}
         return View(
             now_ms=now_ms,
             generation=state.generation,
@@ -280,8 +281,7 @@ class LeaderMachine:
             owned, stopping = member.owned, member.stopping
             if not share.is_empty:
                 owned, stopping = owned + share.assigned, stopping.union(share.revoked)
-            applied = epoch if member.is_agent else None
-            projected.append(member.having(owned, stopping, applied))
+            projected.append(member.having(owned, stopping, epoch if member.is_agent else None))
         state.members = tuple(projected)
 
     # --- between rounds -----------------------------------------------------------------------------

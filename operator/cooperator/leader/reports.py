@@ -2,7 +2,7 @@
 
 What did not change is not decoded again: the whole metadata, and where only an offset or an epoch differs the
 allocation in it, which then is the same object for the planner, too (``planner.itemsets``). Nor is an
-allocation decoded that is just what the leader has made of it.
+allocation decoded that is just what the leader has foreseen (``expect``, ``foresee``).
 """
 
 import logging
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from cooperator.group import JoinedMember, Round
-from cooperator.model import Member
+from cooperator.model import Member, TaskId
 from cooperator.wire import DecodeError, KnownItems, Role, decode_metadata, member_of
 
 log = logging.getLogger(__name__)
@@ -36,10 +36,11 @@ class _Decoded:
 
 
 class ReportReader:
-    """Decodes rounds; remembers one decoded report per member id."""
+    """Decodes rounds; remembers one decoded report per member id, and foresees the next."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Decoded] = {}
+        self._changing: list[tuple[KnownItems, frozenset[TaskId], bytes]] = []
 
     def read(self, round_: Round) -> Reports:
         """Never raises: a member whose metadata is no Connect metadata is idle, and said in the log."""
@@ -56,12 +57,25 @@ class ReportReader:
 
         It may be in another order then: not for a policy that goes by the order of a report.
         """
+        self._changing = []
         for member in members:
             decoded, assigned = self._known.get(member.member_id), written.get(member.member_id)
             if decoded is None or assigned is None or decoded.member is None:
                 continue
             if not decoded.member.owned:
                 decoded.known.expect(member.owned, assigned)
+            else:
+                self._changing.append((decoded.known, member.stopping, assigned))
+
+    def foresee(self) -> None:
+        """Write what the others will report once they have taken up their shares, and let go of what they
+        were told to. If they do report just that, nothing is decoded.
+
+        It takes about as long as to decode it, and nobody waits for it: the shares are on their way.
+        """
+        for known, stopping, assigned in self._changing:
+            known.foresee(stopping, assigned)
+        self._changing = []
 
     def _decode(self, joined: JoinedMember) -> _Decoded:
         known = self._known.get(joined.member_id)

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from itertools import repeat
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 from cooperator.model import INSTANCE, TaskId
 from cooperator.model.ids import same_object
 from cooperator.model.java import hash_set_order
-from cooperator.model.recent import set_of
+from cooperator.model.recent import remaining, set_of
 from cooperator.wire import primitives
 from cooperator.wire.errors import DecodeError
 from cooperator.wire.primitives import Reader
@@ -126,35 +126,54 @@ def _read_with_care(reader: Reader, count: int, field: str) -> tuple[TaskId, ...
     return tuple(items)
 
 
+class _Expected(NamedTuple):
+    """What may be read next. ``own_order``: the items as their owner has them; None: as in ``written``."""
+
+    items: tuple[TaskId, ...]
+    written: bytes
+    own_order: tuple[TaskId, ...] | None
+
+
 class KnownItems:
     """The items that one field had when it was read last, and those that are expected of it next: bytes that
     are the same are not decoded, and are the same object. An item that is listed twice counts once."""
 
-    __slots__ = ("_bytes", "_expected", "_items")
+    __slots__ = ("_bytes", "_expected", "_items", "_own_order")
 
     def __init__(self) -> None:
         self._bytes = b""
         self._items: tuple[TaskId, ...] = ()
-        self._expected: tuple[tuple[TaskId, ...], bytes] | None = None
+        self._own_order: tuple[TaskId, ...] | None = ()
+        self._expected: _Expected | None = None
 
     def expect(self, items: tuple[TaskId, ...], written: bytes) -> None:
         """The next bytes may be ``written``, which is how ``write_items_hashed`` writes ``items``: then they
         are read as ``items``, in this order."""
-        self._expected = items, written
+        self._expected = _Expected(items, written, None)
+
+    def foresee(self, gone: frozenset[TaskId], new: bytes) -> None:
+        """The next bytes may be those of what was read last without ``gone``, and then what ``new`` is, an
+        encoded array: as somebody writes it who keeps his items in the order in which they came."""
+        if self._own_order is None:
+            self._own_order = read_items(Reader(self._bytes), "items")
+        items = remaining(self._own_order, gone)
+        if new != _NOTHING:
+            items = tuple(dict.fromkeys((*items, *read_items(Reader(new), "items"))))
+        self._expected = _Expected(items, write_items_hashed(items, "items"), items)
 
     def read(self, reader: Reader, field: str) -> tuple[TaskId, ...]:
         """As ``read_items``. An encoded array ends where its counts say: equal bytes are the whole of it."""
         if self._bytes and reader.skip(self._bytes):
             return self._items
         if self._expected is not None:
-            (items, written), self._expected = self._expected, None
+            (items, written, own_order), self._expected = self._expected, None
             if reader.skip(written):
-                self._bytes, self._items = written, items
+                self._bytes, self._items, self._own_order = written, items, own_order
                 return items
         start = reader.position
         items = read_items(reader, field)
         self._items = items if len(set_of(items)) == len(items) else tuple(dict.fromkeys(items))
-        self._bytes = reader.since(start)
+        self._bytes, self._own_order = reader.since(start), self._items
         return self._items
 
 
