@@ -14,12 +14,10 @@ from cooperator.runtime.output import read_units
 from e2e_scene import RealPlace
 from tests.kubernetes.images import WORKER
 
-_REMEDY = "three lives of a driver and its executor: env -u CI pytest e2e/test_executors.py"
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.timeout(1200),
-    pytest.mark.skipif("CI" in os.environ, reason=_REMEDY),
-]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(1200)]
+
+_REMEDY = "a second pair of lives: env -u CI pytest e2e/test_executors.py"
+AT_A_DESK = pytest.mark.skipif("CI" in os.environ, reason=_REMEDY)
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "kubernetes" / "executors.yaml"
 SMALL = {
@@ -48,74 +46,102 @@ def apply_example(place: RealPlace) -> None:
     place.worker("wide", **{**spec, "replicas": 1, "imagePullPolicy": "Never"})
 
 
-def executors(place: RealPlace) -> dict[str, dict[str, Any]]:
-    """By their uids."""
-    path = f"/api/v1/namespaces/{place.namespace}/pods?labelSelector=spark-role%3Dexecutor"
-    return {pod["metadata"]["uid"]: pod for pod in place.cluster.api.get(path)["items"]}
+class Rows:
+    """What is produced, and what the sink has of it; by way of one member and its executor."""
 
+    def __init__(self, place: RealPlace) -> None:
+        self._place = place
+        self._topic = f"rows-{place.namespace}"
+        self._client: Any = {"bootstrap.servers": place.bootstrap_servers}
+        self._produced = Counter[str]()
+        ensure_topic(self._client, self._topic, 2, -1)
 
-def works(place: RealPlace, executor: dict[str, Any]) -> bool:
-    said = place.cluster.kubectl("logs", "-n", place.namespace, executor["metadata"]["name"])
-    return "Finished task" in said
+    def flow(self) -> None:
+        self.produce("first")
+        self._place.operator()
+        apply_example(self._place)
+        sql = "SELECT value FROM input"
+        config = {"topics": self._topic, "path": "/checkpoints/out", "sql": sql, "format": "json"}
+        self._place.connector("archive", "wide", **{"class": "kafka-to-files"}, tasksMax=2, config=config)
 
-
-def test_rows_go_through_executors_in_pods_and_these_go_with_the_life_of_their_driver(
-    place: RealPlace,
-) -> None:
-    topic, wanted = f"rows-{place.namespace}", Counter[str]()
-    client: Any = {"bootstrap.servers": place.bootstrap_servers}
-    ensure_topic(client, topic, 2, -1)
-
-    def produce(word: str) -> None:
-        producer = Producer(client)
-        for number in range(100):
-            producer.produce(topic, f"{word} {number}", partition=number % 2)
+    def produce(self, word: str) -> None:
+        producer = Producer(self._client)
+        rows = [f"{word} {number}" for number in range(100)]
+        for number, row in enumerate(rows):
+            producer.produce(self._topic, row, partition=number % 2)
         assert producer.flush(30) == 0
-        wanted.update(f"{word} {number}" for number in range(100))
+        self._produced.update(rows)
 
-    def delivered() -> bool:
-        """Every row, once, by what the sink has committed."""
-        table = read_units(place.shared / "out")
-        found = Counter(table["value"].to_pylist() if table.num_rows else ())
-        assert found <= wanted, "nothing twice"
-        return found == wanted
+    def all_arrive(self) -> None:
+        """Each once, by what the sink has committed."""
 
-    def executor_of(uid: str, *before: str) -> dict[str, Any]:
-        """The only one, once it has worked; the driver's pod has the ``uid``."""
-        found = executors(place)
-        assert not found.keys() & set(before), "those of before have gone"
-        (pod,) = found.values()
-        assert [owner["uid"] for owner in pod["metadata"]["ownerReferences"]] == [uid]
-        assert works(place, pod)
+        def arrived() -> bool:
+            table = read_units(self._place.shared / "out")
+            found = Counter(table["value"].to_pylist() if table.num_rows else ())
+            assert found <= self._produced, "nothing twice"
+            return found == self._produced
+
+        self._place.eventually(arrived, 300)
+
+    def driver(self) -> dict[str, Any]:
+        return self._place.pods()["wide-0"]
+
+    def executors(self) -> dict[str, dict[str, Any]]:
+        """By their uids."""
+        path = f"/api/v1/namespaces/{self._place.namespace}/pods?labelSelector=spark-role%3Dexecutor"
+        return {pod["metadata"]["uid"]: pod for pod in self._place.cluster.api.get(path)["items"]}
+
+    def executor_of(self, driver: dict[str, Any], *before: dict[str, Any]) -> dict[str, Any]:
+        """The only one, owned by the driver's pod, once it has worked; those of ``before`` have gone."""
+
+        def found() -> dict[str, Any]:
+            there = self.executors()
+            assert not there.keys() & {pod["metadata"]["uid"] for pod in before}
+            (pod,) = there.values()
+            assert [owner["uid"] for owner in pod["metadata"]["ownerReferences"]] == [
+                driver["metadata"]["uid"]
+            ]
+            log = self._place.cluster.kubectl("logs", "-n", self._place.namespace, pod["metadata"]["name"])
+            assert "Finished task" in log
+            return pod
+
+        pod: dict[str, Any] = self._place.eventually(found)
         return pod
 
-    produce("first")
-    place.operator()
-    apply_example(place)
-    sql = "SELECT value FROM input"
-    config = {"topics": topic, "path": "/checkpoints/out", "sql": sql, "format": "json"}
-    place.connector("archive", "wide", **{"class": "kafka-to-files"}, tasksMax=2, config=config)
-    place.eventually(delivered, 300)
-    driver = place.pods()["wide-0"]
-    first = place.eventually(lambda: executor_of(driver["metadata"]["uid"]))
-    assert_like_the_member_without_its_rights(driver, first)
 
-    place.execute("wide-0", "kill", "-9", "--", "-1")
-    produce("second")
-    place.eventually(delivered, 300)
-    assert place.pods()["wide-0"]["metadata"]["uid"] == driver["metadata"]["uid"], "a new life in its pod"
-    second = place.eventually(lambda: executor_of(driver["metadata"]["uid"], first["metadata"]["uid"]))
+def test_rows_go_through_an_executor_in_a_pod_which_goes_with_the_pod_of_its_driver(place: RealPlace) -> None:
+    rows = Rows(place)
+    rows.flow()
+    rows.all_arrive()
+    driver = rows.driver()
+    executor = rows.executor_of(driver)
+    assert_like_the_member_without_its_rights(driver, executor)
 
     # It is killed while it hands over, so that Spark has no time to remove anything.
     place.delete_pod("wide-0", gracePeriodSeconds=1)
-    produce("third")
+    rows.produce("second")
     place.eventually(
-        lambda: second["metadata"]["uid"] not in executors(place), 60, "they go with their owner"
+        lambda: executor["metadata"]["uid"] not in rows.executors(), 60, "it goes with its owner"
     )
-    place.eventually(delivered, 300)
-    successor = place.pods()["wide-0"]["metadata"]["uid"]
-    assert successor != driver["metadata"]["uid"]
-    place.eventually(lambda: executor_of(successor))
+    rows.produce("third")
+    rows.all_arrive()
+    assert rows.driver()["metadata"]["uid"] != driver["metadata"]["uid"]
+    rows.executor_of(rows.driver(), executor)
+
+
+@AT_A_DESK
+def test_a_life_that_begins_in_the_same_pod_removes_the_executor_of_the_life_before(place: RealPlace) -> None:
+    rows = Rows(place)
+    rows.flow()
+    rows.all_arrive()
+    driver = rows.driver()
+    executor = rows.executor_of(driver)
+
+    place.execute("wide-0", "kill", "-9", "--", "-1")
+    rows.produce("second")
+    rows.all_arrive()
+    rows.executor_of(driver, executor)
+    assert rows.driver()["metadata"]["uid"] == driver["metadata"]["uid"]
 
 
 def assert_like_the_member_without_its_rights(driver: dict[str, Any], executor: dict[str, Any]) -> None:
