@@ -8,6 +8,8 @@ from pathlib import Path
 from threading import Event
 
 import pytest
+from py4j import java_gateway, protocol
+from pyspark.errors.exceptions.captured import install_exception_handler
 
 from cooperator.runtime import RuntimeSettings
 from cooperator.runtime.executors import executor_command
@@ -97,9 +99,17 @@ def test_who_starts_one_by_hand_hears_whose_affair_it_is() -> None:
 
 
 @pytest.mark.real
+@pytest.mark.parametrize("was_there_one_before", [False, True])
 def test_an_account_that_may_not_make_pods_is_told_which_role_it_needs(
-    cluster: ControlPlane, namespace: str, settings: RuntimeSettings, monkeypatch: pytest.MonkeyPatch
+    cluster: ControlPlane,
+    namespace: str,
+    settings: RuntimeSettings,
+    monkeypatch: pytest.MonkeyPatch,
+    was_there_one_before: bool,
 ) -> None:
+    monkeypatch.setattr(java_gateway, "get_return_value", protocol.get_return_value)
+    if was_there_one_before:
+        install_exception_handler()  # as the first context of a process does
     monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig_of(namespace, "default")))
     conf = {
         **TOLD,

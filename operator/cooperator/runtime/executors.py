@@ -62,6 +62,7 @@ def remove_executors(jvm: Any, conf: Mapping[str, str], spark_conf: Any) -> None
     """Delete the pods that earlier lives of this member's pod have left. By Spark's own client, so that it
     gets in as Spark does. OptionError when it may not."""
     from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
 
     pod = conf.get(_DRIVER_POD)
     if not conf["spark.master"].startswith(SCHEME) or not pod:
@@ -78,8 +79,9 @@ def remove_executors(jvm: Any, conf: Mapping[str, str], spark_conf: Any) -> None
     )
     try:
         client.pods().withLabel(_DRIVER_LABEL, pod).delete()
-    except Py4JJavaError as error:
-        said = str(error.java_exception.getMessage())
+    except (Py4JJavaError, PySparkException) as error:
+        # The latter, once there has been a context in this process.
+        said = str(error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else error)
         if "forbidden" not in said.lower():
             raise
         remedy = "bind its account to the Role of examples/kubernetes/executors.yaml"

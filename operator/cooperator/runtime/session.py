@@ -225,6 +225,8 @@ class SparkHost:
             inside = SparkConf(loadDefaults=False, _jvm=gateway.jvm)
             for name, value in conf.items():
                 inside.set(name, value)
+            untyped_context: Any = SparkContext
+            untyped_context._ensure_initialized(gateway=gateway)  # by which pyspark reads Java's exceptions
             remove_executors(gateway.jvm, conf, inside)
             # It, too, reads from the environment: which Python its workers are.
             context = SparkContext(conf=inside, gateway=gateway)
