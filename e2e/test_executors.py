@@ -1,6 +1,5 @@
 """Members whose Spark makes its executors as pods: rows go through these, and they go with their driver."""
 
-import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,10 @@ from confluent_kafka import Producer
 from cooperator.runtime.connectors.topics import ensure_topic
 from cooperator.runtime.output import read_units
 from e2e_scene import RealPlace
+from support import at_a_desk
 from tests.kubernetes.images import WORKER
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(1200)]
-
-_REMEDY = "a second pair of lives: env -u CI pytest e2e/test_executors.py"
-AT_A_DESK = pytest.mark.skipif("CI" in os.environ, reason=_REMEDY)
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "kubernetes" / "executors.yaml"
 SMALL = {
@@ -129,7 +126,7 @@ def test_rows_go_through_an_executor_in_a_pod_which_goes_with_the_pod_of_its_dri
     rows.executor_of(rows.driver(), executor)
 
 
-@AT_A_DESK
+@at_a_desk("env -u CI pytest e2e/test_executors.py")
 def test_a_life_that_begins_in_the_same_pod_removes_the_executor_of_the_life_before(place: RealPlace) -> None:
     rows = Rows(place)
     rows.flow()

@@ -1,4 +1,4 @@
-"""What tests share: waiting on conditions instead of on time."""
+"""What tests share: waiting on conditions instead of on time, standing still, what is not for every run."""
 
 import os
 import signal
@@ -8,7 +8,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
+import pytest
+
 T = TypeVar("T")
+
+
+def at_a_desk(command: str) -> pytest.MarkDecorator:
+    """For what takes long and is covered more briefly in every run; ``command`` runs it."""
+    return pytest.mark.skipif("CI" in os.environ, reason=f"not in every run: {command}")
 
 
 def eventually(condition: Callable[[], T], timeout_s: float = 30.0, what: str = "") -> T:

@@ -1,6 +1,5 @@
 """Built-in classes keep the rules that plug-ins are held to: the same suite, fed and read as the table is."""
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -9,13 +8,10 @@ import pytest
 
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.runtime.conformance import Trial, check
-from guarantees.pipelines import PIPELINES, FilesToKafka, Kafka, Pipeline, Place
+from guarantees.pipelines import PIPELINES, Kafka, Pipeline, Place
 from runtime.postgres import PASSWORD, Postgres
+from support import at_a_desk
 
-AT_A_DESK = pytest.mark.skipif("CI" in os.environ, reason="all classes: env -u CI pytest tests/guarantees")
-ROWS = [
-    pytest.param(row, id=row.slug(), marks=() if row is FilesToKafka else (AT_A_DESK,)) for row in PIPELINES
-]
 PATIENCE_S = 300
 
 
@@ -59,7 +55,8 @@ def postgres() -> Iterator[Postgres]:
 
 @pytest.mark.real
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("row", ROWS)
+@at_a_desk("env -u CI pytest tests/guarantees/test_conformance.py")
+@pytest.mark.parametrize("row", PIPELINES, ids=lambda row: row.slug())
 def test_a_built_in_class_conforms(
     row: type[Pipeline], broker: EmbeddedBroker, postgres: Postgres, tmp_path: Path, unique: str
 ) -> None:

@@ -1,6 +1,5 @@
 """The table of delivery guarantees (docs/guarantees.md): each cell is a test on what is in the sink."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -10,11 +9,10 @@ from guarantees import table
 from guarantees.faults import FAULTS, Fault
 from guarantees.pipelines import PIPELINES, Pipeline
 from guarantees.world import PATIENCE_S, World
-from support import eventually
+from support import at_a_desk, eventually
 
 # The whole table takes some minutes more: it is for a desk, and for a change of what it is about.
-_REMEDY = "the whole table: env -u CI pytest tests/guarantees"
-AT_A_DESK = pytest.mark.skipif("CI" in os.environ, reason=_REMEDY)
+AT_A_DESK = at_a_desk("env -u CI pytest tests/guarantees")
 COLUMNS = [pytest.param(f, id=f.name, marks=() if f.in_ci else (AT_A_DESK,)) for f in FAULTS]
 DOCS = Path(__file__).parents[2] / "docs" / "guarantees.md"
 

@@ -19,7 +19,8 @@ ALL = tuple(f"a-{number}" for number in range(6))
 WORKERS = ("w-0", "w-1", "w-2")
 SHORT: Mapping[str, Any] = {
     "session_timeout_ms": 6_000,
-    "policy": {"scheduled_rebalance_max_delay_ms": 60_000, "lease_ms": 35_000},
+    # On a busy machine members take their time to begin; all are waited for.
+    "policy": {"scheduled_rebalance_max_delay_ms": 60_000, "lease_ms": 35_000, "join_wait_ms": 90_000},
 }
 
 
@@ -37,6 +38,8 @@ def running(stage: Stage, **said: Any) -> LeaderProcess:
     leader = stage.leader_process(CONNECTORS, WORKERS, **{**SHORT, **said})
     for worker in WORKERS:
         stage.member(worker)
+    shared = set(WORKERS)
+    eventually(lambda: set(stage.journal.running().values()) == shared, 90, "each has joined and has tasks")
     stage.runs(*ALL)
     eventually(lambda: leader.status().get("settled"), 60, "the group is at rest")
     return leader

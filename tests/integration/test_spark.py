@@ -132,6 +132,7 @@ def test_a_drain_and_an_outage_of_two_minutes_in_mid_stream(stage: Stage, broker
 
     eventually(lambda: told(leader) >= 4, 30, "four tasks tell their progress")
     epochs = {task["name"]: task["epoch"] for task in leader.status()["tasks"]}
+    starts = stage.starts()
     broker.stop()
     down_at = time.monotonic()
     eventually(lambda: time.monotonic() - down_at >= 120, 130, "the outage has lasted two minutes")
@@ -141,7 +142,7 @@ def test_a_drain_and_an_outage_of_two_minutes_in_mid_stream(stage: Stage, broker
     eventually(lambda: leader.status()["settled"], PATIENCE_S, "the group is at rest again")
     after = {task["name"]: task["epoch"] for task in leader.status()["tasks"]}
     assert after == epochs, "a task was assigned anew"
-    assert Counter(task for _, task in stage.starts().elements()) == dict.fromkeys(epochs, 1)
+    assert stage.starts() == starts, "a task was started again"
 
     leaver = next(m for m in stage.members if m.identity == "s-0")
     leaver.terminate()

@@ -14,7 +14,7 @@ from cooperator.model import Epoch, TaskId
 from cooperator.runtime import TaskSpec
 from runtime.postgres import PASSWORD, Postgres
 from runtime.spark_bench import SparkBench, member
-from support import eventually, freeze_group
+from support import at_a_desk, eventually, freeze_group
 
 pytestmark = pytest.mark.real
 
@@ -223,6 +223,7 @@ def told(broker: EmbeddedBroker, tmp_path: Path, unique: str, tasks: list[list[o
     }
 
 
+@at_a_desk("env -u CI pytest tests/runtime/test_kafka_to_jdbc.py")
 @pytest.mark.timeout(600)
 def test_members_killed_in_mid_stream_neither_lose_nor_double_a_row(
     broker: EmbeddedBroker, spark: SparkBench, postgres: Postgres, tmp_path: Path, unique: str

@@ -10,7 +10,7 @@ from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import TaskId
 from cooperator.runtime.connectors.dead_letters import blames_a_row
 from runtime.spark_bench import SparkBench, member
-from support import eventually
+from support import at_a_desk, eventually
 
 pytestmark = pytest.mark.real
 
@@ -151,6 +151,7 @@ def test_a_select_that_cannot_work_fails_the_task_when_it_starts(
     assert problem in trace
 
 
+@at_a_desk("env -u CI pytest tests/runtime/test_kafka_to_kafka.py")
 @pytest.mark.timeout(300)
 def test_members_killed_in_mid_stream_neither_lose_nor_double_a_record(
     broker: EmbeddedBroker, spark: SparkBench, tmp_path: Path, unique: str
