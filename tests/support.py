@@ -5,6 +5,7 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -45,7 +46,7 @@ def freeze(*pids: int) -> None:
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     for pid in pids:
-        eventually(lambda pid=pid: _stands_still(pid), what=f"process {pid} stands still")
+        eventually(partial(_stands_still, pid), what=f"process {pid} stands still")
 
 
 def freeze_group(group: int) -> None:
@@ -54,7 +55,7 @@ def freeze_group(group: int) -> None:
     for pid in (int(path.name) for path in Path("/proc").glob("[0-9]*")):
         with suppress(ProcessLookupError):
             if os.getpgid(pid) == group:
-                eventually(lambda pid=pid: _stands_still(pid), what=f"process {pid} stands still")
+                eventually(partial(_stands_still, pid), what=f"process {pid} stands still")
 
 
 def _stands_still(pid: int) -> bool:

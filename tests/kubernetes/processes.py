@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from support import freeze
+from tests.support import freeze
 
 
 class ServerFailed(Exception):
