@@ -53,13 +53,17 @@ class Rows:
         self._produced = Counter[str]()
         ensure_topic(self._client, self._topic, 2, -1)
 
-    def flow(self) -> None:
+    def flow(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Until the first have arrived: the driver's pod, and its executor's."""
         self.produce("first")
         self._place.operator()
         apply_example(self._place)
         sql = "SELECT value FROM input"
         config = {"topics": self._topic, "path": "/checkpoints/out", "sql": sql, "format": "json"}
         self._place.connector("archive", "wide", **{"class": "kafka-to-files"}, tasksMax=2, config=config)
+        self.all_arrive()
+        driver = self.driver()
+        return driver, self.executor_of(driver)
 
     def produce(self, word: str) -> None:
         producer = Producer(self._client)
@@ -108,10 +112,7 @@ class Rows:
 
 def test_rows_go_through_an_executor_in_a_pod_which_goes_with_the_pod_of_its_driver(place: RealPlace) -> None:
     rows = Rows(place)
-    rows.flow()
-    rows.all_arrive()
-    driver = rows.driver()
-    executor = rows.executor_of(driver)
+    driver, executor = rows.flow()
     assert_like_the_member_without_its_rights(driver, executor)
 
     # It is killed while it hands over, so that Spark has no time to remove anything.
@@ -129,10 +130,7 @@ def test_rows_go_through_an_executor_in_a_pod_which_goes_with_the_pod_of_its_dri
 @at_a_desk("env -u CI pytest e2e/test_executors.py")
 def test_a_life_that_begins_in_the_same_pod_removes_the_executor_of_the_life_before(place: RealPlace) -> None:
     rows = Rows(place)
-    rows.flow()
-    rows.all_arrive()
-    driver = rows.driver()
-    executor = rows.executor_of(driver)
+    driver, executor = rows.flow()
 
     place.execute("wide-0", "kill", "-9", "--", "-1")
     rows.produce("second")

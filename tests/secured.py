@@ -1,5 +1,6 @@
 """A broker that lets nobody in who does not prove who they are, over encrypted connections."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,21 +38,10 @@ class SecuredBroker:
 def login_broker(folder: Path, password: str, **overrides: str) -> tuple[EmbeddedBroker, str]:
     """A broker, to be started, and the servers of its listener that knows ada and her password
     (SASL_PLAINTEXT, PLAIN). Who comes to its own ``bootstrap_servers`` is not asked."""
-    port, controller_port, secured_port = free_port(), free_port(), free_port()
-    opened = f"PLAINTEXT://{HOST}:{port},SASL_PLAINTEXT://{HOST}:{secured_port}"
-    settings = {
-        "listeners": f"{opened},CONTROLLER://{HOST}:{controller_port}",
-        "advertised.listeners": opened,
-        "controller.quorum.voters": f"1@{HOST}:{controller_port}",
-        "listener.security.protocol.map": (
-            "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT"
-        ),
-        "sasl.enabled.mechanisms": "PLAIN",
-        "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
-            f"{_PLAIN} required user_ada={_quoted(password)};"
-        ),
-    }
-    return EmbeddedBroker(folder, port, overrides=settings | overrides), f"{HOST}:{secured_port}"
+    ports, settings = _listening({"PLAINTEXT": "PLAINTEXT", "LOGIN": "SASL_PLAINTEXT"}, {"ada": password})
+    return EmbeddedBroker(
+        folder, ports["PLAINTEXT"], overrides=settings | overrides
+    ), f"{HOST}:{ports['LOGIN']}"
 
 
 def secured_broker(folder: Path) -> SecuredBroker:
@@ -63,25 +53,17 @@ def secured_broker(folder: Path) -> SecuredBroker:
     client = authority.client("ada")
     key = folder / "ada.key"
     key.write_text(_pkcs8(client.key))
-    ports = _ports(*_LISTENERS, "CONTROLLER")
-    opened = ",".join(f"{name}://{HOST}:{ports[name]}" for name in _LISTENERS)
-    protocols = ",".join(f"{name}:{protocol}" for name, protocol in _LISTENERS.items())
-    users = " ".join(f"user_{name}={_quoted(password)}" for name, password in PASSWORDS.items())
+    ports, settings = _listening(_LISTENERS, PASSWORDS)
     broker = EmbeddedBroker(
         folder / "broker",
         ports["PLAINTEXT"],
         overrides={
-            "listeners": f"{opened},CONTROLLER://{HOST}:{ports['CONTROLLER']}",
-            "advertised.listeners": opened,
-            "controller.quorum.voters": f"1@{HOST}:{ports['CONTROLLER']}",
-            "listener.security.protocol.map": f"{protocols},CONTROLLER:PLAINTEXT",
+            **settings,
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": str(store),
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": str(authority.own.certificate),
             "listener.name.shown.ssl.client.auth": "required",
-            "sasl.enabled.mechanisms": "PLAIN",
-            "listener.name.login.plain.sasl.jaas.config": f"{_PLAIN} required {users};",
         },
     )
     servers = {name: f"{HOST}:{port}" for name, port in ports.items()}
@@ -94,6 +76,25 @@ def secured_broker(folder: Path) -> SecuredBroker:
         authority.own.certificate,
         certificate,
     )
+
+
+def _listening(
+    protocols: Mapping[str, str], passwords: Mapping[str, str]
+) -> tuple[dict[str, int], dict[str, str]]:
+    """The ports of listeners, by their names, and a broker's settings for them. Who comes to LOGIN is asked
+    for a password."""
+    ports = _ports(*protocols, "CONTROLLER")
+    opened = ",".join(f"{name}://{HOST}:{ports[name]}" for name in protocols)
+    mapped = ",".join(f"{name}:{protocol}" for name, protocol in protocols.items())
+    users = " ".join(f"user_{name}={_quoted(password)}" for name, password in passwords.items())
+    return ports, {
+        "listeners": f"{opened},CONTROLLER://{HOST}:{ports['CONTROLLER']}",
+        "advertised.listeners": opened,
+        "controller.quorum.voters": f"1@{HOST}:{ports['CONTROLLER']}",
+        "listener.security.protocol.map": f"{mapped},CONTROLLER:PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.login.plain.sasl.jaas.config": f"{_PLAIN} required {users};",
+    }
 
 
 def _ports(*names: str) -> dict[str, int]:

@@ -46,7 +46,7 @@ def freeze(*pids: int) -> None:
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     for pid in pids:
-        eventually(partial(_stands_still, pid), what=f"process {pid} stands still")
+        _await_standstill(pid)
 
 
 def freeze_group(group: int) -> None:
@@ -55,7 +55,11 @@ def freeze_group(group: int) -> None:
     for pid in (int(path.name) for path in Path("/proc").glob("[0-9]*")):
         with suppress(ProcessLookupError):
             if os.getpgid(pid) == group:
-                eventually(partial(_stands_still, pid), what=f"process {pid} stands still")
+                _await_standstill(pid)
+
+
+def _await_standstill(pid: int) -> None:
+    eventually(partial(_stands_still, pid), what=f"process {pid} stands still")
 
 
 def _stands_still(pid: int) -> bool:

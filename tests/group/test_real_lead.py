@@ -19,7 +19,7 @@ from cooperator.local import EmbeddedBroker
 from cooperator.wire import Role
 from group.conftest import Invite
 from group.party import Party, all_in
-from support import eventually
+from support import eventually, freeze
 
 pytestmark = pytest.mark.real
 
@@ -177,7 +177,7 @@ def test_a_leader_that_sleeps_longer_than_its_session_wakes_up_dropped_and_takes
         heard(process, "joined")
         worker.membership.start()
         eventually(lambda: worker.generations)
-        process.send_signal(signal.SIGSTOP)
+        freeze(process.pid)
         eventually(lambda: worker.rounds, what="a worker leads")
         process.send_signal(signal.SIGCONT)
         heard(process, "dropped")
@@ -197,7 +197,7 @@ def test_a_leader_that_lost_the_lead_but_not_its_membership_leaves_that_round_an
         heard(process, "joined")
         workers[0].membership.start()
         eventually(lambda: workers[0].generations)
-        process.send_signal(signal.SIGSTOP)
+        freeze(process.pid)
         workers[1].membership.start()
         eventually(lambda: any(worker.rounds for worker in workers) and workers[1].generations)
         process.send_signal(signal.SIGCONT)

@@ -73,16 +73,24 @@ class Disk:
                     limits = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
                     psutil.Process(pid).rlimit(resource.RLIMIT_FSIZE, limits)
             return
-        filler = self.directory / "filler"
         try:
-            with filler.open("wb", buffering=0) as file:
+            self.fill()
+            yield
+        finally:
+            self._filler.unlink()
+
+    def fill(self) -> None:
+        """Takes what is free now, too: files have been removed since."""
+        if self.mounted:
+            with self._filler.open("ab", buffering=0) as file:
                 for size in (1 << 20, 1 << 12, 1):
                     with suppress(OSError):
                         while file.write(b"\0" * size):
                             pass
-            yield
-        finally:
-            filler.unlink()
+
+    @property
+    def _filler(self) -> Path:
+        return self.directory / "filler"
 
 
 @dataclass

@@ -37,6 +37,7 @@ from tests.kubernetes.slots import (
     pids_in,
     remove_cgroups,
 )
+from tests.support import freeze
 
 READY_S = 90.0
 
@@ -89,11 +90,12 @@ class Node:
             raise ServerFailed(f"{self.name} is not up")
         self.kubelet.freeze()
         if containers:
-            self._signal_containers(signal.SIGSTOP)
+            freeze(*pids_in(self._cgroup))
 
     def thaw(self) -> None:
         """All of it goes on where it stood."""
-        self._signal_containers(signal.SIGCONT)
+        for pid in pids_in(self._cgroup):
+            os.kill(pid, signal.SIGCONT)
         if self.kubelet is not None:
             self.kubelet.thaw()
 
@@ -107,10 +109,6 @@ class Node:
     def _servers(self) -> list[Server]:
         containerd = [self.containerd.server] if self.containerd is not None else []
         return [*([self.kubelet] if self.kubelet is not None else []), *containerd]
-
-    def _signal_containers(self, number: signal.Signals) -> None:
-        for pid in pids_in(self._cgroup):
-            os.kill(pid, number)
 
     def _begin_empty(self) -> None:
         if any(server.alive for server in self._servers()):

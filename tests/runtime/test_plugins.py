@@ -93,7 +93,7 @@ DEFECTS = [
         "one process tells .*, another .*; make ids, and their order, of what the",
     ),
     ("UnitsByPath", "units", "'/.*/in/ada' is no id; use letters, digits, dot, underscore and dash"),
-    ("CannotStart", "starts", r"RuntimeError: the folder is locked\nin unit \w+"),
+    ("CannotStart", "starts", r"RuntimeError: the folder is locked\nin unit (ada|bob)\b"),
     ("LosesRecords", "delivers", r"\d+ of 40 records are not in the sink after 20 s, such as 'record"),
     ("Unclaimed", "claims", "unit .* runs without a claim; subclass SparkConnector, or begin open"),
     ("NeverLooksAgain", "grows", "no new units within 20 s"),

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from cooperator.controller.names import GROUP
+from cooperator.controller.names import CONTAINER, GROUP
 from cooperator.crd import Worker
 
 Manifest = dict[str, Any]
@@ -37,14 +37,10 @@ _OF_CONTAINERS: Final = ("env", "envFrom", "volumeMounts", "securityContext")
 _OF_ONE_POD: Final = ("POD_NAME", "POD_UID", "POD_IP")
 
 
-def makes_pods(worker: Worker) -> bool:
-    return worker.spec.spark.on_kubernetes
-
-
 def executor_conf(worker: Worker, image: str) -> Mapping[str, str]:
     """What only the operator knows of executors; the user's own settings are left out. ``$(…)`` is the
     kubelet's to fill in."""
-    if not makes_pods(worker):
+    if not worker.spec.spark.on_kubernetes:
         return {}
     spec = worker.spec
     conf = {
@@ -62,7 +58,7 @@ def executor_conf(worker: Worker, image: str) -> Mapping[str, str]:
 
 def add_rights(worker: Worker, pod: Manifest, container: Manifest) -> None:
     """What the driver needs in its pod, to be made before the user's part is laid over."""
-    if not makes_pods(worker):
+    if not worker.spec.spark.on_kubernetes:
         return
     pod["spec"]["automountServiceAccountToken"] = worker.spec.service_account_name is not None
     field = {"fieldPath": f"metadata.annotations['{TEMPLATE}']"}
@@ -73,7 +69,7 @@ def add_rights(worker: Worker, pod: Manifest, container: Manifest) -> None:
 
 def with_template(worker: Worker, pod: Manifest) -> Manifest:
     """``pod``, which is complete, with its executors' pod as an annotation."""
-    if not makes_pods(worker):
+    if not worker.spec.spark.on_kubernetes:
         return pod
     metadata = pod["metadata"]
     text = json.dumps(executor_pod(pod), sort_keys=True)
@@ -84,7 +80,7 @@ def executor_pod(member: Manifest) -> Manifest:
     """Like the member's own pod, but no member: without its labels of ours, its token, its sidecars and init
     containers. Image and resources are for Spark to say."""
     spec = member["spec"]
-    own = next(container for container in spec["containers"] if container["name"] == "worker")
+    own = next(container for container in spec["containers"] if container["name"] == CONTAINER)
     container = {name: own[name] for name in _OF_CONTAINERS if name in own}
     container["env"] = [variable for variable in own["env"] if variable["name"] not in _OF_ONE_POD]
     container["volumeMounts"] = [mount for mount in own["volumeMounts"] if mount["name"] != _VOLUME]
@@ -112,7 +108,7 @@ def executor_pod(member: Manifest) -> Manifest:
 def refusal(worker: Worker) -> str:
     """Why a cluster cannot run these executors; empty if it can, as far as the Worker tells."""
     spec = worker.spec
-    if not makes_pods(worker) or spec.service_account_name is not None:
+    if not worker.spec.spark.on_kubernetes or spec.service_account_name is not None:
         return ""
     if any(name.startswith("spark.kubernetes.authenticate.") for name in spec.spark.conf):
         return ""

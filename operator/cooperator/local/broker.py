@@ -266,11 +266,11 @@ def write_broker_classes() -> Path:
     :exc:`BrokerError` and :exc:`cooperator.artifacts.ArtifactError`."""
 
     def run(java_options: Sequence[str]) -> None:
-        with tempfile.TemporaryDirectory() as directory:
-            properties = Path(directory, "broker")
+        with tempfile.TemporaryDirectory() as scratch:
+            directory = Path(scratch, "broker")
             # Formatted by a JVM of its own, which would leave the archive first.
-            EmbeddedBroker(properties).format()
-            broker = EmbeddedBroker(properties, java_options=java_options)
+            EmbeddedBroker(directory).format()
+            broker = EmbeddedBroker(directory, java_options=java_options)
             broker.start()
             broker.stop(_ARCHIVED_S)
 

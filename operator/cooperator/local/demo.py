@@ -5,7 +5,7 @@ members; one is killed in mid-stream; in the end what came out is compared with 
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from rich.console import Console as RichConsole
 
-from cooperator.crd import parse
+from cooperator.crd import Resource, Worker, parse
 from cooperator.local import demo_job, processes
 from cooperator.local.cluster import Console, bring_down, bring_up, kill_everything
 from cooperator.local.daemon import HostAway, ask_host
@@ -92,8 +92,12 @@ def run_demo(
         manifest = state.root / "job.yaml"
         manifest.write_text(demo_job.manifests(sources, selection.files, lake, HOLD_MS))
         store = ManifestStore(state.manifests, lambda: time.time_ns() // 1_000_000)
-        for key, change in store.apply(parse(manifest.read_text(), manifest.name), manifest.name):
-            console.say(f"{key} {change.value}")
+        resources = parse(manifest.read_text(), manifest.name)
+        # What runs before all have joined may move once when they have: here only the death is to be seen.
+        _apply(store, [each for each in resources if isinstance(each, Worker)], manifest.name, console)
+        with console.step("members join"):
+            _await_members(state)
+        _apply(store, [each for each in resources if not isinstance(each, Worker)], manifest.name, console)
         run = Run(began, expected, History(), LakeCounter(lake))
         with _status_records(state, run.history.take), Show(screen) as show:
             _watch(run, state, show)
@@ -108,6 +112,19 @@ def run_demo(
     )
     right = verdict.exact and not findings.needless and not findings.unstarted and run.kill is not None
     return 0 if right else 1
+
+
+def _apply(store: ManifestStore, resources: Sequence[Resource], source: str, console: Console) -> None:
+    for key, change in store.apply(resources, source):
+        console.say(f"{key} {change.value}")
+
+
+def _await_members(state: StateDir) -> None:
+    deadline = time.monotonic() + _STALL_S
+    while (scene := Scene(ask_host(state))).joined < demo_job.MEMBERS:
+        if time.monotonic() > deadline:
+            raise DemoFailed(f"the members have not joined within {_STALL_S:.0f} s:\n{_failures(scene)}")
+        time.sleep(_LOOK_S)
 
 
 def _watch(run: Run, state: StateDir, show: Show) -> None:

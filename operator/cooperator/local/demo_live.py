@@ -48,6 +48,11 @@ class Scene:
         members: Sequence[Mapping[str, Any]] = self.view.get("members", ())
         return members
 
+    @property
+    def joined(self) -> int:
+        """How many members are in the group."""
+        return sum(member["phase"] == "Running" for member in self.members)
+
     def count(self, state: str) -> int:
         return sum(task["state"] == state for task in self.tasks)
 
@@ -88,8 +93,7 @@ class Show:
 def line(scene: Scene) -> str:
     """One scene in one line."""
     committed, expected = scene.rows
-    members = sum(member["phase"] == "Running" for member in scene.members)
-    words = [f"{members} members", f"{scene.count('RUNNING')} of {len(scene.tasks)} tasks run"]
+    words = [f"{scene.joined} members", f"{scene.count('RUNNING')} of {len(scene.tasks)} tasks run"]
     held = [task for task in scene.tasks if task["state"] == "HELD"]
     if held:
         words.append(f"{len(held)} held for {held[0]['held_for']}, {_left(held[0], scene)}")
