@@ -6,10 +6,11 @@ One entry a connector: its name, then its task numbers, with -1 for the instance
 
 import struct
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from itertools import repeat
+from operator import itemgetter
 from typing import Final, NamedTuple, cast
 
 from cooperator.model import INSTANCE, TaskId
@@ -31,7 +32,7 @@ _LENGTH: Final = struct.Struct(">h")
 _COUNT: Final = struct.Struct(">i")
 _COUNT_AND_FIRST: Final = struct.Struct(">ii")
 _SMALL: Final = {number: primitives.int32(number, "number") for number in range(INSTANCE, 4096)}
-_ONLY: Final = _SMALL[INSTANCE]
+_ONE: Final = _SMALL[1]
 _WITH_INSTANCE: Final = _COUNT_AND_FIRST.pack(2, INSTANCE)
 
 # TaskId's own constructor is Python code; a leader makes 100,000 of them in one round.
@@ -226,31 +227,23 @@ def _write_singles(
 
     Where tasks are spread nearly every entry has one number: a leader writes 100,000 of them in one round.
     """
-    connectors, numbers = zip(*items, strict=True)
-    count = numbers.count(INSTANCE)
-    instances, of_tasks, numbers = connectors[:count], connectors[count:], numbers[count:]
-    if INSTANCE in numbers:
+    count = next((n for n, item in enumerate(items) if item[1] != INSTANCE), len(items))
+    instances, tasks = [connector for connector, _ in items[:count]], items[count:]
+    connectors = set(map(itemgetter(0), tasks))
+    if len(connectors) < len(tasks):
         return None
-    distinct = set(of_tasks)
-    if len(distinct) < len(of_tasks):
-        return None
-    ordered = list(in_order(instances)) if instances else []
-    shared = distinct.intersection(instances)
+    shared = connectors.intersection(instances)
     with suppress(KeyError):
+        own: dict[str, bytes] = {}
         if shared:
-            own = {name: _SMALL[n] for name, n in zip(of_tasks, numbers, strict=True) if name in shared}
-            entries = [
-                _name(name) + _WITH_INSTANCE + own[name] if name in own else _names_and_one[name] + _ONLY
-                for name in ordered
-            ]
-            rest = [item for item in items[count:] if item[0] not in shared]
-            of_tasks, numbers = zip(*rest, strict=True) if rest else ((), ())
-        else:
-            entries = [_names_and_one[name] + _ONLY for name in ordered]
-        parts = [b""] * (2 * len(of_tasks))
-        parts[::2] = list(map(_names_and_one.__getitem__, of_tasks))
-        parts[1::2] = list(map(_SMALL.__getitem__, numbers))
-        return b"".join([_COUNT.pack(len(entries) + len(of_tasks)), *entries, *parts])
+            own = {connector: _SMALL[number] for connector, number in tasks if connector in shared}
+            tasks = [task for task in tasks if task[0] not in shared]
+        entries = [
+            _name(name) + _WITH_INSTANCE + own[name] if name in own else _entries_of_instances[name, INSTANCE]
+            for name in in_order(instances)
+        ]
+        parts = map(_entries_of_tasks.__getitem__, tasks)
+        return b"".join((_COUNT.pack(len(entries) + len(tasks)), *entries, *parts))
     return None
 
 
@@ -259,14 +252,19 @@ def _name(connector: str) -> bytes:
     return primitives.string(connector, "connector name")
 
 
-class _NamesAndOne(dict[str, bytes]):
-    """Names as they are written, and that one number follows; made when they are asked for."""
+class _Entries(dict[tuple[str, int], bytes]):
+    """Entries with one number, as they are written; made when they are asked for. KeyError: not of this."""
 
-    def __missing__(self, connector: str) -> bytes:
-        if len(self) >= _MOST_NAMES:
+    def __init__(self, numbers: Mapping[int, bytes]) -> None:
+        self._numbers = numbers
+
+    def __missing__(self, item: tuple[str, int]) -> bytes:
+        if len(self) >= _MOST_SINGLES:
             self.clear()
-        self[connector] = _name(connector) + primitives.int32(1, "count")
-        return self[connector]
+        connector, number = item
+        self[item] = _name(connector) + _ONE + self._numbers[number]
+        return self[item]
 
 
-_names_and_one = _NamesAndOne()
+_entries_of_instances = _Entries({INSTANCE: _SMALL[INSTANCE]})
+_entries_of_tasks = _Entries({number: data for number, data in _SMALL.items() if number != INSTANCE})
