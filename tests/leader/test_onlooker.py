@@ -67,7 +67,7 @@ def member(
     allocation = Assignment(0, "", "", 5, tuple(owned), (), 0, None)
     agent = AgentReport(role, name, f"{name}-life", **report) if role is not None else None  # type: ignore[arg-type]
     if role is None:
-        given = replace(given, agent=None)
+        given = given._replace(agent=None)
     return DescribedMember(
         member_id=f"{name}-id",
         group_instance_id=name if role is Role.LEADER else None,

@@ -1,7 +1,6 @@
 """Metadata and assignments: every value comes back, and trailing bytes disturb nobody."""
 
 import struct
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -34,15 +33,15 @@ UUID = "0b6c1c1e-7a3d-4f3a-9d7e-2f3a4b5c6d7e"
 
 
 def without_order(assignment: Assignment) -> Assignment:
-    return replace(
-        assignment, assigned=tuple(sorted(assignment.assigned)), revoked=tuple(sorted(assignment.revoked))
+    return assignment._replace(
+        assigned=tuple(sorted(assignment.assigned)), revoked=tuple(sorted(assignment.revoked))
     )
 
 
 def as_sent(assignment: Assignment, protocol: Protocol) -> Assignment:
     """What of an assignment the protocol can carry."""
     if protocol is Protocol.DEFAULT:
-        return replace(assignment, revoked=(), delay_ms=0)
+        return assignment._replace(revoked=(), delay_ms=0)
     return assignment
 
 
@@ -88,8 +87,8 @@ def test_metadata_comes_back(metadata: Metadata, protocol: Protocol) -> None:
 def test_a_share_only_adds_bytes_after_what_stock_workers_read(
     assignment: Assignment, share: AgentShare, protocol: Protocol
 ) -> None:
-    stock = encode_assignment(replace(assignment, agent=None), protocol)
-    ours = encode_assignment(replace(assignment, agent=share), protocol)
+    stock = encode_assignment(assignment._replace(agent=None), protocol)
+    ours = encode_assignment(assignment._replace(agent=share), protocol)
 
     assert ours.startswith(stock)
     assert len(ours) > len(stock)
@@ -99,9 +98,9 @@ def test_a_share_only_adds_bytes_after_what_stock_workers_read(
 def test_a_report_only_adds_bytes_after_what_stock_leaders_read(
     metadata: Metadata, report: AgentReport, protocol: Protocol
 ) -> None:
-    stock = encode_metadata(replace(metadata, agent=None), protocol)
+    stock = encode_metadata(metadata._replace(agent=None), protocol)
 
-    assert encode_metadata(replace(metadata, agent=report), protocol).startswith(stock)
+    assert encode_metadata(metadata._replace(agent=report), protocol).startswith(stock)
 
 
 @given(st.binary(max_size=40).filter(lambda b: not b.startswith((b"CoSh", b"CoRe"))), PROTOCOLS)
@@ -165,7 +164,7 @@ def test_the_nonce_alone_changes_the_bytes() -> None:
     """A follower that rejoins with the same bytes makes no round."""
     report = AgentReport(Role.WORKER, "lake-0", "uid/1")
     encoded = [
-        encode_metadata(Metadata("u", 1, agent=replace(report, nonce=nonce)), Protocol.SESSIONED)
+        encode_metadata(Metadata("u", 1, agent=report._replace(nonce=nonce)), Protocol.SESSIONED)
         for nonce in (0, 1)
     ]
 

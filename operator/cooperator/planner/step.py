@@ -116,9 +116,11 @@ def _remember(
     settled = decision.settled
     given: dict[str, frozenset[TaskId]] = {}
     unstopped = list(settled.unstopped)
+    none: frozenset[TaskId] = frozenset()
     for member in decision.roster.present:
         stays = decision.claimed.stays[member.member_id].all
-        gone = frozenset(revoked.get(member.member_id, ()))
+        letting_go = revoked.get(member.member_id)
+        gone = frozenset(letting_go) if letting_go else none
         stays = without(stays, gone)
         if len(stays) != len(member.owned):
             is_gone = len(stays) + len(gone) == len(member.owned)
@@ -126,7 +128,7 @@ def _remember(
             unstopped.append(Unstopped(member.identity, member.incarnation, stopping))
         if decision.roster.current[member.identity] is member:
             new = assigned.get(member.identity, ())
-            reserved = settled.reserved.get(member.identity, frozenset())
+            reserved = settled.reserved.get(member.identity, none)
             given[member.identity] = stays.union(new, reserved) if new or reserved else stays
     incarnations, former = remember_lives(decision.roster, memory, frozenset(settled.holds))
     return Memory(

@@ -52,6 +52,8 @@ def tally(reports: Reports, configured: frozenset[TaskId]) -> Tally:
 def count_anew(reports: Reports, configured: frozenset[TaskId]) -> Tally:
     """As ``tally``, whatever was counted before."""
     occupied = _NONE.union(*reports.values())
+    if not occupied:
+        return Tally(0, configured, _NONE)
     doubled: set[TaskId] = set()
     if sum(map(len, reports.values())) > len(occupied):
         seen: set[TaskId] = set()

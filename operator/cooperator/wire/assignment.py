@@ -1,8 +1,7 @@
 """What the leader sends one member in a round: assignment v0, v1, v2 (protocol notes, section 7)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from cooperator.model import Epoch, TaskId
 from cooperator.wire import primitives
@@ -21,8 +20,7 @@ _NOTHING_MORE: Final = bytes(8)
 """Nothing is revoked, there is no delay, and no trailer."""
 
 
-@dataclass(frozen=True, slots=True)
-class AgentShare:
+class AgentShare(NamedTuple):
     """What only our agents read of an assignment: when it was decided, and how long it may be run.
 
     ``lease_ms``: the member may run its tasks this long after the last answered request was sent.
@@ -32,8 +30,7 @@ class AgentShare:
     lease_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
+class Assignment(NamedTuple):
     """One member's outcome of a round. Incremental: what is in neither list goes on running (KIP-415).
 
     ``error``: NO_ERROR or CONFIG_MISMATCH. ``leader``: a member id; ``leader_url``: where requests go.

@@ -3,9 +3,8 @@
 import math
 import re
 import struct
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from cooperator.model import Epoch, Member, TaskId
 from cooperator.wire import primitives
@@ -35,8 +34,7 @@ _ROLE_CODES: Final = {Role.WORKER: 0, Role.LEADER: 1}
 _ROLES: Final = {code: role for role, code in _ROLE_CODES.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class AgentReport:
+class AgentReport(NamedTuple):
     """What only our own members say, in the trailing bytes of their metadata.
 
     ``identity`` is the pod's name, ``incarnation`` one life of it. ``stopping``: revoked, and not stopped
@@ -56,8 +54,7 @@ class AgentReport:
     nonce: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Metadata:
+class Metadata(NamedTuple):
     """A member's metadata. ``allocation``: all that it runs, as a complete assignment; None: nothing yet.
 
     ``config_offset``: position after the last config record it has read, -1 for none.

@@ -145,10 +145,6 @@ class Reader:
         self._position = len(self._data)
         return True
 
-    def peek(self, count: int) -> bytes:
-        """Up to ``count`` of the next bytes, left unread."""
-        return self._data[self._position : self._position + count]
-
     def string(self, field: str) -> str:
         """STRING: int16 length, then UTF-8; never null."""
         try:

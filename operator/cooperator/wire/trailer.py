@@ -5,14 +5,14 @@ Layout: magic (4 bytes), int16 version, int32 length, payload. New fields are ap
 and keep the version; a new version means that old readers must not guess, and see no trailer at all.
 """
 
+import struct
 from typing import Final
 
 from cooperator.wire import primitives
 from cooperator.wire.errors import DecodeError
 from cooperator.wire.primitives import Reader
 
-_MAGIC_BYTES: Final = 4
-_HEADER_BYTES: Final = _MAGIC_BYTES + 2 + 4
+_HEADER: Final = struct.Struct(">hi")
 
 
 def write_trailer(magic: bytes, version: int, payload: bytes) -> bytes:
@@ -25,12 +25,11 @@ def read_trailer(reader: Reader, magic: bytes, version: int) -> Reader | None:
 
     Foreign bytes are ignored; a trailer that is ours and is cut short is a DecodeError.
     """
-    if reader.remaining < _HEADER_BYTES or reader.peek(_MAGIC_BYTES) != magic:
+    if reader.remaining < len(magic) + _HEADER.size or not reader.skip(magic):
         return None
-    reader.raw(_MAGIC_BYTES, "trailer.magic")
-    if reader.int16("trailer.version") != version:
+    its_version, length = reader.unpack(_HEADER, "trailer")
+    if its_version != version:
         return None
-    length = reader.int32("trailer.length")
     if length < 0:
         raise DecodeError(f"trailer.length: negative length {length}")
     return Reader(reader.raw(length, "trailer"))

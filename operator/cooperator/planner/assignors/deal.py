@@ -52,7 +52,8 @@ class Dealer:
 
     def deal(self, groups: Mapping[str, Sequence[TaskId]]) -> Mapping[TaskId, str]:
         """Place the pool, given by connector, in order of their names."""
-        pool = sum(map(len, groups.values()))
+        sizes = dict(zip(groups, map(len, groups.values()), strict=True))
+        pool = sum(sizes.values())
         self._measure(pool)
         zones = sorted(set(self._zones.values()))
         placed: dict[TaskId, str] = {}
@@ -60,17 +61,18 @@ class Dealer:
             to_one = self._all_to_one(pool, groups)
             if to_one is not None:
                 return to_one
-            placed = self._deal_what_one_lacks(groups, len(groups) == pool)
+            if not self._running.is_empty:
+                placed = self._deal_what_one_lacks(groups, len(groups) == pool)
         # Connectors with items in place fit fewer members, large ones need the most members: they come first.
         done = set(map(itemgetter(0), placed))
         in_turn = list(filterfalse(done.__contains__, groups) if done else groups)
         if len(groups) < pool:
-            in_turn.sort(key=lambda connector: len(groups[connector]), reverse=True)
+            in_turn.sort(key=sizes.__getitem__, reverse=True)
         occupied = self._running.occupied(in_turn)
         if occupied:
             in_turn.sort(key=lambda connector: connector not in occupied)
         elif len(zones) < 2:
-            dealt = DealtInTurn(*self._deal_in_turn(in_turn, groups))
+            dealt = DealtInTurn(*self._deal_in_turn(in_turn, groups, sizes))
             if not (in_turn or placed):
                 return dealt
             placed.update(dealt)
@@ -107,7 +109,7 @@ class Dealer:
         return placed
 
     def _deal_in_turn(
-        self, connectors: list[str], groups: Mapping[str, Sequence[TaskId]]
+        self, connectors: list[str], groups: Mapping[str, Sequence[TaskId]], sizes: Mapping[str, int]
     ) -> tuple[list[TaskId], list[str]]:
         """Where nothing runs and all have the same room, passes go round the members: do so at once, as far
         as nobody goes beyond the level. What is dealt so, and to whom in turn; its connectors are taken from
@@ -117,7 +119,8 @@ class Dealer:
         [(room, members)] = self._rooms.items()
         if len(members) < len(self._loads):
             return [], []
-        done = bisect_right(list(accumulate(len(groups[c]) for c in connectors)), (room - 1) * len(members))
+        ends = list(accumulate(map(sizes.__getitem__, connectors)))
+        done = bisect_right(ends, (room - 1) * len(members))
         items = list(chain.from_iterable(map(groups.__getitem__, connectors[:done])))
         del connectors[:done]
         laps, further = divmod(len(items), len(members))

@@ -34,8 +34,15 @@ class Running:
             here[identity] -= self._leaving.get((connector, identity), 0)
         return here or None
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody has had anything."""
+        return not self._size
+
     def occupied(self, connectors: Collection[str]) -> Set[str]:
         """Those of ``connectors`` of which somebody has had something."""
+        if self.is_empty:
+            return frozenset()
         wanted = dict.fromkeys(connectors).keys()
         return set[str]().union(*(wanted & own.keys() for own in self._counts.values() if own))
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The leader's decision beside Kafka Connect's own: metadata of all members in, assignments of all out.
 
-    python benchmarks/speed.py [--sizes 900x3,10000x100] [--json FILE] [--document FILE]
+    python benchmarks/planner.py [--sizes 900x3,10000x100] [--json FILE] [--document FILE]
 
 Both play the same lives of a group, round by round (``lives``), Kafka's classes on a warm JVM, ours in a
 Python of its own, and must hand out and revoke the same numbers of items, or the run fails. They take turns
@@ -188,7 +188,7 @@ def document(sizes: Sequence[Mapping[str, Any]]) -> str:
     where = f"{platform.machine()}, {os.cpu_count()} cores, CPython {platform.python_version()}"
     return f"""# How long a decision takes
 
-Written by `python benchmarks/speed.py --document docs/speed.md` ({where}).
+Written by `python benchmarks/planner.py --document docs/speed.md` ({where}).
 Kafka is `IncrementalCooperativeAssignor` of Connect {KAFKA_VERSION} on a warm JVM; ours is the whole
 leader: reports read, plan made, shares encoded. Every connector has {TASKS_PER_CONNECTOR} tasks. In
 `taken up` all members report for the first time what they were given; in `no change` only offset and epoch
