@@ -67,6 +67,8 @@ def _free(
     created = Reason(Why.CREATED, view.cause)
     if not (settled.frozen or memory.moving or settled.free):
         return SameReason(candidates, created)
+    if not memory.moving and settled.free.keys() == candidates:
+        return settled.free
     free = {} if settled.frozen else dict.fromkeys(candidates, created)
     for key, tasks in memory.moving.items():
         why, _, cause = key.partition(":")

@@ -120,7 +120,9 @@ class _Settling:
 
     def settle(self, identity: str) -> None:
         given, hold = self.memory.given.get(identity, _NONE), self.memory.holds.get(identity)
-        due = given | hold.tasks if hold is not None else given
+        due = given
+        if hold is not None:
+            due = given | hold.tasks if given else hold.tasks
         member = self.roster.current.get(identity)
         # Of what is reported nothing is lost: most members report what they were given.
         all_there = member is not None and due is reported(member.owned).all
@@ -162,9 +164,10 @@ class _Settling:
                 hold = self._depart(identity, hold)
             hold = self._refresh(identity, hold)
         if hold.deadline_ms <= self.now_ms:
-            free = lost - self.fenced.keys()
+            fenced = lost & self.fenced.keys() if self.fenced else _NONE
+            free = lost - fenced if fenced else lost
             self.settled.free.update(dict.fromkeys(free, Reason(Why.HOLD_ENDED, hold.cause)))
-            lost -= free
+            lost = fenced
         self._keep(identity, hold, lost)
 
     def _missing(self, identity: str, blanket: bool) -> Hold:

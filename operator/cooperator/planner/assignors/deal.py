@@ -8,7 +8,7 @@ room(m)       = level + 1 − L(m): whoever has the most room is served first (a
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate, chain, filterfalse
+from itertools import accumulate, chain, filterfalse, repeat
 from operator import itemgetter
 
 from cooperator.model import TaskId
@@ -101,7 +101,7 @@ class Dealer:
             count = min(len(connectors), room - 1)
             if count > 0:
                 items = chain.from_iterable(map(groups.__getitem__, connectors[:count]))
-                placed.update(dict.fromkeys(items, identity))
+                placed.update(zip(items, repeat(identity)))
                 self._rooms[room].remove(identity)
                 if not self._rooms[room]:
                     del self._rooms[room]

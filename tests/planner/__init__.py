@@ -1,0 +1,1 @@
+"""Tests of the planner; a package, since a benchmark has its name."""
