@@ -57,7 +57,7 @@ REFUSED = [
     of_worker("bootstrapServers", "kafka", "host1:port1,host2:port2"),
     of_worker("bootstrapServers", "a:1,b", "host1:port1,host2:port2"),
     of_worker("assignor", "two words", "name an assignor: Sticky, Spread, Uniform, Range"),
-    of_worker("checkpointLocation", "", "name a directory or a URI"),
+    of_worker("checkpointLocation", "", "write a directory such as /a/directory, or s3a"),
     of_worker("spark", {"packages": ["spark-avro"]}, "write group:artifact:version"),
     of_worker("spark", {"jars": ["s3://a/b.jar"]}, "full path of a .jar file"),
     of_worker("spark", {"conf": {"spark.jars.packages": "a:b:1"}}, "spark.packages instead", ""),
@@ -83,7 +83,11 @@ REFUSED = [
             }
         },
     ),
-    of_worker("checkpointLocation", " /a", "name a directory or a URI"),
+    *(
+        of_worker("checkpointLocation", location, "write a directory such as /a/directory, or s3a")
+        for location in ("hdfs://name-node/a", "s3://b/c", "file:///a", "s3a://", "s3a:///a")
+    ),
+    of_worker("checkpointLocation", " /a", "write a directory such as /a/directory, or s3a"),
     of_worker("rollout", {"strategy": "Surge"}, "must be 'Hold' or 'Drain'", 'supported values: "Hold"'),
     of_worker("rollout", {"maxUnavailable": 0}, "must be at least 1", "greater than or equal to 1"),
     of_worker("spark", {"heapMb": 10}, "must be at least 256", "greater than or equal to 256"),

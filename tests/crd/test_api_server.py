@@ -237,7 +237,7 @@ good = st.fixed_dictionaries(
         "image": st.sampled_from(["a", "r:5/a", "r:5/a:2", "a@sha256:1", "/a", ""]),
         "version": st.sampled_from(["1", "-1", "v" * 128, "v" * 129, ""]),
         "checkpointLocation": st.sampled_from(
-            ["/c", "/c/d", "/c/", "/cd", "/c/../d", "s3a://c", " /c", "/c d"]
+            ["/c", "/c/d", "/c/", "/cd", "/c/../d", "s3a://c", "s3://c", "c/d", "c:/d", " /c", "/c d"]
         ),
         "checkpointVolume": st.fixed_dictionaries(
             {"claimName": st.sampled_from(["a", "a.b", "-a", "a.-b"])},

@@ -121,7 +121,7 @@ def test_all_problems_are_named_at_once() -> None:
         (worker(policy="Eager"), r"spec\.policy is 'Eager', but must be 'Default' or 'Kip415'"),
         (worker(groupId="my group"), r"spec\.groupId is 'my group': use 1 to 200 letters"),
         (worker(bootstrapServers="kafka"), r"'kafka' is not host:port; write host1:port1"),
-        (worker(checkpointLocation=""), r"spec\.checkpointLocation is '': name a directory or a URI"),
+        (worker(checkpointLocation=""), r"spec\.checkpointLocation is '': write a directory such as"),
         (worker(spark={"conf": {"a": [1]}}), r"spec\.spark\.conf\.a is a list, but must be text, a number"),
         (
             worker(leaseMs=33_000),

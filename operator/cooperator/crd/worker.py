@@ -46,8 +46,8 @@ GROUP_ID: Final = Form(
     200,
 )
 LOCATION: Final = Form(
-    r"[^ \t\r\n](.*[^ \t\r\n])?",
-    "name a directory or a URI such as s3a://bucket/path, without spaces around it",
+    r"s3a://[^ \t\r\n/]([^\r\n]*[^ \t\r\n])?|/([^\r\n]*[^ \t\r\n])?|[^ \t\r\n/:]([^\r\n:]*[^ \t\r\n:])?",
+    "write a directory such as /a/directory, or s3a://bucket/path, without spaces around it",
     1024,
 )
 SPARK_ONLY: Final = "this version runs members on Spark only; use 'spark', or leave the field out"
@@ -239,7 +239,8 @@ class WorkerSpec(Model):
         default=60, ge=1, le=86_400, description="how long a leaving member may take to hand over its tasks"
     )
     checkpoint_location: Annotated[str, LOCATION] | None = Field(
-        default=None, description="directory or URI of Spark's checkpoints, reached by all members"
+        default=None,
+        description="directory of Spark's checkpoints, or s3a://bucket/path, reached by all members",
     )
     checkpoint_volume: CheckpointVolume | None = Field(
         default=None, description="a volume for Spark's checkpoints, mounted into all members"
