@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from cooperator.logs.errors import LogUnavailable, TopicMisconfigured
-from cooperator.logs.kafka_clients import error_text
+from cooperator.logs.kafka_settings import error_text
 
 logger = logging.getLogger(__name__)
 
