@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from cooperator.logs.errors import LogTimeout
 from cooperator.logs.kafka_clients import Clients
-from cooperator.logs.kafka_settings import error_text
+from cooperator.logs.kafka_settings import error_text, result_of
 from cooperator.logs.trouble import Troubles
 from cooperator.wire import Record
 
@@ -102,6 +102,7 @@ class KafkaOutlet:
         if unwritten:
             # It must not be written behind what a later writer of the same keys has written.
             self._writer.purge()
+        self._asked = None
         self._lane.close()
         self._troubles.clear(self._source)
         self._clients.release(self._shared)
@@ -147,7 +148,7 @@ class KafkaOutlet:
         if time.monotonic() < self._tended_from:
             return
         try:
-            if not self._exists and self._waiting:
+            if not self._exists and self._waiting and not self._closed:
                 self._look_up()
             with self._changed:
                 self._hand_over()
@@ -175,7 +176,7 @@ class KafkaOutlet:
             return
         self._asked = None
         try:
-            answer.result()
+            result_of(answer)
             self._exists = True
         except KafkaException as error:
             missing = error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART

@@ -17,7 +17,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from cooperator.logs.kafka_settings import error_text
+from cooperator.logs.kafka_settings import error_text, result_of
 
 if TYPE_CHECKING:
     from cooperator.logs.kafka_clients import Shared
@@ -29,6 +29,7 @@ _POLL_S: Final = 0.05
 _QUICK_POLL_S: Final = 0.01
 _RETRY_S: Final = 1.0
 _METADATA_TIMEOUT_S: Final = 3.0
+_WARM_S: Final = 1.0
 _BATCH: Final = 1_000
 _BACKLOG: Final = 5_000
 _PATIENCE_S: Final = 0.25
@@ -134,6 +135,7 @@ class Reader:
             self._closing.wait(_RETRY_S)
         if consumer is not None:
             consumer.close()
+        self._topics.clear()  # with the questions on their way, which keep their admin client
 
     def _step(self, consumer: Consumer) -> None:
         self._come_and_go(consumer)
@@ -189,7 +191,7 @@ class Reader:
                 continue
             topic.asked = None
             try:
-                partitions = tuple(sorted(each.id for each in asked.answer.result().partitions))
+                partitions = tuple(sorted(each.id for each in result_of(asked.answer).partitions))
             except KafkaException as error:
                 self._refuse(topic, error.args[0])
                 continue
@@ -197,6 +199,12 @@ class Reader:
             if topic.assigned and topic.partitions != partitions:
                 self._unassign(consumer, topic)
             if not topic.assigned and topic.tail.idle:
+                try:
+                    # A consumer looks for the leaders of what it does not know once a second only.
+                    consumer.list_topics(topic.tail.topic, timeout=_WARM_S)
+                except KafkaException as error:
+                    self._refuse(topic, error.args[0])
+                    return  # The others can wait until there was a look at what has come.
                 self._assign(consumer, topic, partitions)
             if topic.assigned and topic.settled == topic.doubts:
                 topic.tail.clear()
@@ -205,14 +213,14 @@ class Reader:
         tail = topic.tail
         tail.reads(partitions)
         positions = {partition: tail.position(partition) for partition in partitions}
-        topic.partitions = partitions
-        topic.assigned = True
         consumer.incremental_assign(
             [
                 TopicPartition(tail.topic, partition, OFFSET_BEGINNING if position is None else position)
                 for partition, position in positions.items()
             ]
         )
+        topic.partitions = partitions
+        topic.assigned = True
 
     def _unassign(self, consumer: Consumer, topic: _Topic) -> None:
         """Nothing that was fetched for it before comes after this."""

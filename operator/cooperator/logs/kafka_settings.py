@@ -4,15 +4,17 @@ import hashlib
 import logging
 import re
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
 OnError = Callable[[KafkaError], None]
 
 CLIENT_ID: Final = "cooperator-logs"
@@ -137,6 +139,18 @@ class _LibraryLog:
         # A broker that is away makes several lines ("FAIL") a second; it is reported once, as a trouble.
         passing = level < logging.ERROR or (args and args[0] == "FAIL")
         logger.log(logging.DEBUG if passing else logging.WARNING, message, *args)
+
+
+def result_of(answer: "Future[T]") -> T:
+    """What a client's answer holds, when it is there. Raises what it failed with, as a new exception.
+
+    One that is kept by the answer and raised as well would hold its callers' frames, and with them the
+    client, until cycles are collected.
+    """
+    failure = answer.exception()
+    if failure is not None:
+        raise type(failure)(*failure.args)
+    return answer.result()
 
 
 _PASSING_DETAIL: Final = re.compile(r"^(\S+: )+(?=Connect to|Disconnected)|\s*\(after \d+ms in state \w+\)")

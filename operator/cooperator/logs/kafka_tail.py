@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from cooperator.logs.errors import LogUnavailable
 from cooperator.logs.kafka_clients import Clients
-from cooperator.logs.kafka_settings import error_text
+from cooperator.logs.kafka_settings import error_text, result_of
 from cooperator.logs.kafka_topics import count_partitions, remaining_s
 from cooperator.logs.progress import Progress
 from cooperator.logs.transport import Follower
@@ -78,7 +78,7 @@ class KafkaTail:
                     isolation_level=IsolationLevel.READ_UNCOMMITTED,
                     request_timeout=remaining_s(deadline),
                 )
-                return {each.partition: future.result().offset for each, future in futures.items()}
+                return {each.partition: result_of(future).offset for each, future in futures.items()}
             except KafkaException as error:
                 # A broker that has just started, or given the topic away, refuses at first.
                 self._shared.renew_admin(admin)

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from cooperator.logs.errors import LogUnavailable, TopicMisconfigured
-from cooperator.logs.kafka_settings import error_text
+from cooperator.logs.kafka_settings import error_text, result_of
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ def count_partitions(admin: AdminClient, topic: str, timeout_s: float) -> int | 
     """None when there is no such topic. Raises KafkaException."""
     try:
         described = admin.describe_topics(TopicCollection([topic]), request_timeout=timeout_s)
-        return len(described[topic].result().partitions)
+        return len(result_of(described[topic]).partitions)
     except KafkaException as error:
         if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return None
@@ -68,7 +68,7 @@ def _create(
 ) -> None:
     wanted = NewTopic(topic, partitions, replication_factor, config=_SETTINGS)
     try:
-        admin.create_topics([wanted], request_timeout=remaining_s(deadline))[topic].result()
+        result_of(admin.create_topics([wanted], request_timeout=remaining_s(deadline))[topic])
         logger.info("created topic %s", topic)
     except KafkaException as error:
         code = error.args[0].code()
@@ -95,7 +95,7 @@ def _check_policy(admin: AdminClient, topic: str, deadline: float) -> None:
     resource = ConfigResource(ResourceType.TOPIC, topic)
     try:
         described = admin.describe_configs([resource], request_timeout=remaining_s(deadline))
-        policy = described[resource].result()["cleanup.policy"].value
+        policy = result_of(described[resource])["cleanup.policy"].value
     except KafkaException as error:
         if error.args[0].code() not in _FORBIDDEN:
             raise
