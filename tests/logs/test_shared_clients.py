@@ -217,7 +217,7 @@ def test_a_topic_is_followed_twice_from_its_beginning(process: Process, unique: 
 def _fill(broker: EmbeddedBroker, topic: str, count: int) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 5})
     for number in range(count):
-        producer.produce(topic, b"{}", f"k{number}")
+        producer.produce(topic, b"x" * 800, f"k{number}")
     assert producer.flush(20) == 0
 
 
@@ -233,7 +233,7 @@ def test_a_slow_follower_stops_nobody_and_misses_nothing(process: Process, uniqu
         writes(process.in_use(f"{unique}-other"))
 
         assert slow.taken == [], "it still waits"
-        assert tail.has_room(7_000, 0), "most of what it is to take is left with the broker"
+        assert tail.has_room(6 * 2**20, 0), "most of its 20 MB is left with the broker"
         slow.go_on.set()
         tail.read_to_end(MS)
         assert slow.taken == list(range(20_000)), "each record once, in order"
@@ -304,5 +304,5 @@ def test_what_one_that_closes_has_not_written_is_not_written_later_and_others_lo
 
     staying.status.flush(30_000)
 
-    assert staying.status.read_to_end(MS) == {X: RUNNING} | statuses
+    assert staying.status.read_to_end(MS) == statuses
     assert process.open(process.config(f"{unique}-a")).status.read_to_end(MS) == {X: RUNNING}

@@ -31,7 +31,7 @@ _RETRY_S: Final = 1.0
 _METADATA_TIMEOUT_S: Final = 3.0
 _WARM_S: Final = 1.0
 _BATCH: Final = 1_000
-_BACKLOG: Final = 5_000
+_BACKLOG_BYTES: Final = 4 * 2**20
 _PATIENCE_S: Final = 0.25
 
 # Single connections come and go; when none is left, the library says so, but not why.
@@ -257,7 +257,7 @@ class Reader:
                 topic.tail.start_over(failure)
             else:
                 self._refuse(topic, failure)
-        elif not topic.paused and not topic.tail.has_room(_BACKLOG, _PATIENCE_S):
+        elif not topic.paused and not topic.tail.has_room(_BACKLOG_BYTES, _PATIENCE_S):
             # Its follower is slow. What it has to take is left with the broker.
             consumer.pause(topic.places())
             topic.paused = True

@@ -22,6 +22,8 @@ from cooperator.wire import Record
 logger = logging.getLogger(__name__)
 
 _AGAIN_S: Final = 0.1
+_OVERHEAD_BYTES: Final = 200
+"""Of a message, roughly."""
 
 
 class KafkaTail:
@@ -103,7 +105,7 @@ class KafkaTail:
         return self._lane.idle
 
     def has_room(self, most: int, timeout_s: float) -> bool:
-        """Whether at most so many messages wait for the follower, now or within ``timeout_s``."""
+        """Whether at most so many bytes wait for the follower, now or within ``timeout_s``."""
         return self._lane.has_room(most, timeout_s)
 
     def position(self, partition: int) -> int | None:
@@ -115,7 +117,8 @@ class KafkaTail:
 
     def deal(self, messages: list[Message]) -> None:
         """The next records and ends of partitions, in order."""
-        self._lane.put(lambda: self._take(messages), len(messages))
+        weight = sum(len(message.value() or b"") + _OVERHEAD_BYTES for message in messages)
+        self._lane.put(lambda: self._take(messages), weight)
 
     def start_over(self, error: KafkaError) -> None:
         """The broker does not have the offset that was to be read next: the topic is not the one it was."""
