@@ -17,7 +17,10 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from cooperator.logs.kafka_settings import error_text, result_of
+from cooperator.logs.kafka_look import Look
+from cooperator.logs.kafka_settings import error_text
+from cooperator.logs.kafka_topics import partitions_of
+from cooperator.logs.silence import Silence
 
 if TYPE_CHECKING:
     from cooperator.logs.kafka_clients import Shared
@@ -33,6 +36,8 @@ _WARM_S: Final = 1.0
 _BATCH: Final = 1_000
 _BACKLOG_BYTES: Final = 4 * 2**20
 _PATIENCE_S: Final = 0.25
+_QUIET_S: Final = 10.0
+"""Between two looks at the partitions of which nothing has come."""
 
 # Single connections come and go; when none is left, the library says so, but not why.
 _SINGLE_CONNECTION: Final = frozenset({KafkaError._TRANSPORT, KafkaError._TIMED_OUT})
@@ -63,6 +68,30 @@ class _Topic:
     settled: int = 0
     asked: _Asked | None = None
     not_before: float = 0.0
+    silences: dict[int, Silence] = field(default_factory=dict)
+    """By partition."""
+
+    @property
+    def hears(self) -> bool:
+        """Whether what the broker has is fetched, and all that was fetched has been taken."""
+        return self.assigned and not self.paused and self.tail.idle
+
+    def quiet(self) -> list[int]:
+        """Partitions of which nothing has come since this was asked the last time, though it could have."""
+        hears = self.hears and self.doubts == self.settled
+        quiet = []
+        for partition in self.partitions:
+            silence = self.silences.setdefault(partition, Silence())
+            if not hears:
+                silence.disturb()
+            elif silence.is_quiet(self.position(partition)):
+                quiet.append(partition)
+        return quiet
+
+    def position(self, partition: int) -> int:
+        """The offset that is to be taken next; -1 as long as nothing is known of the partition."""
+        position = self.tail.position(partition)
+        return -1 if position is None else position
 
     def places(self) -> list[TopicPartition]:
         return [TopicPartition(self.tail.topic, partition) for partition in self.partitions]
@@ -82,6 +111,8 @@ class Reader:
         self._tails: dict[str, KafkaTail] = {}
         self._topics: dict[str, _Topic] = {}
         self._detail = ""
+        self._look: Look | None = None
+        self._look_at = 0.0
         self._lock = threading.Lock()
         self._closing = threading.Event()
         name = f"reader of {shared.access.bootstrap_servers}"
@@ -119,8 +150,8 @@ class Reader:
                 if consumer is None:
                     self._come_and_go(None)
                     consumer = self._shared.access.consumer(self._group_id, self._on_error)
-                self._step(consumer)
-                continue
+                if self._step(consumer):
+                    continue
             except KafkaException as error:
                 for topic in self._topics.values():
                     self._say(topic, error.args[0])
@@ -135,9 +166,12 @@ class Reader:
             self._closing.wait(_RETRY_S)
         if consumer is not None:
             consumer.close()
-        self._topics.clear()  # with the questions on their way, which keep their admin client
+        # With the questions on their way, which keep their admin client.
+        self._topics.clear()
+        self._look = None
 
-    def _step(self, consumer: Consumer) -> None:
+    def _step(self, consumer: Consumer) -> bool:
+        """Whether the consumer is of use; else it hears nothing any more of what there is."""
         self._come_and_go(consumer)
         self._ask()
         self._hear(consumer)
@@ -147,6 +181,7 @@ class Reader:
             self._deal(consumer, [message, *consumer.consume(_BATCH, timeout=0)])
         self._resume(consumer)
         self._shared.deliveries.watch()
+        return not self._has_lost_any()
 
     def _come_and_go(self, consumer: Consumer | None) -> None:
         with self._lock:
@@ -191,7 +226,7 @@ class Reader:
                 continue
             topic.asked = None
             try:
-                partitions = tuple(sorted(each.id for each in result_of(asked.answer).partitions))
+                partitions = partitions_of(asked.answer)
             except KafkaException as error:
                 self._refuse(topic, error.args[0])
                 continue
@@ -221,6 +256,8 @@ class Reader:
         )
         topic.partitions = partitions
         topic.assigned = True
+        for silence in topic.silences.values():
+            silence.disturb()
 
     def _unassign(self, consumer: Consumer, topic: _Topic) -> None:
         """Nothing that was fetched for it before comes after this."""
@@ -267,6 +304,46 @@ class Reader:
             if topic.paused and topic.tail.has_room(0, 0):
                 consumer.resume(topic.places())
                 topic.paused = False
+
+    # --- silence --------------------------------------------------------------------------------------
+
+    def _has_lost_any(self) -> bool:
+        """Whether the consumer gets nothing of a partition that has more, at two looks in a row.
+
+        Partitions are reported to stay like that after a broker's restart, for good and without an error.
+        """
+        now = time.monotonic()
+        look = self._look
+        if look is not None and look.is_over:
+            self._look, self._look_at = None, now + _QUIET_S
+            return self._judge(look)
+        if look is None and now >= self._look_at:
+            self._look_at = now + _QUIET_S
+            quiet = [(name, each) for name, topic in self._topics.items() for each in topic.quiet()]
+            self._look = Look(self._shared.admin(), quiet) if quiet else None
+        return False
+
+    def _judge(self, look: Look) -> bool:
+        ends = look.ends()
+        if None in ends.values():
+            self._shared.renew_admin(look.admin)
+        lost = False
+        for (name, partition), end in ends.items():
+            topic = self._topics.get(name)
+            if topic is None or not topic.hears or partition not in topic.silences:
+                continue
+            if end is None or look.partitions(name) != topic.partitions:
+                topic.doubts += 1
+            position, silence = topic.position(partition), topic.silences[partition]
+            if end is not None and silence.is_lost(position, end):
+                lost = True
+                silence.begin_anew()
+                logger.warning(
+                    "topic %s, partition %d: nothing comes after offset %d, and the broker has %d: "
+                    "a new consumer reads on from there",
+                    *(name, partition, max(0, position), end),
+                )
+        return lost
 
     # --- trouble --------------------------------------------------------------------------------------
 

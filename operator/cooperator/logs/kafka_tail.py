@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, Message
+from confluent_kafka.admin import AdminClient
 
 from cooperator.logs.errors import LogUnavailable
 from cooperator.logs.kafka_clients import Clients
 from cooperator.logs.kafka_settings import error_text, result_of
-from cooperator.logs.kafka_topics import count_partitions, remaining_s
+from cooperator.logs.kafka_topics import ask_ends, count_partitions, remaining_s
 from cooperator.logs.progress import Progress
 from cooperator.logs.transport import Follower
 from cooperator.logs.trouble import Troubles
@@ -72,15 +72,13 @@ class KafkaTail:
             admin = self._shared.admin()
             try:
                 partitions = self._partitions or range(self._count_partitions(admin, deadline))
-                futures = admin.list_offsets(
-                    {
-                        TopicPartition(self.topic, partition): OffsetSpec.latest()  # type: ignore[no-untyped-call]
-                        for partition in partitions
-                    },
-                    isolation_level=IsolationLevel.READ_UNCOMMITTED,
-                    request_timeout=remaining_s(deadline),
+                answers = ask_ends(
+                    admin,
+                    [(self.topic, partition) for partition in partitions],
+                    IsolationLevel.READ_UNCOMMITTED,
+                    remaining_s(deadline),
                 )
-                return {each.partition: result_of(future).offset for each, future in futures.items()}
+                return {partition: result_of(answer).offset for (_, partition), answer in answers.items()}
             except KafkaException as error:
                 # A broker that has just started, or given the topic away, refuses at first.
                 self._shared.renew_admin(admin)
