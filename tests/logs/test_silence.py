@@ -138,11 +138,16 @@ class Scene:
 
 @dataclass
 class Notebook:
-    """A follower that keeps the values of what it takes."""
+    """A follower that keeps the values of what it takes; it takes nothing while it is busy."""
 
     taken: list[str] = field(default_factory=list)
+    free: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self.free.set()
 
     def take(self, batch: Batch) -> None:
+        assert self.free.wait(60)
         self.taken += [_text(record) for _, record in batch]
 
     def caught_up(self) -> None: ...
@@ -243,6 +248,24 @@ def test_a_look_that_fails_is_only_a_doubt(scene: Scene, caplog: pytest.LogCaptu
     assert scene.told == []
     scene.refusing.clear()
     eventually(lambda: notebook.taken == ["heard", "unheard"], 15)
+
+
+@pytest.mark.real
+def test_a_follower_that_is_busy_is_waited_for(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    scene.follow("status")
+    busy = scene.follow("configs")
+    scene.looks_again(1)
+    busy.free.clear()
+    try:
+        scene.write("configs", "first")
+        scene.write("configs", "second")
+        scene.looks_again(5)
+        assert set(scene.looks[-3:]) == {1}, "only the other topic is asked for"
+    finally:
+        busy.free.set()
+    eventually(lambda: busy.taken == ["first", "second"])
+    assert len(scene.consumers) == 1
+    assert caplog.text == ""
 
 
 @pytest.mark.real
