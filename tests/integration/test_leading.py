@@ -38,11 +38,16 @@ def running(stage: Stage, **said: Any) -> LeaderProcess:
     leader = stage.leader_process(CONNECTORS, WORKERS, **{**SHORT, **said})
     for worker in WORKERS:
         stage.member(worker)
-    shared = set(WORKERS)
-    eventually(lambda: set(stage.journal.running().values()) == shared, 90, "each has joined and has tasks")
-    stage.runs(*ALL)
+    each_has_tasks(stage)
     eventually(lambda: leader.status().get("settled"), 60, "the group is at rest")
     return leader
+
+
+def each_has_tasks(stage: Stage) -> dict[str, str]:
+    """Which tasks run where, when all have joined."""
+    workers = set(WORKERS)
+    eventually(lambda: set(stage.journal.running().values()) == workers, 90, "each has joined and has tasks")
+    return stage.runs(*ALL)
 
 
 def test_the_operator_is_killed_and_back_in_time_and_no_task_notices(stage: Stage) -> None:
@@ -123,7 +128,7 @@ def test_members_killed_again_and_again_get_their_own_tasks_back(stage: Stage) -
     leader = stage.leader(CONNECTORS, WORKERS, **SHORT)
     for worker in WORKERS:
         stage.member(worker)
-    before = stage.runs(*ALL)
+    before = each_has_tasks(stage)
     eventually(lambda: leader.status()["settled"], 60)
     for count in range(1, 4):
         victim = next(m for m in reversed(stage.members) if m.identity == "w-2")
@@ -137,12 +142,13 @@ def test_members_killed_again_and_again_get_their_own_tasks_back(stage: Stage) -
 
 
 def test_a_frozen_member_has_stopped_before_its_tasks_start_elsewhere(stage: Stage) -> None:
-    said = {**SHORT, "policy": {"scheduled_rebalance_max_delay_ms": 0, "lease_ms": 12_000}}
+    policy = {"scheduled_rebalance_max_delay_ms": 0, "lease_ms": 12_000, "join_wait_ms": 90_000}
+    said = {**SHORT, "policy": policy}
     times = {"rebalance_timeout_ms": 8_000}
     leader = stage.leader(CONNECTORS, WORKERS, **said, **times)
     for worker in WORKERS:
         stage.member(worker, rebalance_timeout_ms="8000")
-    stage.runs(*ALL)
+    each_has_tasks(stage)
     eventually(lambda: leader.status()["settled"], 60)
     frozen = next(m for m in stage.members if m.identity == "w-2")
     moving = stage.journal.running_at("w-2")

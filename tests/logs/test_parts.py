@@ -1,11 +1,13 @@
 """The small parts that the logs are made of."""
 
 import socket
+from pathlib import Path
 
 import pytest
 
 from cooperator.logs import LogsConfig, LogUnavailable, Topics
 from cooperator.logs.kafka_clients import Clients, client_settings
+from cooperator.logs.kafka_settings import Access
 from cooperator.logs.kafka_tail import KafkaTail
 from cooperator.logs.transport import Batch
 from cooperator.logs.trouble import Troubles
@@ -106,3 +108,19 @@ def test_the_topics_are_named_after_the_group_unless_told_otherwise() -> None:
 
 def test_secrets_are_in_no_repr() -> None:
     assert "secret" not in repr(LogsConfig("b", "lake", {"sasl_plain_password": "secret"}))
+
+
+def test_clients_are_shared_by_whom_they_speak_for(tmp_path: Path) -> None:
+    ca = tmp_path / "ca.pem"
+    ca.write_text("one")
+    security = {"sasl_plain_password": "secret", "ssl_cafile": str(ca)}
+    access = Access.of("b:1", security)
+
+    assert access == Access.of("b:1", dict(reversed(security.items())))
+    assert hash(access) == hash(Access.of("b:1", security))
+    assert access == Access.of("b:1", {"sasl.password": "secret", "ssl.ca.location": str(ca)})
+    assert access != Access.of("b:2", security)
+    assert access != Access.of("b:1", security | {"sasl_plain_password": "another"})
+    assert "secret" not in f"{access} {access!r}"
+    ca.write_text("another")
+    assert access != Access.of("b:1", security), "a file that was rewritten"

@@ -1,6 +1,7 @@
 """The logs on Kafka."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,8 +9,9 @@ from confluent_kafka import KafkaException
 
 from cooperator.logs.config_log import ConfigLog
 from cooperator.logs.errors import LogUnavailable
-from cooperator.logs.kafka_clients import Clients, error_text
+from cooperator.logs.kafka_clients import Clients
 from cooperator.logs.kafka_outlet import KafkaOutlet
+from cooperator.logs.kafka_settings import error_text
 from cooperator.logs.kafka_tail import KafkaTail
 from cooperator.logs.kafka_topics import count_partitions, ensure_topic
 from cooperator.logs.kafka_transactor import KafkaTransactor
@@ -36,19 +38,27 @@ class KafkaTransport:
     def ensure_topic(
         self, topic: str, partitions: int | None, replication_factor: int, timeout_ms: int
     ) -> None:
-        try:
-            ensure_topic(self._clients.admin(), topic, partitions, replication_factor, timeout_ms)
-        except LogUnavailable as error:
-            refused = self._clients.refused()
-            raise (LogUnavailable(f"topic {topic}: {refused}") if refused else error) from error.__cause__
+        with self._clients.sharing() as shared:
+            try:
+                ensure_topic(shared.admin(), topic, partitions, replication_factor, timeout_ms)
+            except LogUnavailable as error:
+                refused = shared.refused()
+                raise (LogUnavailable(f"topic {topic}: {refused}") if refused else error) from error.__cause__
 
     def has_topic(self, topic: str, timeout_ms: int) -> bool:
         """Whether there is one; asking makes none. Raises LogUnavailable."""
         try:
-            return count_partitions(self._clients.admin(), topic, timeout_ms / 1000) is not None
+            with self._clients.sharing() as shared:
+                return count_partitions(shared.admin(), topic, timeout_ms / 1000) is not None
         except KafkaException as error:
             servers = self._clients.bootstrap_servers
             raise LogUnavailable(f"topic {topic}: Kafka at {servers}: {error_text(error)}") from error
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Its clients live from one call to the next, for as long as this lasts."""
+        with self._clients.sharing():
+            yield
 
     def tail(self, topic: str, follower: Follower) -> KafkaTail:
         return KafkaTail(self._clients, topic, follower, self._troubles)
@@ -87,18 +97,19 @@ def read_logs(config: LogsConfig, timeout_ms: int = 10_000) -> LogsRead:
     topics = config.topic_names
     cluster: ClusterConfig | None = None
     state: LeaderState | None = None
-    if transport.has_topic(topics.config, timeout_ms):
-        configs = ConfigLog(transport, topics.config)
-        try:
-            cluster = configs.read_to_end(timeout_ms)
-        finally:
-            configs.close()
-    if transport.has_topic(topics.leader, timeout_ms):
-        leader = LeaderLog(transport, topics.leader)
-        try:
-            state = leader.read_to_end(timeout_ms)
-        finally:
-            leader.close()
+    with transport.kept():
+        if transport.has_topic(topics.config, timeout_ms):
+            configs = ConfigLog(transport, topics.config)
+            try:
+                cluster = configs.read_to_end(timeout_ms)
+            finally:
+                configs.close()
+        if transport.has_topic(topics.leader, timeout_ms):
+            leader = LeaderLog(transport, topics.leader)
+            try:
+                state = leader.read_to_end(timeout_ms)
+            finally:
+                leader.close()
     return LogsRead(cluster, state)
 
 
@@ -108,7 +119,9 @@ def ensure_topics(config: LogsConfig, replication_factor: int = -1, timeout_ms: 
     ``replication_factor``: -1 for the broker's default. ``timeout_ms``: for each topic. Raises
     TopicMisconfigured, LogUnavailable.
     """
-    ensure_topics_of(_transport(config, None), config.topic_names, replication_factor, timeout_ms)
+    transport = _transport(config, None)
+    with transport.kept():
+        ensure_topics_of(transport, config.topic_names, replication_factor, timeout_ms)
 
 
 def _transport(config: LogsConfig, on_trouble: OnTrouble | None) -> KafkaTransport:

@@ -1,146 +1,170 @@
-"""confluent-kafka clients, configured and quiet: their log goes to ours, their errors to whoever asked."""
+"""confluent-kafka clients, shared by all groups of this process that speak to one cluster as the same user.
 
-import logging
-import re
+They live as long as somebody uses them: who needs some acquires them, and gives them back.
+"""
+
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient
 
-logger = logging.getLogger(__name__)
+from cooperator.logs.deliveries import Deliveries
+from cooperator.logs.kafka_reader import Reader
+from cooperator.logs.kafka_settings import Access, OnError, error_text
+from cooperator.logs.kafka_settings import client_settings as client_settings
+from cooperator.logs.kafka_writer import Writer
 
-OnError = Callable[[KafkaError], None]
+if TYPE_CHECKING:
+    from cooperator.logs.kafka_outlet import KafkaOutlet
+    from cooperator.logs.kafka_tail import KafkaTail
 
 _REFUSALS: Final = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
-
-# kafka-python's names of settings that both libraries know: one mapping serves the group and its logs.
-_TRANSLATED: Final = {
-    "security_protocol": "security.protocol",
-    "sasl_mechanism": "sasl.mechanism",
-    "sasl_plain_username": "sasl.username",
-    "sasl_plain_password": "sasl.password",
-    "sasl_kerberos_service_name": "sasl.kerberos.service.name",
-    "ssl_cafile": "ssl.ca.location",
-    "ssl_certfile": "ssl.certificate.location",
-    "ssl_keyfile": "ssl.key.location",
-    "ssl_password": "ssl.key.password",
-    "ssl_crlfile": "ssl.crl.location",
-    "ssl_ciphers": "ssl.cipher.suites",
-    "client_dns_lookup": "client.dns.lookup",
-}
+_REMEMBERED_S: Final = 10.0
+_RENEWED_S: Final = 1.0
 
 
-class Clients:
-    """Makes the clients of one group's logs, and shares one admin client."""
+class Shared:
+    """One admin client, one reader and one writer, each from its first use to its last. Thread-safe.
 
-    def __init__(self, bootstrap_servers: str, group_id: str, security: Mapping[str, Any]) -> None:
-        self.bootstrap_servers = bootstrap_servers
+    A topic that is followed twice at once has a second reader: one consumer has one place in a topic.
+    """
+
+    def __init__(self, access: Access, group_id: str) -> None:
+        """``group_id``: of any of the groups. It is named to the broker, and nothing comes of it."""
+        self.access = access
+        self.deliveries = Deliveries(f"news of {access.bootstrap_servers}")
+        self.users = 0
         self._group_id = group_id
-        self._common: dict[str, Any] = {
-            # A broker that is back is found within a second; one that hangs is reported within ten.
-            "reconnect.backoff.ms": 500,
-            "reconnect.backoff.max.ms": 1_000,
-            "socket.connection.setup.timeout.ms": 5_000,
-            "log.connection.close": False,
-            **client_settings(security),
-            "bootstrap.servers": bootstrap_servers,
-            "client.id": f"{group_id}-logs",
-        }
         self._admin: AdminClient | None = None
-        self._refused: KafkaError | None = None
+        self._admin_since = 0.0
+        self._refused: tuple[KafkaError, float] | None = None
+        self._readers: list[Reader] = []
+        self._writer: Writer | None = None
+        self._closed = False
         self._lock = threading.Lock()
-
-    def consumer(self, on_error: OnError) -> Consumer:
-        """A reader of assigned partitions that commits nothing and joins no group."""
-        settings = {
-            **self._common,
-            "group.id": self._group_id,  # the library wants one; nothing is ever committed to it
-            "enable.auto.commit": False,
-            "allow.auto.create.topics": False,
-            "auto.offset.reset": "error",
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-            "max.poll.interval.ms": 86_400_000,
-            "error_cb": on_error,
-        }
-        return Consumer(settings, logger=_LibraryLog())
-
-    def producer(self, on_error: OnError, settings: Mapping[str, Any]) -> Producer:
-        own = {
-            "acks": "all",
-            # Connect's: a status topic may have several partitions, and a key must stay in its own.
-            "partitioner": "murmur2_random",
-            "error_cb": on_error,
-        }
-        return Producer({**self._common, **own, **settings}, logger=_LibraryLog())
 
     def admin(self) -> AdminClient:
         with self._lock:
-            if self._admin is None:
-                # Nobody polls it for its log, which would pile up; its errors come with its answers.
-                own: dict[str, Any] = {"log_level": 0, "error_cb": self._note}
-                self._admin = AdminClient({**self._common, **own})
-            self._admin.poll(0)
-            return self._admin
+            admin = self._admin
+            if admin is None:
+                admin = self.access.admin(self._note)
+                self._admin_since = time.monotonic()
+                # Who asks in the very moment in which the last one closes gets one for that question only.
+                self._admin = None if self._closed else admin
+            admin.poll(0)
+            return admin
+
+    def renew_admin(self, stale: AdminClient) -> None:
+        """The next one learns anew who leads which partition: an old one may keep to a stale epoch."""
+        with self._lock:
+            if self._admin is stale and time.monotonic() - self._admin_since > _RENEWED_S:
+                self._admin = None
 
     def refused(self) -> str:
-        """That brokers took no connection of the admin client, for who it said it was; else empty.
+        """That brokers took no connection of the admin client lately, for who it said it was; else empty.
 
-        Its requests only time out then. Asked once, it is forgotten.
+        Its requests only time out then.
         """
         with self._lock:
             if self._admin is not None:
                 self._admin.poll(0)
-            refused, self._refused = self._refused, None
-        return "" if refused is None else error_text(refused)
+            if self._refused is None or time.monotonic() - self._refused[1] > _REMEMBERED_S:
+                return ""
+            return error_text(self._refused[0])
 
     def _note(self, error: KafkaError) -> None:
         """Called by ``poll`` only."""
         if error.code() in _REFUSALS:
-            self._refused = error
+            self._refused = (error, time.monotonic())
 
-    def renew_admin(self) -> None:
-        """The next one learns anew who leads which partition: an old one may keep to a stale epoch."""
+    def follow(self, tail: "KafkaTail") -> Reader:
+        """Read the tail's topic for it, until ``unfollow``."""
         with self._lock:
-            self._admin = None
+            reader = next((each for each in self._readers if not each.follows(tail.topic)), None)
+            if reader is None:
+                reader = Reader(self, self._group_id)
+                self._readers.append(reader)
+            reader.add(tail)
+            return reader
+
+    def unfollow(self, reader: Reader, tail: "KafkaTail") -> None:
+        with self._lock:
+            reader.remove(tail)
+            if not reader.is_idle:
+                return
+            self._readers.remove(reader)
+        reader.close()
+
+    def attach(self, outlet: "KafkaOutlet") -> Writer:
+        """Write what the outlet sends, until ``detach``. Raises KafkaException for settings of no use."""
+        with self._lock:
+            if self._writer is None:
+                self._writer = Writer(self)
+            self._writer.add(outlet)
+            return self._writer
+
+    def detach(self, outlet: "KafkaOutlet") -> None:
+        with self._lock:
+            writer = self._writer
+            if writer is None:
+                return
+            writer.remove(outlet)
+            if not writer.is_idle:
+                return
+            self._writer = None
+        writer.close()
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            admin, self._admin = self._admin, None
+        del admin
+        self.deliveries.close()
 
 
-def client_settings(security: Mapping[str, Any]) -> dict[str, Any]:
-    """``security`` in librdkafka's names; it may come in kafka-python's. Values are never shown.
-
-    Raises ValueError for a name that neither of the two libraries has.
-    """
-    settings: dict[str, Any] = {}
-    for name, value in security.items():
-        if name == "ssl_check_hostname":
-            settings["ssl.endpoint.identification.algorithm"] = "https" if value else "none"
-        elif "." in name:
-            settings[name] = value
-        elif name in _TRANSLATED:
-            settings[_TRANSLATED[name]] = value
-        else:
-            raise ValueError(
-                f"security: {name!r} has no counterpart among the settings of librdkafka; use one of "
-                f"{', '.join(sorted(_TRANSLATED))}, or librdkafka's own names"
-            )
-    return settings
+_lock: Final = threading.Lock()
+_in_use: Final[dict[Access, Shared]] = {}
 
 
-class _LibraryLog:
-    """What the library takes for a logger: its errors are warnings here, and all else is for debugging."""
+class Clients:
+    """What one group's logs have of the clients of their cluster."""
 
-    def log(self, level: int, message: str, *args: object) -> None:
-        # A broker that is away makes several lines ("FAIL") a second; it is reported once, as a trouble.
-        passing = level < logging.ERROR or (args and args[0] == "FAIL")
-        logger.log(logging.DEBUG if passing else logging.WARNING, message, *args)
+    def __init__(self, bootstrap_servers: str, group_id: str, security: Mapping[str, Any]) -> None:
+        """Raises ValueError for a security setting that is unknown."""
+        self.bootstrap_servers = bootstrap_servers
+        self._access = Access.of(bootstrap_servers, security)
+        self._group_id = group_id
 
+    def acquire(self) -> Shared:
+        """What is shared, until it is given back by ``release``: once for each time."""
+        with _lock:
+            shared = _in_use.get(self._access)
+            if shared is None:
+                shared = _in_use[self._access] = Shared(self._access, self._group_id)
+            shared.users += 1
+            return shared
 
-_PASSING_DETAIL: Final = re.compile(r"^(\S+: )+(?=Connect to|Disconnected)|\s*\(after \d+ms in state \w+\)")
+    def release(self, shared: Shared) -> None:
+        with _lock:
+            shared.users -= 1
+            if shared.users:
+                return
+            del _in_use[self._access]
+        shared.close()
 
+    @contextmanager
+    def sharing(self) -> Iterator[Shared]:
+        """What is shared, for as long as this lasts."""
+        shared = self.acquire()
+        try:
+            yield shared
+        finally:
+            self.release(shared)
 
-def error_text(error: KafkaException | KafkaError) -> str:
-    """What an error says, without what differs from one time to the next."""
-    kafka_error: KafkaError = error.args[0] if isinstance(error, KafkaException) else error
-    return f"{_PASSING_DETAIL.sub('', kafka_error.str())} ({kafka_error.name()})"
+    def producer(self, on_error: OnError, settings: Mapping[str, Any]) -> Producer:
+        """One of the group's own."""
+        return self._access.producer(f"{self._group_id}-logs", on_error, settings)

@@ -4,23 +4,28 @@ import logging
 import threading
 import time
 from collections import deque
-from typing import Final, NamedTuple
+from concurrent.futures import Future
+from typing import Any, Final, NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import KafkaError, KafkaException, Message, TopicCollection
+from confluent_kafka.admin import AdminClient
 
 from cooperator.logs.errors import LogTimeout
-from cooperator.logs.kafka_clients import Clients, error_text
-from cooperator.logs.kafka_topics import count_partitions
+from cooperator.logs.kafka_clients import Clients
+from cooperator.logs.kafka_settings import error_text, result_of
 from cooperator.logs.trouble import Troubles
 from cooperator.wire import Record
 
 logger = logging.getLogger(__name__)
 
-_POLL_S: Final = 0.2
 _RETRY_S: Final = 1.0
 _PATIENCE_S: Final = 5.0
 _LOOKUP_S: Final = 3.0
 _QUEUE: Final = 10_000
+_IN_HAND: Final = 1_000
+
+# Another outlet has closed, and had the producer give back all that it had.
+_GIVEN_BACK: Final = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 
 
 class _Sent(NamedTuple):
@@ -29,14 +34,15 @@ class _Sent(NamedTuple):
 
 
 class KafkaOutlet:
-    """An Outlet on a producer that never gives a record up.
+    """An Outlet on a producer that never gives a record up; the producer is its ``Writer``'s.
 
-    Records go to the producer in the order sent. What it does not take (its queue is full, the topic does
-    not exist yet, the broker has refused it) waits here, in order; when too many wait, only the newest
-    record of each key is kept.
+    Records go to the producer in the order sent, so many at a time that other outlets have their share. What
+    is not with the producer (it has enough of this topic, the topic does not exist yet, the broker has
+    refused it) waits here, in order; when too many wait, only the newest record of each key is kept.
     """
 
     def __init__(self, clients: Clients, topic: str, troubles: Troubles) -> None:
+        """Raises KafkaException for settings of no use."""
         self._clients = clients
         self._topic = topic
         self._troubles = troubles
@@ -48,21 +54,21 @@ class KafkaOutlet:
         self._last_number = 0
         self._handed = 0
         self._exists = False
+        self._asked: tuple[Future[Any], AdminClient] | None = None
         self._not_before = 0.0
+        self._tended_from = 0.0
         self._moved_at = time.monotonic()
         self._detail = "the broker does not answer"
-        self._producer = clients.producer(
-            self._on_error,
-            {
-                "message.timeout.ms": 0,  # for ever
-                "max.in.flight.requests.per.connection": 1,  # a retry must not overtake
-                "queue.buffering.max.messages": _QUEUE,
-                "linger.ms": 5,
-            },
-        )
-        self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=self._source, daemon=True)
-        self._thread.start()
+        self._told = ""
+        self._closed = False
+        self._released = threading.Lock()
+        self._shared = clients.acquire()
+        self._lane = self._shared.deliveries.lane()
+        try:
+            self._writer = self._shared.attach(self)
+        except BaseException:
+            clients.release(self._shared)
+            raise
 
     def send(self, record: Record) -> None:
         with self._changed:
@@ -82,14 +88,24 @@ class KafkaOutlet:
                 raise LogTimeout(f"topic {self._topic}: {count} records are not written yet: {self._detail}")
 
     def close(self, timeout_ms: int) -> None:
+        if not self._released.acquire(blocking=False):
+            return
         try:
             self.flush(timeout_ms)
         except LogTimeout as error:
             logger.warning("closing all the same: %s", error)
-        self._closing.set()
-        self._thread.join()
-        self._producer.purge()
+        with self._changed:
+            self._closed = True
+            self._waiting.clear()
+            unwritten = self._handed > 0
+        self._shared.detach(self)
+        if unwritten:
+            # It must not be written behind what a later writer of the same keys has written.
+            self._writer.purge()
+        self._asked = None
+        self._lane.close()
         self._troubles.clear(self._source)
+        self._clients.release(self._shared)
 
     # --- with the lock --------------------------------------------------------------------------------
 
@@ -103,16 +119,16 @@ class KafkaOutlet:
 
     def _hand_over(self) -> None:
         """Give the producer what it takes now."""
-        if not self._exists or time.monotonic() < self._not_before:
+        if not self._exists or self._closed or time.monotonic() < self._not_before:
             return
-        while self._waiting:
+        while self._waiting and self._handed < _IN_HAND:
             sent = self._waiting[0]
 
             def delivered(error: KafkaError | None, _message: Message, sent: _Sent = sent) -> None:
                 self._delivered(sent, error)
 
             try:
-                self._producer.produce(self._topic, sent.record.value, sent.record.key, on_delivery=delivered)
+                self._writer.produce(self._topic, sent.record, delivered)
                 self._handed += 1
             except BufferError:
                 return
@@ -120,31 +136,52 @@ class KafkaOutlet:
                 logger.error("topic %s: %s is lost: %s", self._topic, sent.record.key, error_text(error))
             self._waiting.popleft()
 
-    # --- the thread -----------------------------------------------------------------------------------
+    # --- the writer's thread: nothing here waits ------------------------------------------------------
 
-    def _run(self) -> None:
-        while not self._closing.is_set():
-            try:
-                self._producer.poll(_POLL_S)
-                if not self._exists and self._waiting:
-                    self._look_up()
-                with self._changed:
-                    self._hand_over()
-                self._watch()
-            except Exception:
-                logger.exception("the %s goes on after an error", self._source)
-                self._closing.wait(_RETRY_S)
+    @property
+    def asking(self) -> bool:
+        """It has a question on its way."""
+        return self._asked is not None
+
+    def tend(self) -> None:
+        """Several times a second: do what is due."""
+        if time.monotonic() < self._tended_from:
+            return
+        try:
+            if not self._exists and self._waiting and not self._closed:
+                self._look_up()
+            with self._changed:
+                self._hand_over()
+            self._watch()
+        except Exception:
+            logger.exception("the %s goes on after an error", self._source)
+            self._tended_from = time.monotonic() + _RETRY_S
+
+    def note(self, error: KafkaError) -> None:
+        """What a connection of the producer suffers."""
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:
+            self._detail = error_text(error)
 
     def _look_up(self) -> None:
         """A producer that writes to a missing topic makes the broker create it, and not compacted."""
+        if self._asked is None:
+            if time.monotonic() >= self._not_before:
+                admin = self._shared.admin()
+                topics = TopicCollection([self._topic])
+                answers = admin.describe_topics(topics, request_timeout=_LOOKUP_S)
+                self._asked = (answers[self._topic], admin)
+            return
+        answer, _ = self._asked
+        if not answer.done():
+            return
+        self._asked = None
         try:
-            self._exists = count_partitions(self._clients.admin(), self._topic, _LOOKUP_S) is not None
-            if self._exists:
-                return
-            self._detail = f"topic {self._topic} does not exist (yet)"
+            result_of(answer)
+            self._exists = True
         except KafkaException as error:
-            self._detail = error_text(error)
-        self._closing.wait(_RETRY_S)
+            missing = error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+            self._detail = f"topic {self._topic} does not exist (yet)" if missing else error_text(error)
+            self._not_before = time.monotonic() + _RETRY_S
 
     def _delivered(self, sent: _Sent, error: KafkaError | None) -> None:
         """Called by the producer while it is polled, in the order of writing."""
@@ -153,9 +190,10 @@ class KafkaOutlet:
             if error is None:
                 self._moved_at = time.monotonic()
             else:
-                self._detail = error_text(error)
-                self._not_before = time.monotonic() + _RETRY_S
-                if self._newest[sent.record.key] == sent.number:
+                if error.code() not in _GIVEN_BACK:
+                    self._detail = error_text(error)
+                    self._not_before = time.monotonic() + _RETRY_S
+                if self._newest[sent.record.key] == sent.number and not self._closed:
                     self._waiting.append(sent)
             if self._is_idle():
                 self._changed.notify_all()
@@ -163,13 +201,11 @@ class KafkaOutlet:
     def _watch(self) -> None:
         with self._changed:
             stuck = not self._is_idle() and time.monotonic() - self._moved_at > _PATIENCE_S
-        if stuck:
-            self._troubles.report(
-                self._source, f"topic {self._topic}: records wait to be written: {self._detail}"
-            )
+        told = f"topic {self._topic}: records wait to be written: {self._detail}" if stuck else ""
+        if told == self._told:
+            return
+        self._told = told
+        if told:
+            self._lane.put(lambda: self._troubles.report(self._source, told))
         else:
-            self._troubles.clear(self._source)
-
-    def _on_error(self, error: KafkaError) -> None:
-        if error.code() != KafkaError._ALL_BROKERS_DOWN:
-            self._detail = error_text(error)
+            self._lane.put(lambda: self._troubles.clear(self._source))

@@ -5,13 +5,23 @@ Topics are looked up in ways that never make a broker create one of its own acco
 
 import logging
 import time
+from collections.abc import Iterable
+from concurrent.futures import Future
 from typing import Final
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    ConfigResource,
+    ListOffsetsResultInfo,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+    TopicDescription,
+)
 
 from cooperator.logs.errors import LogUnavailable, TopicMisconfigured
-from cooperator.logs.kafka_clients import error_text
+from cooperator.logs.kafka_settings import error_text, result_of
 
 logger = logging.getLogger(__name__)
 
@@ -51,11 +61,28 @@ def count_partitions(admin: AdminClient, topic: str, timeout_s: float) -> int | 
     """None when there is no such topic. Raises KafkaException."""
     try:
         described = admin.describe_topics(TopicCollection([topic]), request_timeout=timeout_s)
-        return len(described[topic].result().partitions)
+        return len(partitions_of(described[topic]))
     except KafkaException as error:
         if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return None
         raise
+
+
+def partitions_of(described: "Future[TopicDescription]") -> tuple[int, ...]:
+    """The numbers of a topic's partitions, in order. Raises KafkaException."""
+    return tuple(sorted(each.id for each in result_of(described).partitions))
+
+
+def ask_ends(
+    admin: AdminClient, places: Iterable[tuple[str, int]], isolation: IsolationLevel, timeout_s: float
+) -> dict[tuple[str, int], "Future[ListOffsetsResultInfo]"]:
+    """Where partitions end, of any topics; each one has an answer, or a failure, of its own."""
+    asked = admin.list_offsets(
+        {TopicPartition(*place): OffsetSpec.latest() for place in places},  # type: ignore[no-untyped-call]
+        isolation_level=isolation,
+        request_timeout=timeout_s,
+    )
+    return {(each.topic, each.partition): answer for each, answer in asked.items()}
 
 
 def remaining_s(deadline: float) -> float:
@@ -68,7 +95,7 @@ def _create(
 ) -> None:
     wanted = NewTopic(topic, partitions, replication_factor, config=_SETTINGS)
     try:
-        admin.create_topics([wanted], request_timeout=remaining_s(deadline))[topic].result()
+        result_of(admin.create_topics([wanted], request_timeout=remaining_s(deadline))[topic])
         logger.info("created topic %s", topic)
     except KafkaException as error:
         code = error.args[0].code()
@@ -95,7 +122,7 @@ def _check_policy(admin: AdminClient, topic: str, deadline: float) -> None:
     resource = ConfigResource(ResourceType.TOPIC, topic)
     try:
         described = admin.describe_configs([resource], request_timeout=remaining_s(deadline))
-        policy = described[resource].result()["cleanup.policy"].value
+        policy = result_of(described[resource])["cleanup.policy"].value
     except KafkaException as error:
         if error.args[0].code() not in _FORBIDDEN:
             raise

@@ -10,7 +10,8 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from cooperator.logs.errors import LogUnavailable, RecordTooLarge, WriterFenced
-from cooperator.logs.kafka_clients import Clients, error_text
+from cooperator.logs.kafka_clients import Clients
+from cooperator.logs.kafka_settings import error_text
 from cooperator.logs.kafka_topics import count_partitions, remaining_s
 from cooperator.wire import Record
 
@@ -96,7 +97,9 @@ class KafkaTransactor:
         transaction that is begun while the broker is away can break the producer for good: librdkafka then
         ends at the broker what has never begun there, and takes the refusal (INVALID_TXN_STATE) as fatal.
         """
-        if count_partitions(self._clients.admin(), topic, remaining_s(deadline)) is None:
+        with self._clients.sharing() as shared:
+            found = count_partitions(shared.admin(), topic, remaining_s(deadline))
+        if found is None:
             raise LogUnavailable(f"topic {topic} does not exist (yet)")
 
     def _transact(self, producer: Producer, topic: str, records: Sequence[Record], deadline: float) -> int:

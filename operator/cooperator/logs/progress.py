@@ -17,8 +17,8 @@ class Progress:
         self._caught_up = False
         self._reader: threading.Thread | None = None
 
-    def started(self, reader: threading.Thread) -> None:
-        """``reader`` moves the positions, so it must not wait for them."""
+    def started(self, reader: threading.Thread | None) -> None:
+        """``reader`` moves the positions from now on, so it must not wait for them. None: nobody does now."""
         self._reader = reader
 
     def reached(self, partition: int, offset: int) -> None:

@@ -1,0 +1,51 @@
+"""Looking whether the broker has more than a reader has heard of."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from confluent_kafka import IsolationLevel, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
+
+from cooperator.logs.kafka_settings import result_of
+from cooperator.logs.kafka_topics import ask_ends, partitions_of
+
+Place = tuple[str, int]
+"""A topic and the number of a partition."""
+
+_TIMEOUT_S: Final = 10.0
+"""Longer than for what is reported when it fails: a busy broker may take its time here."""
+
+
+class Look:
+    """One question for the ends of many partitions, and one for the partitions of their topics.
+
+    An end does not count what belongs to an open transaction: no reader of committed records gets there.
+    """
+
+    def __init__(self, admin: AdminClient, places: Sequence[Place]) -> None:
+        self.admin = admin
+        self._ends = ask_ends(admin, places, IsolationLevel.READ_COMMITTED, _TIMEOUT_S)
+        self._described = admin.describe_topics(
+            TopicCollection(sorted({topic for topic, _ in places})), request_timeout=_TIMEOUT_S
+        )
+
+    @property
+    def is_over(self) -> bool:
+        return all(answer.done() for answer in (*self._ends.values(), *self._described.values()))
+
+    def ends(self) -> dict[Place, int | None]:
+        """Offsets after the last record that can be read; None where the broker gave none."""
+        ends: dict[Place, int | None] = {}
+        for place, answer in self._ends.items():
+            try:
+                ends[place] = result_of(answer).offset
+            except KafkaException:
+                ends[place] = None
+        return ends
+
+    def partitions(self, topic: str) -> tuple[int, ...] | None:
+        """The numbers of the topic's partitions, in order; None when the broker did not say."""
+        try:
+            return partitions_of(self._described[topic])
+        except KafkaException:
+            return None

@@ -1,0 +1,301 @@
+"""A consumer that hears nothing of a partition any more, and one that has nothing to hear."""
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from cooperator.local.broker import EmbeddedBroker
+from cooperator.logs import KafkaTransport, kafka_reader, kafka_settings
+from cooperator.logs.silence import Silence
+from cooperator.logs.transport import Batch, Tail
+from cooperator.wire import Record
+from support import eventually
+
+MS = 20_000
+
+
+# --- what looks show ------------------------------------------------------------------------------------
+
+
+def looks(silence: Silence, position: int, end: int, count: int) -> list[str]:
+    """What comes of so many looks at a partition; whatever is lost is begun anew."""
+    seen = []
+    for _ in range(count):
+        if not silence.is_quiet(position):
+            seen.append("not asked")
+        elif silence.is_lost(position, end):
+            silence.begin_anew()
+            seen.append("lost")
+        else:
+            seen.append("asked")
+    return seen
+
+
+def test_a_partition_is_lost_when_its_reader_stays_before_its_end() -> None:
+    assert looks(Silence(), 3, 5, 3) == ["not asked", "asked", "lost"]
+
+
+def test_a_partition_that_is_at_its_end_is_never_lost() -> None:
+    assert looks(Silence(), 5, 5, 50) == ["not asked"] + ["asked"] * 49
+
+
+def test_a_partition_that_moves_is_not_asked_for() -> None:
+    silence = Silence()
+    assert [silence.is_quiet(position) for position in range(5)] == [False] * 5
+    assert silence.is_quiet(4)
+    assert not silence.is_lost(5, 9), "it moved while the question was on its way"
+
+
+def test_a_reader_that_catches_up_between_two_looks_or_could_hear_nothing_is_not_lost() -> None:
+    silence = Silence()
+    assert looks(silence, 3, 5, 2) == ["not asked", "asked"]
+    assert looks(silence, 5, 5, 2) == ["not asked", "asked"]
+    assert looks(silence, 5, 6, 1) == ["asked"]
+    silence.disturb()
+    assert looks(silence, 5, 6, 2) == ["asked", "lost"]
+
+
+def test_what_no_new_consumer_mends_is_tried_ever_more_rarely_until_something_comes() -> None:
+    silence = Silence()
+    tries = [n for n, seen in enumerate(looks(silence, 0, 1, 400)) if seen == "lost"]
+    assert tries == [2, 6, 12, 22, 40, 74, 108, 142, 176, 210, 244, 278, 312, 346, 380]
+    assert looks(silence, 1, 2, 7) == looks(Silence(), 1, 2, 7)
+
+
+# --- with a broker --------------------------------------------------------------------------------------
+
+
+class Hearing(Consumer):
+    """A consumer that fetches nothing any more once it is deaf, and says nothing of it."""
+
+    made: "list[Hearing]"
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.deaf = False
+        self.made.append(self)
+
+    def poll(self, timeout: float = -1) -> Message | None:
+        if self.deaf:
+            self.pause(self.assignment())
+        return super().poll(timeout)
+
+
+class Asked(AdminClient):
+    """An admin client that counts the questions for ends, and whose broker refuses them for a while."""
+
+    looks: list[int]
+    refusing: threading.Event
+
+    def list_offsets(self, places: dict[Any, Any], **settings: Any) -> dict[Any, Any]:
+        self.looks.append(len(places))
+        if not self.refusing.is_set():
+            return super().list_offsets(places, **settings)
+        refused: Future[Any] = Future()
+        refused.set_exception(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
+        return dict.fromkeys(places, refused)
+
+
+@dataclass
+class Scene:
+    """A broker, and the topics of one group that are followed."""
+
+    broker: EmbeddedBroker
+    group: str
+    consumers: list[Hearing]
+    looks: list[int]
+    refusing: threading.Event
+    told: list[str] = field(default_factory=list)
+    tails: list[Tail] = field(default_factory=list)
+
+    def follow(self, topic: str, partitions: int = 1) -> "Notebook":
+        transport = KafkaTransport(self.broker.bootstrap_servers, self.group, {}, self.told.append)
+        transport.ensure_topic(self.name(topic), partitions, -1, MS)
+        notebook = Notebook()
+        tail = transport.tail(self.name(topic), notebook)
+        self.tails.append(tail)
+        tail.read_to_end(MS)
+        return notebook
+
+    def name(self, topic: str) -> str:
+        return f"{self.group}-{topic}"
+
+    def write(self, topic: str, value: str, partition: int = 0) -> None:
+        producer = Producer({"bootstrap.servers": self.broker.bootstrap_servers})
+        producer.produce(self.name(topic), value.encode(), "k", partition=partition)
+        assert producer.flush(10) == 0
+
+    def looks_again(self, times: int) -> None:
+        before = len(self.looks)
+        eventually(lambda: len(self.looks) >= before + times, what=f"{times} looks")
+
+
+@dataclass
+class Notebook:
+    """A follower that keeps the values of what it takes; it takes nothing while it is busy."""
+
+    taken: list[str] = field(default_factory=list)
+    free: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self.free.set()
+
+    def take(self, batch: Batch) -> None:
+        assert self.free.wait(60)
+        self.taken += [_text(record) for _, record in batch]
+
+    def caught_up(self) -> None: ...
+
+    def start_over(self) -> None:
+        self.taken.clear()
+
+
+def _text(record: Record) -> str:
+    return (record.value or b"").decode()
+
+
+@pytest.fixture
+def scene(broker: EmbeddedBroker, unique: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+    """What is quiet is looked at twice a second."""
+    monkeypatch.setattr(kafka_reader, "_QUIET_S", 0.5)
+    monkeypatch.setattr(kafka_settings, "Consumer", Hearing)
+    monkeypatch.setattr(kafka_settings, "AdminClient", Asked)
+    Hearing.made, Asked.looks, Asked.refusing = [], [], threading.Event()
+    scene = Scene(broker, unique, Hearing.made, Asked.looks, Asked.refusing)
+    yield scene
+    for tail in scene.tails:
+        tail.close()
+
+
+@pytest.mark.real
+def test_a_consumer_that_hears_nothing_any_more_is_replaced_and_nothing_is_missed(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    configs, status = scene.follow("configs"), scene.follow("status")
+    scene.write("configs", "first")
+    eventually(lambda: configs.taken == ["first"])
+
+    scene.consumers[0].deaf = True
+    scene.looks_again(2)
+    scene.write("configs", "second")
+
+    eventually(lambda: configs.taken == ["first", "second"], 15)
+    scene.write("status", "running")
+    eventually(lambda: status.taken == ["running"], 15)
+    assert len(scene.consumers) == 2
+    told = f"topic {scene.name('configs')}, partition 0: nothing comes after offset 1, and the broker has 2"
+    assert told in caplog.text
+    assert "status" not in caplog.text, "it missed nothing"
+    assert scene.told == []
+
+
+@pytest.mark.real
+def test_topics_with_nothing_new_are_asked_for_together_and_left_alone(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene.follow("empty")
+    committed, open_ = scene.follow("committed"), scene.follow("open")
+    producer = Producer(
+        {
+            "bootstrap.servers": scene.broker.bootstrap_servers,
+            "transactional.id": scene.group,
+            "transaction.timeout.ms": 60_000,
+        }
+    )
+    producer.init_transactions(10)
+    for topic in ("committed", "open"):
+        producer.begin_transaction()
+        producer.produce(scene.name(topic), b"whole", "k")
+        producer.commit_transaction(10)
+    producer.begin_transaction()
+    producer.produce(scene.name("open"), b"half", "k")
+    assert producer.flush(10) == 0
+    eventually(lambda: committed.taken == open_.taken == ["whole"])
+
+    scene.looks_again(6)
+
+    assert scene.looks[-3:] == [3, 3, 3], "one question for all of them"
+    assert len(scene.consumers) == 1
+    assert open_.taken == ["whole"]
+    assert scene.told == []
+    producer.abort_transaction(10)
+    scene.looks_again(6)
+    assert len(scene.consumers) == 1, "what was aborted is passed"
+    assert caplog.text == ""
+
+
+@pytest.mark.real
+def test_a_look_that_fails_is_only_a_doubt(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    notebook = scene.follow("configs")
+    scene.looks_again(1)
+    scene.refusing.set()
+    scene.looks_again(3)
+    scene.write("configs", "heard")
+    eventually(lambda: notebook.taken == ["heard"])
+
+    scene.consumers[0].deaf = True
+    scene.looks_again(1)
+    scene.write("configs", "unheard")
+    scene.looks_again(3)
+    assert len(scene.consumers) == 1, "nobody said that there is more"
+    assert caplog.text == ""
+    assert scene.told == []
+    scene.refusing.clear()
+    eventually(lambda: notebook.taken == ["heard", "unheard"], 15)
+
+
+@pytest.mark.real
+def test_a_follower_that_is_busy_is_waited_for(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    scene.follow("status")
+    busy = scene.follow("configs")
+    scene.looks_again(1)
+    busy.free.clear()
+    try:
+        scene.write("configs", "first")
+        scene.write("configs", "second")
+        scene.looks_again(5)
+        assert set(scene.looks[-3:]) == {1}, "only the other topic is asked for"
+    finally:
+        busy.free.set()
+    eventually(lambda: busy.taken == ["first", "second"])
+    assert len(scene.consumers) == 1
+    assert caplog.text == ""
+
+
+@pytest.mark.real
+def test_a_broker_that_is_away_makes_nobody_begin_anew(scene: Scene) -> None:
+    notebook = scene.follow("configs")
+    scene.looks_again(1)
+    scene.broker.kill()
+    try:
+        eventually(lambda: scene.told and "cannot be reached" in scene.told[-1])
+        assert len(scene.consumers) == 1
+    finally:
+        scene.broker.start()
+
+    scene.write("configs", "again")
+
+    eventually(lambda: notebook.taken == ["again"])
+    eventually(lambda: scene.told[-1] == "")
+    scene.looks_again(2)
+
+
+@pytest.mark.real
+def test_a_partition_that_is_added_is_read(scene: Scene) -> None:
+    notebook = scene.follow("status")
+    admin = AdminClient({"bootstrap.servers": scene.broker.bootstrap_servers, "log_level": 0})
+    topic = scene.name("status")
+    admin.create_partitions([NewPartitions(topic, 3)])[topic].result(10)
+
+    scene.write("status", "in a new one", partition=2)
+
+    eventually(lambda: notebook.taken == ["in a new one"], 15)
+    scene.write("status", "in the old one")
+    eventually(lambda: notebook.taken == ["in a new one", "in the old one"])
+    assert len(scene.consumers) == 1
