@@ -149,6 +149,8 @@ class RealPlace(Place):
             print(f"--- {pod}", *text.splitlines()[-40:], sep="\n")
         doubled = self.journal.doubled()
         self.cluster.api.delete(f"/api/v1/namespaces/{self.namespace}")
+        # All leave at the same time, and nobody is there to take over.
+        self.cluster.api.delete(f"/api/v1/namespaces/{self.namespace}/pods", {"gracePeriodSeconds": 1})
         eventually(lambda: not self.pods(), 150, "all pods of the test have gone")
         self.cluster.api.delete(f"/api/v1/persistentvolumes/{self.namespace}")
         assert doubled == []

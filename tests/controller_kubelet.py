@@ -182,7 +182,8 @@ class Kubelet:
                 _kill(process)
         elif container.process is None:
             self._report(pod, container, {"waiting": {"reason": "CrashLoopBackOff"}})
-            time.sleep(self.restart_s)
+            if self._ending.wait(self.restart_s):
+                return
             container.restarts += 1
             self._launch(container)
         if uid in self.containers and container.process is not None:
