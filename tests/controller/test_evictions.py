@@ -77,11 +77,11 @@ def test_a_pod_that_its_node_has_thrown_out_is_replaced_and_does_not_pile_up(sce
     second = uids(scene)["lake-1"]
     thrown_out = time.monotonic()
     scene.kubelet.evict("lake-1")
+    scene.eventually(lambda: scene.condition("workers", "lake", "MembersReady")["reason"] == "CrashLoop", 9)
     scene.eventually(lambda: uids(scene).get("lake-1", second) != second, 60)
     assert time.monotonic() - thrown_out >= 10, "the pause before it is made again"
-    told = scene.condition("workers", "lake", "MembersReady")
-    assert told["reason"] == "CrashLoop"
     scene.runs(*SIX)
+    scene.eventually(lambda: scene.condition("workers", "lake", "MembersReady")["status"] == "True", 30)
 
 
 def test_a_pod_that_finds_no_node_is_waited_for_as_long_as_the_hold_and_stops_the_roll(scene: Scene) -> None:

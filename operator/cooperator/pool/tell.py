@@ -76,7 +76,7 @@ def reports(
             f"{backoff_ms(crashes, desired.policy) / 1000:g} s after the last time: see its log",
         )
         for identity, crashes in sorted(memory.crashes.items())
-        if crashes.count > 1
+        if crashes.count > 1 and not (identity in lives and lives[identity].available)
     ]
     if slots.waiting:
         leaving = ", ".join(map(desired.identity, slots.waiting))
