@@ -13,6 +13,7 @@ import yaml
 
 from controller_kubelet import Kubelet
 from controller_proxy import ApiProxy
+from cooperator.local.settings import free_port
 from journal import Journal
 from support import eventually, freeze
 from tests.kubernetes.api import ApiError
@@ -25,8 +26,11 @@ RESOURCES = "/apis/cooperator.dev/v1alpha1/namespaces"
 
 @dataclass
 class OperatorProcess:
+    """``url``: where it tells of itself; with a slash at its end."""
+
     child: subprocess.Popen[bytes]
     log: Path
+    url: str
 
     def kill(self) -> None:
         """-9, as if its machine had died."""
@@ -213,7 +217,7 @@ class Scene(Place):
         account and Lease are, if not in the namespace itself. ``proxied``: it reaches the API server through
         ``proxy`` only."""
         home = home or self.namespace
-        log = self.directory / f"operator-{len(self.operators)}.log"
+        log, port = self.directory / f"operator-{len(self.operators)}.log", free_port()
         kubeconfig = self.cluster.kubeconfig_of(home, "operator")
         if proxied:
             self.proxy = ApiProxy(kubeconfig)
@@ -227,13 +231,13 @@ class Scene(Place):
                     *("--bootstrap-servers", self.bootstrap_servers),
                     *("--listen", "127.0.0.1", "--advertised-host", "127.0.0.1"),
                     *("--lease-seconds", str(lease_s), "--lease-name", f"cooperator-{self.namespace}"),
-                    *("--health-port", "0"),
+                    *("--health-port", str(port)),
                 ],
                 env={**os.environ, "KUBECONFIG": str(kubeconfig), **environment},
                 stdout=out,
                 stderr=out,
             )
-        operator = OperatorProcess(child, log)
+        operator = OperatorProcess(child, log, f"http://127.0.0.1:{port}/")
         self.operators.append(operator)
         return operator
 

@@ -1,31 +1,16 @@
 """What Prometheus reads from a member, as its own parser sees it."""
 
-import urllib.request
 from collections import defaultdict
-
-from prometheus_client.parser import text_string_to_metric_families
 
 from agent.cast import Played, noop_records
 from cooperator.agent.metrics import Tally
 from cooperator.model import INSTANCE, TargetState, TaskId
 from cooperator.wire import TargetStateRecord, encode_config
 from runtime.heard import Heard
+from scrapes import scraped
 from support import eventually
 
 A, A0, A1 = (TaskId("a", task) for task in (INSTANCE, 0, 1))
-Sample = tuple[str, tuple[str, ...]]
-
-
-def scraped(url: str) -> dict[Sample, float]:
-    """(name of the sample, values of its labels in the order of their names) to its value."""
-    with urllib.request.urlopen(f"{url}metrics", timeout=10) as answer:
-        assert answer.headers["Content-Type"].startswith("text/plain")
-        text = answer.read().decode()
-    return {
-        (sample.name, tuple(value for _, value in sorted(sample.labels.items()))): sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-    }
 
 
 def test_each_task_has_a_state_and_counts_and_leaves_no_series_behind(tmp_path) -> None:

@@ -11,12 +11,10 @@ from collections.abc import Iterable
 from typing import Any
 
 import psutil
-from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.exposition import choose_encoder
-from prometheus_client.registry import Collector
 
 from cooperator.agent.desk import Desk
+from cooperator.leader.metrics_page import MetricsPage
 from cooperator.model import TaskId
 from cooperator.runtime import RuntimeListener
 
@@ -78,20 +76,11 @@ class Tally:
         self._listener.units_changed(connector, task_configs)
 
 
-class MemberMetrics(Collector):
-    """Collected anew whenever somebody asks."""
-
+class MemberMetrics(MetricsPage):
     def __init__(self, desk: Desk, tally: Tally) -> None:
         self._desk = desk
         self._tally = tally
-        self._registry = CollectorRegistry()
-        self._registry.register(self)
-        ProcessCollector(registry=self._registry)
-
-    def page(self, accept: str) -> tuple[str, bytes]:
-        """The content type, and the text in the form that the header ``Accept`` asks for."""
-        encode, content_type = choose_encoder(accept)
-        return content_type, encode(self._registry)
+        super().__init__()
 
     def collect(self) -> Iterable[Metric]:
         owned = self._desk.phases()

@@ -30,7 +30,7 @@ class Pages:
     def routes(self) -> dict[str, Handler]:
         return {
             "GET /": self._root,
-            "GET /metrics": self._measured,
+            "GET /metrics": self._metrics.answer,
             "GET /tasks": self._tasks,
             "GET /tasks/{connector}/{task}/story": self._story,
             **{route: self._leaders(route) for route in _LEADERS},
@@ -54,10 +54,6 @@ class Pages:
 
     async def _tasks(self, request: web.Request) -> web.StreamResponse:
         return json_answer(200, self._desk.tasks())
-
-    async def _measured(self, request: web.Request) -> web.StreamResponse:
-        content_type, page = self._metrics.page(request.headers.get("Accept", ""))
-        return web.Response(body=page, headers={"Content-Type": content_type})
 
     async def _story(self, request: web.Request) -> web.StreamResponse:
         number = request.match_info["task"]

@@ -42,7 +42,7 @@ def operator(
     ] = "default",
     lease_name: Annotated[str, typer.Option(help="The Lease's name; one for each operator.")] = "cooperator",
     lease_seconds: Annotated[int, typer.Option(help="When another may take it.", min=3, max=600)] = 15,
-    health_port: Annotated[int, typer.Option(help="Of /healthz; 0: none.")] = 8080,
+    health_port: Annotated[int, typer.Option(help="Of /healthz and /metrics; 0: none.")] = 8080,
 ) -> None:
     """Watch Workers and Connectors, run members as pods and lead their groups, until SIGTERM."""
     from cooperator.controller.api import Api, ApiError

@@ -20,6 +20,7 @@ from cooperator.controller.options import OperatorOptions
 from cooperator.controller.reconciler import Reconciler
 from cooperator.controller.store import CONNECTOR, NODE, POD, WORKER, Name, Store
 from cooperator.controller.strays import Strays
+from cooperator.host.metrics import WorkerMetrics
 from cooperator.leader.endpoint import Endpoint
 
 log = logging.getLogger(__name__)
@@ -91,6 +92,11 @@ class Operator:
         with self._lock:
             dead = [name for name, each in self._reconcilers.items() if not (each.is_alive or each.done)]
         return f"nobody looks after {dead[0][0]}/{dead[0][1]}" if dead else ""
+
+    def statuses(self) -> Mapping[Name, Mapping[str, Any]]:
+        """Of the leaders of all Workers."""
+        with self._lock:
+            return {name: reconciler.status for name, reconciler in self._reconcilers.items()}
 
     async def answer_health(self, request: web.Request) -> web.StreamResponse:
         trouble = self.trouble()
@@ -196,9 +202,12 @@ def _run(options: OperatorOptions, ending: threading.Event, folder: Path) -> int
     api = Api()
     operator = Operator(options, api, folder)
     operator.ending = ending
-    health = Endpoint("0.0.0.0", options.health_port, {"GET /healthz": operator.answer_health})
     if options.health_port:
-        health.start()
+        pages = {
+            "GET /healthz": operator.answer_health,
+            "GET /metrics": WorkerMetrics(operator.statuses).answer,
+        }
+        Endpoint("0.0.0.0", options.health_port, pages).start()
     lost = threading.Event()
 
     def on_lost() -> None:

@@ -105,6 +105,11 @@ class Reconciler:
         """Nothing of this Worker is left."""
         return self._done.is_set()
 
+    @property
+    def status(self) -> Mapping[str, Any]:
+        """The leader's, as it was asked last; empty while there is none."""
+        return self._status
+
     def stop(self, timeout_s: float = 15) -> None:
         """End. Pods run on, and the leader keeps its place in the group: the next operator goes on."""
         self._stopping.set()

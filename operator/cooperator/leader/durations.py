@@ -22,6 +22,9 @@ class Durations:
 
     def __init__(self) -> None:
         self._known: dict[Round, int] = {}
+        self.count = 0
+        """How many rounds have ended, and how long (ms) all of them took."""
+        self.total_ms = 0
 
     def note(self, projected: dict[str, Any]) -> None:
         """Give each of the ``rebalances`` a ``duration_ms``.
@@ -39,6 +42,8 @@ class Durations:
                 if key not in self._known and count >= each["assigned"]:
                     end_ms = max(each["at_ms"], began_ms)
                     self._known[key] = max(1, end_ms - each["since_ms"])
+                    self.count += 1
+                    self.total_ms += self._known[key]
             while len(self._known) > _KEPT:
                 del self._known[next(iter(self._known))]
         for each in rebalances:

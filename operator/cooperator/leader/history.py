@@ -68,6 +68,7 @@ def record_rebalance(state: "LeaderState", plan: Plan, memory: Memory, cause: st
             len(plan.held),
         )
     )
+    state.reasons[cause] = state.reasons.get(cause, 0) + 1
     changes = {"rebalances": 1, "assigned": assigned, "revoked": revoked, "moved": moved}
     for name, count in changes.items():
         state.counters[name] = state.counters.get(name, 0) + count

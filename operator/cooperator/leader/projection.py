@@ -48,6 +48,7 @@ def project(state: LeaderState, statuses: Mapping[TaskId, TaskStatus]) -> dict[s
         "tasks": list(_tasks(state, statuses, owner_of)),
         "rebalances": [asdict(rebalance) for rebalance in state.rebalances],
         "counters": dict(sorted(state.counters.items())),
+        "reasons": dict(sorted(state.reasons.items())),
         "trouble": state.trouble,
         "refusal": state.refusal,
         "warnings": list(state.plan.warnings) if state.plan is not None else [],

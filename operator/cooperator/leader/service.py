@@ -23,6 +23,7 @@ from cooperator.leader.ownership import GroupPolicy, instance_id, log_refusal, m
 from cooperator.leader.projection import is_settled, plan_conditions, project
 from cooperator.leader.routes import LeaderRoutes
 from cooperator.leader.state import LeaderSettings
+from cooperator.leader.unassigned import UnassignedTime
 from cooperator.logs import (
     Gate,
     LeaderState,
@@ -111,6 +112,7 @@ class LeaderService:
         self._described: dict[str, DescribedMember] = {}
         self._projected: dict[str, Any] = {}
         self._durations = Durations()
+        self._unassigned = UnassignedTime()
         self._logs: Logs | None = None
         self._lead: Lead | None = None
         self._membership: Membership | None = None
@@ -173,7 +175,8 @@ class LeaderService:
         return self._lead.restart(record).result(timeout_s)
 
     def status(self, timeout_s: float = 5) -> dict[str, Any]:
-        """The projection (see ``projection``) with ``group_id``, ``url``, ``settled`` and ``conditions``."""
+        """The projection (see ``projection``) with ``group_id``, ``url``, ``settled`` and ``conditions``,
+        and ``totals`` of this process, which only grow."""
         lead, logs = self._lead, self._logs
         answer: dict[str, Any] = {"group_id": self.settings.group_id, "url": self.url, "settled": False}
         if lead is not None and logs is not None:
@@ -188,6 +191,14 @@ class LeaderService:
             self._projected = projected
             with self._lock:
                 self._durations.note(projected)
+                self._unassigned.note(projected, time.monotonic())
+                answer["totals"] = {
+                    "rebalances": self._durations.count,
+                    "rebalances_ms": self._durations.total_ms,
+                    "plans": lead.plans,
+                    "planning_ms": lead.planning_s * 1000,
+                    "unassigned_task_ms": self._unassigned.total_s * 1000,
+                }
             for condition in plan_conditions(projected):
                 self.conditions.put(*condition)
             answer.update(projected)

@@ -31,7 +31,7 @@ class LeaderState:
     """All that the machine knows. Shells and projections read it; only the machine writes it.
 
     ``owners``: of tasks that nobody runs, the identity that did. ``stirred_ms``: when what is going on began
-    (ms since the epoch); None while nothing is.
+    (ms since the epoch); None while nothing is. ``reasons``: how many rounds each cause has had.
     """
 
     policy: Policy = field(default_factory=Policy)
@@ -54,6 +54,7 @@ class LeaderState:
     stirred_ms: int | None = None
     rebalances: deque[Rebalance] = field(default_factory=lambda: deque(maxlen=100))
     counters: dict[str, int] = field(default_factory=dict)
+    reasons: dict[str, int] = field(default_factory=dict)
 
     def stir(self, now_ms: int) -> None:
         """Something makes a round necessary."""

@@ -1,0 +1,145 @@
+"""What leaders measure, as Prometheus reads it: of each Worker, by its namespace and name.
+
+Names of tasks and causes of rounds are labels only where there are few: a connector's tasks are counted by
+state, and a round's cause is a short list of reasons.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    Metric,
+    SummaryMetricFamily,
+)
+
+from cooperator.leader.metrics_page import MetricsPage
+from cooperator.model import INSTANCE
+
+Status = Mapping[str, Any]
+"""Of a leader, as ``LeaderService.status`` gives it; empty before it was asked."""
+
+_WORKER: Final = ("namespace", "worker")
+_COUNTERS: Final = {
+    "assigned": ("cooperator_worker_assigned", "Connectors and tasks that rounds have assigned"),
+    "revoked": ("cooperator_worker_revoked", "Connectors and tasks that rounds have revoked"),
+    "moved": ("cooperator_worker_moved", "Connectors and tasks assigned to another member than their last"),
+}
+_SUMMARIES: Final = {
+    "rebalances": (
+        "cooperator_worker_rebalance_duration_seconds",
+        "From the cause of a round until all that it assigned ran",
+    ),
+    "plans": ("cooperator_worker_planning_seconds", "Planning a round and encoding its shares"),
+}
+_TIMES: Final = {"rebalances": "rebalances_ms", "plans": "planning_ms"}
+
+
+class WorkerMetrics(MetricsPage):
+    """``statuses``: of all leaders, by namespace and Worker."""
+
+    def __init__(self, statuses: Callable[[], Mapping[tuple[str, str], Status]]) -> None:
+        self._statuses = statuses
+        super().__init__()
+
+    def collect(self) -> Iterable[Metric]:
+        statuses = self._statuses()
+        leading = {worker: status for worker, status in statuses.items() if status.get("leading")}
+        yield _gauge(
+            "cooperator_worker_leading",
+            "1 while this process leads the Worker's group",
+            {worker: worker in leading for worker in statuses},
+        )
+        yield from _of_groups(leading)
+        yield from _of_tasks(leading)
+        yield from _of_rounds(statuses)
+
+
+def _of_groups(leading: Mapping[tuple[str, str], Status]) -> Iterable[Metric]:
+    for name, documentation, value in (
+        ("generation", "Of the group", lambda status: status["generation"]),
+        ("term", "How often the lead of the group was taken", lambda status: status["term"]),
+        ("members", "In the group, without the leader", lambda status: len(status["members"])),
+        ("settled", "1 while nothing moves, waits or starts", lambda status: status["settled"]),
+    ):
+        values = {worker: value(status) for worker, status in leading.items()}
+        yield _gauge(f"cooperator_worker_{name}", documentation, values)
+
+
+def _of_tasks(leading: Mapping[tuple[str, str], Status]) -> Iterable[Metric]:
+    tasks = GaugeMetricFamily(
+        "cooperator_connector_tasks",
+        "Tasks by state; HELD: waits for its member, UNASSIGNED: is nobody's",
+        labels=(*_WORKER, "connector", "state"),
+    )
+    instances = GaugeMetricFamily(
+        "cooperator_connector_state",
+        "1 for the state that the connector's own instance is in",
+        labels=(*_WORKER, "connector", "state"),
+    )
+    held = GaugeMetricFamily(
+        "cooperator_worker_held_tasks",
+        "Connectors and tasks that wait for a member",
+        labels=(*_WORKER, "member"),
+    )
+    deadlines = GaugeMetricFamily(
+        "cooperator_worker_hold_deadline_timestamp_seconds",
+        "When what waits for a member longest moves elsewhere",
+        labels=(*_WORKER, "member"),
+    )
+    for worker, status in leading.items():
+        counts = Counter(
+            (each["connector"], each["state"]) for each in status["tasks"] if each["task"] != INSTANCE
+        )
+        for (connector, state), count in sorted(counts.items()):
+            tasks.add_metric((*worker, connector, state), count)
+        for each in status["tasks"]:
+            if each["task"] == INSTANCE:
+                instances.add_metric((*worker, each["connector"], each["state"]), 1)
+        ends: dict[str, list[int]] = {}
+        for each in status["tasks"]:
+            if "held_for" in each:
+                ends.setdefault(each["held_for"], []).append(each["held_until_ms"])
+        for member, until_ms in sorted(ends.items()):
+            held.add_metric((*worker, member), len(until_ms))
+            deadlines.add_metric((*worker, member), max(until_ms) / 1000)
+    return (tasks, instances, held, deadlines)
+
+
+def _of_rounds(statuses: Mapping[tuple[str, str], Status]) -> Iterable[Metric]:
+    rebalances = CounterMetricFamily(
+        "cooperator_worker_rebalances", "Rounds that were planned here, by cause", labels=(*_WORKER, "reason")
+    )
+    counters = {
+        key: CounterMetricFamily(name, documentation, labels=_WORKER)
+        for key, (name, documentation) in _COUNTERS.items()
+    }
+    summaries = {
+        key: SummaryMetricFamily(name, documentation, labels=_WORKER)
+        for key, (name, documentation) in _SUMMARIES.items()
+    }
+    unassigned = CounterMetricFamily(
+        "cooperator_worker_unassigned_task_seconds",
+        "Task-seconds that were HELD or UNASSIGNED",
+        labels=_WORKER,
+    )
+    for worker, status in statuses.items():
+        for reason, count in status.get("reasons", {}).items():
+            rebalances.add_metric((*worker, reason), count)
+        for key, family in counters.items():
+            family.add_metric(worker, status.get("counters", {}).get(key, 0))
+        totals = status.get("totals")
+        if totals is not None:
+            for key, summary in summaries.items():
+                summary.add_metric(worker, totals[key], totals[_TIMES[key]] / 1000)
+            unassigned.add_metric(worker, totals["unassigned_task_ms"] / 1000)
+    return (rebalances, *counters.values(), *summaries.values(), unassigned)
+
+
+def _gauge(name: str, documentation: str, values: Mapping[tuple[str, str], float]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, documentation, labels=_WORKER)
+    for worker, value in values.items():
+        family.add_metric(worker, float(value))
+    return family

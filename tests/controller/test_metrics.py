@@ -1,0 +1,62 @@
+"""What Prometheus reads from an operator, while a pod stays away and comes back."""
+
+import time
+from collections import defaultdict
+
+import pytest
+
+from controller_scene import SIX, Scene, started
+from scrapes import scraped
+
+pytestmark = [pytest.mark.real]
+
+
+def test_a_death_can_be_read_off_the_metrics(scene: Scene) -> None:
+    before = started(scene, scheduledRebalanceMaxDelayMs=20_000)
+    [operator] = scene.operators
+    here = (scene.namespace, "lake")
+    lost = {task for task, at in before.items() if at == "lake-1"}
+
+    def all_run() -> bool:
+        seen = defaultdict(lambda: -1.0, scraped(operator.url))
+        assert seen["cooperator_connector_tasks", ("a", scene.namespace, "RUNNING", "lake")] == len(SIX)
+        return seen["cooperator_worker_settled", here] == 1
+
+    scene.eventually(all_run)
+    at_rest = scraped(operator.url)
+    assert at_rest["cooperator_worker_leading", here] == 1
+    assert at_rest["cooperator_worker_members", here] == 3
+    assert at_rest["cooperator_connector_state", ("a", scene.namespace, "RUNNING", "lake")] == 1
+    assert not [name for name, _ in at_rest if name == "cooperator_worker_held_tasks"]
+
+    scene.kubelet.restart_s = 60
+    began_s = time.time()
+    scene.kubelet.crash("lake-1")
+
+    def held() -> bool:
+        seen = defaultdict(lambda: -1.0, scraped(operator.url))
+        of_member = ("lake-1", *here)
+        # Its instance of the connector waits, too, if it had it.
+        assert seen["cooperator_worker_held_tasks", of_member] in (len(lost), len(lost) + 1)
+        deadline_s = seen["cooperator_worker_hold_deadline_timestamp_seconds", of_member]
+        assert began_s + 15 < deadline_s < began_s + 40
+        return seen["cooperator_connector_tasks", ("a", scene.namespace, "HELD", "lake")] == len(lost)
+
+    scene.eventually(held)
+    scene.runs(*SIX)
+    scene.eventually(all_run)
+    after = scraped(operator.url)
+
+    def grown(name: str) -> float:
+        return after[name, here] - at_rest[name, here]
+
+    assert len(lost) <= grown("cooperator_worker_moved_total") <= len(lost) + 1
+    assert grown("cooperator_worker_moved_total") == grown("cooperator_worker_assigned_total")
+    assert grown("cooperator_worker_revoked_total") == 0
+    waited_s = 20 * len(lost)
+    assert waited_s - len(lost) <= grown("cooperator_worker_unassigned_task_seconds_total") < 2 * waited_s
+    rounds = sum(count for (name, _), count in after.items() if name == "cooperator_worker_rebalances_total")
+    assert rounds == after["cooperator_worker_planning_seconds_count", here]
+    assert grown("cooperator_worker_generation") == grown("cooperator_worker_planning_seconds_count") >= 1
+    assert after["cooperator_worker_planning_seconds_sum", here] < 5
+    assert grown("cooperator_worker_rebalance_duration_seconds_count") >= 1

@@ -1,0 +1,20 @@
+"""What Prometheus reads, as its own parser sees it."""
+
+import urllib.request
+
+from prometheus_client.parser import text_string_to_metric_families
+
+Sample = tuple[str, tuple[str, ...]]
+
+
+def scraped(url: str) -> dict[Sample, float]:
+    """(name of the sample, values of its labels in the order of their names) to its value. ``url`` ends with
+    a slash."""
+    with urllib.request.urlopen(f"{url}metrics", timeout=10) as answer:
+        assert answer.headers["Content-Type"].startswith("text/plain")
+        text = answer.read().decode()
+    return {
+        (sample.name, tuple(value for _, value in sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
