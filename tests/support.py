@@ -59,13 +59,19 @@ def freeze_group(group: int) -> None:
 
 
 def _await_standstill(pid: int) -> None:
-    eventually(partial(_stands_still, pid), what=f"process {pid} stands still")
+    waits_from = time.monotonic() + 2
+    eventually(partial(_stands_still, pid, waits_from), what=f"process {pid} stands still")
 
 
-def _stands_still(pid: int) -> bool:
-    """Stopped or ended; the state is the first word behind the name, which is in parentheses."""
+def _stands_still(pid: int, waits_from: float) -> bool:
+    """Stopped or ended; the state is the first word behind the name, which is in parentheses.
+
+    Whoever has begun a child (vfork) waits for it in the kernel (D), and is stopped no more if the child was.
+    It does nothing, either. Others wait there for their disk, and not for long.
+    """
     states = []
     for thread in Path(f"/proc/{pid}/task").glob("*/stat"):
         with suppress(FileNotFoundError, ProcessLookupError):
             states.append(thread.read_text().rpartition(")")[2].split()[0])
-    return all(state in "TtZX" for state in states)
+    still = "TtZX" if time.monotonic() < waits_from else "TtZXD"
+    return all(state in still for state in states)
