@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import uuid
 from collections.abc import Iterator
 
@@ -18,6 +19,10 @@ from tests.kubernetes.fixtures import (
 )
 
 __all__ = ["cluster", "namespace", "pytest_collection_finish", "pytest_runtest_makereport", "two_nodes"]
+
+# What a shell has started in the background ignores Ctrl-C, and so would all that tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example takes says more about the machine than about the code. At a desk every run tries new
 # examples; a run that decides about a change tries the same ones again.

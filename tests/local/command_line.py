@@ -85,12 +85,14 @@ class Local:
         ) as process:
             os.close(its)
             seen = b""
-            with suppress(OSError):  # Linux says so when the other end is closed.
-                while part := os.read(ours, 65_536):
-                    if until.encode() not in seen and until.encode() in seen + part:
-                        process.send_signal(signal.SIGINT)
-                    seen += part
-            os.close(ours)
+            try:
+                with suppress(OSError):  # Linux says so when the other end is closed.
+                    while part := os.read(ours, 65_536):
+                        if until.encode() not in seen and until.encode() in seen + part:
+                            process.send_signal(signal.SIGINT)
+                        seen += part
+            finally:
+                os.close(ours)
         assert process.returncode == 130, seen
         return seen.decode()
 
