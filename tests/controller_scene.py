@@ -127,6 +127,18 @@ class Place:
 
         return eventually(seen, timeout_s, f"{sorted(wanted)} run")
 
+    def held(self, tasks: set[str], worker: str = "lake") -> dict[str, str]:
+        """Wait until these tasks are held, as the Worker says; all that are, by the member they wait for: its
+        own instance of the connector may be among them."""
+
+        def seen() -> dict[str, str]:
+            entries = self.get("workers", worker)["status"].get("held") or ()
+            found = {entry["task"]: entry["identity"] for entry in entries}
+            assert tasks <= found.keys(), found
+            return found
+
+        return eventually(seen, 60, f"{sorted(tasks)} are held")
+
     def settled(self, worker: str = "lake") -> None:
         """All its members are there, and nothing moves any more."""
         for kind in ("Ready", "Settled"):

@@ -39,10 +39,7 @@ def test_tasks_of_a_pod_that_stays_away_are_held_and_then_move(scene: Scene) -> 
     scene.kubelet.restart_s = 60
     began = time.monotonic()
     scene.kubelet.crash("lake-1")
-    held = scene.eventually(
-        lambda: (h := scene.get("workers", "lake")["status"].get("held")) and len(h) == len(lost) and h
-    )
-    assert {entry["identity"] for entry in held} == {"lake-1"}
+    assert set(scene.held(lost).values()) == {"lake-1"}
     after = scene.runs(*SIX)
     assert time.monotonic() - began >= 8
     assert set(after.values()) == {"lake-0", "lake-2"}

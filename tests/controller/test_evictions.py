@@ -91,10 +91,7 @@ def test_a_pod_that_finds_no_node_is_waited_for_as_long_as_the_hold_and_stops_th
     scene.worker(replicas=3, restartNonce="again", scheduledRebalanceMaxDelayMs=15_000)
     began = time.monotonic()
     lost = {task for task, at in before.items() if at == "lake-2"}
-    held = scene.eventually(
-        lambda: (h := scene.get("workers", "lake")["status"].get("held")) and len(h) == len(lost) and h
-    )
-    assert {entry["identity"] for entry in held} == {"lake-2"}
+    assert set(scene.held(lost).values()) == {"lake-2"}
     after = scene.runs(*SIX)
     assert time.monotonic() - began >= 15
     assert {task: at for task, at in after.items() if task not in lost} == {
