@@ -26,11 +26,11 @@ RESOURCES = "/apis/cooperator.dev/v1alpha1/namespaces"
 
 @dataclass
 class OperatorProcess:
-    """``url``: where it tells of itself; with a slash at its end."""
+    """``url``: where it tells of itself, with a slash at its end; empty: nowhere."""
 
     child: subprocess.Popen[bytes]
     log: Path
-    url: str
+    url: str = ""
 
     def kill(self) -> None:
         """-9, as if its machine had died."""
