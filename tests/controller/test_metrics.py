@@ -53,10 +53,12 @@ def test_a_death_can_be_read_off_the_metrics(scene: Scene) -> None:
     assert len(lost) <= grown("cooperator_worker_moved_total") <= len(lost) + 1
     assert grown("cooperator_worker_moved_total") == grown("cooperator_worker_assigned_total")
     assert grown("cooperator_worker_revoked_total") == 0
+    # It is looked at twice a second, more rarely on a busy machine.
     waited_s = 20 * len(lost)
-    assert waited_s - len(lost) <= grown("cooperator_worker_unassigned_task_seconds_total") < 2 * waited_s
+    assert 0.85 * waited_s <= grown("cooperator_worker_unassigned_task_seconds_total") < 2 * waited_s
     rounds = sum(count for (name, _), count in after.items() if name == "cooperator_worker_rebalances_total")
-    assert rounds == after["cooperator_worker_planning_seconds_count", here]
+    # A round in which a member knows a newer configuration is planned, and changes nothing.
+    assert 3 <= rounds <= after["cooperator_worker_planning_seconds_count", here]
     assert grown("cooperator_worker_generation") == grown("cooperator_worker_planning_seconds_count") >= 1
     assert after["cooperator_worker_planning_seconds_sum", here] < 5
     assert grown("cooperator_worker_rebalance_duration_seconds_count") >= 1
