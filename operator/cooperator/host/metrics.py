@@ -34,7 +34,7 @@ _SUMMARIES: Final = {
     ),
     "plans": ("cooperator_worker_planning_seconds", "Planning a round and encoding its shares"),
 }
-_TIMES: Final = {"rebalances": "rebalances_ms", "plans": "planning_ms"}
+"""By the name of their count in a status' totals; their times are there as well, in ms."""
 
 
 class WorkerMetrics(MetricsPage):
@@ -90,18 +90,17 @@ def _of_tasks(leading: Mapping[tuple[str, str], Status]) -> Iterable[Metric]:
         labels=(*_WORKER, "member"),
     )
     for worker, status in leading.items():
-        counts = Counter(
-            (each["connector"], each["state"]) for each in status["tasks"] if each["task"] != INSTANCE
-        )
-        for (connector, state), count in sorted(counts.items()):
-            tasks.add_metric((*worker, connector, state), count)
+        counts: Counter[tuple[str, str]] = Counter()
+        ends: dict[str, list[int]] = {}
         for each in status["tasks"]:
             if each["task"] == INSTANCE:
                 instances.add_metric((*worker, each["connector"], each["state"]), 1)
-        ends: dict[str, list[int]] = {}
-        for each in status["tasks"]:
+            else:
+                counts[each["connector"], each["state"]] += 1
             if "held_for" in each:
                 ends.setdefault(each["held_for"], []).append(each["held_until_ms"])
+        for (connector, state), count in sorted(counts.items()):
+            tasks.add_metric((*worker, connector, state), count)
         for member, until_ms in sorted(ends.items()):
             held.add_metric((*worker, member), len(until_ms))
             deadlines.add_metric((*worker, member), max(until_ms) / 1000)
@@ -133,7 +132,7 @@ def _of_rounds(statuses: Mapping[tuple[str, str], Status]) -> Iterable[Metric]:
         totals = status.get("totals")
         if totals is not None:
             for key, summary in summaries.items():
-                summary.add_metric(worker, totals[key], totals[_TIMES[key]] / 1000)
+                summary.add_metric(worker, totals[key], totals[f"{key}_ms"] / 1000)
             unassigned.add_metric(worker, totals["unassigned_task_ms"] / 1000)
     return (rebalances, *counters.values(), *summaries.values(), unassigned)
 

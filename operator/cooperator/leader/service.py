@@ -196,7 +196,7 @@ class LeaderService:
                     "rebalances": self._durations.count,
                     "rebalances_ms": self._durations.total_ms,
                     "plans": lead.plans,
-                    "planning_ms": lead.planning_s * 1000,
+                    "plans_ms": lead.planning_s * 1000,
                     "unassigned_task_ms": self._unassigned.total_s * 1000,
                 }
             for condition in plan_conditions(projected):

@@ -6,7 +6,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -120,11 +120,13 @@ def _apply(store: ManifestStore, resources: Sequence[Resource], source: str, con
 
 
 def _await_members(state: StateDir) -> None:
-    deadline = time.monotonic() + _STALL_S
-    while (scene := Scene(ask_host(state))).joined < demo_job.MEMBERS:
+    deadline, scene = time.monotonic() + _STALL_S, Scene()
+    while scene.joined < demo_job.MEMBERS:
         if time.monotonic() > deadline:
             raise DemoFailed(f"the members have not joined within {_STALL_S:.0f} s:\n{_failures(scene)}")
         time.sleep(_LOOK_S)
+        with suppress(HostAway):
+            scene = Scene(ask_host(state))
 
 
 def _watch(run: Run, state: StateDir, show: Show) -> None:

@@ -1,7 +1,7 @@
 """The logs on Kafka."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,17 +99,11 @@ def read_logs(config: LogsConfig, timeout_ms: int = 10_000) -> LogsRead:
     state: LeaderState | None = None
     with transport.kept():
         if transport.has_topic(topics.config, timeout_ms):
-            configs = ConfigLog(transport, topics.config)
-            try:
+            with closing(ConfigLog(transport, topics.config)) as configs:
                 cluster = configs.read_to_end(timeout_ms)
-            finally:
-                configs.close()
         if transport.has_topic(topics.leader, timeout_ms):
-            leader = LeaderLog(transport, topics.leader)
-            try:
+            with closing(LeaderLog(transport, topics.leader)) as leader:
                 state = leader.read_to_end(timeout_ms)
-            finally:
-                leader.close()
     return LogsRead(cluster, state)
 
 

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Final
 
-from confluent_kafka import IsolationLevel, KafkaException, TopicCollection
+from confluent_kafka import IsolationLevel, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from cooperator.logs.kafka_settings import result_of
-from cooperator.logs.kafka_topics import ask_ends, partitions_of
+from cooperator.logs.kafka_topics import ask_ends, ask_partitions, partitions_of
 
 Place = tuple[str, int]
 """A topic and the number of a partition."""
@@ -25,13 +25,12 @@ class Look:
     def __init__(self, admin: AdminClient, places: Sequence[Place]) -> None:
         self.admin = admin
         self._ends = ask_ends(admin, places, IsolationLevel.READ_COMMITTED, _TIMEOUT_S)
-        self._described = admin.describe_topics(
-            TopicCollection(sorted({topic for topic, _ in places})), request_timeout=_TIMEOUT_S
-        )
+        self._described = ask_partitions(admin, {topic for topic, _ in places}, _TIMEOUT_S)
 
     @property
     def is_over(self) -> bool:
-        return all(answer.done() for answer in (*self._ends.values(), *self._described.values()))
+        ends, described = self._ends.values(), self._described.values()
+        return all(each.done() for each in ends) and all(each.done() for each in described)
 
     def ends(self) -> dict[Place, int | None]:
         """Offsets after the last record that can be read; None where the broker gave none."""

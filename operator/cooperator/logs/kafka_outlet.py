@@ -7,12 +7,13 @@ from collections import deque
 from concurrent.futures import Future
 from typing import Any, Final, NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, Message, TopicCollection
+from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka.admin import AdminClient
 
 from cooperator.logs.errors import LogTimeout
 from cooperator.logs.kafka_clients import Clients
 from cooperator.logs.kafka_settings import error_text, result_of
+from cooperator.logs.kafka_topics import ask_partitions
 from cooperator.logs.trouble import Troubles
 from cooperator.wire import Record
 
@@ -167,9 +168,7 @@ class KafkaOutlet:
         if self._asked is None:
             if time.monotonic() >= self._not_before:
                 admin = self._shared.admin()
-                topics = TopicCollection([self._topic])
-                answers = admin.describe_topics(topics, request_timeout=_LOOKUP_S)
-                self._asked = (answers[self._topic], admin)
+                self._asked = (ask_partitions(admin, [self._topic], _LOOKUP_S)[self._topic], admin)
             return
         answer, _ = self._asked
         if not answer.done():

@@ -13,13 +13,12 @@ from confluent_kafka import (
     KafkaError,
     KafkaException,
     Message,
-    TopicCollection,
     TopicPartition,
 )
 
 from cooperator.logs.kafka_look import Look
 from cooperator.logs.kafka_settings import error_text
-from cooperator.logs.kafka_topics import partitions_of
+from cooperator.logs.kafka_topics import ask_partitions, partitions_of
 from cooperator.logs.silence import Silence
 
 if TYPE_CHECKING:
@@ -213,9 +212,7 @@ class Reader:
         ]
         if asking:
             admin = self._shared.admin()
-            answers = admin.describe_topics(
-                TopicCollection([topic.tail.topic for topic in asking]), request_timeout=_METADATA_TIMEOUT_S
-            )
+            answers = ask_partitions(admin, [topic.tail.topic for topic in asking], _METADATA_TIMEOUT_S)
             for topic in asking:
                 topic.asked = _Asked(answers[topic.tail.topic], topic.doubts, admin)
 

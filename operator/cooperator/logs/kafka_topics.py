@@ -60,12 +60,18 @@ def ensure_topic(
 def count_partitions(admin: AdminClient, topic: str, timeout_s: float) -> int | None:
     """None when there is no such topic. Raises KafkaException."""
     try:
-        described = admin.describe_topics(TopicCollection([topic]), request_timeout=timeout_s)
-        return len(partitions_of(described[topic]))
+        return len(partitions_of(ask_partitions(admin, [topic], timeout_s)[topic]))
     except KafkaException as error:
         if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return None
         raise
+
+
+def ask_partitions(
+    admin: AdminClient, topics: Iterable[str], timeout_s: float
+) -> dict[str, "Future[TopicDescription]"]:
+    """Which partitions topics have, for ``partitions_of``; an answer comes only while ``admin`` is kept."""
+    return admin.describe_topics(TopicCollection(list(topics)), request_timeout=timeout_s)
 
 
 def partitions_of(described: "Future[TopicDescription]") -> tuple[int, ...]:

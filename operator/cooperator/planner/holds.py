@@ -164,7 +164,7 @@ class _Settling:
                 hold = self._depart(identity, hold)
             hold = self._refresh(identity, hold)
         if hold.deadline_ms <= self.now_ms:
-            fenced = lost.intersection(self.fenced) if self.fenced else _NONE
+            fenced = lost.intersection(self.fenced)
             free = lost - fenced if fenced else lost
             self.settled.free.update(dict.fromkeys(free, Reason(Why.HOLD_ENDED, hold.cause)))
             lost = fenced

@@ -116,11 +116,9 @@ def _remember(
     settled = decision.settled
     given: dict[str, frozenset[TaskId]] = {}
     unstopped = list(settled.unstopped)
-    none: frozenset[TaskId] = frozenset()
     for member in decision.roster.present:
         stays = decision.claimed.stays[member.member_id].all
-        letting_go = revoked.get(member.member_id)
-        gone = frozenset(letting_go) if letting_go else none
+        gone = frozenset(revoked.get(member.member_id, ()))
         stays = without(stays, gone)
         if len(stays) != len(member.owned):
             is_gone = len(stays) + len(gone) == len(member.owned)
@@ -128,7 +126,7 @@ def _remember(
             unstopped.append(Unstopped(member.identity, member.incarnation, stopping))
         if decision.roster.current[member.identity] is member:
             new = assigned.get(member.identity, ())
-            reserved = settled.reserved.get(member.identity, none)
+            reserved = settled.reserved.get(member.identity, frozenset())
             given[member.identity] = stays.union(new, reserved) if new or reserved else stays
     incarnations, former = remember_lives(decision.roster, memory, frozenset(settled.holds))
     return Memory(
