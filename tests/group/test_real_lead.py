@@ -106,6 +106,7 @@ def test_a_leader_that_stays_away_for_longer_than_its_session_is_replaced_and_ta
     first = invite("operator", role=Role.LEADER, instance_id=instance_id)
     workers = [invite("a"), invite("b")]
     first.membership.start()
+    eventually(lambda: first.generations, what="the operator leads an empty group")
     for worker in workers:
         worker.membership.start()
     eventually(lambda: all_in(first, *workers))
