@@ -242,7 +242,7 @@ def find_or_install_nodes(yes: bool) -> None:
 
 
 def find_or_install_go(yes: bool) -> None:
-    """Kubernetes' programs are built with it, once, where nothing else has them."""
+    """Kubernetes' programs and helm are built with it, once, where nothing else has them."""
     problem = kubernetes_problem()
     if problem is None:
         return
@@ -251,12 +251,15 @@ def find_or_install_go(yes: bool) -> None:
         install_packages(problem, (manager.go,), yes)
     else:
         # The rest of the tests is worth running.
-        say(f"tests on Kubernetes will fail: {problem}")
+        say(f"tests on Kubernetes and of the charts will fail: {problem}")
 
 
 def kubernetes_problem() -> str | None:
-    """Why tests could not get Kubernetes' programs; None when they can."""
-    code = "from tests.kubernetes.binaries import problem; print(problem() or '')"
+    """Why tests could not get Kubernetes' programs and helm; None when they can."""
+    code = (
+        "from tests.kubernetes import binaries, helm\n"
+        "print('; '.join(filter(None, (binaries.problem(), helm.problem()))))"
+    )
     result = subprocess.run(
         [VENV / "bin" / "python", "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
     )

@@ -12,13 +12,21 @@ from hypothesis import settings
 from cooperator.local.broker import EmbeddedBroker
 from tests.kubernetes.fixtures import (
     cluster,
+    helm,
     namespace,
     pytest_collection_finish,
     pytest_runtest_makereport,
     two_nodes,
 )
 
-__all__ = ["cluster", "namespace", "pytest_collection_finish", "pytest_runtest_makereport", "two_nodes"]
+__all__ = [
+    "cluster",
+    "helm",
+    "namespace",
+    "pytest_collection_finish",
+    "pytest_runtest_makereport",
+    "two_nodes",
+]
 
 # What a shell has started in the background ignores Ctrl-C, and so would all that tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

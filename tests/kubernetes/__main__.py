@@ -1,4 +1,4 @@
-"""``python -m tests.kubernetes build`` or ``images``: make ahead of time what tests make when they need it.
+"""``python -m tests.kubernetes build``, ``helm`` or ``images``: make ahead what tests make when they need it.
 
 There is no ``__init__`` beside this file: tests have this folder's parent on their path, and a package there
 would stand in the way of the Kubernetes client of the same name. Import from ``tests.kubernetes``.
@@ -8,11 +8,13 @@ import sys
 import time
 from collections.abc import Callable
 
-from tests.kubernetes.binaries import NoKubernetes, binaries
+from tests.kubernetes.binaries import binaries
+from tests.kubernetes.go import NotBuilt
+from tests.kubernetes.helm import helm
 from tests.kubernetes.image_store import prepare
 from tests.kubernetes.layers import NoImages
 
-PARTS: dict[str, Callable[[], object]] = {"build": binaries, "images": prepare}
+PARTS: dict[str, Callable[[], object]] = {"build": binaries, "helm": helm, "images": prepare}
 
 if __name__ == "__main__":
     if len(sys.argv) != 2 or sys.argv[1] not in PARTS:
@@ -20,6 +22,6 @@ if __name__ == "__main__":
     began = time.monotonic()
     try:
         PARTS[sys.argv[1]]()
-    except (NoKubernetes, NoImages) as problem:
+    except (NotBuilt, NoImages) as problem:
         sys.exit(str(problem))
     sys.stderr.write(f"{sys.argv[1]}: {time.monotonic() - began:.1f} s\n")

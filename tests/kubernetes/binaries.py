@@ -16,7 +16,6 @@ import os
 import re
 import shutil
 import string
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -24,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.kubernetes.caches import cache_folder, once
+from tests.kubernetes.go import NotBuilt, Toolchain
 
 PROGRAMS = (
     "etcd",
@@ -47,8 +47,11 @@ REMEDY = (
 ).format(*OLDEST_GO)
 
 
-class NoKubernetes(Exception):
+class NoKubernetes(NotBuilt):
     """The programs cannot be had; the message says what to do."""
+
+
+GO = Toolchain("Kubernetes' programs were", OLDEST_GO, REMEDY, NoKubernetes)
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,7 @@ def problem() -> str | None:
     if os.environ.get("KUBEBUILDER_ASSETS") or all(map(shutil.which, PROGRAMS)) or _own_folder().is_dir():
         return None
     try:
-        _find_go()
+        GO.find()
     except NoKubernetes as missing:
         return str(missing)
     return None
@@ -108,7 +111,7 @@ def _own_folder() -> Path:
 
 
 def _build_into(folder: Path) -> None:
-    go = _find_go()
+    go = GO.find()
     sys.stderr.write(
         f"building Kubernetes {KUBERNETES} into {folder.parent} (some 8 minutes on 2 cores)" + "\n"
     )
@@ -116,8 +119,8 @@ def _build_into(folder: Path) -> None:
         sources = Path(work)
         shutil.copy(SOURCES / "main.go", sources)
         (sources / "go.mod").write_text(_go_mod(go))
-        _run([go, "mod", "tidy"], sources)
-        _run(
+        GO.run([go, "mod", "tidy"], sources)
+        GO.run(
             [go, "build", "-trimpath", "-ldflags", _link_flags(), "-o", str(folder / "kubernetes"), "."],
             sources,
         )
@@ -125,23 +128,12 @@ def _build_into(folder: Path) -> None:
         (folder / name).symlink_to("kubernetes")
 
 
-def _find_go() -> str:
-    go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin:/usr/lib/go/bin")
-    if go is None:
-        raise NoKubernetes(f"Kubernetes' programs were not found, and neither was Go: {REMEDY}")
-    text = _run([go, "env", "GOVERSION"]).strip()
-    match = re.match(r"go(\d+)\.(\d+)", text)
-    if match is None or (int(match[1]), int(match[2])) < OLDEST_GO:
-        raise NoKubernetes(
-            f"Kubernetes' programs were not found, and {go} is {text}, which is too old: {REMEDY}"
-        )
-    return go
-
-
 def _go_mod(go: str) -> str:
     """A go.mod with the versions that this Kubernetes was released and tested with."""
-    module = json.loads(_run([go, "mod", "download", "-json", f"k8s.io/kubernetes@{KUBERNETES}"], Path("/")))
-    theirs = json.loads(_run([go, "mod", "edit", "-json", module["GoMod"]]))
+    module = json.loads(
+        GO.run([go, "mod", "download", "-json", f"k8s.io/kubernetes@{KUBERNETES}"], Path("/"))
+    )
+    theirs = json.loads(GO.run([go, "mod", "edit", "-json", module["GoMod"]]))
     required = {entry["Path"]: entry["Version"] for entry in theirs["Require"]}
     godebug = {entry["Key"]: entry["Value"] for entry in theirs.get("Godebug", ())}
     own = [
@@ -170,16 +162,3 @@ def _link_flags() -> str:
             *(f"-X {package}.{name}={value}" for package in packages for name, value in said.items()),
         ]
     )
-
-
-def _run(command: list[str], folder: Path | None = None) -> str:
-    environment = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"}
-    if nice := shutil.which("nice"):
-        command = [nice, "-n", "10", *command]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise NoKubernetes(
-            f"`{' '.join(command)}` failed: see below; check that the Go module proxy (`go env GOPROXY`) "
-            f"can be reached, or {REMEDY}\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
-        )
-    return done.stdout

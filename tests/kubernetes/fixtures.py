@@ -8,9 +8,11 @@ from contextlib import suppress
 import pytest
 
 from support import eventually
+from tests.kubernetes import helm as helms
 from tests.kubernetes.api import ApiError
-from tests.kubernetes.binaries import NoKubernetes, binaries
+from tests.kubernetes.binaries import binaries
 from tests.kubernetes.control_plane import ControlPlane
+from tests.kubernetes.go import NotBuilt
 from tests.kubernetes.image_store import prepare
 from tests.kubernetes.layers import NoImages
 from tests.kubernetes.nodes import Cluster
@@ -44,6 +46,12 @@ def two_nodes() -> Iterator[Cluster]:
         yield cluster
 
 
+@pytest.fixture(scope="session")
+def helm() -> str:
+    """The program, for tests of the charts."""
+    return helms.helm()
+
+
 def make_namespace(plane: ControlPlane, name: str, pod_security: str = "restricted") -> str:
     """Make it and wait for its default service account, without which no pod is accepted.
 
@@ -62,7 +70,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         return
     needed = {name for item in session.items for name in getattr(item, "fixturenames", ())}
     # What cannot be had fails those tests that need it, with its reason; the others are run.
-    with suppress(NoKubernetes, NoImages, ServerFailed):
+    with suppress(NotBuilt):
+        if "helm" in needed:
+            helms.helm()
+    with suppress(NotBuilt, NoImages, ServerFailed):
         if needed & {"cluster", "two_nodes"}:
             binaries()
         if "two_nodes" in needed:
@@ -83,6 +94,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 __all__ = [
     "cluster",
+    "helm",
     "make_namespace",
     "namespace",
     "pytest_collection_finish",
