@@ -158,8 +158,9 @@ class Place:
     def grant(self) -> None:
         """What the chart grants an operator of this namespace: in it, for the cluster, for the Lease."""
         rules = {path.stem: yaml.safe_load(path.read_text()) for path in RULES.glob("*.yaml")}
+        here = [*rules["namespace-rules"], *rules["secret-rules"]]
         self._account(self.namespace)
-        self._allow("Role", self.namespace, [*rules["namespace-rules"], *rules["own-rules"]], self.namespace)
+        self._allow("Role", self.namespace, [*here, *rules["own-rules"]], self.namespace)
         self._allow("ClusterRole", None, rules["cluster-rules"], self.namespace)
 
     def grant_everywhere(self, home: str) -> None:
@@ -167,7 +168,8 @@ class Place:
         rules = {path.stem: yaml.safe_load(path.read_text()) for path in RULES.glob("*.yaml")}
         self._account(home)
         self._allow("Role", home, rules["own-rules"], home)
-        self._allow("ClusterRole", None, [*rules["cluster-rules"], *rules["namespace-rules"]], home)
+        everywhere = [*rules["cluster-rules"], *rules["namespace-rules"], *rules["secret-rules"]]
+        self._allow("ClusterRole", None, everywhere, home)
 
     def _account(self, home: str) -> None:
         metadata = {"name": "operator", "namespace": home}

@@ -1,9 +1,37 @@
 {{- define "cooperator.name" -}}
+{{- if not (regexMatch "^[a-z]" .Release.Name) }}
+{{- fail (printf "the release is called %q, but the name of a Service begins with a letter: choose another name" .Release.Name) }}
+{{- end }}
 {{- if contains .Chart.Name .Release.Name }}{{ .Release.Name | trunc 50 | trimSuffix "-" }}{{ else }}{{ printf "%s-%s" .Release.Name .Chart.Name | trunc 50 | trimSuffix "-" }}{{ end }}
+{{- end }}
+
+{{- /* Of roles, which lie in the cluster or in other releases' namespaces. No namespace has a colon in its name. */}}
+{{- define "cooperator.roleName" -}}
+{{ printf "%s:%s" .Release.Namespace (include "cooperator.name" .) }}
 {{- end }}
 
 {{- define "cooperator.account" -}}
 {{- if .Values.serviceAccount.create }}{{ default (include "cooperator.name" .) .Values.serviceAccount.name }}{{ else }}{{ default "default" .Values.serviceAccount.name }}{{ end }}
+{{- end }}
+
+{{- /* (repository, tag, digest, the chart's appVersion) */}}
+{{- define "cooperator.image" -}}
+{{- $repository := index . 0 }}{{ $tag := index . 1 }}{{ $digest := index . 2 }}
+{{- if $digest }}{{ printf "%s@%s" $repository $digest }}{{ else }}{{ printf "%s:%s" $repository (default (index . 3) $tag) }}{{ end }}
+{{- end }}
+
+{{- define "cooperator.operatorImage" -}}
+{{ include "cooperator.image" (list .Values.image.repository .Values.image.tag .Values.image.digest .Chart.AppVersion) }}
+{{- end }}
+
+{{- define "cooperator.podSecurityContext" -}}
+{{ toYaml (merge (dict "runAsNonRoot" true "seccompProfile" (dict "type" "RuntimeDefault")) .Values.podSecurityContext) }}
+{{- end }}
+
+{{- define "cooperator.containerSecurityContext" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
 {{- end }}
 
 {{- define "cooperator.selector" -}}
@@ -19,8 +47,47 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 
+{{- define "cooperator.metadata" -}}
+name: {{ include "cooperator.name" . }}
+namespace: {{ .Release.Namespace }}
+labels: {{- include "cooperator.labels" . | nindent 2 }}
+{{- end }}
+
 {{- define "cooperator.subject" -}}
 - kind: ServiceAccount
   name: {{ include "cooperator.account" . }}
   namespace: {{ .Release.Namespace }}
+{{- end }}
+
+{{- /* A role with the rules of some files, and its binding to the operator: in a namespace, or for the cluster. */}}
+{{- define "cooperator.grant" }}
+{{- $kind := ternary "Role" "ClusterRole" (hasKey . "namespace") }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ $kind }}
+metadata:
+  name: {{ .name }}
+  {{- with .namespace }}
+  namespace: {{ . }}
+  {{- end }}
+  labels: {{- include "cooperator.labels" .root | nindent 4 }}
+rules:
+{{- range .files }}
+{{ $.root.Files.Get (printf "files/%s-rules.yaml" .) | trim }}
+{{- end }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ $kind }}Binding
+metadata:
+  name: {{ .name }}
+  {{- with .namespace }}
+  namespace: {{ . }}
+  {{- end }}
+  labels: {{- include "cooperator.labels" .root | nindent 4 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: {{ $kind }}
+  name: {{ .name }}
+subjects:
+  {{- include "cooperator.subject" .root | nindent 2 }}
 {{- end }}

@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""``docs/values.md``, written out of the chart's values.yaml: ``python docs/values.py``. A test compares.
+
+The line of comment above a key is its meaning. What has one is a value; what has none is a group, and those
+below it are values.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+TARGET: Final = Path(__file__).with_suffix(".md")
+SOURCE: Final = Path(__file__).parents[1] / "charts" / "cooperator" / "values.yaml"
+INTRO: Final = """\
+# Values of the chart
+
+Written by `python docs/values.py` out of `charts/cooperator/values.yaml`. `values.schema.json` beside it
+refuses what is unknown or of another form, and helm names the value then. The chart `cooperator-crds` has no
+values. How the charts are installed, upgraded and removed: [kubernetes.md](kubernetes.md#install).
+"""
+_LINE: Final = re.compile(r"^(?P<indent> *)(?:# (?P<comment>.*)|(?P<key>[A-Za-z]+):.*)?$")
+
+
+@dataclass(frozen=True)
+class Value:
+    """``path``: keys from the top; ``default``: as YAML has it."""
+
+    path: tuple[str, ...]
+    default: Any
+    meaning: str
+
+
+def values(text: str) -> Iterator[Value]:
+    """Of a values.yaml, in its order. Raises ValueError for a key without a meaning."""
+    defaults = yaml.safe_load(text)
+    comment, above = "", list[tuple[int, str]]()
+    documented: tuple[str, ...] | None = None
+    for number, line in enumerate(text.splitlines(), 1):
+        match = _LINE.match(line)
+        if match is None:
+            raise ValueError(
+                f"{SOURCE.name}:{number}: {line!r} is neither a comment nor a key with its value"
+            )
+        if match["comment"] is not None:
+            comment = match["comment"]
+            continue
+        if match["key"] is None:
+            comment = ""
+            continue
+        indent = len(match["indent"])
+        above = [(depth, key) for depth, key in above if depth < indent]
+        path = (*(key for _, key in above), match["key"])
+        above.append((indent, match["key"]))
+        if comment:
+            documented = path
+            yield Value(path, _at(defaults, path), comment)
+        elif documented is not None and path[: len(documented)] == documented:
+            pass  # It is part of a value that has its meaning.
+        elif not isinstance(_at(defaults, path), Mapping) or not _at(defaults, path):
+            raise ValueError(f"{SOURCE.name}:{number}: {'.'.join(path)} has no line of comment above it")
+        comment = ""
+
+
+def page() -> str:
+    """The text of the page."""
+    rows = ("| Value | Default | Meaning |", "| --- | --- | --- |")
+    return "\n".join([INTRO, *rows, *map(_row, values(SOURCE.read_text()))]) + "\n"
+
+
+def _row(value: Value) -> str:
+    # As it may be given to --set-json.
+    default = f"`{json.dumps(value.default)}`" if value.default not in ("", {}, []) else ""
+    cells = (f"`{'.'.join(value.path)}`", default, value.meaning)
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def _at(tree: Any, path: tuple[str, ...]) -> Any:
+    for key in path:
+        tree = tree[key]
+    return tree
+
+
+if __name__ == "__main__":
+    TARGET.write_text(page())

@@ -1,0 +1,68 @@
+"""Which metrics there are, with their labels: read off the pages of operator and members."""
+
+import asyncio
+from collections.abc import Mapping
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
+from prometheus_client.parser import text_string_to_metric_families
+
+from cooperator.agent.metrics import MemberMetrics, Tally
+from cooperator.host.metrics import WorkerMetrics
+from cooperator.leader.metrics_page import MetricsPage
+from cooperator.model import INSTANCE, TaskId
+
+Labels = Mapping[str, frozenset[str]]
+"""The labels of each metric, by the name of its samples."""
+
+
+class _Silent:
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_: None
+
+
+def _of(page: MetricsPage) -> dict[str, frozenset[str]]:
+    answer = asyncio.run(page.answer(make_mocked_request("GET", "/metrics")))
+    assert isinstance(answer, web.Response)
+    return {
+        sample.name: frozenset(sample.labels)
+        for family in text_string_to_metric_families(answer.text or "")
+        for sample in family.samples
+    }
+
+
+@cache
+def of_the_operator() -> Labels:
+    """Of one that leads a Worker with a task that waits."""
+    tasks = [
+        {"connector": "a", "task": INSTANCE, "state": "RUNNING"},
+        {"connector": "a", "task": 0, "state": "HELD", "held_for": "lake-1", "held_until_ms": 1},
+    ]
+    status = {
+        "leading": True,
+        **dict.fromkeys(("generation", "term", "settled"), 1),
+        "members": ["lake-0"],
+        "tasks": tasks,
+        "reasons": {"Joined": 1},
+        "counters": {},
+        "totals": dict.fromkeys(
+            ("rebalances", "rebalances_ms", "plans", "planning_ms", "unassigned_task_ms"), 1
+        ),
+    }
+    return _of(WorkerMetrics(lambda: {("lakes", "lake"): status}))
+
+
+@cache
+def of_a_member() -> Labels:
+    """Of one that has a task with progress."""
+    task = TaskId("a", 0)
+    tally = Tally(_Silent())
+    tally.started(task, 1)
+    tally.progress(task, 1, '{"rows_in": 1, "rows_out": 1, "rows_per_s": 1, "lag": 1}')
+    desk = SimpleNamespace(
+        phases=lambda: {task: "RUNNING"}, report=lambda: SimpleNamespace(draining=False), leads=False
+    )
+    return _of(MemberMetrics(desk, tally))  # type: ignore[arg-type]

@@ -1,0 +1,109 @@
+"""A chart as helm renders it, for tests to look at."""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parents[2]
+OPERATOR = ROOT / "charts" / "cooperator"
+CRDS = ROOT / "charts" / "cooperator-crds"
+
+Manifest = Mapping[str, Any]
+
+EVERYTHING: Mapping[str, Any] = {
+    "bootstrapServers": "kafka:9092",
+    "podDisruptionBudget": {"enabled": True},
+    "networkPolicy": {"enabled": True},
+    "serviceMonitor": {"enabled": True},
+    "podMonitor": {"enabled": True},
+    "prometheusRule": {"enabled": True},
+    "grafanaDashboard": {"enabled": True},
+}
+"""All that is optional, switched on."""
+NAMESPACED: Mapping[str, Any] = {"namespaces": ["a", "b"]}
+CONFINED: Mapping[str, Any] = {**NAMESPACED, "clusterRights": False, "clusterName": "here"}
+MODES: Mapping[str, Mapping[str, Any]] = {
+    "of the cluster": {},
+    "of the cluster, Secrets of some": {"secretNamespaces": ["a", "b"]},
+    "of namespaces": NAMESPACED,
+    "of namespaces, blind": CONFINED,
+}
+
+
+class Refused(Exception):
+    """helm did not render it; its own words."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """Of the chart of the operator."""
+
+    helm: str
+    name: str = "cooperator"
+    namespace: str = "home"
+    chart: Path = OPERATOR
+
+    def manifests(self, values: Mapping[str, Any] | None = None) -> list[Manifest]:
+        """Raises Refused."""
+        text = _run(self, "template", json.dumps(values or {}))
+        return [manifest for manifest in yaml.safe_load_all(text) if manifest]
+
+    def notes(self, values: Mapping[str, Any] | None = None) -> str:
+        """What an installation says at its end. Raises Refused."""
+        text = _run(self, "install", json.dumps(values or {}))
+        return text.partition("\nNOTES:\n")[2]
+
+    def one(self, kind: str, values: Mapping[str, Any] | None = None) -> Any:
+        """The only manifest of that kind, without the tests' pod."""
+        [found] = [manifest for manifest in self.manifests(values) if manifest["kind"] == kind]
+        return found
+
+    def operator_pod(self, values: Mapping[str, Any] | None = None) -> Any:
+        return self.one("Deployment", values)["spec"]["template"]
+
+    def operator_container(self, values: Mapping[str, Any] | None = None) -> Any:
+        [container] = self.operator_pod(values)["spec"]["containers"]
+        return container
+
+
+@cache
+def _run(release: Release, command: str, values: str) -> str:
+    more = ["--dry-run=client"] if command == "install" else []
+    return run_helm(
+        release.helm,
+        *(command, release.name, str(release.chart), "--namespace", release.namespace, "--values", "-"),
+        *more,
+        words=values,
+    )
+
+
+def run_helm(helm: str, *arguments: str, words: str = "") -> str:
+    """Its output. Raises Refused. It is shown no cluster."""
+    environment = {**os.environ, "KUBECONFIG": os.devnull}
+    done = subprocess.run(
+        [helm, *arguments], input=words, capture_output=True, text=True, check=False, env=environment
+    )
+    if done.returncode:
+        raise Refused(done.stderr)
+    return done.stdout
+
+
+def pods(manifests: list[Manifest]) -> Iterator[tuple[str, Any]]:
+    """Kind and pod (its ``spec`` and ``metadata``) of all that makes pods."""
+    for manifest in manifests:
+        if manifest["kind"] == "Pod":
+            yield "Pod", manifest
+        elif "template" in manifest.get("spec", {}):
+            yield manifest["kind"], manifest["spec"]["template"]
+
+
+def selects(selector: Mapping[str, str], pod: Manifest) -> bool:
+    labels: Mapping[str, str] = pod["metadata"]["labels"]
+    return selector.items() <= labels.items()

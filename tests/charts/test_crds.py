@@ -1,0 +1,57 @@
+"""The chart of the resource definitions: those of `crds/`, upgraded with it and kept without it."""
+
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.charts.rendered import CRDS, OPERATOR, ROOT, Refused, Release, run_helm
+
+KEEP = {"helm.sh/resource-policy": "keep"}
+
+
+def ours() -> list[Any]:
+    return [yaml.safe_load(path.read_text()) for path in sorted((ROOT / "crds").glob("*.yaml"))]
+
+
+def packed(helm: str, chart: Path, folder: Path) -> Path:
+    run_helm(helm, "package", str(chart), "--destination", str(folder))
+    [archive] = folder.glob(f"{chart.name}-[0-9]*.tgz")
+    return archive
+
+
+def test_it_has_the_definitions_as_they_are_and_keeps_them(helm: str) -> None:
+    made = Release(helm, chart=CRDS).manifests()
+    expected = ours()
+    assert len(expected) == 2
+    for definition in expected:
+        definition["metadata"].setdefault("annotations", {}).update(KEEP)
+    assert sorted(made, key=lambda m: m["metadata"]["name"]) == sorted(
+        expected, key=lambda m: m["metadata"]["name"]
+    )
+
+
+def test_a_package_of_it_has_files_in_place_of_the_link(helm: str, tmp_path: Path) -> None:
+    assert (CRDS / "files").is_symlink(), "there is one copy in the repository"
+    archive = packed(helm, CRDS, tmp_path)
+    with tarfile.open(archive) as members:
+        files = {member.name: member for member in members if "/files/" in member.name}
+        assert files.keys() == {
+            f"cooperator-crds/files/{path.name}" for path in (ROOT / "crds").glob("*.yaml")
+        }
+        assert all(member.isreg() for member in files.values())
+    alone = Release(helm, chart=archive)
+    assert alone.manifests() == Release(helm, chart=CRDS).manifests()
+
+
+def test_a_package_of_the_operator_s_chart_makes_the_same(helm: str, tmp_path: Path) -> None:
+    values = {"grafanaDashboard": {"enabled": True}, "prometheusRule": {"enabled": True}}
+    packaged = Release(helm, chart=packed(helm, OPERATOR, tmp_path))
+    assert packaged.manifests(values) == Release(helm).manifests(values)
+
+
+def test_it_has_no_values(helm: str) -> None:
+    with pytest.raises(Refused, match="additional properties 'keep' not allowed"):
+        Release(helm, chart=CRDS).manifests({"keep": False})

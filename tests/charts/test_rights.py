@@ -1,0 +1,180 @@
+"""What the chart lets the operator do: what the code does, where it does it, and no more."""
+
+import ast
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+import yaml
+
+from cooperator.controller import api
+from cooperator.controller.api import Kind
+from tests.charts.rendered import CONFINED, MODES, NAMESPACED, OPERATOR, ROOT, Refused, Release
+
+KINDS: Mapping[str, Kind] = {name: kind for name, kind in vars(api).items() if isinstance(kind, Kind)}
+VERBS = {
+    "get": {"get"},
+    "list": {"list"},
+    # Server-side apply creates what is not there.
+    "apply": {"patch", "create"},
+    "create": {"create"},
+    "replace": {"update"},
+    "merge": {"patch"},
+    "delete": {"delete"},
+}
+"""Of Kubernetes, by the method of ``Api``."""
+CODE = ROOT / "operator" / "cooperator" / "controller"
+
+Right = tuple[str, str, str]
+"""(group, resource, verb)"""
+
+
+def rights(rules: Any) -> set[Right]:
+    return {
+        (group, resource, verb)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def granted(release: Release, values: Mapping[str, Any]) -> dict[str, set[Right]]:
+    """By namespace; ``*``: in the cluster. Follows each binding to its role and to the operator's account."""
+    manifests = release.manifests(values)
+    roles = {
+        (manifest["kind"], manifest["metadata"].get("namespace"), manifest["metadata"]["name"]): manifest
+        for manifest in manifests
+        if "rules" in manifest
+    }
+    account = release.operator_pod(values)["spec"]["serviceAccountName"]
+    found: dict[str, set[Right]] = {}
+    for manifest in manifests:
+        if not manifest["kind"].endswith("Binding"):
+            continue
+        [subject] = manifest["subjects"]
+        assert subject == {"kind": "ServiceAccount", "name": account, "namespace": release.namespace}
+        where = manifest["metadata"].get("namespace")
+        reference = manifest["roleRef"]
+        assert f"{reference['kind']}Binding" == manifest["kind"]
+        role = roles.pop((reference["kind"], where, reference["name"]))
+        found.setdefault(where or "*", set()).update(rights(role["rules"]))
+    assert not roles, "every role is bound"
+    return found
+
+
+def of(file: str) -> set[Right]:
+    return rights(yaml.safe_load((OPERATOR / "files" / f"{file}-rules.yaml").read_text()))
+
+
+CLUSTER, NAMESPACE, SECRET, OWN = (of(file) for file in ("cluster", "namespace", "secret", "own"))
+
+
+def test_an_operator_of_the_cluster_has_its_rights_everywhere(release: Release) -> None:
+    assert granted(release, {}) == {"*": CLUSTER | NAMESPACE | SECRET, "home": OWN}
+
+
+def test_an_operator_of_namespaces_has_them_there_alone(release: Release) -> None:
+    there = NAMESPACE | SECRET
+    assert granted(release, NAMESPACED) == {"*": CLUSTER, "a": there, "b": there, "home": OWN}
+    # In its own, too, if it serves it.
+    assert granted(release, {"namespaces": ["home"]}) == {"*": CLUSTER, "home": OWN | there}
+
+
+def test_without_rights_of_the_cluster_nothing_is_outside_of_namespaces(release: Release) -> None:
+    there = NAMESPACE | SECRET
+    assert granted(release, CONFINED) == {"a": there, "b": there, "home": OWN}
+    assert not [m for m in release.manifests(CONFINED) if m["kind"].startswith("Cluster")]
+
+
+def test_secrets_of_some_namespaces_are_read_in_no_other(release: Release) -> None:
+    found = granted(release, {"secretNamespaces": ["a", "b"]})
+    assert found == {"*": CLUSTER | NAMESPACE, "a": SECRET, "b": SECRET, "home": OWN}
+
+
+@pytest.mark.parametrize("values", [{**NAMESPACED, "secretNamespaces": ["c"]}])
+def test_secrets_beyond_the_namespaces_that_are_served_are_refused(release: Release, values: Any) -> None:
+    with pytest.raises(Refused, match="secretNamespaces is for an operator of the whole cluster"):
+        release.manifests(values)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_secrets_are_read_one_by_one(release: Release, mode: str) -> None:
+    found = granted(release, MODES[mode])
+    assert {verb for rights in found.values() for _, what, verb in rights if what == "secrets"} == {"get"}
+    everywhere = {what for _, what, _ in found.get("*", ())}
+    assert ("secrets" in everywhere) is (mode == "of the cluster")
+
+
+def test_who_grants_rights_themselves_is_given_none(release: Release) -> None:
+    made = {manifest["kind"] for manifest in release.manifests({"rbac": {"create": False}})}
+    assert not made & {"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}
+
+
+@pytest.mark.parametrize(
+    ("account", "called"),
+    [
+        ({}, "cooperator"),
+        ({"name": "op"}, "op"),
+        ({"create": False, "name": "op"}, "op"),
+        ({"create": False}, "default"),
+    ],
+)
+def test_rights_are_given_to_the_account_that_runs_it(release: Release, account: Any, called: str) -> None:
+    values = {"serviceAccount": account}
+    assert granted(release, values)["home"] == OWN
+    assert release.operator_pod(values)["spec"]["serviceAccountName"] == called
+    made = [m["metadata"]["name"] for m in release.manifests(values) if m["kind"] == "ServiceAccount"]
+    assert made == ([called] if account.get("create", True) else [])
+
+
+def test_only_the_operator_s_own_pods_have_its_token(release: Release) -> None:
+    assert release.one("ServiceAccount")["automountServiceAccountToken"] is False
+    assert release.operator_pod()["spec"]["automountServiceAccountToken"] is True
+    assert release.one("Pod")["spec"]["automountServiceAccountToken"] is False
+
+
+# --- the code --------------------------------------------------------------------------------------------
+
+
+def calls() -> Iterator[Right]:
+    """What the controller's code asks of the API, as far as it names the kind where it does."""
+    for path in sorted(CODE.glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Call(
+                    func=ast.Attribute(attr=method, value=ast.Name(id=of) | ast.Attribute(attr=of)),
+                    args=[ast.Name(id=name), *more],
+                ) if of in ("api", "_api") and name in KINDS:
+                    kind = KINDS[name]
+                    part = [
+                        str(each.value) for each in more if isinstance(each, ast.Constant) and method != "get"
+                    ]
+                    for verb in VERBS[method] - ({"create"} if part else set()):
+                        yield kind.group, "/".join([kind.plural, *part]), verb
+
+
+def test_what_the_code_does_is_granted() -> None:
+    asked = set(calls())
+    assert {("", "pods", "delete"), ("", "pods/status", "patch"), ("", "secrets", "get")} <= asked
+    assert asked <= CLUSTER | NAMESPACE | SECRET | OWN
+
+
+def test_what_is_watched_may_be_listed_and_watched() -> None:
+    watched = [api.WORKERS, api.CONNECTORS, api.PODS]
+    assert {(k.group, k.plural, verb) for k in watched for verb in ("list", "watch")} <= NAMESPACE
+    assert {("", "nodes", verb) for verb in ("list", "watch")} <= CLUSTER
+
+
+def test_nothing_is_granted_that_the_code_does_not_know() -> None:
+    ours = {(kind.group, kind.plural) for kind in KINDS.values()}
+    # Whose watching asks whether what it watches is there.
+    of_kopf = {("apiextensions.k8s.io", "customresourcedefinitions")}
+    everything = CLUSTER | NAMESPACE | SECRET | OWN
+    assert {(group, resource.partition("/")[0]) for group, resource, _ in everything} == ours | of_kopf
+    assert not [right for right in everything if "*" in right]
+    assert not {verb for _, _, verb in everything} & {"deletecollection", "escalate", "bind", "impersonate"}
+
+
+def test_of_the_cluster_is_only_read() -> None:
+    assert {verb for _, _, verb in CLUSTER} <= {"get", "list", "watch"}

@@ -1,0 +1,304 @@
+"""What the chart of the operator makes, feature by feature."""
+
+import tomllib
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import typer
+import yaml
+
+from cooperator.cli.app import app
+from cooperator.controller.names import WORKER_LABEL
+from cooperator.controller.pods import Defaults, template
+from cooperator.crd import Worker
+from tests.charts.rendered import (
+    CRDS,
+    EVERYTHING,
+    MODES,
+    NAMESPACED,
+    OPERATOR,
+    ROOT,
+    Refused,
+    Release,
+    selects,
+)
+
+ALWAYS = {
+    "ServiceAccount": 1,
+    "ClusterRole": 1,
+    "ClusterRoleBinding": 1,
+    "Role": 1,
+    "RoleBinding": 1,
+    "Service": 1,
+    "Deployment": 1,
+    "Pod": 1,
+}
+OPTIONAL = {
+    "podDisruptionBudget": "PodDisruptionBudget",
+    "networkPolicy": "NetworkPolicy",
+    "serviceMonitor": "ServiceMonitor",
+    "podMonitor": "PodMonitor",
+    "prometheusRule": "PrometheusRule",
+    "grafanaDashboard": "ConfigMap",
+}
+
+
+def a_member() -> Mapping[str, Any]:
+    """A member's pod, as the operator makes it."""
+    worker = Worker.model_validate({"metadata": {"name": "lake", "namespace": "a"}, "spec": {"replicas": 1}})
+    return template(worker, Defaults("cooperator-worker:1", "kafka:9092"))
+
+
+def kinds(release: Release, values: Mapping[str, Any]) -> Counter[str]:
+    return Counter(manifest["kind"] for manifest in release.manifests(values))
+
+
+def test_little_is_made_unless_it_is_asked_for(release: Release) -> None:
+    assert kinds(release, {}) == ALWAYS
+
+
+@pytest.mark.parametrize("feature", OPTIONAL)
+def test_a_feature_brings_its_own_and_no_more(release: Release, feature: str) -> None:
+    assert kinds(release, {feature: {"enabled": True}}) == {**ALWAYS, OPTIONAL[feature]: 1}
+
+
+def test_all_features_together(release: Release) -> None:
+    assert kinds(release, EVERYTHING) == {**ALWAYS, **dict.fromkeys(OPTIONAL.values(), 1)}
+
+
+@pytest.mark.parametrize("chart", [OPERATOR, CRDS], ids=lambda path: path.name)
+def test_the_charts_are_of_the_version_of_the_program(chart: Any) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert yaml.safe_load((chart / "Chart.yaml").read_text())["appVersion"] == project["version"]
+
+
+# --- the operator ----------------------------------------------------------------------------------------
+
+
+def understood(arguments: list[str]) -> Mapping[str, Any]:
+    """What the program takes them for. Raises click's errors."""
+    program = typer.main.get_command(app)
+    known = program.get_command(typer.Context(program), arguments[0])  # type: ignore[attr-defined]
+    return dict(known.make_context(arguments[0], arguments[1:]).params)
+
+
+@pytest.mark.parametrize("values", [*MODES.values(), EVERYTHING, {"clusterName": "here", "leaseSeconds": 30}])
+def test_the_program_understands_its_arguments(release: Release, values: Mapping[str, Any]) -> None:
+    told = understood(release.operator_container(values)["args"])
+    assert list(told["namespace"]) == values.get("namespaces", [])
+    assert told["nodes"] is values.get("clusterRights", True)
+    assert told["lease_seconds"] == values.get("leaseSeconds", 15)
+    assert told["cluster"] == values.get("clusterName", "")
+    assert told["bootstrap_servers"] == values.get("bootstrapServers", "")
+    assert told["lease_name"] == "cooperator"
+    assert told["health_port"] == 8080
+
+
+def test_more_arguments_come_last(release: Release) -> None:
+    arguments = release.operator_container({"extraArgs": ["--listen=::", "--lease-seconds=20"]})["args"]
+    told = understood(arguments)
+    assert (told["listen"], told["lease_seconds"]) == ("::", 20)
+    with pytest.raises(Exception, match="No such option"):
+        understood([*arguments, "--no-such-thing"])
+
+
+def test_images_are_of_the_chart_s_version_unless_it_is_told_another(release: Release) -> None:
+    version = yaml.safe_load((OPERATOR / "Chart.yaml").read_text())["appVersion"]
+    digest = "sha256:" + "ab" * 32
+
+    def images(**values: Any) -> tuple[str, str]:
+        container = release.operator_container(values)
+        return container["image"], container["args"][1]
+
+    assert images() == (f"cooperator-operator:{version}", f"--image=cooperator-worker:{version}")
+    ours = {"repository": "registry.example:5000/op", "tag": "7"}
+    theirs = {"image": "registry.example/worker", "tag": "8"}
+    assert images(image=ours, worker=theirs) == (
+        "registry.example:5000/op:7",
+        "--image=registry.example/worker:8",
+    )
+    pinned = images(image={**ours, "digest": digest}, worker={**theirs, "digest": digest})
+    assert pinned == (f"registry.example:5000/op@{digest}", f"--image=registry.example/worker@{digest}")
+
+
+def test_what_a_pod_may_be_told_reaches_it(release: Release) -> None:
+    taint = {"key": "dedicated", "operator": "Exists"}
+    spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+    told = {
+        "nodeSelector": {"disk": "ssd"},
+        "tolerations": [taint],
+        "affinity": {"nodeAffinity": {}},
+        "topologySpreadConstraints": [spread],
+        "priorityClassName": "high",
+        "imagePullSecrets": [{"name": "registry"}],
+    }
+    pod = release.operator_pod(
+        {
+            **told,
+            "podLabels": {"team": "lakes"},
+            "podAnnotations": {"note": "1"},
+            "extraEnv": [{"name": "TZ", "value": "UTC"}],
+            "resources": {"limits": {"cpu": 2}},
+            "podSecurityContext": {"runAsUser": 1000650000},
+        }
+    )
+    assert {name: pod["spec"][name] for name in told} == told
+    assert pod["metadata"]["labels"]["team"] == "lakes"
+    assert pod["metadata"]["annotations"] == {"note": "1"}
+    assert {"name": "TZ", "value": "UTC"} in pod["spec"]["containers"][0]["env"]
+    assert pod["spec"]["containers"][0]["resources"]["limits"] == {"cpu": 2, "memory": "1Gi"}
+    assert pod["spec"]["securityContext"]["runAsUser"] == 1000650000
+
+
+def test_who_asks_whether_it_lives_asks_for_what_it_serves(release: Release) -> None:
+    container = release.operator_container()
+    [port] = container["ports"]
+    assert port["containerPort"] == 8080
+    for probe in ("livenessProbe", "readinessProbe"):
+        assert container[probe]["httpGet"] == {"path": "/healthz", "port": port["name"]}
+
+
+def test_an_upgrade_finds_the_deployment_of_before(release: Release) -> None:
+    # A selector cannot be changed: another one would make `helm upgrade` fail.
+    assert release.one("Deployment")["spec"]["selector"]["matchLabels"] == {
+        "app.kubernetes.io/name": "cooperator",
+        "app.kubernetes.io/instance": "cooperator",
+        "app.kubernetes.io/component": "operator",
+    }
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy"])
+def test_who_selects_the_operator_s_pods_selects_them_alone(release: Release, kind: str) -> None:
+    spec = release.one(kind, EVERYTHING)["spec"]
+    selector = spec["podSelector"] if kind == "NetworkPolicy" else spec["selector"]
+    labels = selector.get("matchLabels", selector)
+    assert selects(labels, release.operator_pod(EVERYTHING))
+    assert not selects(labels, release.one("Pod", EVERYTHING))
+    assert not selects(labels, a_member())
+    other = Release(release.helm, name="second")
+    assert not selects(labels, other.operator_pod(EVERYTHING))
+
+
+# --- what is around it -----------------------------------------------------------------------------------
+
+
+def test_the_service_leads_to_health_and_metrics(release: Release) -> None:
+    [port] = release.one("Service")["spec"]["ports"]
+    assert port["targetPort"] in {each["name"] for each in release.operator_container()["ports"]}
+    assert (port["name"], port["port"]) == ("health", 8080)
+
+
+def test_the_operator_is_scraped_through_its_service(release: Release) -> None:
+    monitor = release.one("ServiceMonitor", {"serviceMonitor": {"enabled": True, "labels": {"release": "p"}}})
+    service = release.one("Service")
+    assert monitor["metadata"]["labels"]["release"] == "p"
+    assert selects(monitor["spec"]["selector"]["matchLabels"], service)
+    assert monitor["spec"]["namespaceSelector"]["matchNames"] == [service["metadata"]["namespace"]]
+    [endpoint] = monitor["spec"]["endpoints"]
+    assert endpoint["port"] in {port["name"] for port in service["spec"]["ports"]}
+    # `namespace` is a label of the metrics themselves: a Worker's, not the operator's.
+    assert endpoint["honorLabels"] is True
+
+
+@pytest.mark.parametrize(("values", "where"), [({}, {"any": True}), (NAMESPACED, {"matchNames": ["a", "b"]})])
+def test_members_are_scraped_where_they_are(release: Release, values: Any, where: Any) -> None:
+    spec = release.one("PodMonitor", {**values, "podMonitor": {"enabled": True}})["spec"]
+    assert spec["selector"] == {"matchExpressions": [{"key": WORKER_LABEL, "operator": "Exists"}]}
+    assert spec["namespaceSelector"] == where
+    [endpoint] = spec["podMetricsEndpoints"]
+    member = a_member()
+    assert endpoint["port"] in {port["name"] for port in member["spec"]["containers"][0]["ports"]}
+    assert WORKER_LABEL in member["metadata"]["labels"]
+    [relabeling] = endpoint["relabelings"]
+    known_to_prometheus = "__meta_kubernetes_pod_label_" + WORKER_LABEL.translate(str.maketrans("./", "__"))
+    assert relabeling == {"sourceLabels": [known_to_prometheus], "targetLabel": "worker"}
+
+
+@pytest.mark.parametrize("values", [{}, NAMESPACED], ids=["of the cluster", "of namespaces"])
+def test_members_reach_their_leaders_and_others_only_health(release: Release, values: Any) -> None:
+    spec = release.one("NetworkPolicy", {**values, "networkPolicy": {"enabled": True}})["spec"]
+    assert spec["policyTypes"] == ["Ingress"], "what goes out is free"
+    everybody, members = spec["ingress"]
+    assert everybody == {"ports": [{"port": "health", "protocol": "TCP"}]}
+    [who] = members["from"]
+    assert who["podSelector"] == {"matchExpressions": [{"key": WORKER_LABEL, "operator": "Exists"}]}
+    names = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": values.get("namespaces")}
+    assert who["namespaceSelector"] == ({"matchExpressions": [names]} if values else {})
+    assert members["ports"] == [{"protocol": "TCP", "port": 1024, "endPort": 65535}]
+
+
+def test_helm_test_asks_through_the_service(release: Release) -> None:
+    pod = release.one("Pod")
+    assert pod["metadata"]["annotations"]["helm.sh/hook"] == "test"
+    [container] = pod["spec"]["containers"]
+    assert container["image"] == release.operator_container()["image"]
+    service = release.one("Service")["metadata"]
+    [script] = container["args"]
+    compile(script, "helm test", "exec")
+    assert f"{service['name']}.{service['namespace']}" in script
+    # The variable by which the kubelet names that Service to a pod.
+    assert f'"{service["name"].upper().replace("-", "_")}_SERVICE_HOST"' in script
+    assert ":8080/healthz" in script
+
+
+# --- releases --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "called"),
+    [("lakes", "lakes-cooperator"), ("my-cooperator", "my-cooperator"), ("a" * 53, "a" * 50)],
+)
+def test_objects_are_named_after_the_release(release: Release, name: str, called: str) -> None:
+    other = Release(release.helm, name=name)
+    assert other.one("Deployment", EVERYTHING)["metadata"]["name"] == called
+    assert all(len(manifest["metadata"]["name"]) <= 63 for manifest in other.manifests(EVERYTHING))
+
+
+def test_a_release_whose_name_no_service_can_have_is_refused(release: Release) -> None:
+    with pytest.raises(Refused, match=r'the release is called "1st", .* begins with a letter'):
+        Release(release.helm, name="1st").manifests()
+
+
+def names(release: Release, values: Any, clusterwide: bool) -> set[tuple[str, ...]]:
+    return {
+        (manifest["kind"], metadata.get("namespace", ""), metadata["name"])
+        for manifest in release.manifests(values)
+        if ("namespace" not in (metadata := manifest["metadata"])) is clusterwide
+    }
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (("cooperator", "a"), ("cooperator", "b")),
+        (("one", "a"), ("two", "a")),
+        # The same letters, split elsewhere.
+        (("b-cooperator", "a"), ("cooperator", "a-b")),
+    ],
+)
+@pytest.mark.parametrize("values", [EVERYTHING, {**EVERYTHING, "namespaces": ["a", "b", "a-b"]}])
+def test_two_releases_share_no_name(release: Release, one: Any, other: Any, values: Any) -> None:
+    first, second = (Release(release.helm, *words) for words in (one, other))
+    for clusterwide in (True, False):
+        assert names(first, values, clusterwide), "there is something to compare"
+        assert not names(first, values, clusterwide) & names(second, values, clusterwide)
+
+
+# --- what is said at the end -----------------------------------------------------------------------------
+
+
+def test_the_notes_say_what_is_missing_and_what_comes_next(release: Release) -> None:
+    said = release.notes()
+    assert "helm install cooperator-crds" in said
+    assert "bootstrapServers IS EMPTY" in said
+    assert "helm test cooperator --namespace home" in said
+    assert "kind: Worker" in said
+
+
+def test_the_notes_are_short_where_all_is_well(release: Release) -> None:
+    said = release.notes({**NAMESPACED, "bootstrapServers": "kafka:9092"})
+    assert "serves the namespaces a, b." in said
+    assert "IS EMPTY" not in said
+    assert "kubectl apply --namespace a" in said
