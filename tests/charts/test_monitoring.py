@@ -11,7 +11,7 @@ import pytest
 
 from cooperator.model import TaskState
 from tests.charts.pages import Labels, of_a_member, of_the_operator
-from tests.charts.rendered import EVERYTHING, OPERATOR, Release
+from tests.charts.rendered import EVERYTHING, OPERATOR, ROOT, Release
 
 OF_TARGETS = frozenset({"job", "namespace", "pod"})
 """What a Prometheus Operator adds to each target."""
@@ -98,6 +98,11 @@ def test_alerts_ask_for_what_there_is_and_say_what_to_do(release: Release) -> No
         assert named <= left(query), f"{rule['alert']} names labels that its query does not leave"
         # Each answer is one alert; without the labels in the text nobody could tell them apart.
         assert rule["alert"] == "CooperatorOperatorAbsent" or named
+
+
+def test_the_documentation_tells_of_each_alert(release: Release) -> None:
+    told = re.findall(r"^\| `(Cooperator\w+)` \|", (ROOT / "docs" / "metrics.md").read_text(), re.MULTILINE)
+    assert told == [rule["alert"] for rule in rules(release)]
 
 
 def test_thresholds_and_labels_are_the_user_s(release: Release) -> None:
