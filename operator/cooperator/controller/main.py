@@ -89,6 +89,8 @@ class Operator:
         """What does not run that should; empty while this process only waits for the Lease."""
         if self._kept_at is not None and time.monotonic() - self._kept_at > _STUCK_S:
             return f"the loop has not come round for {_STUCK_S:g} s"
+        if unheard := self.store.unheard():
+            return unheard
         with self._lock:
             dead = [name for name, each in self._reconcilers.items() if not (each.is_alive or each.done)]
         return f"nobody looks after {dead[0][0]}/{dead[0][1]}" if dead else ""
@@ -124,7 +126,7 @@ def registry_of(operator: Operator) -> kopf.OperatorRegistry:
 
     def noting(kind: str) -> Any:
         async def note(event: Any, **_: Any) -> None:
-            store.put(kind, _plain(event["object"]), deleted=event["type"] == "DELETED")
+            store.put(kind, _plain(event["object"]), deleted=event["type"] == "DELETED", watched=True)
 
         return note
 

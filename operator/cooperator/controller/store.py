@@ -5,11 +5,13 @@ have: a watch that was closed may have missed deletions, which kopf does not mak
 """
 
 import threading
+import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from cooperator.controller.canary import PATIENCE_S, Canary
 from cooperator.controller.names import WORKER_LABEL
 
 Body = Mapping[str, Any]
@@ -36,27 +38,32 @@ class Seen:
 
 
 class Store:
-    """Thread-safe. ``wake`` is told which Worker something has happened to."""
+    """Thread-safe. ``wake`` is told which Worker something has happened to; ``clock_s`` never goes back."""
 
-    def __init__(self, wake: Callable[[Name], None]) -> None:
+    def __init__(self, wake: Callable[[Name], None], clock_s: Callable[[], float] = time.monotonic) -> None:
         self._wake = wake
+        self._clock_s = clock_s
+        self._canary = Canary()
         self._lock = threading.Lock()
         self._objects: dict[str, dict[Name, Body]] = {kind: {} for kind in (WORKER, CONNECTOR, POD, NODE)}
         self._gone: dict[Name, deque[Body]] = {}
         self._deleted: OrderedDict[tuple[str, Name], int] = OrderedDict()
 
-    def put(self, kind: str, body: Body, deleted: bool = False) -> None:
-        """An event of a watch."""
+    def put(self, kind: str, body: Body, deleted: bool = False, watched: bool = False) -> None:
+        """An object as it was seen; ``watched``: by a handler, of which a watch told."""
         name = _name(body)
         with self._lock:
-            known = self._objects[kind].get(name)
-            if known is not None and not _is_newer(body, known, deleted):
-                return
             if _version(body) <= self._deleted.get((kind, name), -1):
                 # An answer that comes after the news of the deletion.
                 return
+            if watched:
+                self._canary.heard((kind, name), _version(body))
+            known = self._objects[kind].get(name)
+            if known is not None and not _is_newer(body, known, deleted):
+                return
             if deleted:
                 self._objects[kind].pop(name, None)
+                self._canary.gone((kind, name))
                 self._bury(kind, body)
                 self._deleted[kind, name] = _version(body)
                 while len(self._deleted) > _DELETED_KEPT:
@@ -79,10 +86,24 @@ class Store:
             ]
             # They are not in ``gone``: nobody has seen how they ended.
             concerned = {worker for name in missing for worker in self._concerned(kind, objects.pop(name))}
+            for name in missing:
+                self._canary.gone((kind, name))
+            for name, body in listed.items():
+                if _version(body) > self._deleted.get((kind, name), -1):
+                    self._canary.listed((kind, name), _version(body), self._clock_s())
         for worker in concerned:
             self._wake(worker)
         for body in listed.values():
             self.put(kind, body)
+
+    def unheard(self) -> str:
+        """What the API lists and no handler was told of, in words; empty when all is well."""
+        with self._lock:
+            late = self._canary.late(self._clock_s())
+        if late is None:
+            return ""
+        kind, (namespace, name) = late
+        return f"no handler was told of the {kind} {namespace}/{name} as it is listed for {PATIENCE_S:g} s"
 
     def see(self, worker: Name) -> Seen:
         namespace, name = worker
