@@ -256,9 +256,10 @@ def test_objects_are_named_after_the_release(release: Release, name: str, called
     assert all(len(manifest["metadata"]["name"]) <= 63 for manifest in other.manifests(EVERYTHING))
 
 
-def test_a_release_whose_name_no_service_can_have_is_refused(release: Release) -> None:
-    with pytest.raises(Refused, match=r'the release is called "1st", .* begins with a letter'):
-        Release(release.helm, name="1st").manifests()
+@pytest.mark.parametrize("name", ["1st", "lakes.north"])
+def test_a_release_whose_name_no_service_can_have_is_refused(release: Release, name: str) -> None:
+    with pytest.raises(Refused, match=f'the release is called "{name}", .* a letter and has no dots'):
+        Release(release.helm, name=name).manifests()
 
 
 def names(release: Release, values: Any, clusterwide: bool) -> set[tuple[str, ...]]:

@@ -1,6 +1,6 @@
 {{- define "cooperator.name" -}}
-{{- if not (regexMatch "^[a-z]" .Release.Name) }}
-{{- fail (printf "the release is called %q, but the name of a Service begins with a letter: choose another name" .Release.Name) }}
+{{- if not (regexMatch "^[a-z][-a-z0-9]*$" .Release.Name) }}
+{{- fail (printf "the release is called %q, but the name of a Service begins with a letter and has no dots: choose another name" .Release.Name) }}
 {{- end }}
 {{- if contains .Chart.Name .Release.Name }}{{ .Release.Name | trunc 50 | trimSuffix "-" }}{{ else }}{{ printf "%s-%s" .Release.Name .Chart.Name | trunc 50 | trimSuffix "-" }}{{ end }}
 {{- end }}
