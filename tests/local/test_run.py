@@ -2,10 +2,11 @@
 
 import ast
 import importlib.util
+import json
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -199,8 +200,52 @@ def test_every_check_runs_and_one_failure_is_enough(
     system.commands.clear()
     assert run.run_tests(["-k", "wire"]) == 1
     assert len(system.commands) == 6
-    assert system.commands[-1][-2:] == ["-k", "wire"]
+    assert " -k wire " in f" {' '.join(system.commands[-1])} "
     assert "FAILED" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("part", "failures", "steady", "code", "tries"),
+    [
+        ("members", 1, False, 0, 2),
+        ("members", 1, True, 1, 2),
+        ("members", 4, False, 1, 1),
+        ("simulation", 1, False, 1, 1),
+    ],
+)
+def test_what_failed_among_real_parts_is_tried_once_more_and_named(
+    run: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    part: str,
+    failures: int,
+    steady: bool,
+    code: int,
+    tries: int,
+) -> None:
+    monkeypatch.setattr(run, "FAILED", tmp_path)
+    failed = [f"tests/test_{number}.py::test_it" for number in range(failures)]
+    commands: list[list[str]] = []
+
+    def carried_out(command: list[str], **_: object) -> SimpleNamespace:
+        first = f"cache_dir={tmp_path / part}" in command
+        again = command[-failures:] == failed
+        if first:
+            (tmp_path / part / "v" / "cache").mkdir(parents=True)
+            (tmp_path / part / "v" / "cache" / "lastfailed").write_text(
+                json.dumps(dict.fromkeys(failed, True))
+            )
+        if first or again:
+            commands.append(command)
+        return SimpleNamespace(returncode=1 if first or (again and steady) else 0)
+
+    monkeypatch.setattr(run.subprocess, "run", carried_out)
+    assert run.run_tests([]) == code
+    assert len(commands) == tries
+    said = capsys.readouterr().out
+    assert ("UNSTEADY" in said) == (code == 0)
+    assert ("FAILED" in said) == (code == 1)
 
 
 def test_a_python_that_is_too_old_can_read_the_file_far_enough_to_say_so() -> None:
