@@ -58,6 +58,10 @@ RUN --mount=type=bind,source=operator/cooperator/__init__.py,target=/build/coope
     --mount=type=bind,source=operator/cooperator/artifacts,target=/build/cooperator/artifacts \
     PYTHONPATH=/build PYTHONDONTWRITEBYTECODE=1 \
     python -c "from cooperator.artifacts import resolve; [resolve(b, print) for b in ('spark-kafka', 'spark-s3', 'aws-sdk')]"
+# A cluster may choose a user that no file here names; Spark asks for its name (cooperator.runtime.user).
+RUN apt-get update -q \
+ && apt-get install -y -q --no-install-recommends libnss-wrapper \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin
 
 FROM spark AS worker
 RUN --mount=type=bind,source=pyproject.toml,target=/build/pyproject.toml \

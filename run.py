@@ -378,8 +378,8 @@ def run_tests(pytest_arguments: list[str]) -> int:
 
 
 def try_again(part: str, pytest: list[str], unsteady: list[str]) -> int:
-    """Run alone what failed of that part among other tests on a busy machine (decision 028). What passes now is
-    added to ``unsteady``. 0 when all did."""
+    """Run alone what failed of that part among other tests (decision 028). What passes now is added to
+    ``unsteady``; 0 when all did."""
     known = FAILED / part / "v" / "cache" / "lastfailed"
     failed = sorted(json.loads(known.read_text())) if known.exists() else []
     if not 0 < len(failed) <= MOST_SECOND_TRIES:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from release import CRDS, Helm
 
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.local.settings import free_port
@@ -14,13 +15,11 @@ from tests.kubernetes.nodes import Cluster
 
 __all__ = ["pytest_collection_finish", "pytest_runtest_makereport", "two_nodes", "unique"]
 
-CRDS = Path(__file__).parent.parent / "crds"
-
 
 @pytest.fixture(scope="session")
 def prepared(two_nodes: Cluster) -> Cluster:
     """The cluster with our kinds of resources."""
-    two_nodes.plane.kubectl("apply", "--server-side", "-f", str(CRDS))
+    Helm(two_nodes.plane, "kube-system").install(CRDS, CRDS)
     two_nodes.plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
     return two_nodes
 

@@ -2,21 +2,17 @@
 
 import subprocess
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from release import Helm, HelmFailed, of_images
+
 from controller_scene import Place
 from support import eventually
 from tests.kubernetes.fixtures import make_namespace
-from tests.kubernetes.images import OPERATOR, WORKER
 from tests.kubernetes.nodes import Cluster
-
-_SECURITY = {
-    "allowPrivilegeEscalation": False,
-    "readOnlyRootFilesystem": True,
-    "capabilities": {"drop": ["ALL"]},
-}
 
 
 @dataclass
@@ -25,6 +21,7 @@ class RealPlace(Place):
 
     nodes: Cluster
     shared: Path = field(init=False)
+    helm: Helm = field(init=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -32,8 +29,8 @@ class RealPlace(Place):
         self.shared = Path(tempfile.mkdtemp(prefix="cooperator-shared-"))
         self.shared.chmod(0o777)
         self.journal.path = self.shared / "journal.jsonl"
+        self.helm = Helm(self.cluster, self.namespace)
         self._volume()
-        self.grant()
 
     @property
     def journal_path(self) -> str:
@@ -68,58 +65,21 @@ class RealPlace(Place):
             },
         )
 
-    def operator(self, replicas: int = 1) -> None:
-        """As the chart makes it, under the chart's rights, of the operator's image, on the first node."""
-        labels = {"app": "operator"}
-        container = {
-            "name": "operator",
-            "image": OPERATOR,
-            "imagePullPolicy": "Never",
-            "args": [
-                "operator",
-                f"--namespace={self.namespace}",
-                f"--image={WORKER}",
-                f"--bootstrap-servers={self.bootstrap_servers}",
-                f"--cluster=tests-{self.namespace}",
-                "--lease-seconds=5",
-            ],
-            "env": [
-                {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
-                for name, path in (
-                    ("POD_NAME", "metadata.name"),
-                    ("POD_NAMESPACE", "metadata.namespace"),
-                    ("POD_IP", "status.podIP"),
-                )
-            ],
-            "livenessProbe": {"httpGet": {"path": "/healthz", "port": 8080}, "initialDelaySeconds": 20},
-            "securityContext": _SECURITY,
-            "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
+    def operator(self, **values: Any) -> None:
+        """By the chart, for this namespace, on the first node, as a user that the image does not know."""
+        self.helm.install("cooperator", "cooperator", **self.values, **values)
+
+    @property
+    def values(self) -> dict[str, Any]:
+        return {
+            **of_images(),
+            "bootstrapServers": self.bootstrap_servers,
+            "clusterName": f"tests-{self.namespace}",
+            "namespaces": [self.namespace],
+            "leaseSeconds": 5,
+            "nodeSelector": {"kubernetes.io/hostname": self.nodes.nodes[0].name},
+            "podSecurityContext": {"runAsUser": 1_000_650_000},
         }
-        self.cluster.apply(
-            {
-                "apiVersion": "apps/v1",
-                "kind": "Deployment",
-                "metadata": {"name": "operator", "namespace": self.namespace},
-                "spec": {
-                    "replicas": replicas,
-                    "selector": {"matchLabels": labels},
-                    "template": {
-                        "metadata": {"labels": labels},
-                        "spec": {
-                            "serviceAccountName": "operator",
-                            "terminationGracePeriodSeconds": 20,
-                            "securityContext": {
-                                "runAsNonRoot": True,
-                                "seccompProfile": {"type": "RuntimeDefault"},
-                            },
-                            "nodeName": self.nodes.nodes[0].name,
-                            "containers": [container],
-                            "volumes": [{"name": "tmp", "emptyDir": {}}],
-                        },
-                    },
-                },
-            }
-        )
 
     def pool(self, name: str = "lake", inline: bool = True, **spec: Any) -> None:
         """A Worker whose members have the shared folder. ``inline``: without Spark, for what schedules."""
@@ -148,6 +108,9 @@ class RealPlace(Place):
             # Shown by pytest when the test has failed.
             print(f"--- {pod}", *text.splitlines()[-40:], sep="\n")
         doubled = self.journal.doubled()
+        with suppress(HelmFailed):
+            # What it has outside of the namespace. A test may have done it already.
+            self.helm.uninstall("cooperator")
         self.cluster.api.delete(f"/api/v1/namespaces/{self.namespace}")
         # All leave at the same time, and nobody is there to take over.
         self.cluster.api.delete(f"/api/v1/namespaces/{self.namespace}/pods", {"gracePeriodSeconds": 1})

@@ -54,7 +54,8 @@ def test_data_flows_through_spark_in_restricted_pods_also_when_one_is_killed(pla
     topic = f"lines-{place.namespace}"
     config = {"path": "/checkpoints/in", "topic": topic, "record.value": "line"}
     place.operator()
-    place.pool(replicas=2, inline=False, spark={"heapMb": 512})
+    nobody_knows = {"spec": {"securityContext": {"runAsUser": 1_000_650_000}}}
+    place.pool(replicas=2, inline=False, spark={"heapMb": 512}, template=nobody_knows)
     place.connector("source", **{"class": "files-to-kafka"}, tasksMax=2, config=config)
     place.settled()
     pods = place.pods()

@@ -3,12 +3,14 @@
 import os
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import gettempdir
 
 import typer
 
 from cooperator.artifacts import JavaNotFound, find_java
 from cooperator.local.console import Console
 from cooperator.runtime.executors import executor_command
+from cooperator.runtime.user import NobodyKnowsThisUser, user_environment
 
 
 def executor() -> None:
@@ -19,8 +21,9 @@ def executor() -> None:
             raise ValueError("pyspark is not installed: pip install 'cooperator[spark]'")
         home = Path(spark.origin).parent
         command = executor_command(os.environ, find_java(), home / "jars")
-    except (JavaNotFound, ValueError) as error:
+        user = user_environment(Path(gettempdir()), os.environ)
+    except (JavaNotFound, NobodyKnowsThisUser, ValueError) as error:
         Console().error(str(error))
         raise typer.Exit(2) from None
     # What runs here is to be the executor itself: it is told to end by a signal.
-    os.execve(command[0], command, {**os.environ, "SPARK_HOME": str(home), "LC_ALL": "C.UTF-8"})
+    os.execve(command[0], command, {**os.environ, **user, "SPARK_HOME": str(home), "LC_ALL": "C.UTF-8"})

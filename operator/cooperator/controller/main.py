@@ -176,6 +176,7 @@ async def _serve(operator: Operator, stopped: asyncio.Event) -> None:
             await asyncio.sleep(_LOOK_S)
         stopped.set()
 
+    identity: Any = options.identity  # kopf has a type of its own for it, and does not show it
     strays = Strays(operator.store, operator.api)
     keeper = asyncio.create_task(keep())
     strays_task = asyncio.create_task(asyncio.to_thread(strays.run, operator.ending))
@@ -183,6 +184,8 @@ async def _serve(operator: Operator, stopped: asyncio.Event) -> None:
         await kopf.operator(
             registry=registry_of(operator),
             settings=settings_of(),
+            # Else it asks for the user's name, which a user that the cluster chose does not have.
+            identity=identity,
             standalone=True,
             clusterwide=not options.namespaces,
             namespaces=list(options.namespaces),

@@ -24,6 +24,7 @@ from cooperator.runtime.class_path import jars_of, packaged
 from cooperator.runtime.connectors.base import Cancelled
 from cooperator.runtime.executors import SCHEME, executor_settings, remove_executors
 from cooperator.runtime.places import hadoop_settings, is_in_store
+from cooperator.runtime.user import user_environment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -213,7 +214,8 @@ class SparkHost:
             # Its context has ended, and cannot be begun anew in it.
             self._jvm.kill()
             self._jvm.wait()
-        with _environment(java_home(find_java())), (settings.state_dir / "jvm.out").open("wb") as output:
+        home = java_home(find_java())
+        with _environment(home, settings.state_dir), (settings.state_dir / "jvm.out").open("wb") as output:
             at_launch = SparkConf(loadDefaults=False)
             for name, value in conf.items():
                 if name.startswith(_AT_LAUNCH):
@@ -236,8 +238,8 @@ class SparkHost:
 
 
 @contextmanager
-def _environment(home: Path) -> Iterator[None]:
-    """The process's environment while the JVM is launched: our Java, and the Spark of our pyspark."""
+def _environment(home: Path, state_dir: Path) -> Iterator[None]:
+    """The process's environment while the JVM is launched: our Java, the Spark of our pyspark, a user."""
     import pyspark
 
     wanted = {
@@ -245,6 +247,7 @@ def _environment(home: Path) -> Iterator[None]:
         "LC_ALL": "C.UTF-8",  # the JVM reads file names by it
         "SPARK_HOME": str(Path(pyspark.__file__).parent),
         "PYSPARK_PYTHON": sys.executable,
+        **user_environment(state_dir / "user", os.environ),
     }
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)

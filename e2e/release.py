@@ -1,0 +1,79 @@
+"""The charts as releases of a real cluster, by the helm that a user would type."""
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.kubernetes.control_plane import ControlPlane
+from tests.kubernetes.helm import helm
+from tests.kubernetes.images import OPERATOR, WORKER
+
+CHARTS = Path(__file__).parent.parent / "charts"
+BEFORE = Path(__file__).parent / "before"
+"""The charts as they were released before, packed; what there is is upgraded from them."""
+CRDS = "cooperator-crds"
+
+
+@dataclass(frozen=True)
+class Helm:
+    """helm, as the cluster's administrator, in one namespace. Each method raises HelmFailed."""
+
+    plane: ControlPlane
+    namespace: str
+
+    def install(self, release: str, chart: str | Path, **values: Any) -> str:
+        """Until all of it is ready."""
+        return self._change("install", release, chart, values)
+
+    def upgrade(self, release: str, chart: str | Path, **values: Any) -> str:
+        """As docs/kubernetes.md says; what was set before stays set."""
+        return self._change("upgrade", release, chart, values, "--reset-then-reuse-values")
+
+    def uninstall(self, release: str) -> str:
+        return self._run("uninstall", release, "--wait")
+
+    def test(self, release: str) -> str:
+        return self._run("test", release, "--timeout", "90s", "--logs")
+
+    def _change(
+        self, verb: str, release: str, chart: str | Path, values: Mapping[str, Any], *more: str
+    ) -> str:
+        where = chart if isinstance(chart, Path) else CHARTS / chart
+        options = ("--wait", "--timeout", "180s", "--values", "-", *more)
+        return self._run(verb, release, str(where), *options, words=json.dumps(values))
+
+    def _run(self, *arguments: str, words: str = "") -> str:
+        done = subprocess.run(
+            [helm(), *arguments, "--namespace", self.namespace],
+            input=words,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "KUBECONFIG": str(self.plane.kubeconfig)},
+        )
+        if done.returncode:
+            raise HelmFailed(f"helm {' '.join(arguments)}: {done.stderr or done.stdout}")
+        return done.stdout
+
+
+class HelmFailed(AssertionError):
+    """In helm's own words."""
+
+
+def packed(chart: str) -> Path:
+    """That chart as it was released before."""
+    [archive] = BEFORE.glob(f"{chart}-[0-9]*.tgz")
+    return archive
+
+
+def of_images() -> dict[str, Any]:
+    """Values that name the images which nodes have."""
+    (repository, _, tag), (worker, _, worker_tag) = (image.rpartition(":") for image in (OPERATOR, WORKER))
+    return {
+        "image": {"repository": repository, "tag": tag, "pullPolicy": "Never"},
+        "worker": {"image": worker, "tag": worker_tag},
+    }
