@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from observed import Observed
 from release import Helm, HelmFailed, of_images
 
 from controller_scene import Place
@@ -93,6 +94,10 @@ class RealPlace(Place):
             env = [{"name": "COOPERATOR_RUNTIME", "value": "inline"}]
             said["template"] = {"spec": {"containers": [{"name": "worker", "env": env}]}}
         self.worker(name, **said)
+
+    def observed(self, worker: str = "lake") -> Observed:
+        """What its members write about their tasks."""
+        return Observed(self.bootstrap_servers, f"cooperator-{self.namespace}-{worker}")
 
     def node_of(self, pod: str) -> str:
         node: str = self.pods()[pod]["spec"]["nodeName"]

@@ -1,40 +1,14 @@
 """The riskiest part first: definitions, operator, and Spark members as pods on real kubelets."""
 
-import uuid
 from collections import Counter
 
 import pytest
-from confluent_kafka import Consumer
+from flows import committed
 
 from e2e_scene import RealPlace
 from support import eventually
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
-
-
-def committed(servers: str, topic: str) -> Counter[str]:
-    """Every value in the topic that is committed, with how often it is there."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": servers,
-            "group.id": uuid.uuid4().hex,
-            "auto.offset.reset": "earliest",
-            "isolation.level": "read_committed",
-            "log_level": 0,
-        }
-    )
-    consumer.subscribe([topic])
-    found: Counter[str] = Counter()
-    silent = 0
-    while silent < 5:
-        message = consumer.poll(1.0)
-        if message is None or message.error():
-            silent += 1
-            continue
-        silent = 0
-        found[(message.value() or b"").decode()] += 1
-    consumer.close()
-    return found
 
 
 def test_data_flows_through_spark_in_restricted_pods_also_when_one_is_killed(place: RealPlace) -> None:

@@ -155,10 +155,10 @@ class Place:
 
         return eventually(tried, timeout_s, what)
 
-    def grant(self) -> None:
+    def grant(self, secrets: bool = True) -> None:
         """What the chart grants an operator of this namespace: in it, for the cluster, for the Lease."""
         rules = {path.stem: yaml.safe_load(path.read_text()) for path in RULES.glob("*.yaml")}
-        here = [*rules["namespace-rules"], *rules["secret-rules"]]
+        here = [*rules["namespace-rules"], *(rules["secret-rules"] if secrets else ())]
         self._account(self.namespace)
         self._allow("Role", self.namespace, [*here, *rules["own-rules"]], self.namespace)
         self._allow("ClusterRole", None, rules["cluster-rules"], self.namespace)

@@ -16,6 +16,15 @@ _SOON_S: Final = 5.0
 """How often Secrets are read: when all was well, and when something was missing."""
 
 
+def forbidden(kind: str, namespace: str, name: str) -> str:
+    """What is wrong, and what to do, where the operator may not read what a Worker names."""
+    rule = "secret-rules" if kind == "Secret" else "namespace-rules"
+    return (
+        f"the operator may not read {kind} {name!r} of namespace {namespace!r}: grant it what the chart's "
+        f"files/{rule}.yaml has (value secretNamespaces or namespaces), or name none"
+    )
+
+
 class KafkaAccess:
     """Used by one reconciler's thread. ``folder``: private to this process."""
 
@@ -62,6 +71,8 @@ class KafkaAccess:
         except ApiError as error:
             if error.is_missing:
                 return None
+            if error.is_forbidden:
+                raise SecretProblem(f"spec.kafka: {forbidden('Secret', namespace, name)}") from None
             raise
         try:
             return {key: base64.b64decode(value) for key, value in (body.get("data") or {}).items()}

@@ -67,6 +67,10 @@ class ApiError(Exception):
         return self.status == HTTPStatus.NOT_FOUND
 
     @property
+    def is_forbidden(self) -> bool:
+        return self.status == HTTPStatus.FORBIDDEN
+
+    @property
     def is_conflict(self) -> bool:
         """Somebody else was first: it exists already, or is not the one that was meant."""
         return self.status == HTTPStatus.CONFLICT

@@ -85,6 +85,7 @@ class Reconciler:
         self._status_at = float("-inf")
         self._listed_at = float("-inf")
         self._next_ms: int | None = None
+        self._warned = ""
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._done = threading.Event()
@@ -124,7 +125,7 @@ class Reconciler:
             try:
                 self._step()
             except ApiError as error:
-                log.warning("Worker %s/%s: %s", *self.name, error)
+                self._warn_of(error)
                 pause_s = _ERROR_PAUSE_S
             except Exception:
                 # Whatever it was, the next step starts from what is there.
@@ -157,6 +158,8 @@ class Reconciler:
             self._try(lambda: self._keep_finalizer(body))
             self._pin(read, body)
             self._try(lambda: self._supplies.renew(read))
+            if self._supplies.unread:
+                self._publisher.refused(self._supplies.unread)
             worker = self._allowed(worker)
         self._worker = worker
         connectors = self._read_connectors(seen)
@@ -203,8 +206,14 @@ class Reconciler:
         try:
             act()
         except ApiError as error:
-            log.warning("Worker %s/%s: %s", *self.name, error)
+            self._warn_of(error)
             self._publisher.refused(str(error))
+
+    def _warn_of(self, error: ApiError) -> None:
+        """Once, and not at every step for as long as it lasts."""
+        if str(error) != self._warned:
+            log.warning("Worker %s/%s: %s", *self.name, error)
+            self._warned = str(error)
 
     def _resync(self) -> None:
         """The pods as they are: before the first step, and again now and then."""

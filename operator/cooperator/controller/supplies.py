@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from cooperator.controller.access import forbidden
 from cooperator.controller.api import CLAIMS, CONFIG_MAPS, SECRETS, Api, ApiError
 from cooperator.controller.children import children, references
 from cooperator.controller.executors import refusal
@@ -15,7 +16,9 @@ from cooperator.controller.pods import Defaults, revision, template
 from cooperator.crd import Worker
 
 _AGAIN_S: Final = 60.0
-"""How often children are written and contents are read when the Worker has not changed."""
+_SOON_S: Final = 5.0
+"""How often children are written and contents are read when the Worker has not changed: when all was well,
+and when something could not be read."""
 
 
 class Supplies:
@@ -27,19 +30,22 @@ class Supplies:
         self._hashes: dict[str, str] | None = None
         self.refusal = ""
         """Why what surrounds the Worker does not let its spec be; empty when it does."""
-        self._renewed_at = float("-inf")
+        self.unread = ""
+        """What may not be read, so that its changes replace no member; empty when all is."""
+        self._renew_at = float("-inf")
         self._renewed_for: object = None
 
     def renew(self, worker: Worker) -> None:
         """Write the children and read the contents, if it is time. Raises ApiError."""
         now = time.monotonic()
-        if worker.spec == self._renewed_for and now - self._renewed_at < _AGAIN_S:
+        if worker.spec == self._renewed_for and now < self._renew_at:
             return
         self._hashes = self._read(worker)
         self.refusal = refusal(worker) or self._check_volume(worker)
         for kind, manifest in children(worker):
             self._api.apply(kind, manifest)
-        self._renewed_for, self._renewed_at = worker.spec, now
+        self._renewed_for = worker.spec
+        self._renew_at = now + (_SOON_S if self.unread else _AGAIN_S)
 
     def revision(self, worker: Worker, labels: Sequence[str]) -> str:
         """Names what members are started with. ``labels``: the revisions of the pods that there are; until
@@ -67,9 +73,11 @@ class Supplies:
             "ReadWriteMany, an object store (spec.checkpointLocation), or spec.replicas: 1"
         )
 
-    def _read(self, worker: Worker) -> dict[str, str]:
+    def _read(self, worker: Worker) -> dict[str, str] | None:
+        """None while some of it could never be read."""
         namespace = worker.metadata.namespace
         found: dict[str, str] = {}
+        self.unread = ""
         for kind, name in sorted(references(template(worker, self.defaults))):
             key = f"{kind}/{name}"
             try:
@@ -77,13 +85,16 @@ class Supplies:
             except ApiError as error:
                 if error.is_missing:
                     continue
-                # What cannot be read now is as it was: nothing rolls because of it.
-                if self._hashes is None:
+                if error.is_forbidden:
+                    self.unread = forbidden(kind, namespace, name)
+                elif self._hashes is None:
                     raise
-                found[key] = self._hashes.get(key, "")
+                # What cannot be read now is as it was: nothing rolls because of it.
+                if self._hashes is not None:
+                    found[key] = self._hashes.get(key, "")
                 continue
             found[key] = _digest({part: body.get(part) for part in ("data", "binaryData", "stringData")})
-        return found
+        return None if self.unread and self._hashes is None else found
 
 
 def _digest(value: Mapping[str, object]) -> str:

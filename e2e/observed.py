@@ -1,0 +1,50 @@
+"""What the members of a Worker wrote about their tasks, from the first record on."""
+
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from cooperator.local.demo_watch import History
+from cooperator.logs import LogsConfig, open_logs
+from cooperator.model import TaskId, TaskState, TaskStatus
+
+
+class Observed:
+    """Records of ``group_id``'s status log, in their order; those of connectors' instances left out."""
+
+    def __init__(self, servers: str, group_id: str) -> None:
+        self._lock = threading.Lock()
+        self._records: list[TaskStatus] = []
+        self._logs = open_logs(LogsConfig(servers, group_id))
+        self._logs.status.on_change(self._take)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._logs.close()
+
+    @property
+    def records(self) -> Sequence[TaskStatus]:
+        with self._lock:
+            return tuple(self._records)
+
+    def starts(self) -> Counter[TaskId]:
+        """How often each task began to run."""
+        history = History()
+        for record in self.records:
+            history.take(record)
+        return Counter({task: len(history.starts(task)) for task in history.tasks()})
+
+    def states(self) -> dict[TaskId, TaskState]:
+        """By the last word about each task."""
+        return {record.task: record.state for record in self.records}
+
+    def _take(self, record: TaskStatus) -> None:
+        if not record.task.is_instance:
+            with self._lock:
+                self._records.append(record)
