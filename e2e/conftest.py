@@ -47,3 +47,13 @@ def place(prepared: Cluster, servers: str, unique: str, tmp_path: Path) -> Itera
     place = RealPlace(prepared.plane, unique, servers, tmp_path, prepared)
     yield place
     place.close()
+
+
+@pytest.fixture
+def other(
+    prepared: Cluster, servers: str, unique: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RealPlace]:
+    """One more, beside ``place``."""
+    other = RealPlace(prepared.plane, f"{unique}-2", servers, tmp_path_factory.mktemp("other"), prepared)
+    yield other
+    other.close()

@@ -19,9 +19,8 @@ def test_a_release_is_upgraded_removed_and_brought_back_and_no_task_notices(plac
         flow.connector()
         place.settled()
         flow.goes_on()
-        tasks = {TaskId(flow.name, number) for number in range(2)}
         members = {name: pod["metadata"]["uid"] for name, pod in place.pods().items() if "lake" in name}
-        assert seen.starts() == dict.fromkeys(tasks, 1)
+        starts = seen.starts()
 
         place.helm.upgrade("cooperator", "cooperator", podSecurityContext={"runAsUser": 1_000_650_000})
         assert "Phase:          Succeeded" in place.helm.test("cooperator")
@@ -39,14 +38,44 @@ def test_a_release_is_upgraded_removed_and_brought_back_and_no_task_notices(plac
         place.operator()
         place.settled()
         flow.goes_on()
+        # The other way round: the operator does without its definitions' release, too.
+        Helm(place.cluster, "kube-system").uninstall(CRDS)
+        place.connector("late", tasksMax=1)
+        place.eventually(lambda: TaskId("late", 0) in seen.starts())
+        place.helm.uninstall("cooperator")
+        flow.goes_on()
+        Helm(place.cluster, "kube-system").install(CRDS, CRDS)
+        place.operator()
+        place.settled()
 
         there = {name: pod["metadata"]["uid"] for name, pod in place.pods().items() if "lake" in name}
         assert there == members, "the same pods"
-        assert seen.starts() == dict.fromkeys(tasks, 1), "no task was ever started again"
+        assert seen.starts() == {**starts, TaskId("late", 0): 1}, "no task was started again"
         flow.complete()
 
-        place.delete("connectors", flow.name)
+        for name in (flow.name, "late"):
+            place.delete("connectors", name)
         place.delete("workers", "lake")
         place.eventually(lambda: place.is_gone("workers", "lake"), 120)
         assert set(seen.states().values()) == {TaskState.UNASSIGNED}, "all stopped in order"
     place.eventually(lambda: all(not name.startswith("lake") for name in place.pods()), 60)
+
+
+def test_two_releases_side_by_side_do_not_disturb_each_other(place: RealPlace, other: RealPlace) -> None:
+    for each in (place, other):
+        each.operator()
+        each.pool(replicas=1)
+        each.connector("a", tasksMax=2)
+    for each in (place, other):
+        each.runs("a-0", "a-1", timeout_s=120)
+        each.settled()
+    before = other.journal.starts()
+    place.pool(replicas=2)
+    place.settled()
+    place.helm.uninstall("cooperator")
+    assert set(place.runs("a-0", "a-1")) == {"a-0", "a-1"}
+    assert other.journal.starts() == before, "what is done in one namespace is nothing to the other"
+    # It leads on, and has kept its own rights.
+    other.connector("b", tasksMax=1)
+    other.runs("a-0", "a-1", "b-0")
+    assert {name for name in other.pods() if name.startswith("lake")} == {"lake-0"}
