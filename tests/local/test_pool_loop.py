@@ -90,6 +90,7 @@ def group(world: World, **owned: int) -> dict[str, Any]:
             "owned": [f"t-{n}" for n in range(owned.get(life.identity.replace("-", "_"), 0))],
             "stopping": [],
             "draining": False,
+            "runtime": "Warm",
         }
         for life in world.lives.values()
         if not life.ended

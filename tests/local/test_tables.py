@@ -62,6 +62,7 @@ def member(identity: str, incarnation: str, *owned: str) -> dict[str, Any]:
         "owned": list(owned),
         "stopping": [],
         "draining": False,
+        "runtime": "Warm",
     }
 
 

@@ -17,6 +17,7 @@ class Heard:
     traces: dict[tuple[TaskId, int], str] = field(default_factory=dict)
     texts: dict[TaskId, str] = field(default_factory=dict)
     configs: dict[str, list[list[dict[str, str]]]] = field(default_factory=dict)
+    warmth: list[str] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def _hear(self, event: str, task: TaskId, attempt: int) -> None:
@@ -41,6 +42,14 @@ class Heard:
 
     def units_changed(self, connector: str, task_configs: list[dict[str, str]]) -> None:
         self.configs.setdefault(connector, []).append(task_configs)
+
+    def warmed_up(self) -> None:
+        with self.lock:
+            self.warmth.append("warm")
+
+    def warm_up_failed(self) -> None:
+        with self.lock:
+            self.warmth.append("failed")
 
     def of(self, task: TaskId) -> list[tuple[str, int]]:
         """What was told about one task: ``[("started", 1), ("stopped", 1)]``."""

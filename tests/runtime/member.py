@@ -35,6 +35,12 @@ class Logged:
     def units_changed(self, connector: str, task_configs: list[dict[str, str]]) -> None:
         log.info("%s: %s", connector, task_configs)
 
+    def warmed_up(self) -> None:
+        log.info("warm")
+
+    def warm_up_failed(self) -> None:
+        log.error("not warm")
+
 
 def main() -> None:
     told = json.loads(sys.argv[1])

@@ -235,6 +235,9 @@ class StockProcess(WorkerProcess):
         self._wanted[connector] = tuple(dict(config) for config in configs)
         self._post(connector)
 
+    def warmed_up(self) -> None: ...
+    def warm_up_failed(self) -> None: ...
+
     # Its herder
 
     def _take(self, share: Assignment, generation: int) -> None:

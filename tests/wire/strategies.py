@@ -16,6 +16,7 @@ from cooperator.model import (
     TaskState,
     TaskStatus,
     Unstopped,
+    Warmth,
 )
 from cooperator.wire import (
     AgentReport,
@@ -72,6 +73,7 @@ REPORTS = st.builds(
     capacity=st.floats(0, 1e6),
     zone=TEXT,
     nonce=INT64,
+    warmth=st.sampled_from(Warmth),
 )
 METADATA = st.builds(
     Metadata,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cooperator.model import INSTANCE, Epoch, TaskId, group_tasks
+from cooperator.model import INSTANCE, Epoch, TaskId, Warmth, group_tasks
 from cooperator.model.java import hash_set_order
 from cooperator.wire import (
     ALL_PROTOCOLS,
@@ -250,6 +250,7 @@ def test_an_agent_is_known_by_what_it_reports() -> None:
         applied=Epoch(3, 7),
         capacity=2.0,
         zone="z1",
+        warmth=Warmth.WARMING,
     )
 
     member = member_of("m-1", "c", Metadata("u", 5, Assignment(0, "l", "u", 5, running), report))
@@ -260,6 +261,7 @@ def test_an_agent_is_known_by_what_it_reports() -> None:
     assert member.draining
     assert member.is_agent
     assert (member.applied, member.capacity, member.zone) == (Epoch(3, 7), 2.0, "z1")
+    assert member.warmth is Warmth.WARMING
 
 
 @given(st.lists(st.tuples(st.lists(TASKS, max_size=4, unique=True), st.integers(0, 2))))

@@ -127,6 +127,21 @@ class UnitsChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class WarmUpBegun:
+    """The runtime is being started, and will say what has become of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class WarmedUp:
+    """The runtime is up: a task that is started now runs at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class WarmUpFailed:
+    """The runtime could not be started; it is tried again."""
+
+
+@dataclass(frozen=True, slots=True)
 class PostAnswered:
     """The leader answered, or failed to, the post ``number``; ``error`` is empty when it took it."""
 
@@ -165,6 +180,9 @@ Event = (
     | Failed
     | Progressed
     | UnitsChanged
+    | WarmUpBegun
+    | WarmedUp
+    | WarmUpFailed
     | PostAnswered
     | DrainRequested
     | StopRequested

@@ -20,11 +20,14 @@ from cooperator.agent.events import (
     StopRequested,
     Tick,
     UnitsChanged,
+    WarmedUp,
+    WarmUpBegun,
+    WarmUpFailed,
 )
 from cooperator.agent.instructions import Instruction, Pause, Resume
 from cooperator.agent.state import IllegalStep, Phase, Post, Settings, State, Task
 from cooperator.agent.statuses import say
-from cooperator.model import INSTANCE, TargetState, TaskId, TaskState
+from cooperator.model import INSTANCE, TargetState, TaskId, TaskState, Warmth
 
 _RUNS = (Phase.STARTING, Phase.RUNNING)
 
@@ -66,6 +69,12 @@ class Learner:
                 self._units(event)
             case PostAnswered():
                 self._posted(event)
+            case WarmUpBegun():
+                self._warmth(Warmth.WARMING)
+            case WarmedUp():
+                self._warmth(Warmth.WARM)
+            case WarmUpFailed():
+                self._warmth(Warmth.STALLED)
             case DrainRequested():
                 self._depart(self._state.now_ms + self._settings.drain_timeout_ms)
             case StopRequested(code):
@@ -241,6 +250,14 @@ class Learner:
         if task is not None and 0 < task.attempt < attempt:
             raise IllegalStep(f"attempt {attempt} is not one of {key}, whose last is {task.attempt}")
         return task if task is not None and task.alive and task.attempt == attempt else None
+
+    def _warmth(self, warmth: Warmth) -> None:
+        state = self._state
+        begun = warmth is Warmth.WARMING
+        state.warm_by_ms = state.now_ms + self._settings.warm_up_limit_ms if begun else None
+        if warmth is not state.warmth:
+            state.warmth = warmth
+            self._tell(None, f"the runtime is {warmth.value.lower()}")
 
     # Task configurations on their way to the leader
 

@@ -134,6 +134,7 @@ class GroupEars:
             capacity=options.capacity,
             zone=options.zone,
             nonce=report.nonce,
+            warmth=report.warmth,
         )
         return Metadata(self.url, report.config_offset, allocation, agent)
 
@@ -181,3 +182,9 @@ class RuntimeEars:
     def units_changed(self, connector: str, task_configs: list[dict[str, str]]) -> None:
         configs = tuple(dict(config) for config in task_configs)
         self._put(lambda desk: ev.UnitsChanged(connector, configs))
+
+    def warmed_up(self) -> None:
+        self._put(lambda desk: ev.WarmedUp())
+
+    def warm_up_failed(self) -> None:
+        self._put(lambda desk: ev.WarmUpFailed())

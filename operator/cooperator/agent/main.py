@@ -47,9 +47,7 @@ def make_runtime(options: WorkerOptions, listener: RuntimeListener) -> Runtime:
         return InlineRuntime(settings, listener)
     from cooperator.runtime.spark import SparkRuntime
 
-    runtime = SparkRuntime(settings, listener)
-    runtime.warm_up()
-    return runtime
+    return SparkRuntime(settings, listener)
 
 
 class Group(Protocol):
@@ -124,6 +122,9 @@ class Agent:
         self._ears.url = f"http://{host}:{self._endpoint.port}/"
         self._logs = self._parts.logs(self.options.logs_config())
         self._runtime = self._parts.runtime(self.options, self._tally)
+        if self._runtime.warm_up():
+            # Before the first join, which says so.
+            self._take(lambda desk: ev.WarmUpBegun())
         self._group = self._parts.group(self.options.group_config(), self._ears)
         if self._parts.lead is not None:
             self._ears.lead = self._parts.lead(
@@ -159,6 +160,9 @@ class Agent:
         except queue.Empty:
             self._timer_ms = None
             event_of = _tick
+        self._take(event_of)
+
+    def _take(self, event_of: EventOf) -> None:
         try:
             instructions = self._desk.take(event_of, now_ms)
         except IllegalStep:

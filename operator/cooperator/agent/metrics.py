@@ -75,6 +75,12 @@ class Tally:
     def units_changed(self, connector: str, task_configs: list[dict[str, str]]) -> None:
         self._listener.units_changed(connector, task_configs)
 
+    def warmed_up(self) -> None:
+        self._listener.warmed_up()
+
+    def warm_up_failed(self) -> None:
+        self._listener.warm_up_failed()
+
 
 class MemberMetrics(MetricsPage):
     def __init__(self, desk: Desk, tally: Tally) -> None:

@@ -47,6 +47,7 @@ class Pages:
                 "incarnation": self._options.incarnation,
                 "applied": None if report.applied is None else str(report.applied),
                 "draining": report.draining,
+                "runtime": report.warmth.value,
                 "owned": len(report.owned),
                 "config_offset": report.config_offset,
             },

@@ -21,7 +21,7 @@ from cooperator.agent.instructions import (
 )
 from cooperator.agent.state import Phase, Settings, State, Task
 from cooperator.agent.statuses import say, say_failed
-from cooperator.model import INSTANCE, TargetState, TaskId, TaskState
+from cooperator.model import INSTANCE, TargetState, TaskId, TaskState, Warmth
 
 
 def settle(state: State, settings: Settings) -> list[Instruction]:
@@ -29,6 +29,8 @@ def settle(state: State, settings: Settings) -> list[Instruction]:
     out: list[Instruction] = []
     if not state.lease_alive or state.departing:
         _let_everything_go(state)
+    if state.warm_by_ms is not None and state.now_ms >= state.warm_by_ms:
+        state.warmth, state.warm_by_ms = Warmth.STALLED, None
     for key in [key for key, task in state.tasks.items() if not _is_at_rest(key, task)]:
         out += _task(state, settings, key)
     out += _posts(state, settings)
@@ -177,6 +179,8 @@ def _why(state: State) -> str:
     if state.refused:
         return "the last share could not be taken"
     gone = sorted(state.unacknowledged)
+    if not gone and state.answered is not None and state.warmth is not state.answered.warmth:
+        return f"the runtime is {state.warmth.value.lower()}"
     if not gone:
         return "departs"
     return f"let go of {gone[0]}" + (f" and {len(gone) - 1} more" if len(gone) > 1 else "")
@@ -245,6 +249,7 @@ def _next_ms(state: State, settings: Settings) -> int | None:
     times = [
         state.lease_end_ms if state.tasks else None,
         state.depart_by_ms,
+        state.warm_by_ms,
         _kill_ms(state, settings),
         _ask_ms(state, settings),
         state.rejoin_ms,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from cooperator.model import AutoRestart, ClusterConfig, Epoch, TaskId, TaskState
+from cooperator.model import AutoRestart, ClusterConfig, Epoch, TaskId, TaskState, Warmth
 
 
 class IllegalStep(Exception):
@@ -25,7 +25,9 @@ class Settings:
     ``ask_every_ms``: between questions to the leader. ``kill_after_ms``: what has not stopped this long
     after the lease has ended is killed; it must be less than the margin that the leader adds to the lease.
     ``post_backoff_ms`` doubles up to ``post_backoff_max_ms`` (protocol notes, 9); after the latter it is also
-    checked whether what the leader took has come out of the config log.
+    checked whether what the leader took has come out of the config log. ``warm_up_limit_ms``: a runtime that
+    is not up after so long is said to be stalled. It is four times what a busy machine was seen to take, and
+    less than ``drain_timeout_ms``, so that whoever departs and waits for it can still do so in order.
     """
 
     identity: str
@@ -38,6 +40,7 @@ class Settings:
     post_backoff_ms: int = 250
     post_backoff_max_ms: int = 60_000
     progress_every_ms: int = 10_000
+    warm_up_limit_ms: int = 240_000
 
 
 class Phase(StrEnum):
@@ -109,7 +112,7 @@ class Report:
 
     ``owned``: everything it has not let go of, in the order it came. ``stopping``: the part of it that it
     will let go of once it has stopped. ``nonce`` changes with each acknowledgement, so that the bytes do:
-    a rejoin with unchanged bytes makes no round (protocol notes, 6).
+    a rejoin with unchanged bytes makes no round (protocol notes, 6). ``warmth``: of its runtime.
     """
 
     owned: tuple[TaskId, ...] = ()
@@ -118,6 +121,7 @@ class Report:
     applied: Epoch | None = None
     config_offset: int = -1
     nonce: int = 0
+    warmth: Warmth = Warmth.WARM
 
 
 @dataclass(slots=True)
@@ -128,6 +132,7 @@ class State:
     owned, an acknowledgement is due. ``answered``: the last report that a share has answered.
     ``lease_basis_ms``: when the newest request was sent whose answer proves that the tasks are still ours.
     ``asked_ms``/``rejoin_ms``: an acknowledgement is on its way since / will be asked for at.
+    ``warm_by_ms``: when a runtime that is being started counts as stalled.
     ``exiting``: the code, once Exit or KillGroup was said.
     """
 
@@ -148,6 +153,8 @@ class State:
     lease_ms: int = 0
     lease_basis_ms: int | None = None
     asked_leader_ms: int | None = None
+    warmth: Warmth = Warmth.WARM
+    warm_by_ms: int | None = None
     draining: bool = False
     depart_by_ms: int | None = None
     exit_code: int = 0
@@ -189,7 +196,10 @@ class State:
     def acknowledgement_due(self) -> bool:
         if self.refused or not self.expected <= self.tasks.keys():
             return True
-        return self.draining and self.answered is not None and not self.answered.draining
+        answered = self.answered
+        return answered is not None and (
+            (self.draining and not answered.draining) or self.warmth is not answered.warmth
+        )
 
     def stored(self, connector: str) -> tuple[Mapping[str, str], ...] | None:
         """The task configurations that the config log has; None if it has no consistent set."""
@@ -216,6 +226,7 @@ class State:
             applied=self.applied,
             config_offset=self.config.offset,
             nonce=self.nonce,
+            warmth=self.warmth,
         )
 
 
@@ -248,6 +259,11 @@ def check(state: State) -> None:
         _require(
             not due or state.departing or (state.asked_ms, state.rejoin_ms) != (None, None),
             f"nobody will acknowledge {sorted(state.unacknowledged)}",
+        )
+        _require(
+            (state.warmth is Warmth.WARMING) == (state.warm_by_ms is not None)
+            and (state.warm_by_ms is None or state.timer_ms is not None),
+            f"nobody will say that it stalls: {state.warmth}, {state.warm_by_ms}",
         )
         _require(
             not state.tasks or state.timer_ms is not None,

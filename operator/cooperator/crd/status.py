@@ -54,7 +54,7 @@ class MemberStatus(Projection):
     """One member of the pool."""
 
     identity: Word = Field(description="its name, which is its pod's")
-    phase: Word = Field(description="Pending, Running, Draining or Ended")
+    phase: Word = Field(description="Pending, Warming, Running, Stalled, Draining or Ended")
     incarnation: Word = Field(default="", description="names this life of it")
     tasks: Count = Field(default=0, description="how many tasks it has")
     message: Sentence = Field(default="", description="what is the matter with it")

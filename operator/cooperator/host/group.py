@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cooperator.leader.projection import POISON_TASK
-from cooperator.model import TaskId
+from cooperator.model import TaskId, Warmth
 from cooperator.planner.view import Facts
 from cooperator.pool import GroupSeen, MemberSeen, PoolFacts
 
@@ -32,6 +32,7 @@ def group_seen(leader: Mapping[str, Any]) -> GroupSeen | None:
         held=frozenset(task["held_for"] for task in tasks if "held_for" in task),
         moving=any(member["stopping"] for member in leader["members"])
         or any(_is_moving(task) for task in tasks),
+        warming=any(member["runtime"] == Warmth.WARMING for member in leader["members"]),
     )
 
 

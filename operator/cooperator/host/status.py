@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from cooperator.crd import (
     Condition,
@@ -36,6 +36,15 @@ Leader = Mapping[str, Any]
 
 _GOOD = ("KafkaReachable", "Leading")
 """Conditions of a leader that should be True; told in this order, since the second depends on the first."""
+
+
+_PHASES: Final = {"Warming": "Warming", "Stalled": "Stalled"}
+"""Of a member by its runtime, unless that is up."""
+
+_MESSAGES: Final = {
+    "Warming": "its runtime is being started: it is given no task that another member has until that is up",
+    "Stalled": "its runtime has not started, as its log says: it is given nothing that another can run",
+}
 
 
 class MemberLife(Protocol):
@@ -219,18 +228,19 @@ def member_rows(worker: tuple[str, str], seen: WorkerFacts) -> list[dict[str, An
             continue  # It is gone for good; only its log is left.
         if life is not None and member is not None and member["incarnation"] != life.incarnation:
             member = None  # The group still has its life before this one.
+        phase = _phase(life, member)
         rows.append(
             {
                 "name": identity,
                 "namespace": worker[0],
                 "worker": worker[1],
-                "phase": _phase(life, member),
+                "phase": phase,
                 "incarnation": life.incarnation if life else (member or {}).get("incarnation", ""),
                 "tasks": len(member["owned"]) if member else 0,
                 "pid": life.pid if life and not life.ended else None,
                 "restarts": life.restarts if life else 0,
                 "started_ms": life.started_ms if life else None,
-                "message": notes.get(identity, ""),
+                "message": notes.get(identity, "") or _MESSAGES.get(phase, ""),
             }
         )
     return rows
@@ -242,7 +252,9 @@ def _phase(life: MemberLife | None, member: Mapping[str, Any] | None) -> str:
     leaving = life is not None and (life.terminating_ms is not None or life.marked_for)
     if leaving or (member and member["draining"]):
         return "Draining"
-    return "Running" if member else "Pending"
+    if member is None:
+        return "Pending"
+    return _PHASES.get(member["runtime"], "Running")
 
 
 def _held_summary(tasks: Iterable[Mapping[str, Any]], now_ms: int) -> str:

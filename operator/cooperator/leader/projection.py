@@ -5,7 +5,7 @@ from dataclasses import asdict, fields
 from typing import Any, Final
 
 from cooperator.leader.state import LeaderState
-from cooperator.model import INSTANCE, Epoch, Member, TaskId, TaskState, TaskStatus
+from cooperator.model import INSTANCE, Epoch, Member, TaskId, TaskState, TaskStatus, Warmth
 
 POISON_TASK: Final = "PoisonTask"
 _QUARANTINE: Final = (
@@ -98,13 +98,17 @@ def is_settled(status: Mapping[str, Any]) -> bool:
     """Whether nothing moves, waits or starts in a projection: every configured task is at rest.
 
     One that failed and waits for its next attempt is, as one that failed for good: no round will help it.
+    A member that warms up will be given tasks when it is warm.
     """
     resting = {TaskState.RUNNING.value, TaskState.PAUSED.value, TaskState.FAILED.value}
     return (
         bool(status["leading"])
         and not status["awaited"]
         and not any(connector["regrouping"] for connector in status["connectors"].values())
-        and not any(member["stopping"] or member["draining"] for member in status["members"])
+        and not any(
+            member["stopping"] or member["draining"] or member["runtime"] == Warmth.WARMING
+            for member in status["members"]
+        )
         and all(task["state"] in resting or "next_attempt_ms" in task for task in status["tasks"])
     )
 
@@ -117,6 +121,7 @@ def _member(member: Member) -> dict[str, Any]:
         "owned": [str(task) for task in sorted(member.owned)],
         "stopping": [str(task) for task in sorted(member.stopping)],
         "draining": member.draining,
+        "runtime": member.warmth.value,
         "is_agent": member.is_agent,
         "applied": str(member.applied) if member.applied else None,
     }

@@ -20,6 +20,7 @@ _COLOURS: Final = {
     "Running": "green",
     "HELD": "yellow",
     "Pending": "yellow",
+    "Warming": "yellow",
     "UNASSIGNED": "dim",
     "STARTING": "yellow",
     "FAILED": "red",
@@ -51,7 +52,7 @@ class Scene:
     @property
     def joined(self) -> int:
         """How many members are in the group."""
-        return sum(member["phase"] == "Running" for member in self.members)
+        return sum(member["phase"] in ("Running", "Warming", "Stalled") for member in self.members)
 
     def count(self, state: str) -> int:
         return sum(task["state"] == state for task in self.tasks)

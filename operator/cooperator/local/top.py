@@ -25,11 +25,13 @@ _COLOURS: Final = {
     "STARTING": "yellow",
     "STOPPING": "yellow",
     "Pending": "yellow",
+    "Warming": "yellow",
     "Draining": "yellow",
     "PAUSED": "dim",
     "UNASSIGNED": "dim",
     "FAILED": "red",
     "Ended": "red",
+    "Stalled": "red",
 }
 _FIRST: Final = ("FAILED", "HELD", "RESTARTING", "UNASSIGNED", "STOPPING", "STARTING")
 """What somebody should look at stands above what runs, since a terminal ends somewhere."""

@@ -9,7 +9,7 @@ from cooperator.model.config import ClusterConfig, ConnectorConfig, SessionKey, 
 from cooperator.model.desired import Desired, DesiredConnector
 from cooperator.model.ids import INSTANCE, Epoch, TaskId, group_tasks
 from cooperator.model.life import PodLife
-from cooperator.model.member import Member, Share
+from cooperator.model.member import Member, Share, Warmth
 from cooperator.model.memory import Hold, HoldReason, Kip415Memory, Memory, Unstopped
 from cooperator.model.policy import Policy, PolicyName
 from cooperator.model.restart import RESERVED, RESTART_LIMIT, AutoRestart, without_reserved
@@ -40,6 +40,7 @@ __all__ = [
     "TaskState",
     "TaskStatus",
     "Unstopped",
+    "Warmth",
     "group_tasks",
     "without_reserved",
 ]

@@ -1,8 +1,20 @@
 """A member of the group as the leader sees it, and the share of work it is given."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from cooperator.model.ids import Epoch, TaskId
+
+
+class Warmth(StrEnum):
+    """Whether what runs tasks at a member is up."""
+
+    WARM = "Warm"
+    """A task that is given to it starts at once."""
+    WARMING = "Warming"
+    """It is being started, and will say when it is up."""
+    STALLED = "Stalled"
+    """Its start has failed, or has taken longer than it should; it is WARM if that succeeds after all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +28,7 @@ class Member:
     its slot, and starts nowhere else until the member has rejoined without it.
     ``applied`` is the epoch of the last share the member has taken up; None for stock workers.
     ``draining``: the member announced its departure and lets everything go.
+    ``warmth``: of its runtime; of whoever says nothing, such as a stock worker, nothing is waited for.
     """
 
     member_id: str
@@ -28,6 +41,7 @@ class Member:
     is_agent: bool = True
     capacity: float = 1.0
     zone: str = ""
+    warmth: Warmth = Warmth.WARM
 
     def having(
         self, owned: tuple[TaskId, ...], stopping: frozenset[TaskId], applied: Epoch | None
@@ -44,6 +58,7 @@ class Member:
             self.is_agent,
             self.capacity,
             self.zone,
+            self.warmth,
         )
 
 

@@ -9,7 +9,7 @@ in flight = configured ∩ ∪ reported(m) − ∪ stays(m): free once its holde
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cooperator.model import Member, Memory, TaskId
+from cooperator.model import Member, Memory, TaskId, Warmth
 from cooperator.model.recent import missing, without
 from cooperator.planner.itemsets import Items, reported, split
 from cooperator.planner.plan import Reason, Why
@@ -70,8 +70,11 @@ def _lets_go(member: Member, roster: Roster) -> Why | None:
     """Why ``member`` must let go of everything, if it must."""
     if roster.current[member.identity] is not member:
         return Why.SUPERSEDED
-    if member.identity in roster.leaving and (roster.receivers or member.identity in roster.held):
+    if member.identity in roster.held:
         return Why.DRAIN
+    if member.identity in roster.leaving and roster.receivers:
+        # Until somebody is warm it runs on, as long as it may: what it let go of now would run nowhere.
+        return None if roster.warming and member.warmth is Warmth.WARM else Why.DRAIN
     return None
 
 

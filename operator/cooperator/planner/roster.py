@@ -4,13 +4,15 @@ present   = members whose end is not proven
 current   = of each identity, its newest present life
 older     = present − current                              (let go of everything)
 leaving   = current that announced its departure           (let go of everything, if there is anywhere to go)
-receivers = current − leaving − cordoned − returning; if that is empty: current − leaving
+staying   = current − leaving
+receivers = those of staying that are best suited: not stalled before stalled, not cordoned before cordoned,
+            warm before warming. Of several wishes that cannot all be met the first counts.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cooperator.model import Member, Memory
+from cooperator.model import Member, Memory, Warmth
 from cooperator.planner.view import Facts, View
 
 FORMER_LIVES = 4
@@ -22,7 +24,8 @@ class Roster:
     """The members by what may be done with them. Mappings are in order of identity.
 
     ``held``: identities that announced their departure and whose tasks wait for them: they come back, or
-    there is no other member.
+    there is no other member. ``warming``: the receivers are still warming up, every one of them, and nobody
+    who is warm lets go of anything for them.
     """
 
     present: tuple[Member, ...]
@@ -31,6 +34,7 @@ class Roster:
     leaving: Mapping[str, Member]
     held: frozenset[str]
     receivers: Mapping[str, Member]
+    warming: bool
 
     def lives(self, identity: str) -> frozenset[str]:
         """The incarnations of ``identity`` that are members now: what they do not report they do not run."""
@@ -50,13 +54,32 @@ def survey(view: View, memory: Memory) -> Roster:
     older = tuple(member for member in present if current[member.identity] is not member)
     leaving = {identity: m for identity, m in current.items() if _announced(m, facts)}
     staying = {identity: m for identity, m in current.items() if identity not in leaving}
-    receivers = {identity: m for identity, m in staying.items() if identity not in facts.cordoned} or staying
+    receivers = _best_suited(staying, facts)
     held = frozenset(
         identity
         for identity, member in leaving.items()
         if member.draining and (identity in facts.returning or not receivers)
     )
-    return Roster(present, current, older, leaving, held, receivers)
+    # They are alike in this.
+    warming = any(member.warmth is Warmth.WARMING for member in receivers.values())
+    return Roster(present, current, older, leaving, held, receivers, warming)
+
+
+def _best_suited(staying: Mapping[str, Member], facts: Facts) -> Mapping[str, Member]:
+    """Who of ``staying`` may be given work that is not its own.
+
+    A cordon outranks warmth: to start something on a machine that is to be emptied is to move it again,
+    and what warms up will be up soon. Whoever has stalled is asked only where there is nobody else.
+    """
+    cordoned = facts.cordoned
+    if all(member.warmth is Warmth.WARM for member in staying.values()):
+        return {i: member for i, member in staying.items() if i not in cordoned} or staying
+    flaws = {
+        i: (member.warmth is Warmth.STALLED, i in cordoned, member.warmth is not Warmth.WARM)
+        for i, member in staying.items()
+    }
+    least = min(flaws.values())
+    return {i: member for i, member in staying.items() if flaws[i] == least}
 
 
 def _is_older(member: Member, other: Member, memory: Memory) -> bool:

@@ -80,15 +80,17 @@ class MemberSeen:
 @dataclass(frozen=True, slots=True)
 class GroupSeen:
     """The group as its leader knows it. ``held``: identities that tasks wait for; ``moving``: tasks are
-    being revoked or are unassigned and not held."""
+    being revoked or are unassigned and not held. ``warming``: a member is not ready for tasks yet; what it
+    has does not run, and what it is to have is at others."""
 
     members: Mapping[str, MemberSeen] = field(default_factory=dict)
     held: frozenset[str] = frozenset()
     moving: bool = False
+    warming: bool = False
 
     @property
     def calm(self) -> bool:
-        return not self.held and not self.moving
+        return not (self.held or self.moving or self.warming)
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,9 +90,20 @@ class RuntimeListener(Protocol):
         """The connector's units, grouped into the configurations of its tasks 0, 1, …; told by the
         instance when it has started, and again whenever they differ from the last ones told."""
 
+    def warmed_up(self) -> None:
+        """What tasks need of the runtime is up: those to come start at once."""
+
+    def warm_up_failed(self) -> None:
+        """What tasks need could not be started, for a reason that is in the log. It is tried again; if that
+        succeeds, ``warmed_up`` says so."""
+
 
 class Runtime(Protocol):
     """Runs tasks. At most one attempt of a task at a time, whatever is asked."""
+
+    def warm_up(self) -> bool:
+        """Begin to start what tasks will need, before there are any. True: ``warmed_up`` or
+        ``warm_up_failed`` will say what has become of it. False: nothing needs time."""
 
     def start(self, spec: TaskSpec, attempt: int) -> None:
         """Run ``spec``. An attempt that is known already, or older than a known one, changes nothing;

@@ -52,6 +52,9 @@ class Engine:
         self._closed = False
         self._place: Place | None = None
 
+    def warm_up(self) -> bool:
+        return False
+
     def start(self, spec: TaskSpec, attempt: int) -> None:
         with self._lock:
             if attempt <= self._newest.get(spec.task, -1):
@@ -175,6 +178,12 @@ class _Teller:
 
     def units_changed(self, connector: str, task_configs: list[dict[str, str]]) -> None:
         self._queue.put(partial(self._listener.units_changed, connector, task_configs))
+
+    def warmed_up(self) -> None:
+        self._queue.put(self._listener.warmed_up)
+
+    def warm_up_failed(self) -> None:
+        self._queue.put(self._listener.warm_up_failed)
 
     def close(self, timeout_s: float) -> None:
         self._queue.put(None)

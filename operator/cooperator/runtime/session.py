@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import contextmanager
@@ -110,10 +110,17 @@ def _log(settings: RuntimeSettings) -> Path:
 class SparkHost:
     """Holds the session of this process. All methods may be called from any thread."""
 
-    def __init__(self, settings: RuntimeSettings, java_options: Sequence[str] | None = None) -> None:
-        """``java_options``: in place of those by which it uses the archive of classes, where there is one."""
+    def __init__(
+        self,
+        settings: RuntimeSettings,
+        java_options: Sequence[str] | None = None,
+        on_start: Callable[[Exception | None], None] = lambda error: None,
+    ) -> None:
+        """``java_options``: in place of those by which it uses the archive of classes, where there is one.
+        ``on_start``: told of the end of each start, and why it has failed if it has."""
         self._settings = settings
         self._java_options = java_options
+        self._on_start = on_start
         self._lock = threading.Lock()
         self._starting: Future[SparkSession] | None = None
         self._jvm: subprocess.Popen[bytes] | None = None
@@ -191,9 +198,11 @@ class SparkHost:
             if self._jvm is not None:
                 self._jvm.kill()
             started.set_exception(error)
+            self._on_start(error)
         else:
             log.info("Spark %s is up after %.1f s", session.version, time.monotonic() - began)
             started.set_result(session)
+            self._on_start(None)
 
     def _launch(self) -> "SparkSession":
         from pyspark import SparkConf, SparkContext, java_gateway

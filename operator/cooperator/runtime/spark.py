@@ -1,5 +1,6 @@
 """The runtime of a member: the engine over all installed connectors, and a Spark session."""
 
+import logging
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -13,20 +14,33 @@ from cooperator.runtime.session import SparkHost
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+log = logging.getLogger(__name__)
+
+_RETRY_S = 30.0
+"""After a start that failed: long enough not to be what keeps the machine busy."""
+
 
 class SparkRuntime(Engine):
     """A ``Runtime`` that runs every installed connector. Spark starts with the first task that needs it,
-    or with ``warm_up``, so that the first assignment finds it up."""
+    or with ``warm_up``, so that the first assignment finds it up.
 
-    def __init__(self, settings: RuntimeSettings, listener: RuntimeListener) -> None:
-        self._host = SparkHost(settings)
+    Whoever made it start, what has become of the newest start is told.
+    """
+
+    def __init__(
+        self, settings: RuntimeSettings, listener: RuntimeListener, retry_s: float = _RETRY_S
+    ) -> None:
+        self._host = SparkHost(settings, on_start=self._started)
         self._is_remote = settings.spark_conf.get("spark.master", "").startswith(SCHEME)
+        self._retry_s = retry_s
+        self._retry: threading.Timer | None = None
         super().__init__(settings, listener, find, self.session)
 
-    def warm_up(self) -> None:
+    def warm_up(self) -> bool:
         """Starts the session in the background, where queries run in it."""
         if not self._is_remote:
             self._host.begin()
+        return not self._is_remote
 
     def session(self, cancelled: threading.Event) -> "SparkSession":
         """The session, once it is up; ``Cancelled`` when the event is set first."""
@@ -35,5 +49,19 @@ class SparkRuntime(Engine):
     def close(self, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s
         over = super().close(timeout_s)
+        if self._retry is not None:
+            self._retry.cancel()
         self._host.close(max(1.0, deadline - time.monotonic()))
         return over
+
+    def _started(self, error: Exception | None) -> None:
+        if error is None:
+            self._teller.warmed_up()
+            return
+        self._teller.warm_up_failed()
+        with self._lock:
+            if not self._closed:
+                log.info("Spark is started again in %g s, or with the next task", self._retry_s)
+                self._retry = threading.Timer(self._retry_s, self._host.begin)
+                self._retry.daemon = True
+                self._retry.start()

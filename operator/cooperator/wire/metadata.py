@@ -6,7 +6,7 @@ import struct
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from cooperator.model import Epoch, Member, TaskId
+from cooperator.model import Epoch, Member, TaskId, Warmth
 from cooperator.wire import primitives
 from cooperator.wire.assignment import Assignment, decode_assignment, encode_assignment
 from cooperator.wire.errors import DecodeError, EncodeError
@@ -32,6 +32,8 @@ class Role(StrEnum):
 
 _ROLE_CODES: Final = {Role.WORKER: 0, Role.LEADER: 1}
 _ROLES: Final = {code: role for role, code in _ROLE_CODES.items()}
+_WARMTH_CODES: Final = {Warmth.WARM: 0, Warmth.WARMING: 1, Warmth.STALLED: 2}
+_WARMTHS: Final = {code: warmth for warmth, code in _WARMTH_CODES.items()}
 
 
 class AgentReport(NamedTuple):
@@ -40,7 +42,7 @@ class AgentReport(NamedTuple):
     ``identity`` is the pod's name, ``incarnation`` one life of it. ``stopping``: revoked, and not stopped
     yet. ``draining``: announces its departure. ``applied``: epoch of the last share taken up.
     ``nonce``: no meaning; a member changes it when the broker must see different bytes, since an
-    unchanged rejoin makes no round.
+    unchanged rejoin makes no round. ``warmth``: of its runtime.
     """
 
     role: Role
@@ -52,6 +54,7 @@ class AgentReport(NamedTuple):
     capacity: float = 1.0
     zone: str = ""
     nonce: int = 0
+    warmth: Warmth = Warmth.WARM
 
 
 class Metadata(NamedTuple):
@@ -122,6 +125,7 @@ def _write_report(report: AgentReport) -> bytes:
     parts.append(primitives.float64(report.capacity, "agent.capacity"))
     parts.append(primitives.string(report.zone, "agent.zone"))
     parts.append(primitives.int64(report.nonce, "agent.nonce"))
+    parts.append(primitives.int8(_WARMTH_CODES[report.warmth], "agent.warmth"))
     return write_trailer(_MAGIC, _TRAILER_VERSION, b"".join(parts))
 
 
@@ -144,9 +148,18 @@ def _read_report(reader: Reader) -> AgentReport | None:
         raise DecodeError(f"agent.capacity: {capacity} is not finite")
     zone = payload.string("agent.zone")
     nonce = payload.int64("agent.nonce")
+    # Members of the first release do not say it.
+    warmth = _read_warmth(payload) if payload.remaining else Warmth.WARM
     return AgentReport(
-        _ROLES[code], identity, incarnation, stopping, draining, applied, capacity, zone, nonce
+        _ROLES[code], identity, incarnation, stopping, draining, applied, capacity, zone, nonce, warmth
     )
+
+
+def _read_warmth(payload: Reader) -> Warmth:
+    code = payload.int8("agent.warmth")
+    if code not in _WARMTHS:
+        raise DecodeError(f"agent.warmth: {code} is none of {sorted(_WARMTHS)}")
+    return _WARMTHS[code]
 
 
 _UUID_SUFFIX: Final = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
@@ -183,4 +196,5 @@ def member_of(member_id: str, client_id: str, metadata: Metadata) -> Member:
         applied=agent.applied,
         capacity=agent.capacity,
         zone=agent.zone,
+        warmth=agent.warmth,
     )

@@ -47,6 +47,9 @@ class Told:
     def units_changed(self, connector: str, task_configs: list[dict[str, str]]) -> None:
         self.write("units_changed", configs=task_configs)
 
+    def warmed_up(self) -> None: ...
+    def warm_up_failed(self) -> None: ...
+
 
 def main() -> None:
     said = json.loads(sys.argv[1])
