@@ -15,7 +15,7 @@ from agent.cast import Played, noop_records
 from cooperator.agent import events as ev
 from cooperator.agent.options import WorkerOptions
 from cooperator.leader.endpoint import Endpoint, json_answer
-from cooperator.model import INSTANCE, TaskId, TaskState
+from cooperator.model import INSTANCE, TaskId, TaskState, Warmth
 from cooperator.runtime import InlineRuntime, RuntimeListener, TaskSpec
 from cooperator.wire import RestartRecord, encode_config
 from support import eventually
@@ -157,6 +157,38 @@ def test_an_instruction_that_cannot_be_carried_out_ends_nothing_else(
     member.group.join()
     member.group.share([A0])
     eventually(lambda: states(member) == {"a-0": TaskState.RUNNING}, 10)
+
+
+class SlowRuntime(InlineRuntime):
+    """It is warm when the test says so."""
+
+    def warm_up(self) -> bool:
+        return True
+
+    def is_up(self) -> None:
+        self._teller.warmed_up()
+
+
+def test_it_joins_cold_and_says_when_it_is_warm(tmp_path: Path) -> None:
+    made: list[SlowRuntime] = []
+
+    def slow(options: WorkerOptions, listener: RuntimeListener) -> SlowRuntime:
+        made.append(SlowRuntime(options.runtime_settings(), listener))
+        return made[0]
+
+    member = Played(tmp_path, runtime=slow)
+    member.start()
+    [join] = member.group.joins
+    assert join.agent is not None
+    assert join.agent.warmth is Warmth.WARMING
+    assert get(member.agent.url)["runtime"] == "Warming"
+    member.group.share()
+    made[0].is_up()
+    eventually(lambda: member.group.reasons == ["the runtime is warm"], 10)
+    agent = member.group.joins[-1].agent
+    assert agent is not None
+    assert agent.warmth is Warmth.WARM
+    member.stop()
 
 
 class BrokenRuntime(InlineRuntime):

@@ -84,6 +84,11 @@ class MemberInAWorld(World):
         if not isinstance(event, ev.Started | ev.Paused):
             self.tell(event)
 
+    @rule(event=st.sampled_from([ev.WarmUpBegun(), ev.WarmedUp(), ev.WarmUpFailed()]))
+    def the_runtime_comes_up_or_does_not(self, event: ev.Event) -> None:
+        if not self.ended:
+            self.tell(event)
+
     # The group
 
     @precondition(lambda self: not self.left)
@@ -311,6 +316,7 @@ class MemberInAWorld(World):
         assert not state.acknowledgement_due
         assert self.believed == set(self.report.owned), "the leader knows what the member has"
         assert not self.report.stopping
+        assert state.answered is None or state.answered.warmth is state.warmth, "the leader knows its warmth"
         assert not state.draining, "a departure comes to its end"
         assert {t.phase for t in state.tasks.values()} <= {Phase.RUNNING, Phase.FAILED}
         for key, task in state.tasks.items():

@@ -4,7 +4,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from cooperator.model import INSTANCE, Policy, TaskId
+from cooperator.model import INSTANCE, Policy, TaskId, Warmth
 from cooperator.planner import Facts
 from cooperator.planner.assignors import names
 from planner.world import Process, World
@@ -51,11 +51,16 @@ class Histories(RuleBasedStateMachine):
     def round(self) -> None:
         self.world.round()
 
-    @rule(identity=st.sampled_from(IDENTITIES))
-    def a_process_starts(self, identity: str) -> None:
+    @rule(identity=st.sampled_from(IDENTITIES), warmth=st.sampled_from(Warmth))
+    def a_process_starts(self, identity: str, warmth: Warmth) -> None:
         # A second life of an identity may start while the first still runs: a pod that was force-deleted.
         if len(self.world.processes) < 8:
-            self.world.join(identity)
+            self.world.join(identity, warmth)
+
+    @precondition(lambda self: self.world.processes)
+    @rule(data=st.data(), warmth=st.sampled_from(Warmth))
+    def a_runtime_comes_up_or_fails(self, data: st.DataObject, warmth: Warmth) -> None:
+        self.pick(data, self.world.processes).warmth = warmth
 
     @precondition(lambda self: self.world.processes)
     @rule(data=st.data(), proven=st.booleans())

@@ -8,8 +8,8 @@ proof.
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from cooperator.model import INSTANCE, Epoch, Member, Memory, Policy, TaskId
-from cooperator.planner import Facts, Plan, View, plan
+from cooperator.model import INSTANCE, Epoch, Member, Memory, Policy, TaskId, Warmth
+from cooperator.planner import Facts, Plan, View, Why, plan
 
 POLICY = Policy()
 
@@ -26,6 +26,7 @@ class Process:
     draining: bool = False
     applied: Epoch | None = None
     fails_next: bool = False
+    warmth: Warmth = Warmth.WARM
 
     @property
     def owned(self) -> set[TaskId]:
@@ -51,9 +52,9 @@ class World:
 
     # What happens to it
 
-    def join(self, identity: str) -> Process:
+    def join(self, identity: str, warmth: Warmth = Warmth.WARM) -> Process:
         self.lives += 1
-        process = Process(identity, f"{identity}#{self.lives}")
+        process = Process(identity, f"{identity}#{self.lives}", warmth=warmth)
         self.processes.append(process)
         return process
 
@@ -113,6 +114,7 @@ class World:
                     stopping=frozenset(process.stopping),
                     draining=process.draining,
                     applied=process.applied,
+                    warmth=process.warmth,
                 )
                 for process in self.members()
             ),
@@ -153,6 +155,8 @@ class World:
 
     def settle(self, limit: int = 200) -> Plan:
         """Faults are over: rounds and timers until nothing is left to do."""
+        for process in self.processes:
+            process.warmth = Warmth.WARM
         for _ in range(limit):
             for process in self.members():
                 self.stopped(process)
@@ -216,6 +220,40 @@ def check_safe(view: View, decided: Plan) -> None:
     assert decided.assigned_why.keys() == set(assigned)
     assert decided.revoked_why.keys() == set(revoked)
     assert not decided.held.keys() & set(assigned), "assigned although held"
+    check_warm(view, decided)
+
+
+def check_warm(view: View, decided: Plan) -> None:
+    """Nothing is taken from a member that runs it for one whose runtime is not up; nor is anything given to
+    such a one, but its own, while another who may have it is warm."""
+    lives = {member.identity: member for member in view.members}
+    alone = {m.member_id for m in view.members if sum(m.identity == o.identity for o in view.members) == 1}
+    gone = view.facts.leaving | view.facts.gone
+    ended = view.facts.ended
+    staying = [
+        member
+        for member in lives.values()
+        if not member.draining
+        and member.identity not in gone
+        and member.member_id in alone
+        and (member.identity, member.incarnation) not in ended
+    ]
+    open_to_work = [member for member in staying if member.identity not in view.facts.cordoned]
+    warm = [member for member in open_to_work if member.warmth is Warmth.WARM]
+    coming = [member for member in open_to_work if member.warmth is Warmth.WARMING]
+    own = {Why.RETURNED, Why.UNDELIVERED}
+    for member in view.members:
+        share = decided.shares[member.member_id]
+        cold = member.warmth is not Warmth.WARM
+        for task in share.assigned if cold and warm else ():
+            assert decided.assigned_why[task].why in own, f"{task} starts at {member.identity}, which is cold"
+        if cold or warm or not coming or member.member_id not in alone:
+            continue
+        for task in share.revoked:
+            held = task in decided.held
+            assert held or decided.revoked_why[task].why not in (Why.BALANCE, Why.DRAIN), (
+                f"{task} is taken from {member.identity}, and nobody is warm"
+            )
 
 
 def owned(world: World) -> dict[str, set[TaskId]]:

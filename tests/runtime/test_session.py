@@ -52,3 +52,27 @@ def test_its_jvm_starts_with_the_classes_that_were_archived(settings: RuntimeSet
     mapped = {area.path for area in psutil.Process(gateway.proc.pid).memory_maps()}
     assert str(archive) in mapped
     assert runtime.close(30)
+
+
+@pytest.mark.real
+def test_it_tells_that_it_is_up(settings: RuntimeSettings, heard: Heard) -> None:
+    runtime = SparkRuntime(replace(settings, heap_mb=512), heard)
+    assert runtime.warm_up()
+    eventually(lambda: heard.warmth == ["warm"], 120)
+    assert runtime.session(Event()).range(2).count() == 2, "and it is the one that tasks get"
+    assert runtime.close(30)
+
+
+def test_it_tells_that_it_cannot_start_and_tries_again(settings: RuntimeSettings, heard: Heard) -> None:
+    broken = replace(settings, spark_conf={"spark.app.name": "${env:NOBODY_MAY_NAME_IT}"})
+    runtime = SparkRuntime(broken, heard, retry_s=0.1)
+    assert runtime.warm_up()
+    eventually(lambda: heard.warmth[:2] == ["failed", "failed"], 30)
+    assert runtime.close(30)
+
+
+def test_a_spark_connect_server_needs_no_time_of_a_member(settings: RuntimeSettings, heard: Heard) -> None:
+    runtime = SparkRuntime(replace(settings, spark_conf={"spark.master": "sc://server:15002"}), heard)
+    assert not runtime.warm_up()
+    assert runtime.close(30)
+    assert heard.warmth == []

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from cooperator.model import INSTANCE, Hold, Member, Memory, Policy, PolicyName, TaskId
+from cooperator.model import INSTANCE, Hold, Member, Memory, Policy, PolicyName, TaskId, Warmth
 from cooperator.planner import Facts, View
 from cooperator.simulate.answer import Answer, PlayedRound, to_plain
 from cooperator.simulate.changes import (
@@ -117,6 +117,18 @@ class TestMembers:
         view = replace(taken.view, members=(*taken.view.members, member("new-0")))
         answer = what_if(replace(taken, view=view), [Join(2)])
         assert {"new-0", "new-1", "new-2"} <= set(answer.placed.values())
+
+    def test_who_is_warming_up_is_taken_to_be_warm_and_that_is_said(self) -> None:
+        view = group().view
+        cold = replace(view, members=(*view.members, member("w-3", warmth=Warmth.WARMING)))
+        answer = what_if(replace(group(), view=cold))
+        assert sum(step.member == "w-3" for round_ in answer.rounds for step in round_.starts) == 1
+        assert "still warming up, and played as if they were warm: w-3" in answer.notes
+
+    def test_who_has_stalled_is_given_nothing(self) -> None:
+        view = group().view
+        broken = replace(view, members=(*view.members, member("w-3", warmth=Warmth.STALLED)))
+        assert what_if(replace(group(), view=broken)).rounds == ()
 
     def test_several_at_once(self) -> None:
         answer = what_if(group(), [Drain("w-0"), Join(1), Add("b", 2), Die("w-2")])

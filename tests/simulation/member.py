@@ -39,6 +39,7 @@ class MemberOptions(WorkerOptions):
             kill_after_ms=self.kill_after_ms,
             drain_timeout_ms=self.drain_timeout_ms,
             post_backoff_max_ms=6_000,
+            warm_up_limit_ms=8_000,
         )
 
 

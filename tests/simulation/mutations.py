@@ -20,7 +20,7 @@ from cooperator.leader.machine import LeaderMachine
 from cooperator.leader.regroup import Regroup
 from cooperator.logs import LeadWriter
 from cooperator.model import Memory
-from cooperator.planner import claims, default, holds, step
+from cooperator.planner import claims, default, holds, roster, step
 from cooperator.planner.assignors import sticky
 from cooperator.pool import decide, lives
 from cooperator.wire import CommitRecord, TaskRecord
@@ -119,6 +119,23 @@ def moves_one_more_than_needed() -> Sequence[Patch]:
         return {i: min(n + 1, loads[i]) for i, n in right(problem, loads).items()}
 
     return [patch.object(sticky, "_surpluses", wrong)]
+
+
+@planted
+def takes_tasks_for_who_is_not_warm() -> Sequence[Patch]:
+    """Who joins gets its part at once, whether its runtime is up or not."""
+
+    def wrong(staying: Mapping[str, Any], facts: Any) -> Mapping[str, Any]:
+        return {i: member for i, member in staying.items() if i not in facts.cordoned} or staying
+
+    return [patch.object(roster, "_best_suited", wrong)]
+
+
+@planted
+def drains_into_the_cold() -> Sequence[Patch]:
+    """Who departs lets go of its tasks although nobody is warm yet."""
+    right = roster.survey
+    return [patch.object(default, "survey", lambda *args: replace(right(*args), warming=False))]
 
 
 # The leader
@@ -325,6 +342,24 @@ def restarts_everything_at_each_share() -> Sequence[Patch]:
 def forgets_to_acknowledge() -> Sequence[Patch]:
     """A member that has let go of a task does not rejoin to say so."""
     return [patch.object(settle, "_acknowledgement", lambda state, settings: [])]
+
+
+@planted
+def says_that_it_is_warm_at_once() -> Sequence[Patch]:
+    """A member does not say that its runtime is still being started."""
+    return [patch.object(Learner, "_warmth", lambda self, warmth: None)]
+
+
+@planted
+def keeps_to_itself_that_it_is_warm() -> Sequence[Patch]:
+    """A member whose runtime has come up does not rejoin to say so."""
+    right: Any = State.acknowledgement_due
+
+    def wrong(self: State) -> bool:
+        answered = self.answered
+        return right.fget(self if answered is None else replace(self, warmth=answered.warmth))  # type: ignore[no-any-return]
+
+    return [patch.object(State, "acknowledgement_due", property(wrong))]
 
 
 def _watchdog_sleeps() -> Patch:

@@ -4,7 +4,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from cooperator.group import GroupState
-from cooperator.model import TaskId
+from cooperator.model import TaskId, Warmth
 
 if TYPE_CHECKING:
     from simulation.world import World
@@ -50,6 +50,9 @@ class Rest:
         if len(leading) != 1:
             return f"{len(leading)} operators lead"
         lead = leading[0].lead
+        cold = [m.identity for m in lead.machine.state.members if m.warmth is not Warmth.WARM] if lead else ()
+        if cold:
+            return f"not warm, as far as the leader knows: {cold}"
         plan = lead.machine.state.plan if lead is not None else None
         if plan is not None and plan.held:
             return f"held: {sorted(map(str, plan.held))}"

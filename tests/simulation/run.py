@@ -70,6 +70,7 @@ def history(seed: int) -> tuple[Shape, list[Scheduled], int]:
         slow=random.choice([1, 1, 3, 8]),
         hold_ms=random.choice([0, 3_000, 12_000, 12_000, 25_000]),
         fleet=fleets.drawn(random.random()),
+        warm_up_ms=random.choice([0, 500, 2_000, 6_000]),
     )
     # Swarm testing: few kinds at a time meet in ways that many would hide.
     possible = [kind for kind in FAULTS if kind.concerns_stock or not shape.fleet.has_stock]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from simulation.worker import WorkerProcess
     from simulation.world import World
 
+WARM_UP_RETRY_MS = 3_000
 UNITS = 6
 """Of every connector: what its tasks are made of."""
 
@@ -77,7 +78,8 @@ class Copies:
 class SimulatedRuntime:
     """A member's runtime: starts and stops take the time that the world's chance gives them.
 
-    ``failing``: how many of the next starts fail. ``stuck``: stops never end.
+    ``failing``: how many of the next starts fail. ``stuck``: stops never end. ``warm``: what is started comes
+    up; of a member of ours not before it has warmed up.
     """
 
     def __init__(self, member: "WorkerProcess", listener: RuntimeListener) -> None:
@@ -88,6 +90,30 @@ class SimulatedRuntime:
         self._since: dict[TaskId, tuple[Epoch | None, int]] = {}
         self.failing = 0
         self.stuck = False
+        self.warm = True
+        self._waiting: list[tuple[Copy, TaskSpec]] = []
+
+    def warm_up(self) -> bool:
+        self.warm = not self._world.shape.warm_up_ms
+        if not self.warm:
+            self._after(self._world.draw_warm_up_ms(), self._warmed_up)
+        return not self.warm
+
+    def _warmed_up(self) -> None:
+        if self._world.warm_ups_fail:
+            self._world.tell(f"{self._member.name} cannot warm up")
+            self._tell(self._listener.warm_up_failed)
+            self._after(WARM_UP_RETRY_MS, self._warmed_up)
+            return
+        self._world.tell(f"{self._member.name} is warm")
+        self.warm = True
+        self._tell(self._listener.warmed_up)
+        for copy, spec in self._waiting:
+            self._come_up(copy, spec)
+        self._waiting.clear()
+
+    def _come_up(self, copy: Copy, spec: TaskSpec) -> None:
+        self._after(self._world.draw_start_ms(), lambda: self._up(copy, spec))
 
     def start(self, spec: TaskSpec, attempt: int) -> None:
         assert spec.task not in self.copies, f"{spec.task} is started while an attempt of it runs"
@@ -102,7 +128,10 @@ class SimulatedRuntime:
         self.copies[spec.task] = copy
         self._world.copies.add(copy)
         self._world.tell(f"{spec.task} starts at {self._member.name}, attempt {attempt} under {spec.epoch}")
-        self._after(self._world.draw_start_ms(), lambda: self._up(copy, spec))
+        if self.warm:
+            self._come_up(copy, spec)
+        else:
+            self._waiting.append((copy, spec))
 
     def stop(self, task: TaskId, attempt: int) -> None:
         copy = self.copies.get(task)

@@ -72,7 +72,8 @@ class Lock:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a world begins with. ``operators``: how many Deployments' pods there are."""
+    """What a world begins with. ``operators``: how many Deployments' pods there are. ``warm_up_ms``: how long
+    the runtime of a member takes at most before it can run anything; 0: it can at once."""
 
     replicas: int
     nodes: int
@@ -82,6 +83,7 @@ class Shape:
     slow: int
     hold_ms: int
     fleet: type[Fleet] = Agents
+    warm_up_ms: int = 0
 
 
 class World:
@@ -146,6 +148,9 @@ class World:
         self._ports = 8_000
         self._operators = 0
         self.operators_away = 0
+        self.warm_ups_take = 1
+        """Times as long as in a calm world."""
+        self.warm_ups_fail = False
 
     @property
     def now_ms(self) -> int:
@@ -270,6 +275,10 @@ class World:
 
     def draw_stop_ms(self) -> int:
         return self.random.randint(5, 150 * self.shape.slow)
+
+    def draw_warm_up_ms(self) -> int:
+        at_most_ms = self.shape.warm_up_ms
+        return self.warm_ups_take * self.random.randint(at_most_ms // 3, at_most_ms)
 
     def draw_pod_start_ms(self) -> int:
         return self.random.randint(100, 500 * self.shape.slow)

@@ -22,6 +22,7 @@ from cooperator.model import (
     TaskId,
     TaskState,
     TaskStatus,
+    Warmth,
 )
 from cooperator.planner import Why
 from cooperator.planner.view import Facts
@@ -52,6 +53,7 @@ class TwinMember:
     starts: list[TaskId] = field(default_factory=list)
     epochs: dict[TaskId, Epoch] = field(default_factory=dict)
     gone_ms: int | None = None
+    warmth: Warmth = Warmth.WARM
 
     @property
     def member_id(self) -> str:
@@ -67,6 +69,7 @@ class TwinMember:
             draining=self.draining,
             applied=self.applied,
             is_agent=self.is_agent,
+            warmth=self.warmth,
         )
 
 

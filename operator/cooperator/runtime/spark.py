@@ -61,6 +61,8 @@ class SparkRuntime(Engine):
         self._teller.warm_up_failed()
         with self._lock:
             if not self._closed:
+                if self._retry is not None:
+                    self._retry.cancel()  # Tasks have had it started meanwhile.
                 log.info("Spark is started again in %g s, or with the next task", self._retry_s)
                 self._retry = threading.Timer(self._retry_s, self._host.begin)
                 self._retry.daemon = True

@@ -184,6 +184,7 @@ def members_of(group: Group) -> tuple[Member, ...]:
             owned=process.report(),
             stopping=process.stopping,
             draining=process.draining,
+            warmth=process.warmth,
             is_agent=process.is_agent,
             capacity=process.capacity,
             zone=process.zone,

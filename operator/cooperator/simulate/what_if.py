@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
-from cooperator.model import Policy, PolicyName, TaskId
+from cooperator.model import Policy, PolicyName, TaskId, Warmth
 from cooperator.planner import Facts, View
 from cooperator.simulate.answer import Answer, answer_of, due
 from cooperator.simulate.changes import (
@@ -76,6 +76,9 @@ class _Stage:
         departs = any(isinstance(change, Leave | Die | Restart) for change in self.changes)
         if self.snapshot.led_by is LedBy.MEMBER and departs:
             yield "a member leads, and nobody tells it who has ended: leases run out before tasks move"
+        warming = [m.identity for m in self.snapshot.view.members if m.warmth is Warmth.WARMING]
+        if warming:
+            yield f"still warming up, and played as if they were warm: {', '.join(sorted(warming))}"
         if self.snapshot.view.suspended:
             yield "tasks that are being regrouped now are played as if that never ended"
 
@@ -116,6 +119,7 @@ class _Stage:
                     zone=member.zone,
                     is_agent=member.is_agent,
                     draining=member.draining,
+                    warmth=Warmth.STALLED if member.warmth is Warmth.STALLED else Warmth.WARM,
                     running=dict.fromkeys(member.owned),
                     stopping=member.stopping,
                     last_completed_generation=view.generation,

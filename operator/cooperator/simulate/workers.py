@@ -10,7 +10,7 @@ from functools import cache
 from itertools import product
 from string import ascii_lowercase
 
-from cooperator.model import Memory, TaskId
+from cooperator.model import Memory, TaskId, Warmth
 from cooperator.model.java import hash_set_order, spread_hash
 
 _ORDER_BITS = 1023
@@ -38,6 +38,7 @@ class Process:
     in_group: bool = False
     dead: bool = False
     draining: bool = False
+    warmth: Warmth = Warmth.WARM
     running: dict[TaskId, None] = field(default_factory=dict)
     stopping: frozenset[TaskId] = frozenset()
     frozen: tuple[int, Mapping[str, int]] | None = None

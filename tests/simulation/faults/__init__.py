@@ -30,6 +30,8 @@ from simulation.faults.members import (
     PodIsDeletedByForce,
     StartsFail,
     StopsHang,
+    WarmUpsAreSlow,
+    WarmUpsFail,
 )
 from simulation.faults.network import (
     MessagesAreLate,
@@ -86,6 +88,8 @@ ALL: tuple[type[Fault], ...] = (
     StopsHang,
     TasksMaxChanges,
     ThreadsAreSlow,
+    WarmUpsAreSlow,
+    WarmUpsFail,
     WatchIsLost,
     WatchIsStale,
     WorkerIsScaled,

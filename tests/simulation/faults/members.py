@@ -92,6 +92,37 @@ class StartsFail(OfMember):
         return f"the next {member.runtime.failing} starts at {member.name} fail"
 
 
+class WarmUpsAreSlow(Fault):
+    """Machines are busy: runtimes that are started meanwhile take several times as long."""
+
+    concerns_stock = False
+
+    def happen(self) -> str:
+        times = self.random.choice([2, 3])
+        self.world.warm_ups_take *= times
+
+        def heal() -> None:
+            self.world.warm_ups_take //= times
+
+        return f"warm-ups take {times} times as long {self.lasting(2_000, 20_000, heal)}"
+
+
+class WarmUpsFail(Fault):
+    """Runtimes cannot be started, again and again."""
+
+    concerns_stock = False
+
+    def happen(self) -> str:
+        if self.world.warm_ups_fail:
+            return ""
+        self.world.warm_ups_fail = True
+
+        def heal() -> None:
+            self.world.warm_ups_fail = False
+
+        return f"warm-ups fail {self.lasting(2_000, 20_000, heal)}"
+
+
 class StopsHang(OfMember):
     def happen(self) -> str:
         member = self.member()

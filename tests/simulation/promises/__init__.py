@@ -7,12 +7,14 @@ from simulation.promises.forgotten import NothingForgotten
 from simulation.promises.moves import LeastMoves
 from simulation.promises.once import NoTaskRunsTwice
 from simulation.promises.untouched import UntouchedTasksRunOn
+from simulation.promises.warm import NothingIsTakenForTheCold
 
 ALL: tuple[type[Promise], ...] = (
     NoTaskRunsTwice,
     UntouchedTasksRunOn,
     NothingForgotten,
     MemoryBeforeShares,
+    NothingIsTakenForTheCold,
     LeastMoves,
     Consistent,
 )

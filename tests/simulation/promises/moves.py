@@ -1,11 +1,13 @@
 """Promise 6: with equal weights and capacities, exactly the least moves for the balance reached.
 
 In each round: what is taken away for balance is no more than what the members have above their part of all
-that can be placed (what is suspended cannot), and nobody is left below it by that.
+that can be placed (what is suspended cannot), and nobody is left below it by that. The members are those to
+whom work is dealt: whoever is no more than second choice for it has its own, which is no part of the balance.
 """
 
-from cooperator.model import INSTANCE, PolicyName, TaskId
+from cooperator.model import INSTANCE, PolicyName, TaskId, Warmth
 from cooperator.planner.plan import Why
+from cooperator.planner.view import View
 from simulation.promises.base import Promise
 from simulation.world import Planned
 
@@ -41,12 +43,33 @@ class LeastMoves(Promise):
                     raise self.broken(f"{task} is assigned to {given[task]} and to {member.identity}")
                 given[task] = member.identity
 
+    def _dealt_to(self, view: View) -> dict[str, str]:
+        """Member id to identity of who may be given what is not its own."""
+        facts = view.facts
+        choices: dict[str, tuple[bool, bool, bool]] = {
+            member.member_id: (
+                member.warmth is Warmth.STALLED,
+                member.identity in facts.cordoned,
+                member.warmth is Warmth.WARMING,
+            )
+            for member in view.members
+            if not (member.draining or member.identity in facts.leaving | facts.gone)
+            and (member.identity, member.incarnation) not in facts.ended
+        }
+        first = min(choices.values(), default=None)
+        return {
+            m.member_id: m.identity
+            for m in view.members
+            if m.member_id in choices and choices[m.member_id] == first
+        }
+
     def _count(self, planned: Planned, instances: bool) -> None:
         view, plan = planned.view, planned.plan
         reported = [task for member in view.members for task in member.owned]
         if len(reported) != len(set(reported)):
             # Of two copies one goes for another reason; reasons are kept by task.
             return
+        dealt_to = self._dealt_to(view)
         before: list[int] = []
         taken = 0
         for member in view.members:
@@ -54,15 +77,18 @@ class LeastMoves(Promise):
             gone = [t for t in plan.shares[member.member_id].revoked if t.is_instance is instances]
             if any(plan.revoked_why[t].why is not Why.BALANCE for t in gone):
                 return
-            if member.draining or member.identity in view.facts.leaving | view.facts.gone:
+            if member.member_id not in dealt_to:
                 continue
             before.append(len(stays))
             taken += len(gone)
-        total = sum(
-            task.is_instance is instances and task not in view.suspended
+        placeable = {
+            task
             for connector, count in view.tasks.items()
             for task in (TaskId(connector, number) for number in range(INSTANCE, count))
-        )
+            if task.is_instance is instances
+        }
+        given = (tasks for i, tasks in planned.after.given.items() if i not in dealt_to.values())
+        total = len(placeable.difference(view.suspended, *given))
         least, extra = divmod(total, len(before))
         above = sorted(before, reverse=True)
         needed = sum(max(0, n - least - (i < extra)) for i, n in enumerate(above))
