@@ -152,15 +152,28 @@ class Stage:
 
     # --- members ---
 
-    def member(self, identity: str, inside: Sequence[str] = (), **options: str) -> MemberProcess:
-        """``inside``: what its command begins with, to run it somewhere else."""
+    def member(
+        self, identity: str, inside: Sequence[str] = (), warm_up_ms: int = 0, **options: str
+    ) -> MemberProcess:
+        """``inside``: what its command begins with, to run it somewhere else. ``warm_up_ms``: how long after
+        its start its runtime can run anything (see ``warm_ms``)."""
         incarnation = uuid.uuid4().hex[:12]
         arguments = self._arguments(identity, incarnation, options)
-        command = [*inside, sys.executable, "-m", "cooperator.cli", *arguments]
+        program = ["-m", "cooperator.cli"]
+        if warm_up_ms:
+            program = [str(HERE / "slow_worker.py"), str(warm_up_ms), str(self._warm_file(identity))]
+        command = [*inside, sys.executable, *program, *arguments]
         child = processes.spawn(command, incarnation, self.directory / f"{identity}.log")
         member = MemberProcess(identity, incarnation, child, self)
         self.members.append(member)
         return member
+
+    def warm_ms(self, identity: str) -> int:
+        """When (ms since the epoch) a member with a ``warm_up_ms`` was warm, by its own word."""
+        return int(self._warm_file(identity).read_text())
+
+    def _warm_file(self, identity: str) -> Path:
+        return self.directory / f"{identity}.warm"
 
     def _arguments(self, identity: str, incarnation: str, options: dict[str, str]) -> list[str]:
         said = {
