@@ -191,11 +191,12 @@ def scale(lake: Lake) -> None:
         )
         return Fault(began, dict.fromkeys(gone), for_balance=0 if gone else TASKS // 2)
 
-    lake.suffer("scaled from 3 to 5", lambda: to(5), Cost(6, 3, 0, 3 * HAND_OVER_S))
+    # Whoever is new gets its tasks while its JVM is still coming up.
+    lake.suffer("scaled from 3 to 5", lambda: to(5), Cost(6, 3, 0, 3 * JVM_S))
     gone = ("lake-2", "lake-3", "lake-4")
     mine = lake.on(*gone)
     lake.suffer("scaled from 5 to 2", lambda: to(2, *gone), Cost(6, mine, 0, mine * HAND_OVER_S))
-    lake.suffer("scaled from 2 to 3", lambda: to(3), Cost(4, 2, 0, 2 * HAND_OVER_S))
+    lake.suffer("scaled from 2 to 3", lambda: to(3), Cost(4, 2, 0, 2 * JVM_S))
 
 
 def nodes_die(lake: Lake) -> None:
