@@ -21,12 +21,14 @@ def status_text(seen: Seen, now_ms: int) -> str:
 
 
 def amiss(body: Body) -> list[Body]:
-    """The conditions that are not as they should be. Those that sum up others are left out where one of these
-    is the reason."""
-    conditions = status_of(body).get("conditions") or ()
-    wrong = [each for each in conditions if _is_amiss(each)]
-    own = {each["reason"] for each in wrong if each["type"] not in _SUMMARIES}
-    return [each for each in wrong if each["type"] not in _SUMMARIES or each["reason"] not in own]
+    """The conditions that are not as they should be, those that sum up others last; of several with one
+    reason the first."""
+    wrong = [each for each in status_of(body).get("conditions") or () if _is_amiss(each)]
+    wrong.sort(key=lambda each: each["type"] in _SUMMARIES)
+    first: dict[str, Body] = {}
+    for each in wrong:
+        first.setdefault(each["reason"], each)
+    return list(first.values())
 
 
 def _is_amiss(condition: Body) -> bool:
