@@ -40,6 +40,12 @@ def _is_moving(task: Mapping[str, Any]) -> bool:
     return task["member"] is None and "held_for" not in task and task.get("reason") != POISON_TASK
 
 
+def departures(before: Facts, now: Facts) -> list[str]:
+    """Identities of whom a life has ended, or who leave, since."""
+    ended = {identity for identity, _ in now.ended - before.ended}
+    return sorted(ended | (now.leaving - before.leaving) | (now.gone - before.gone))
+
+
 def planner_facts(pool: PoolFacts, ended: frozenset[tuple[str, str]]) -> Facts:
     """The pool's facts. ``ended``: (identity, incarnation) of lives whose end is proven, in the members' own
     names for them."""

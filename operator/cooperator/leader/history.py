@@ -15,7 +15,7 @@ class Rebalance:
     """One round: when (ms since the epoch), why, and what it changed (numbers of items).
 
     ``since_ms``: when the cause was known. A move is more than one round: those after the first go on with
-    its cause.
+    its cause. ``events``: what the round goes back to (see ``causes``).
     """
 
     at_ms: int
@@ -28,9 +28,12 @@ class Rebalance:
     revoked: int
     moved: int
     held: int
+    events: str = ""
 
 
-def record_rebalance(state: "LeaderState", plan: Plan, memory: Memory, cause: str, now_ms: int) -> None:
+def record_rebalance(
+    state: "LeaderState", plan: Plan, memory: Memory, cause: str, now_ms: int, events: str = ""
+) -> None:
     """Add the round of ``plan`` to the history; ``memory`` is its outcome, ``state.memory`` the one before.
 
     A move is an assignment to another identity than the last.
@@ -66,6 +69,7 @@ def record_rebalance(state: "LeaderState", plan: Plan, memory: Memory, cause: st
             revoked,
             moved,
             len(plan.held),
+            events,
         )
     )
     state.reasons[cause] = state.reasons.get(cause, 0) + 1

@@ -3,6 +3,7 @@
 from collections import deque
 from dataclasses import dataclass, field
 
+from cooperator.leader.causes import Causes
 from cooperator.leader.history import Rebalance
 from cooperator.leader.regroup import Regroup
 from cooperator.model import ClusterConfig, Desired, Member, Memory, Policy, TaskId
@@ -55,6 +56,7 @@ class LeaderState:
     rebalances: deque[Rebalance] = field(default_factory=lambda: deque(maxlen=100))
     counters: dict[str, int] = field(default_factory=dict)
     reasons: dict[str, int] = field(default_factory=dict)
+    causes: Causes = field(default_factory=Causes)
 
     def stir(self, now_ms: int) -> None:
         """Something makes a round necessary."""

@@ -123,10 +123,9 @@ def last_rebalance(last: Body, now_ms: int) -> str:
     """In one line."""
     took = f" in {last['durationMs'] / 1000:g} s" if last.get("durationMs") else ""
     why = f": {last['reason']}" if last.get("reason") else ""
-    event = f" ({last['event']})" if last.get("event") else ""
     return (
         f"last rebalance: generation {last['generation']}, {age(milliseconds(last['at']), now_ms)} ago, "
-        f"{last.get('assigned', 0)} assigned, {last.get('revoked', 0)} revoked{took}{why}{event}"
+        f"{last.get('assigned', 0)} assigned, {last.get('revoked', 0)} revoked{took}{why}"
     )
 
 
