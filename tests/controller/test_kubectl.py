@@ -69,6 +69,30 @@ def person(scene: Scene) -> Person:
     return Person(scene.cluster, scene.namespace)
 
 
+def guest(scene: Scene) -> Person:
+    """Somebody without any rights."""
+    accounts = f"/api/v1/namespaces/{scene.namespace}/serviceaccounts"
+    scene.cluster.api.post(accounts, {"metadata": {"name": "guest"}})
+    return Person(scene.cluster, scene.namespace, scene.cluster.kubeconfig_of(scene.namespace, "guest"))
+
+
+def allow(scene: Scene, group: str, resource: str, verb: str) -> None:
+    """Give the guest a right in the namespace."""
+    api = "rbac.authorization.k8s.io"
+    metadata = {"name": f"{verb}-{resource.replace('*', 'all')}", "namespace": scene.namespace}
+    rules = [{"apiGroups": [group], "resources": [resource], "verbs": [verb]}]
+    scene.cluster.apply(
+        {"apiVersion": f"{api}/v1", "kind": "Role", "metadata": metadata, "rules": rules},
+        {
+            "apiVersion": f"{api}/v1",
+            "kind": "RoleBinding",
+            "metadata": metadata,
+            "roleRef": {"apiGroup": api, "kind": "Role", "name": metadata["name"]},
+            "subjects": [{"kind": "ServiceAccount", "name": "guest", "namespace": scene.namespace}],
+        },
+    )
+
+
 def spaced(text: str) -> str:
     return " ".join(text.split())
 
@@ -224,34 +248,16 @@ class TestWhatCannotBeDone:
     def test_a_right_that_is_missing_is_named(self, scene: Scene) -> None:
         scene.worker("lake")
         scene.connector("a")
-        scene.cluster.api.post(
-            f"/api/v1/namespaces/{scene.namespace}/serviceaccounts", {"metadata": {"name": "guest"}}
-        )
-        guest = Person(scene.cluster, scene.namespace, scene.cluster.kubeconfig_of(scene.namespace, "guest"))
-        said = spaced(guest.cooperator("status", code=1))
+        person = guest(scene)
+        said = spaced(person.cooperator("status", code=1))
         assert (
             f"guest lacks a right: list on workers (API group cooperator.dev) in namespace {scene.namespace}"
             in said
         )
         assert "kubectl create role NAME --verb=list --resource=workers.cooperator.dev" in said
-        rules = [{"apiGroups": ["cooperator.dev"], "resources": ["*"], "verbs": ["get", "list"]}]
-        scene.cluster.apply(
-            {
-                "apiVersion": "rbac.authorization.k8s.io/v1",
-                "kind": "Role",
-                "metadata": {"name": "guest", "namespace": scene.namespace},
-                "rules": rules,
-            },
-            {
-                "apiVersion": "rbac.authorization.k8s.io/v1",
-                "kind": "RoleBinding",
-                "metadata": {"name": "guest", "namespace": scene.namespace},
-                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "guest"},
-                "subjects": [{"kind": "ServiceAccount", "name": "guest", "namespace": scene.namespace}],
-            },
-        )
-        scene.eventually(lambda: "Worker" in guest.cooperator("status", "lake"), 30)
-        assert "lacks a right: patch on connectors" in spaced(guest.cooperator("pause", "a", code=1))
+        allow(scene, "cooperator.dev", "*", "list")
+        scene.eventually(lambda: "Worker" in person.cooperator("status", "lake"), 30)
+        assert "lacks a right: patch on connectors" in spaced(person.cooperator("pause", "a", code=1))
 
     def test_no_cluster(self, scene: Scene, person: Person, tmp_path: Path) -> None:
         said = spaced(person.cooperator("status", code=1, KUBECONFIG="/none", HOME=str(tmp_path)))
@@ -294,6 +300,11 @@ def test_a_kafka_out_of_reach_is_asked_by_the_operator_s_pod(
     assert "no pod of the operator can be seen" in said
     assert "exec -n NAMESPACE-OF-THE-OPERATOR deploy/cooperator -- cooperator kubectl plan lake" in said
 
+    scene.connector("a")
+    told = spaced(person.cooperator("story", "a"))
+    assert "(without Kafka's logs: " in told
+    assert f"deploy/cooperator -- cooperator kubectl story a -n {scene.namespace})" in told
+
     labels = {"app.kubernetes.io/name": "cooperator", "app.kubernetes.io/component": "operator"}
     pods = f"/api/v1/namespaces/{scene.namespace}/pods"
     scene.kubelet.takes = lambda pod: pod != "the-operator"
@@ -319,6 +330,19 @@ def test_a_kafka_out_of_reach_is_asked_by_the_operator_s_pod(
         f"called: exec -n {scene.namespace} the-operator -- cooperator kubectl plan lake "
         f"-n {scene.namespace} --here --die lake-0 --join 2 -o table"
     ) in said
+
+    login = {
+        "securityProtocol": "SASL_PLAINTEXT",
+        "sasl": {"mechanism": "SCRAM-SHA-512", "secretRef": {"name": "login"}},
+    }
+    scene.worker("lake", bootstrapServers="127.0.0.1:1", kafka=login)
+    assert "there is no Secret 'login'" in spaced(person.cooperator("plan", "lake", code=1, PATH=path))
+    reader = guest(scene)
+    allow(scene, "cooperator.dev", "*", "list")
+    allow(scene, "", "pods", "list")
+    said = scene.eventually(lambda: reader.cooperator("plan", "lake", code=7, PATH=path), 30)
+    assert "guest lacks a right: get on secrets (API group core)" in said
+    assert "called: exec -n" in said
 
 
 RESTRICTED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}

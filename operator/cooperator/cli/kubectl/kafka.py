@@ -7,16 +7,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from cooperator.cli.kubectl.errors import Trouble
+from cooperator.cli.kubectl.errors import Trouble, explained
 from cooperator.cli.kubectl.seen import Body, pods_of
-from cooperator.controller.access import KafkaAccess
+from cooperator.controller.access import read_secret
 from cooperator.controller.api import PODS, ApiError
 from cooperator.controller.kubeconfig import Place
 from cooperator.controller.names import CONTAINER
 from cooperator.crd import Worker, from_object
+from cooperator.host.security import SecretProblem, secret_names, security_of, write_material
 
 _OPERATORS: Final = "app.kubernetes.io/name=cooperator,app.kubernetes.io/component=operator"
 _SERVERS: Final = "--bootstrap-servers"
+
+
+class OutOfReach(Trouble):
+    """Kafka cannot be asked from here with the rights of who asks; in the operator's pod it can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +34,7 @@ class Kafka:
 
 
 def kafka_of(place: Place, body: Body, folder: Path) -> Kafka:
-    """``folder``: for certificates, for as long as they are used. Raises Trouble, ApiError."""
+    """``folder``: for certificates, for as long as they are used. Raises Trouble, OutOfReach, ApiError."""
     worker = from_object(body)
     assert isinstance(worker, Worker)
     metadata = worker.metadata
@@ -39,11 +44,20 @@ def kafka_of(place: Place, body: Body, folder: Path) -> Kafka:
             f"where is the Kafka of Worker {metadata.name}? its spec.bootstrapServers is empty, and there is "
             "no member that could tell what the operator was given: set that field, or start a member"
         )
-    access = KafkaAccess(place.api, folder)
-    access.renew(worker)
-    if access.settings is None:
-        raise Trouble(f"how Kafka is got into cannot be read: {access.refusal}")
-    return Kafka(servers, worker.group_id, access.settings)
+    kafka = worker.spec.kafka
+    try:
+        found = {name: read_secret(place.api, metadata.namespace, name) for name in secret_names(kafka)}
+        security = security_of(
+            kafka, {name: each for name, each in found.items() if each is not None}, folder
+        )
+        write_material(security)
+    except SecretProblem as error:
+        raise Trouble(str(error)) from None
+    except ApiError as error:
+        if error.is_forbidden:
+            raise OutOfReach(explained(error)) from None
+        raise
+    return Kafka(servers, worker.group_id, security.settings)
 
 
 def _servers_of(pods: Mapping[str, Body]) -> str:

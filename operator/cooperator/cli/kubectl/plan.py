@@ -71,14 +71,17 @@ def plan(
 
 def _snapshot(place: Place, seen: Seen) -> Snapshot | str:
     """What the answer starts from, or why Kafka cannot tell it here. Raises Trouble, ApiError, NotSeen."""
-    from cooperator.cli.kubectl.kafka import kafka_of
+    from cooperator.cli.kubectl.kafka import OutOfReach, kafka_of
     from cooperator.group import GroupUnavailable
     from cooperator.leader.onlooker import NotSeen, Where, look
     from cooperator.logs import LogUnavailable
 
     [body] = seen.workers
     with TemporaryDirectory(prefix="cooperator-") as folder:
-        kafka = kafka_of(place, body, Path(folder))
+        try:
+            kafka = kafka_of(place, body, Path(folder))
+        except OutOfReach as error:
+            return str(error)
         where = Where(
             kafka.bootstrap_servers,
             kafka.group_id,
