@@ -211,7 +211,8 @@ def nodes_die(lake: Lake) -> None:
             *("drain", node.name, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=300s"),
             *("--pod-selector", "cooperator.dev/worker"),
         )
-        return Fault(began, dict.fromkeys(there), for_balance=TASKS // 2)
+        # They come back one after the other, and each has its part then.
+        return Fault(began, dict.fromkeys(there), for_balance=TASKS)
 
     mine = lake.on(*lake.members_on(node.name))
     lake.suffer(
