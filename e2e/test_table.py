@@ -173,7 +173,8 @@ def pods_die(lake: Lake) -> None:
         return Fault(began, {"lake-1": None if not options else began}, for_balance=mine)
 
     mine = lake.on("lake-1")
-    lake.suffer("a pod deleted", deleted, Cost(6, mine, 0, 2 * mine * HAND_OVER_S))
+    # As many come back to the new one, which starts them when its JVM is up; they may be others.
+    lake.suffer("a pod deleted", deleted, Cost(6, 2 * mine, 0, mine * (HAND_OVER_S + JVM_S)))
     mine = lake.on("lake-1")
     lake.suffer(
         "a pod deleted by force",
@@ -313,7 +314,8 @@ def roll(lake: Lake) -> None:
         )
 
     tag_next(place)
-    bounds = Cost(12, 0, 0, TASKS * JVM_S)
+    # Of each member: it lets go, leaves, and joins; whoever let go asks for a round of its own.
+    bounds = Cost(7 * len(members), 0, 0, TASKS * JVM_S)
     lake.suffer("the image of all pods rolled", lambda: rolled(NEXT), bounds)
     lake.suffer("rolled, the operator restarted meanwhile", lambda: rolled(WORKER, restarted), bounds)
 

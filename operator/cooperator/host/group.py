@@ -18,7 +18,9 @@ def group_seen(leader: Mapping[str, Any]) -> GroupSeen | None:
     tasks = leader["tasks"]
     starting: dict[str, set[TaskId]] = {}
     for task in tasks:
-        if task["member"] is not None and task["state"] in _ABOUT_TO_RUN:
+        # Who waits for its next attempt has failed, and may fail for long.
+        about_to_run = task["state"] in _ABOUT_TO_RUN and "next_attempt_ms" not in task
+        if task["member"] is not None and about_to_run:
             starting.setdefault(task["member"], set()).add(TaskId(task["connector"], task["task"]))
     return GroupSeen(
         members={
