@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cooperator.model import Memory
+from cooperator.model import Epoch, Memory
 from cooperator.planner.plan import Plan
 
 if TYPE_CHECKING:
@@ -29,6 +29,14 @@ class Rebalance:
     moved: int
     held: int
     events: str = ""
+
+
+def note_births(state: "LeaderState", epoch: Epoch) -> None:
+    """Lives that are in the group for the first time. Who runs something as it joins has lived before."""
+    known = state.memory.incarnations
+    for member in state.members:
+        if not member.owned and known.get(member.identity) != member.incarnation:
+            state.born[member.identity] = member.incarnation, epoch
 
 
 def record_rebalance(

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from cooperator.leader import absences, answers
 from cooperator.leader import events as ev
-from cooperator.leader.history import record_rebalance
+from cooperator.leader.history import note_births, record_rebalance
 from cooperator.leader.reconcile import connector_records, task_records
 from cooperator.leader.regroup import Regroup, unsettled
 from cooperator.leader.state import LeaderSettings, LeaderState
@@ -217,6 +217,7 @@ class LeaderMachine:
             self._in_round = False
             self._refused_until_ms = now_ms + REFUSED_PAUSE_MS
             return [ev.RefuseRound(event.generation, state.refusal)]
+        note_births(state, epoch)
         record_rebalance(state, plan, memory, cause, now_ms, events)
         state.plan = plan
         self._config_planned = self._task_counts()
