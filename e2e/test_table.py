@@ -20,7 +20,7 @@ from store import SECRET, Store
 
 from cooperator.model import TaskId, TaskState
 from e2e_scene import RealPlace
-from scrapes import scraped
+from scrapes import samples
 from support import at_a_desk
 from tests.kubernetes.images import WORKER
 
@@ -100,12 +100,14 @@ class Lake:
 
         def asked() -> float:
             pods = self.place.pods()
-            [address] = {
-                pod["status"]["podIP"]
+            [operator] = {
+                name
                 for name, pod in pods.items()
                 if name.startswith("cooperator-") and pod["status"]["phase"] == "Running"
             }
-            found = scraped(f"http://{address}:8080/")
+            # By way of the API server, which reaches pods also where this machine does not.
+            path = f"/api/v1/namespaces/{self.place.namespace}/pods/{operator}:8080/proxy/metrics"
+            found = samples(self.place.cluster.api.text(path))
             return next(value for (key, _), value in found.items() if key == "cooperator_worker_generation")
 
         return int(self.place.eventually(asked, 60))
@@ -283,8 +285,7 @@ def move_to(lake: Lake, pod: str, node: str) -> Fault:
 
 def tag_next(place: RealPlace) -> None:
     for node in place.nodes.nodes:
-        assert node.containerd is not None
-        node.containerd.tag(WORKER, NEXT)
+        node.tag(WORKER, NEXT)
 
 
 def images(place: RealPlace, members: Collection[str]) -> list[str]:
