@@ -33,19 +33,25 @@ def test_a_plan_that_could_not_be_made_as_asked_is_a_condition_until_one_is() ->
     assert conditions(group)["PlannedAsAsked"] == [True, "PlannedAsAsked", ""]
 
 
+def with_one_task(connector: str) -> GroupTwin:
+    """lake-0 has the connector and its task."""
+    group = GroupTwin()
+    group.join("lake-0")
+    group.round()
+    group.desire(**{connector: 1})
+    group.settle()
+    group.post(connector, "u0")
+    group.settle()
+    return group
+
+
 def task(group: GroupTwin, name: str) -> Mapping[str, Any]:
     [found] = (task for task in told(group)["tasks"] if task["name"] == name)
     return dict(found)
 
 
 def test_a_task_in_quarantine_has_failed_and_says_what_to_do() -> None:
-    group = GroupTwin()
-    group.join("lake-0")
-    group.round()
-    group.desire(bad=1)
-    group.settle()
-    group.post("bad", "u0")
-    group.settle()
+    group = with_one_task("bad")
     assert task(group, "bad-0")["member"] == "lake-0"
 
     dead = group.die("lake-0")
@@ -68,13 +74,7 @@ def test_a_task_in_quarantine_has_failed_and_says_what_to_do() -> None:
 
 
 def test_what_a_life_has_said_is_nothing_about_the_next_one() -> None:
-    group = GroupTwin()
-    group.join("lake-0")
-    group.round()
-    group.desire(a=1)
-    group.settle()
-    group.post("a", "u0")
-    group.settle()
+    group = with_one_task("a")
     state = group.machine.state
 
     def runs(epoch: Epoch) -> list[str]:
@@ -97,13 +97,7 @@ def test_what_a_life_has_said_is_nothing_about_the_next_one() -> None:
 
 
 def test_a_task_that_failed_says_when_it_is_tried_again_and_the_group_is_at_rest_meanwhile() -> None:
-    group = GroupTwin()
-    group.join("lake-0")
-    group.round()
-    group.desire(a=1)
-    group.settle()
-    group.post("a", "u0")
-    group.settle()
+    group = with_one_task("a")
     instance, a0 = TaskId("a", INSTANCE), TaskId("a", 0)
     runs = TaskStatus(instance, TaskState.RUNNING, "lake-0")
     waits = TaskStatus(a0, TaskState.RESTARTING, "lake-0", trace="no disk", next_attempt_ms=70_000)
