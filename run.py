@@ -317,7 +317,7 @@ member. In the order named, what takes long first, so that no process ends long 
 TEST_PARTS = {
     "simulation": ("tests/simulation", "tests/spec", "-n", "2", "--dist", "worksteal"),
     "runtime": ("tests/guarantees", "tests/runtime", *_BY_FILE),
-    "members": ("tests/integration", "tests/local", "tests/agent", *_BY_FILE),
+    "members": ("tests/integration", "tests/local", "tests/agent", *_BY_FILE, "-n", "3"),
     "operator": ("tests/controller", "tests/crd", "tests/kubernetes", *_BY_FILE, "-n", "3"),
     "end to end": ("e2e",),
 }

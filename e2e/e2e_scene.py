@@ -27,7 +27,7 @@ class RealPlace(Place):
     def __post_init__(self) -> None:
         super().__post_init__()
         make_namespace(self.cluster, self.namespace, "restricted")
-        self.shared = Path(tempfile.mkdtemp(prefix="cooperator-shared-"))
+        self.shared = Path(tempfile.mkdtemp(prefix="cooperator-shared-", dir=self.nodes.shared_root))
         self.shared.chmod(0o777)
         self.journal.path = self.shared / "journal.jsonl"
         self.helm = Helm(self.cluster, self.namespace)

@@ -14,7 +14,7 @@ def test_a_release_is_upgraded_removed_and_brought_back_and_no_task_notices(plac
     # The chart before knew no user but the image's.
     before = {name: value for name, value in place.values.items() if name != "podSecurityContext"}
     place.helm.install("cooperator", packed("cooperator"), **before)
-    place.pool(replicas=2, inline=False, spark={"heapMb": 512})
+    place.pool(replicas=1, inline=False, spark={"heapMb": 512})
     with Flow(place) as flow, place.observed() as seen:
         flow.connector()
         place.settled()
@@ -31,7 +31,7 @@ def test_a_release_is_upgraded_removed_and_brought_back_and_no_task_notices(plac
         place.eventually(lambda: not [name for name in place.pods() if name.startswith("cooperator")])
         flow.goes_on()
         Helm(place.cluster, "kube-system").uninstall(CRDS)
-        assert place.get("workers", "lake")["spec"]["replicas"] == 2, (
+        assert place.get("workers", "lake")["spec"]["replicas"] == 1, (
             "definitions are kept, and all of that kind"
         )
         Helm(place.cluster, "kube-system").install(CRDS, CRDS)

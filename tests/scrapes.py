@@ -12,7 +12,11 @@ def scraped(url: str) -> dict[Sample, float]:
     a slash."""
     with urllib.request.urlopen(f"{url}metrics", timeout=10) as answer:
         assert answer.headers["Content-Type"].startswith("text/plain")
-        text = answer.read().decode()
+        return samples(answer.read().decode())
+
+
+def samples(text: str) -> dict[Sample, float]:
+    """The same, of a page that was read already."""
     return {
         (sample.name, tuple(value for _, value in sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(text)

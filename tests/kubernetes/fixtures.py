@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 
@@ -14,9 +15,12 @@ from tests.kubernetes.binaries import binaries
 from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.go import NotBuilt
 from tests.kubernetes.image_store import prepare
+from tests.kubernetes.kind import KindCluster
 from tests.kubernetes.layers import NoImages
 from tests.kubernetes.nodes import Cluster
 from tests.kubernetes.processes import ServerFailed
+
+ON_KIND = os.environ.get("COOPERATOR_NODES") == "kind"
 
 
 @pytest.fixture(scope="session")
@@ -40,9 +44,10 @@ def namespace(cluster: ControlPlane, unique: str) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def two_nodes() -> Iterator[Cluster]:
-    """A cluster of two real nodes for the whole run, with the operator's and the worker's image."""
-    with Cluster.start(nodes=2) as cluster:
+def two_nodes() -> Iterator[Cluster | KindCluster]:
+    """A cluster of two real nodes for the whole run, with the operator's and the worker's image: of our own,
+    or of kind's where COOPERATOR_NODES says so."""
+    with KindCluster.start() if ON_KIND else Cluster.start(nodes=2) as cluster:
         yield cluster
 
 
@@ -74,9 +79,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         if "helm" in needed:
             helms.helm()
     with suppress(NotBuilt, NoImages, ServerFailed):
-        if needed & {"cluster", "two_nodes"}:
+        if "cluster" in needed or ("two_nodes" in needed and not ON_KIND):
             binaries()
-        if "two_nodes" in needed:
+        if "two_nodes" in needed and not ON_KIND:
             prepare()
 
 
@@ -87,7 +92,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     if report.failed and isinstance(item, pytest.Function):
         for name in ("cluster", "two_nodes"):
             shared = item.funcargs.get(name)
-            if isinstance(shared, ControlPlane | Cluster):
+            if isinstance(shared, ControlPlane | Cluster | KindCluster):
                 report.sections.append((f"Kubernetes ({name})", shared.logs()))
     return report
 

@@ -49,6 +49,12 @@ class Containerd:
         if done.returncode:
             raise ServerFailed(f"containerd did not import {archive}: {done.stderr}\n{self.server.tail()}")
 
+    def tag(self, image: str, name: str) -> None:
+        """Have an image under another name, too."""
+        done = self._ctr("images", "tag", "--force", image, name)
+        if done.returncode:
+            raise ServerFailed(f"containerd did not tag {image}: {done.stderr}")
+
     def _ctr(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = ["ctr", "--address", str(self.socket), "--namespace", "k8s.io", *arguments]
         return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)

@@ -14,10 +14,12 @@ import json
 import os
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -98,6 +100,12 @@ class Node:
             os.kill(pid, signal.SIGCONT)
         if self.kubelet is not None:
             self.kubelet.thaw()
+
+    def tag(self, image: str, name: str) -> None:
+        """Have an image under another name, too. A node that was killed has forgotten it."""
+        if self.containerd is None:
+            raise ServerFailed(f"{self.name} is not up")
+        self.containerd.tag(image, name)
 
     def is_ready(self) -> bool:
         """As Kubernetes sees it."""
@@ -231,6 +239,8 @@ class Cluster:
     def __init__(self, plane: ControlPlane, slot: Slot) -> None:
         self.plane = plane
         self.nodes: list[Node] = []
+        # They share this machine's disk.
+        self.shared_root = Path(tempfile.gettempdir())
         self._slot = slot
 
     @staticmethod

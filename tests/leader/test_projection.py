@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from cooperator.leader.projection import is_settled, plan_conditions, project
-from cooperator.model import INSTANCE, Policy, TaskId, TaskState, TaskStatus
+from cooperator.model import INSTANCE, Epoch, Policy, TaskId, TaskState, TaskStatus
 from cooperator.planner.view import Facts
 from twins.group_twin import GroupTwin
 
@@ -33,19 +33,25 @@ def test_a_plan_that_could_not_be_made_as_asked_is_a_condition_until_one_is() ->
     assert conditions(group)["PlannedAsAsked"] == [True, "PlannedAsAsked", ""]
 
 
+def with_one_task(connector: str) -> GroupTwin:
+    """lake-0 has the connector and its task."""
+    group = GroupTwin()
+    group.join("lake-0")
+    group.round()
+    group.desire(**{connector: 1})
+    group.settle()
+    group.post(connector, "u0")
+    group.settle()
+    return group
+
+
 def task(group: GroupTwin, name: str) -> Mapping[str, Any]:
     [found] = (task for task in told(group)["tasks"] if task["name"] == name)
     return dict(found)
 
 
 def test_a_task_in_quarantine_has_failed_and_says_what_to_do() -> None:
-    group = GroupTwin()
-    group.join("lake-0")
-    group.round()
-    group.desire(bad=1)
-    group.settle()
-    group.post("bad", "u0")
-    group.settle()
+    group = with_one_task("bad")
     assert task(group, "bad-0")["member"] == "lake-0"
 
     dead = group.die("lake-0")
@@ -67,14 +73,31 @@ def test_a_task_in_quarantine_has_failed_and_says_what_to_do() -> None:
     assert "reason" not in task(group, "bad-0")
 
 
-def test_a_task_that_failed_says_when_it_is_tried_again_and_the_group_is_at_rest_meanwhile() -> None:
-    group = GroupTwin()
+def test_what_a_life_has_said_is_nothing_about_the_next_one() -> None:
+    group = with_one_task("a")
+    state = group.machine.state
+
+    def runs(epoch: Epoch) -> list[str]:
+        tasks = (TaskId("a", INSTANCE), TaskId("a", 0))
+        said = {task: TaskStatus(task, TaskState.RUNNING, "lake-0", epoch) for task in tasks}
+        return [found["state"] for found in project(state, said)["tasks"]]
+
+    before = Epoch(state.memory.term, state.generation)
+    assert runs(before) == ["RUNNING", "RUNNING"]
+    group.round()
+    assert runs(before) == ["RUNNING", "RUNNING"], "nobody has died: what was said still holds"
+
+    group.die("lake-0")
+    group.facts(Facts(ended=frozenset(group.dead)))
+    group.round()
     group.join("lake-0")
     group.round()
-    group.desire(a=1)
-    group.settle()
-    group.post("a", "u0")
-    group.settle()
+    assert runs(before) == ["UNASSIGNED", "UNASSIGNED"], "its successor has said nothing yet"
+    assert runs(Epoch(state.memory.term, state.generation)) == ["RUNNING", "RUNNING"]
+
+
+def test_a_task_that_failed_says_when_it_is_tried_again_and_the_group_is_at_rest_meanwhile() -> None:
+    group = with_one_task("a")
     instance, a0 = TaskId("a", INSTANCE), TaskId("a", 0)
     runs = TaskStatus(instance, TaskState.RUNNING, "lake-0")
     waits = TaskStatus(a0, TaskState.RESTARTING, "lake-0", trace="no disk", next_attempt_ms=70_000)

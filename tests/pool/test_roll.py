@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from cooperator.model import TaskId
 from cooperator.pool import (
     Action,
     Create,
@@ -96,6 +97,27 @@ def test_as_many_at_a_time_as_may_be_unavailable(pool: Start) -> None:
     change(world, "r2")
     # It does no work: replacing it costs nothing, and it is one of the two.
     assert story(list(world.decide().actions)) == ["Delete lake-0", "Delete lake-3"]
+
+
+def test_the_next_one_waits_until_what_the_new_one_was_given_runs(pool: Start) -> None:
+    world = pool(3)
+    change(world, "r2")
+    world.decide()
+    world.act()
+    world.finish("lake-2")
+    for _ in ("Remove", "Create"):
+        world.decide()
+        world.act()
+    world.run("lake-2")
+    world.join("lake-2")
+    joined = world.members["lake-2"]
+    world.members["lake-2"] = replace(joined, starting=frozenset({TaskId("a", 0)}))
+    assert story(list(world.decide().actions)) == [], "its JVM is still coming up"
+
+    world.members["lake-1"] = replace(world.members["lake-1"], starting=frozenset({TaskId("b", 0)}))
+    world.members["lake-2"] = joined
+    # What does not come to run on an old one is no reason to keep the old one.
+    assert story(list(world.decide().actions)) == ["Delete lake-1"]
 
 
 def test_a_busy_group_is_left_alone(pool: Start) -> None:

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import ClassVar
 
 import obstore
 from obstore.store import S3Store
@@ -21,9 +22,14 @@ class S3Server:
     """``bucket`` is there. A test that stops it starts it again."""
 
     bucket = "lake"
+    KEYS: ClassVar = {
+        "AWS_ACCESS_KEY_ID": "user-of-the-lake",
+        "AWS_SECRET_ACCESS_KEY": "hunter2-of-the-lake",
+        "AWS_REGION": "us-east-1",
+    }
 
     def __init__(self, directory: Path) -> None:
-        self._program = once(cache_folder("versitygw", VERSION), _build) / "versitygw"
+        self._program = program()
         self._data = directory / "data"
         (self._data / self.bucket).mkdir(parents=True)
         self._log = directory / "versitygw.log"
@@ -34,12 +40,7 @@ class S3Server:
     @property
     def environment(self) -> dict[str, str]:
         """What clients read, by Amazon's names."""
-        return {
-            "AWS_ENDPOINT_URL_S3": f"http://127.0.0.1:{self.port}",
-            "AWS_ACCESS_KEY_ID": "user-of-the-lake",
-            "AWS_SECRET_ACCESS_KEY": "hunter2-of-the-lake",
-            "AWS_REGION": "us-east-1",
-        }
+        return {**self.KEYS, "AWS_ENDPOINT_URL_S3": f"http://127.0.0.1:{self.port}"}
 
     def start(self) -> None:
         keys = self.environment
@@ -80,6 +81,11 @@ class S3Server:
         except Exception as error:
             raise AssertionError(str(error)[:300]) from None
         return True
+
+
+def program() -> Path:
+    """VersityGW itself, which needs nothing else; built where it is missing (minutes)."""
+    return once(cache_folder("versitygw", VERSION), _build) / "versitygw"
 
 
 def _build(folder: Path) -> None:

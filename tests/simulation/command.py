@@ -9,7 +9,7 @@ from multiprocessing import get_context
 from simulation import mutations, planted
 from simulation.run import NOTHING, Cuts, Outcome, run
 from simulation.shrink import shrink
-from simulation.story import replay, story
+from simulation.story import line_of, replay, story
 
 SAY_EVERY = 500
 """Seeds: how often a long run says how far it is."""
@@ -51,7 +51,7 @@ def explain(seed: int) -> list[str]:
         return [f"seed {seed} breaks nothing"]
     cuts, shortest = shrink(outcome)
     lines = [f"seed {seed}: {outcome.broken}", f"shrunk to {len(shortest.faults)} faults:"]
-    lines += [str(line) for line in story(shortest) if line.what.startswith(("FAULT", "(over", "BROKEN"))]
+    lines += [line_of(line) for line in story(shortest) if line.what.startswith(("FAULT", "(over", "BROKEN"))]
     lines += [f"the whole history: {command_of(seed)}", f"the short one:     {command_of(seed, cuts)}"]
     lines.append("add --story TASK or --story MEMBER to follow one of them")
     return lines

@@ -5,50 +5,21 @@ of themselves (the member's name), and why leaders gave and took tasks (``plan``
 """
 
 import re
-from dataclasses import dataclass
 
-from cooperator.model import INSTANCE, TaskId
+from cooperator.host.told import PLAN, WORLD, Told, in_order
 from simulation.run import Cuts, Outcome, run
 from simulation.scheduler import START_MS
 from simulation.world import Planned
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
-    at_ms: int
-    who: str
-    what: str
-    subjects: frozenset[str]
-
-    def __str__(self) -> str:
-        return f"{(self.at_ms - START_MS) / 1000:9.3f} s  {self.who:<18} {self.what}"
-
-
-def task_named(name: str) -> TaskId:
-    """``a`` is the instance of connector a, ``a-0`` its first task."""
-    connector, dash, number = name.rpartition("-")
-    return TaskId(connector, int(number)) if dash and number.isdecimal() else TaskId(name, INSTANCE)
-
-
 def story(outcome: Outcome, subject: str | None = None) -> list[Told]:
     """All lines, or those that concern ``subject``: a task, or a member's identity or name. Faults, and what
     happens to members as a whole, concern everybody."""
-    told = [*_of_world(outcome), *_of_members(outcome), *_of_plans(outcome)]
-    told.sort(key=lambda line: line.at_ms)
-    if subject is None:
-        return told
-    # A task's story is also that of the members that ever had it.
-    involved = {line.who for line in told if subject in line.subjects} - {"-", "plan"}
-    return [line for line in told if _concerns(line, subject, involved)]
+    return in_order([*_of_world(outcome), *_of_members(outcome), *_of_plans(outcome)], subject)
 
 
-def _concerns(line: Told, subject: str, involved: set[str]) -> bool:
-    if subject in line.subjects:
-        return True
-    if line.who in ("-", "plan"):
-        return line.who == "-" and not line.subjects
-    is_member = line.who == subject or line.who.startswith(f"{subject}-")
-    return is_member or (line.who in involved and not line.subjects)
+def line_of(told: Told) -> str:
+    return f"{(told.at_ms - START_MS) / 1000:9.3f} s  {told.who:<18} {told.what}"
 
 
 _TASK = re.compile(r"^([a-z]+(?:-\d+)?) (?:starts at|has ended at) (\S+?),")
@@ -59,7 +30,7 @@ def _of_world(outcome: Outcome) -> list[Told]:
     for line in outcome.world.lines:
         found = _TASK.match(line.what)
         subjects = frozenset({found[1], found[2]}) if found else frozenset[str]()
-        lines.append(Told(line.at_ms, "-", line.what, subjects))
+        lines.append(Told(line.at_ms, WORLD, line.what, subjects))
     return lines
 
 
@@ -76,7 +47,7 @@ def _of_members(outcome: Outcome) -> list[Told]:
 def _of_plans(outcome: Outcome) -> list[Told]:
     lines = []
     for at_ms, planned in outcome.world.rounds:
-        lines += [Told(at_ms, "plan", *said) for said in _said(planned)]
+        lines += [Told(at_ms, PLAN, *said) for said in _said(planned)]
     return lines
 
 
@@ -105,7 +76,7 @@ def replay(seed: int, cuts: Cuts, subject: str | None) -> list[str]:
     """The story of one seed, as lines."""
     outcome = run(seed, cuts)
     lines = [f"seed {seed}: {outcome.world.shape}"]
-    lines += [str(line) for line in story(outcome, subject)]
+    lines += [line_of(line) for line in story(outcome, subject)]
     well = f"at rest {outcome.rest_after_ms} ms after the last fault"
     lines.append(f"broken: {outcome.broken}" if outcome.broken else well)
     return lines

@@ -114,15 +114,16 @@ class GroupTwin:
         self.members[member.member_id] = member
         return member
 
-    def die(self, identity: str, *, proven: bool = True) -> TwinMember:
-        """The process of ``identity`` ends; the broker knows at once, the host only when ``proven``."""
+    def die(self, identity: str, *, proven: bool = True, by: str = "") -> TwinMember:
+        """The process of ``identity`` ends; the broker knows at once, the host only when ``proven``, by the
+        event ``by``."""
         member = self.of(identity)
         del self.members[member.member_id]
         self.departed.append(member)
         member.gone_ms = None if proven else self.now_ms
         if proven:
             self.dead.add((identity, member.report().incarnation))
-            self.facts(replace(self.machine.state.facts, ended=frozenset(self.dead)))
+            self.facts(replace(self.machine.state.facts, ended=frozenset(self.dead)), by)
         return member
 
     def of(self, identity: str) -> TwinMember:
@@ -143,8 +144,8 @@ class GroupTwin:
         self._carry_out(instructions)
         return code
 
-    def facts(self, facts: Facts) -> None:
-        self._do(ev.FactsChanged(facts))
+    def facts(self, facts: Facts, events: str = "") -> None:
+        self._do(ev.FactsChanged(facts, events))
 
     def policy(self, policy: Policy) -> None:
         self._do(ev.PolicyChanged(policy))

@@ -11,9 +11,11 @@ from cooperator.agent.lead import Lead
 from cooperator.agent.options import WorkerOptions
 from cooperator.agent.state import Report
 from cooperator.group import DescribedMember, Joined, Round
+from cooperator.log_lines import within
 from cooperator.model import Epoch, TaskId
 from cooperator.wire import (
     AgentReport,
+    AgentShare,
     Assignment,
     DecodeError,
     Metadata,
@@ -32,6 +34,8 @@ PROTOCOLS = (Protocol.SESSIONED, Protocol.COMPATIBLE)
 """Not ``default``: its members say in a join that they run nothing, and ours do not stop for a join."""
 
 _UNREADABLE = -1
+_KEPT = 64
+"""Shares whose events are known."""
 
 
 class GroupEars:
@@ -46,6 +50,11 @@ class GroupEars:
         self._leading = False
         self._leader_url = ""
         self._contact_at = float("-inf")
+        self._events: dict[Epoch, str] = {}
+
+    def events_of(self, epoch: Epoch | None) -> str:
+        """Ids of what the share of this epoch goes back to, as far as the leader knew. Any thread."""
+        return self._events.get(epoch, "") if epoch is not None else ""
 
     def contact_age_ms(self) -> int:
         """Since the last answered request was sent. Any thread."""
@@ -62,6 +71,8 @@ class GroupEars:
         except DecodeError as error:
             log.error("generation %d: the share cannot be read: %s", joined.generation, error)
             share = Assignment(_UNREADABLE, "", self._leader_url, -1)
+        if share.agent is not None and share.agent.events:
+            self._note(share.agent, share)
         leads = share.leader == joined.member_id
         self._leader_url = share.leader_url
         if self._leading and self.lead is not None:
@@ -114,6 +125,14 @@ class GroupEars:
     def lead_lost(self) -> None:
         """Of the leader role."""
 
+    def _note(self, agent: AgentShare, share: Assignment) -> None:
+        self._events[agent.epoch] = agent.events
+        if len(self._events) > _KEPT:
+            del self._events[next(iter(self._events))]
+        if share.assigned or share.revoked:
+            with within(event=agent.events, generation=str(agent.epoch)):
+                log.info("a share under %s: %d new, %d to let go", agent.epoch, *map(len, share[4:6]))
+
     def _lose_lead(self, reason: str) -> None:
         was_leading, self._leading = self._leading, False
         if was_leading and self.lead is not None:
@@ -161,10 +180,14 @@ class GroupEars:
 class RuntimeEars:
     """The listener of the runtime."""
 
-    def __init__(self, put: Put) -> None:
+    def __init__(self, put: Put, about: Callable[[TaskId], Mapping[str, object]] = lambda task: {}) -> None:
+        """``about``: what lines on a task are about (see ``log_lines``)."""
         self._put = put
+        self._about = about
 
     def started(self, task: TaskId, attempt: int) -> None:
+        with within(**self._about(task)):
+            log.info("%s runs (attempt %d)", task, attempt)
         self._put(lambda desk: ev.Started(task, attempt))
 
     def paused(self, task: TaskId, attempt: int) -> None:

@@ -24,8 +24,9 @@ from cooperator.agent.state import IllegalStep, Report
 from cooperator.agent.watchdog import ProcessWatchdog, Watchdog, own_process_group
 from cooperator.group import GroupConfig, Listener, Membership
 from cooperator.leader.endpoint import Endpoint
+from cooperator.log_lines import common, within
 from cooperator.logs import Logs, LogsConfig, LogTimeout, open_logs
-from cooperator.model import TaskId
+from cooperator.model import Epoch, TaskId
 from cooperator.runtime import InlineRuntime, Runtime, RuntimeListener, TaskSpec
 from cooperator.wire import RestartRecord
 
@@ -79,9 +80,11 @@ class Agent:
         self._queue: queue.SimpleQueue[EventOf] = queue.SimpleQueue()
         self._timer_ms: int | None = None
         self._code: int | None = None
+        self._started: dict[TaskId, Epoch | None] = {}
+        """Under which epoch each task was started last."""
         self._desk = Desk(Supervisor(options.settings()))
         self._ears = GroupEars(options, self._desk, self._queue.put)
-        self._tally = Tally(RuntimeEars(self._queue.put))
+        self._tally = Tally(RuntimeEars(self._queue.put, self._about))
         metrics = MemberMetrics(self._desk, self._tally)
         pages = Pages(options, self._desk, metrics, lambda: self._ears.lead)
         self._endpoint = Endpoint(options.host, options.port, pages.routes())
@@ -198,7 +201,8 @@ class Agent:
             case do.StartTask():
                 self._start_task(instruction)
             case do.StopTask(task, attempt):
-                log.info("stopping %s (attempt %d)", task, attempt)
+                with within(connector=task.connector, task=str(task)):
+                    log.info("stopping %s (attempt %d)", task, attempt)
                 self._runtime.stop(task, attempt)
             case do.Pause(task):
                 self._runtime.pause(task)
@@ -229,7 +233,22 @@ class Agent:
                 self._code = 1
                 self._watchdog.kill()
 
+    def _about(self, task: TaskId) -> dict[str, object]:
+        """What lines on a task are about. Any thread."""
+        epoch = self._started.get(task)
+        return {
+            "connector": task.connector,
+            "task": str(task),
+            "generation": str(epoch) if epoch is not None else None,
+            "event": self._ears.events_of(epoch),
+        }
+
     def _start_task(self, order: do.StartTask) -> None:
+        self._started[order.task] = order.epoch
+        with within(**self._about(order.task)):
+            self._start(order)
+
+    def _start(self, order: do.StartTask) -> None:
         log.info("starting %s (attempt %d) under %s", order.task, order.attempt, order.epoch)
         try:
             committed = self._committed(order.task)
@@ -270,6 +289,7 @@ def run_worker(options: WorkerOptions) -> int:
     killed as a whole when something in it outlives the lease, or when this process dies. Raises OSError when
     the port is taken.
     """
+    common(group=options.group_id, member=options.identity)
     watchdog = ProcessWatchdog(own_process_group())
     agent = Agent(options, watchdog)
 

@@ -1,6 +1,7 @@
 """The program ``cooperator``, put together."""
 
 from importlib.metadata import version
+from importlib.util import find_spec
 from typing import Annotated
 
 import typer
@@ -27,6 +28,10 @@ app.command()(crds.crds)
 app.command()(packages.packages)
 app.command()(simulate.simulate)
 app.command()(plan.plan)
+if find_spec("kubernetes") is not None:
+    from cooperator.cli.kubectl.app import app as kubectl_app
+
+    app.add_typer(kubectl_app, name="kubectl")
 
 
 def _version(wanted: bool) -> None:

@@ -11,7 +11,7 @@ from cooperator.cli.worker import address
 from cooperator.crd import Connector, ResourceError, Worker, compile_desired, parse
 from cooperator.crd.kafka import SecurityProtocol
 from cooperator.local.console import Console
-from cooperator.local.log_lines import log_to_stderr
+from cooperator.log_lines import LogFormat, log_to_stderr
 
 
 def leader(
@@ -28,13 +28,16 @@ def leader(
     listen: Annotated[
         str, typer.Option(help="host:port that members reach; port 0 picks one.")
     ] = "127.0.0.1:0",
+    log_format: Annotated[
+        LogFormat, typer.Option(envvar="COOPERATOR_LOG_FORMAT", help="Of the lines on stderr.")
+    ] = LogFormat.TEXT,
 ) -> None:
     """Lead the group of a Worker until SIGTERM; its members are started elsewhere."""
     from cooperator.host.leader import leader_settings
     from cooperator.leader.process import prepare_process
     from cooperator.leader.service import LeaderService
 
-    log_to_stderr()
+    log_to_stderr(log_format)
     prepare_process()
     console = Console()
     try:

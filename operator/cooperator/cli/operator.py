@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from cooperator.local.console import Console
-from cooperator.local.log_lines import log_to_stderr
+from cooperator.log_lines import LogFormat, log_to_stderr
 
 
 def operator(
@@ -43,6 +43,9 @@ def operator(
     lease_name: Annotated[str, typer.Option(help="The Lease's name; one for each operator.")] = "cooperator",
     lease_seconds: Annotated[int, typer.Option(help="When another may take it.", min=3, max=600)] = 15,
     health_port: Annotated[int, typer.Option(help="Of /healthz and /metrics; 0: none.")] = 8080,
+    log_format: Annotated[
+        LogFormat, typer.Option(envvar="COOPERATOR_LOG_FORMAT", help="Of the lines on stderr.")
+    ] = LogFormat.TEXT,
 ) -> None:
     """Watch Workers and Connectors, run members as pods and lead their groups, until SIGTERM."""
     from cooperator.controller.api import Api, ApiError
@@ -51,7 +54,7 @@ def operator(
     from cooperator.controller.pods import Defaults
     from cooperator.leader.process import prepare_process
 
-    log_to_stderr()
+    log_to_stderr(log_format)
     prepare_process()
     console = Console()
     try:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -38,6 +38,65 @@ _SOURCES: Final = (
 )
 
 
+LeaveOption = Annotated[
+    list[str] | None, typer.Option(metavar="MEMBER", help="It ends and will not come back.")
+]
+DieOption = Annotated[
+    list[str] | None, typer.Option(metavar="MEMBER", help="It ends; whether it comes back, nobody knows.")
+]
+RestartOption = Annotated[
+    list[str] | None, typer.Option(metavar="MEMBER=SECONDS", help="It ends, and is back so much later.")
+]
+VanishOption = Annotated[
+    list[str] | None, typer.Option(metavar="MEMBER", help="It is silent; nobody can prove its end.")
+]
+DrainOption = Annotated[
+    list[str] | None, typer.Option(metavar="MEMBER", help="It announces its departure and hands over.")
+]
+JoinOption = Annotated[list[str] | None, typer.Option(metavar="NUMBER", help="So many new members join.")]
+AddOption = Annotated[
+    list[str] | None, typer.Option(metavar="CONNECTOR=TASKS", help="A new connector with so many tasks.")
+]
+TasksMaxOption = Annotated[
+    list[str] | None, typer.Option(metavar="CONNECTOR=NUMBER", help="Its tasksMax is changed.")
+]
+DeleteOption = Annotated[
+    list[str] | None, typer.Option(metavar="CONNECTOR", help="The connector is deleted.")
+]
+PolicyOption = Annotated[
+    PolicyName | None, typer.Option(help="Play it under these rules; default: the group's own.")
+]
+MaxDelayOption = Annotated[
+    int | None, typer.Option(help="Play it with this scheduled.rebalance.max.delay.ms.", min=0)
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is asked, as the options have it; each is there for its name."""
+
+    leave: Sequence[str] = ()
+    die: Sequence[str] = ()
+    restart: Sequence[str] = ()
+    vanish: Sequence[str] = ()
+    drain: Sequence[str] = ()
+    join: Sequence[str] = ()
+    add: Sequence[str] = ()
+    tasks_max: Sequence[str] = ()
+    delete: Sequence[str] = ()
+    policy: PolicyName | None = None
+    max_delay_ms: int | None = None
+
+    def words(self) -> list[str]:
+        """The options of a command line that asks the same."""
+        found = []
+        for each in fields(self):
+            value, option = getattr(self, each.name), f"--{each.name.replace('_', '-')}"
+            values = value if isinstance(value, list | tuple) else [] if value is None else [value]
+            found += [word for text in values for word in (option, str(text))]
+        return found
+
+
 def plan(
     bootstrap_servers: Annotated[
         str | None, typer.Option(help="Kafka of a live group, host:port[,host:port…]; with --group.")
@@ -55,39 +114,17 @@ def plan(
     save: Annotated[
         Path | None, typer.Option(help="Write the snapshot that the answer starts from.", dir_okay=False)
     ] = None,
-    leave: Annotated[
-        list[str] | None, typer.Option(metavar="MEMBER", help="It ends and will not come back.")
-    ] = None,
-    die: Annotated[
-        list[str] | None, typer.Option(metavar="MEMBER", help="It ends; whether it comes back, nobody knows.")
-    ] = None,
-    restart: Annotated[
-        list[str] | None, typer.Option(metavar="MEMBER=SECONDS", help="It ends, and is back so much later.")
-    ] = None,
-    vanish: Annotated[
-        list[str] | None, typer.Option(metavar="MEMBER", help="It is silent; nobody can prove its end.")
-    ] = None,
-    drain: Annotated[
-        list[str] | None, typer.Option(metavar="MEMBER", help="It announces its departure and hands over.")
-    ] = None,
-    join: Annotated[
-        list[str] | None, typer.Option(metavar="NUMBER", help="So many new members join.")
-    ] = None,
-    add: Annotated[
-        list[str] | None, typer.Option(metavar="CONNECTOR=TASKS", help="A new connector with so many tasks.")
-    ] = None,
-    tasks_max: Annotated[
-        list[str] | None, typer.Option(metavar="CONNECTOR=NUMBER", help="Its tasksMax is changed.")
-    ] = None,
-    delete: Annotated[
-        list[str] | None, typer.Option(metavar="CONNECTOR", help="The connector is deleted.")
-    ] = None,
-    policy: Annotated[
-        PolicyName | None, typer.Option(help="Play it under these rules; default: the group's own.")
-    ] = None,
-    max_delay_ms: Annotated[
-        int | None, typer.Option(help="Play it with this scheduled.rebalance.max.delay.ms.", min=0)
-    ] = None,
+    leave: LeaveOption = None,
+    die: DieOption = None,
+    restart: RestartOption = None,
+    vanish: VanishOption = None,
+    drain: DrainOption = None,
+    join: JoinOption = None,
+    add: AddOption = None,
+    tasks_max: TasksMaxOption = None,
+    delete: DeleteOption = None,
+    policy: PolicyOption = None,
+    max_delay_ms: MaxDelayOption = None,
     output: Annotated[Output, typer.Option("--output", "-o")] = Output.TABLE,
 ) -> None:
     """What would happen if: who would let go of what, who would start what, what would wait and for how long.
@@ -95,35 +132,52 @@ def plan(
     All changes happen at once, now; each option may be repeated. Without any, the answer is what the next
     rounds will do anyway.
     """
-    with _errors_said():
+    with errors_said():
         snapshot = _snapshot(bootstrap_servers, group, worker, namespace, state, file, config_topic)
         if save is not None:
             _write(save, to_json(snapshot))
-        chosen = snapshot.view.policy
-        if policy is not None:
-            chosen = replace(chosen, name=policy)
-        if max_delay_ms is not None:
-            chosen = replace(chosen, scheduled_rebalance_max_delay_ms=max_delay_ms)
-        snapshot = under(snapshot, chosen)
-        changes: list[Change] = [
-            *map(Leave, leave or ()),
-            *map(Die, die or ()),
-            *(Restart(name, ms) for name, ms in _pairs("--restart", restart, _seconds_as_ms, "w-1=30")),
-            *map(Vanish, vanish or ()),
-            *map(Drain, drain or ()),
-            *(Join(_number("--join", text)) for text in join or ()),
-            *(Add(name, tasks) for name, tasks in _pairs("--add", add, int, "orders=4")),
-            *map(Delete, delete or ()),
-        ]
-        for name, number in _pairs("--tasks-max", tasks_max, int, "orders=4"):
-            change, note = regrouped(snapshot, Resize(name, number))
-            changes.append(change)
-            snapshot = replace(snapshot, notes=(*snapshot.notes, *note))
-        answer = what_if(snapshot, _one_join(changes))
-        if output is Output.JSON:
-            typer.echo(json.dumps(to_plain(answer), indent=2, ensure_ascii=False))
-        else:
-            typer.echo(text_of(answer))
+        asked = Asked(
+            leave=leave or (),
+            die=die or (),
+            restart=restart or (),
+            vanish=vanish or (),
+            drain=drain or (),
+            join=join or (),
+            add=add or (),
+            tasks_max=tasks_max or (),
+            delete=delete or (),
+            policy=policy,
+            max_delay_ms=max_delay_ms,
+        )
+        typer.echo(answer_text(snapshot, asked, output))
+
+
+def answer_text(snapshot: Snapshot, asked: Asked, output: Output) -> str:
+    """Raises PlanError, ChangeError."""
+    chosen = snapshot.view.policy
+    if asked.policy is not None:
+        chosen = replace(chosen, name=asked.policy)
+    if asked.max_delay_ms is not None:
+        chosen = replace(chosen, scheduled_rebalance_max_delay_ms=asked.max_delay_ms)
+    snapshot = under(snapshot, chosen)
+    changes: list[Change] = [
+        *map(Leave, asked.leave),
+        *map(Die, asked.die),
+        *(Restart(name, ms) for name, ms in _pairs("--restart", asked.restart, _seconds_as_ms, "w-1=30")),
+        *map(Vanish, asked.vanish),
+        *map(Drain, asked.drain),
+        *(Join(_number("--join", text)) for text in asked.join),
+        *(Add(name, tasks) for name, tasks in _pairs("--add", asked.add, int, "orders=4")),
+        *map(Delete, asked.delete),
+    ]
+    for name, number in _pairs("--tasks-max", asked.tasks_max, int, "orders=4"):
+        change, note = regrouped(snapshot, Resize(name, number))
+        changes.append(change)
+        snapshot = replace(snapshot, notes=(*snapshot.notes, *note))
+    answer = what_if(snapshot, _one_join(changes))
+    if output is Output.JSON:
+        return json.dumps(to_plain(answer), indent=2, ensure_ascii=False)
+    return text_of(answer)
 
 
 def _snapshot(
@@ -149,10 +203,10 @@ def _snapshot(
 
 
 def _pairs(
-    option: str, texts: Sequence[str] | None, number_of: Callable[[str], int], example: str
+    option: str, texts: Sequence[str], number_of: Callable[[str], int], example: str
 ) -> Iterator[tuple[str, int]]:
     """The values of an option that takes NAME=NUMBER."""
-    for text in texts or ():
+    for text in texts:
         name, equals, number = text.rpartition("=")
         try:
             if not equals or not name:
@@ -198,7 +252,8 @@ def _write(file: Path, text: str) -> None:
 
 
 @contextmanager
-def _errors_said() -> Iterator[None]:
+def errors_said() -> Iterator[None]:
+    """What cannot be answered ends the command with its text and code 1."""
     from cooperator.leader.onlooker import NotSeen
 
     try:

@@ -10,7 +10,7 @@ from cooperator.agent.pod import begin_life
 from cooperator.crd.kafka import SaslMechanism, SecurityProtocol
 from cooperator.host.security import client_settings, text_of
 from cooperator.local.console import Console
-from cooperator.local.log_lines import log_to_stderr
+from cooperator.log_lines import LogFormat, log_to_stderr
 
 
 def worker(
@@ -67,6 +67,9 @@ def worker(
     ssl_verify_hostname: Annotated[
         bool, typer.Option(help="A broker's certificate must name the host that was called.")
     ] = True,
+    log_format: Annotated[
+        LogFormat, typer.Option(envvar="COOPERATOR_LOG_FORMAT", help="Of the lines on stderr.")
+    ] = LogFormat.TEXT,
 ) -> None:
     """Join a Worker's group and run the tasks that its leader gives. SIGTERM: hand over, then end."""
     host, port = address(listen)
@@ -112,7 +115,7 @@ def worker(
         raise typer.Exit(2) from None
     from cooperator.agent.main import run_worker
 
-    log_to_stderr()
+    log_to_stderr(log_format)
     raise typer.Exit(run_worker(options))
 
 

@@ -67,14 +67,22 @@ class KafkaAccess:
 
     def _secret(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
         try:
-            body = self._api.get(SECRETS, namespace, name)
+            return read_secret(self._api, namespace, name)
         except ApiError as error:
-            if error.is_missing:
-                return None
             if error.is_forbidden:
                 raise SecretProblem(f"spec.kafka: {forbidden('Secret', namespace, name)}") from None
             raise
-        try:
-            return {key: base64.b64decode(value) for key, value in (body.get("data") or {}).items()}
-        except binascii.Error:
-            raise SecretProblem(f"spec.kafka: Secret {name!r} is not base64: write it anew") from None
+
+
+def read_secret(api: Api, namespace: str, name: str) -> Mapping[str, bytes] | None:
+    """What a Secret of ``spec.kafka`` holds; None if it is not there. Raises ApiError, SecretProblem."""
+    try:
+        body = api.get(SECRETS, namespace, name)
+    except ApiError as error:
+        if error.is_missing:
+            return None
+        raise
+    try:
+        return {key: base64.b64decode(value) for key, value in (body.get("data") or {}).items()}
+    except binascii.Error:
+        raise SecretProblem(f"spec.kafka: Secret {name!r} is not base64: write it anew") from None

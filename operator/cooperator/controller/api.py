@@ -84,13 +84,19 @@ class ApiError(Exception):
 class Api:
     """One API server, as the kubeconfig or the pod's service account has it. Thread-safe."""
 
-    def __init__(self, connections: int = 32) -> None:
-        configuration = client.Configuration()
-        try:
-            config.load_incluster_config(client_configuration=configuration)
-        except config.ConfigException:
-            config.load_kube_config(client_configuration=configuration)
+    def __init__(
+        self, connections: int = 32, configuration: Any = None, field_manager: str = FIELD_MANAGER
+    ) -> None:
+        """``configuration``: of the client, instead of what this process finds. ``field_manager``: who says
+        that it has written a field."""
+        if configuration is None:
+            configuration = client.Configuration()
+            try:
+                config.load_incluster_config(client_configuration=configuration)
+            except config.ConfigException:
+                config.load_kube_config(client_configuration=configuration)
         configuration.connection_pool_maxsize = connections
+        self._field_manager = field_manager
         configuration.retries = urllib3.Retry(0, redirect=0)
         self._client = client.ApiClient(configuration)
         self.may_write: Callable[[], bool] = lambda: True
@@ -128,7 +134,7 @@ class Api:
             return self._call(
                 "PATCH",
                 path,
-                query=[("fieldManager", FIELD_MANAGER), ("force", "true")],
+                query=[("fieldManager", self._field_manager), ("force", "true")],
                 body=manifest,
                 content_type="application/apply-patch+yaml",
             )
@@ -136,7 +142,7 @@ class Api:
     def create(self, kind: Kind, manifest: Mapping[str, Any]) -> Body:
         path = kind.path(manifest["metadata"].get("namespace"))
         with self._passing(f"create {path}"):
-            return self._call("POST", path, query=[("fieldManager", FIELD_MANAGER)], body=manifest)
+            return self._call("POST", path, query=[("fieldManager", self._field_manager)], body=manifest)
 
     def replace(self, kind: Kind, manifest: Mapping[str, Any]) -> Body:
         """For the Lease, which says who acts and is no act itself: it passes no gate.
@@ -145,7 +151,7 @@ class Api:
         """
         metadata = manifest["metadata"]
         path = kind.path(metadata.get("namespace"), metadata["name"])
-        return self._call("PUT", path, query=[("fieldManager", FIELD_MANAGER)], body=manifest)
+        return self._call("PUT", path, query=[("fieldManager", self._field_manager)], body=manifest)
 
     def merge(
         self, kind: Kind, namespace: str | None, name: str, patch: Mapping[str, Any], subresource: str = ""
@@ -156,7 +162,7 @@ class Api:
             return self._call(
                 "PATCH",
                 path,
-                query=[("fieldManager", FIELD_MANAGER)],
+                query=[("fieldManager", self._field_manager)],
                 body=patch,
                 content_type="application/merge-patch+json",
             )

@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextvars import Context
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,23 +17,25 @@ from cooperator.controller.api import PODS, WORKERS, Api, ApiError
 from cooperator.controller.hands import PodHands
 from cooperator.controller.lives import in_pool_names, pod_status, proven_ends
 from cooperator.controller.names import FINALIZER, WORKER_LABEL
+from cooperator.controller.news import News, ids_of
 from cooperator.controller.observe import Body, milliseconds, node, phase, pod
 from cooperator.controller.options import OperatorOptions
 from cooperator.controller.pins import PINNED, pin_of, upgrade_available
 from cooperator.controller.pods import pod_manifest, servers
 from cooperator.controller.publish import Publisher
 from cooperator.controller.resources import Readings
-from cooperator.controller.store import POD, Name, Seen, Store
+from cooperator.controller.store import CONNECTOR, POD, WORKER, Name, Seen, Store
 from cooperator.controller.supplies import Supplies
 from cooperator.controller.tombs import Tombs
 from cooperator.crd import Condition, Connector, Worker, compile_desired, compile_policy
 from cooperator.host.desired import pool_desired
-from cooperator.host.group import group_seen
+from cooperator.host.group import departures, group_seen
 from cooperator.host.leader import changed_connectors, leader_settings, same_leader, started_leader
 from cooperator.host.pool_step import PoolStep
 from cooperator.host.status import WorkerFacts
 from cooperator.leader.clock import SteadyClock
 from cooperator.leader.service import LeaderService
+from cooperator.log_lines import within
 from cooperator.model import DesiredConnector
 from cooperator.planner.view import Facts
 from cooperator.pool import Phase, PoolFacts, PoolObserved
@@ -86,6 +89,9 @@ class Reconciler:
         self._listed_at = float("-inf")
         self._next_ms: int | None = None
         self._warned = ""
+        self._news: tuple[News, ...] = ()
+        self._last: dict[str, News] = {}
+        """What was told of each pod last."""
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._done = threading.Event()
@@ -120,10 +126,15 @@ class Reconciler:
     # --- the thread ---------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        with within(worker="/".join(self.name)):
+            self._be()
+
+    def _be(self) -> None:
         while not self._stopping.is_set() and not self.done:
             pause_s = self._pause_s()
             try:
-                self._step()
+                with within(event=self._told()):
+                    self._step()
             except ApiError as error:
                 self._warn_of(error)
                 pause_s = _ERROR_PAUSE_S
@@ -135,6 +146,16 @@ class Reconciler:
             self._wake.clear()
         if self._leader is not None:
             self._leader.stop(leave=self.done)
+
+    def _told(self) -> str:
+        """What has happened since the last step is said; its ids."""
+        self._news = self._store.news(self.name)
+        for news in self._news:
+            with within(event=news.id, member=news.name if news.kind == POD else None):
+                log.info("%s %s: %s", news.kind, news.name, news.words)
+            if news.kind == POD:
+                self._last[news.name] = news
+        return ids_of(self._news)
 
     def _pause_s(self) -> float:
         if self._next_ms is None:
@@ -257,7 +278,9 @@ class Reconciler:
         for name in changed_connectors(self._connectors, desired.connectors):
             self._pool.pardon(name)
         self._connectors = desired.connectors
-        self._leader.set_desired(desired)
+        told = [news for news in self._news if news.kind in (WORKER, CONNECTOR)]
+        with within(event=ids_of(told)):
+            self._leader.set_desired(desired)
         self._applied = wanted
 
     def _get_in(self, worker: Worker) -> Mapping[str, Any] | None:
@@ -282,7 +305,8 @@ class Reconciler:
             if same_leader(self._leader.settings, settings):
                 return
             self._leader.stop(leave=False)
-        self._leader = started_leader(settings, self._restarted)
+        # It lives longer than what it is started for.
+        self._leader = Context().run(started_leader, settings, self._restarted)
         self._leader.set_facts(self._facts)
 
     def _restarted(self, record: RestartRecord) -> None:
@@ -300,9 +324,15 @@ class Reconciler:
         return proven_ends(lives, bodies, facts.ended)
 
     def _tell_leader(self, facts: Facts) -> None:
+        departed = departures(self._facts, facts)
         self._facts = facts
-        if self._leader is not None:
-            self._leader.set_facts(facts)
+        # A pod's own news say more of its departure than whatever has happened meanwhile.
+        with within(event=ids_of(self._last[name] for name in departed if name in self._last)):
+            for name in departed:
+                with within(member=name):
+                    log.info("%s has ended or leaves: the leader is told", name)
+            if self._leader is not None:
+                self._leader.set_facts(facts)
 
     def _manifest(self, identity: str, revision: str) -> Mapping[str, Any]:
         assert self._worker is not None

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from cooperator.controller.canary import PATIENCE_S, Canary
 from cooperator.controller.names import WORKER_LABEL
+from cooperator.controller.news import News, news_of
 
 Body = Mapping[str, Any]
 Name = tuple[str, str]
@@ -24,6 +25,7 @@ POD: Final = "Pod"
 NODE: Final = "Node"
 _GONE_KEPT: Final = 64
 _DELETED_KEPT: Final = 10_000
+_NEWS_KEPT: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ class Store:
         self._objects: dict[str, dict[Name, Body]] = {kind: {} for kind in (WORKER, CONNECTOR, POD, NODE)}
         self._gone: dict[Name, deque[Body]] = {}
         self._deleted: OrderedDict[tuple[str, Name], int] = OrderedDict()
+        self._news: dict[Name, deque[News]] = {}
 
     def put(self, kind: str, body: Body, deleted: bool = False, watched: bool = False) -> None:
         """An object as it was seen; ``watched``: by a handler, of which a watch told."""
@@ -71,6 +74,10 @@ class Store:
             else:
                 self._objects[kind][name] = body
             concerned = self._concerned(kind, body) | (self._concerned(kind, known) if known else set())
+            news = news_of(kind, known, body, deleted)
+            if news is not None:
+                for worker in concerned:
+                    self._news.setdefault(worker, deque(maxlen=_NEWS_KEPT)).append(news)
         for worker in concerned:
             self._wake(worker)
 
@@ -104,6 +111,11 @@ class Store:
             return ""
         kind, (namespace, name) = late
         return f"no handler was told of the {kind} {namespace}/{name} as it is listed for {PATIENCE_S:g} s"
+
+    def news(self, worker: Name) -> tuple[News, ...]:
+        """What there is to tell of a Worker and its own since this was asked last, the newest last."""
+        with self._lock:
+            return tuple(self._news.pop(worker, ()))
 
     def see(self, worker: Name) -> Seen:
         namespace, name = worker
@@ -143,6 +155,7 @@ class Store:
         """Nothing of this Worker is left."""
         with self._lock:
             self._gone.pop(worker, None)
+            self._news.pop(worker, None)
 
     def _bury(self, kind: str, body: Body) -> None:
         if kind == POD:

@@ -38,8 +38,13 @@ def _rebalances(before: Leader, now: Leader) -> Iterator[Happening]:
             yield Happening(
                 "Rebalanced",
                 f"generation {each['generation']}: {each['assigned']} tasks assigned, {each['revoked']} "
-                f"revoked ({each['cause'] or 'no cause known'})",
+                f"revoked ({each['cause'] or 'no cause known'}{_by(each)})",
             )
+
+
+def _by(rebalance: Mapping[str, Any]) -> str:
+    """The events that it goes back to, for whoever looks for them in the logs."""
+    return f", by {rebalance['events']}" if rebalance.get("events") else ""
 
 
 def _tasks(before: Leader, now: Leader) -> Iterator[Happening]:

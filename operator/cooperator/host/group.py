@@ -18,7 +18,9 @@ def group_seen(leader: Mapping[str, Any]) -> GroupSeen | None:
     tasks = leader["tasks"]
     starting: dict[str, set[TaskId]] = {}
     for task in tasks:
-        if task["member"] is not None and task["state"] in _ABOUT_TO_RUN:
+        # Who waits for its next attempt has failed, and may fail for long.
+        about_to_run = task["state"] in _ABOUT_TO_RUN and "next_attempt_ms" not in task
+        if task["member"] is not None and about_to_run:
             starting.setdefault(task["member"], set()).add(TaskId(task["connector"], task["task"]))
     return GroupSeen(
         members={
@@ -39,6 +41,12 @@ def group_seen(leader: Mapping[str, Any]) -> GroupSeen | None:
 def _is_moving(task: Mapping[str, Any]) -> bool:
     """Whether a task is nowhere, and will be somewhere soon: it waits for nobody, and is in no quarantine."""
     return task["member"] is None and "held_for" not in task and task.get("reason") != POISON_TASK
+
+
+def departures(before: Facts, now: Facts) -> list[str]:
+    """Identities of whom a life has ended, or who leave, since."""
+    ended = {identity for identity, _ in now.ended - before.ended}
+    return sorted(ended | (now.leaving - before.leaving) | (now.gone - before.gone))
 
 
 def planner_facts(pool: PoolFacts, ended: frozenset[tuple[str, str]]) -> Facts:

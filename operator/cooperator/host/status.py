@@ -282,7 +282,7 @@ def _last_rebalance(leader: Leader) -> RebalanceStatus | None:
     return RebalanceStatus(
         generation=last["generation"],
         at=timestamp(last["at_ms"]),
-        reason=last["cause"],
+        reason=", by ".join(filter(None, (last["cause"], last.get("events")))),
         assigned=last["assigned"],
         revoked=last["revoked"],
         duration_ms=last.get("duration_ms", 0),

@@ -1,7 +1,6 @@
 """The bytes that a round ends with, for every member."""
 
 from cooperator.leader import events as ev
-from cooperator.model import Epoch
 from cooperator.planner.plan import Plan
 from cooperator.wire import (
     CONFIG_MISMATCH,
@@ -17,7 +16,7 @@ MEMBER_BYTES = 200
 """What the broker keeps of a member besides metadata and assignment: ids, host, time-outs."""
 
 
-def of_plan(event: ev.RoundReady, plan: Plan, url: str, epoch: Epoch, lease_ms: int) -> ev.Answer:
+def of_plan(event: ev.RoundReady, plan: Plan, url: str, agent: AgentShare) -> ev.Answer:
     """Each member's share; members without changes share one encoding."""
     protocol = Protocol(event.protocol)
     empty = Assignment(
@@ -28,7 +27,7 @@ def of_plan(event: ev.RoundReady, plan: Plan, url: str, epoch: Epoch, lease_ms: 
         assigned=(),
         revoked=(),
         delay_ms=plan.delay_ms,
-        agent=AgentShare(epoch=epoch, lease_ms=lease_ms),
+        agent=agent,
     )
     encoder = AssignmentEncoder(empty, protocol)
     nothing = encoder.encode((), ())

@@ -68,12 +68,18 @@ class ConfigChanged:
 
 @dataclass(frozen=True, slots=True)
 class DesiredChanged:
+    """``events``: by what it was changed (see ``causes``); empty if that is not known."""
+
     desired: Desired
+    events: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class FactsChanged:
+    """``events``: as of ``DesiredChanged``."""
+
     facts: Facts
+    events: str = ""
 
 
 @dataclass(frozen=True, slots=True)

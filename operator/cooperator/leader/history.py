@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cooperator.model import Memory
+from cooperator.model import Epoch, Memory
 from cooperator.planner.plan import Plan
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ class Rebalance:
     """One round: when (ms since the epoch), why, and what it changed (numbers of items).
 
     ``since_ms``: when the cause was known. A move is more than one round: those after the first go on with
-    its cause.
+    its cause. ``events``: what the round goes back to (see ``causes``).
     """
 
     at_ms: int
@@ -28,9 +28,20 @@ class Rebalance:
     revoked: int
     moved: int
     held: int
+    events: str = ""
 
 
-def record_rebalance(state: "LeaderState", plan: Plan, memory: Memory, cause: str, now_ms: int) -> None:
+def note_births(state: "LeaderState", epoch: Epoch) -> None:
+    """Lives that are in the group for the first time. Who runs something as it joins has lived before."""
+    known = state.memory.incarnations
+    for member in state.members:
+        if not member.owned and known.get(member.identity) != member.incarnation:
+            state.born[member.identity] = member.incarnation, epoch
+
+
+def record_rebalance(
+    state: "LeaderState", plan: Plan, memory: Memory, cause: str, now_ms: int, events: str = ""
+) -> None:
     """Add the round of ``plan`` to the history; ``memory`` is its outcome, ``state.memory`` the one before.
 
     A move is an assignment to another identity than the last.
@@ -66,6 +77,7 @@ def record_rebalance(state: "LeaderState", plan: Plan, memory: Memory, cause: st
             revoked,
             moved,
             len(plan.held),
+            events,
         )
     )
     state.reasons[cause] = state.reasons.get(cause, 0) + 1

@@ -19,6 +19,8 @@ from cooperator.leader import events as ev
 from cooperator.leader.clock import SteadyClock
 from cooperator.leader.machine import LeaderMachine
 from cooperator.leader.reports import ReportReader
+from cooperator.log_lines import within
+from cooperator.log_lines.context import event as current_event
 from cooperator.logs import (
     LeaderState,
     LeadWriter,
@@ -73,6 +75,7 @@ class Lead:
     ``is_silent``: whether the group has said nothing for longer than this leader's session lasts. A process
     that was stopped for so long may have a successor which fences nobody, as stock workers do: then
     nothing is written to the config log before the broker has answered again.
+    ``about``: what the lines of its log are about (see ``log_lines``).
     """
 
     def __init__(
@@ -86,8 +89,10 @@ class Lead:
         on_refused: Callable[[str], None] | None = None,
         is_silent: Callable[[], bool] = lambda: False,
         clock_ms: Callable[[], int] | None = None,
+        about: Mapping[str, object] | None = None,
     ) -> None:
         self.machine = machine
+        self._about = about or {}
         self.standing = Standing()
         self.plans = 0
         """How many rounds were planned here, and how long (seconds) that took, with their encoding."""
@@ -104,7 +109,7 @@ class Lead:
         self._reader = ReportReader()
         self._tenure = False
         self._round: tuple[int, Future[Mapping[str, bytes]]] | None = None
-        self._thread = threading.Thread(target=self._run, name="lead", daemon=True)
+        self._thread = threading.Thread(target=self._be, name="lead", daemon=True)
         logs.config.on_change(lambda config: self.submit(ev.ConfigChanged(config)))
 
     # --- what others call ---------------------------------------------------------------------------
@@ -157,11 +162,13 @@ class Lead:
         self, decide: Callable[[LeaderMachine, int], tuple[int, list[ev.Instruction]]]
     ) -> "Future[int]":
         future: Future[int] = Future()
+        event = current_event()
 
         def answer() -> None:
             try:
                 code, instructions = decide(self.machine, self._clock_ms())
-                self._carry_out(instructions)
+                with within(event=event):
+                    self._carry_out(instructions)
                 future.set_result(code)
             except Exception as error:
                 future.set_exception(error)
@@ -171,6 +178,10 @@ class Lead:
         return future
 
     # --- the thread ---------------------------------------------------------------------------------
+
+    def _be(self) -> None:
+        with within(**self._about):
+            self._run()
 
     def _run(self) -> None:
         while True:
@@ -207,7 +218,9 @@ class Lead:
             self._wake_at_ms = self._clock_ms() + RETRY_MS
 
     def _handle(self, event: ev.Event) -> None:
-        self._carry_out(self._decide(event))
+        instructions = self._decide(event)
+        with within(event=self.machine.state.causes.pending(self._clock_ms())):
+            self._carry_out(instructions)
         if isinstance(event, ev.Delivered) and self.machine.state.policy.name is PolicyName.DEFAULT:
             self._reader.foresee()
             prepare(self.machine.state.members)
@@ -334,10 +347,11 @@ class Lead:
     def _say_round(self, generation: int) -> None:
         done = self.machine.state.rebalances
         if done and done[-1].generation == generation:
-            log.info(
-                "generation %d: %d assigned, %d revoked, %d held: %s",
-                *(generation, done[-1].assigned, done[-1].revoked, done[-1].held, done[-1].cause),
-            )
+            with within(event=done[-1].events, generation=f"{done[-1].term}.{generation}"):
+                log.info(
+                    "generation %d: %d assigned, %d revoked, %d held: %s",
+                    *(generation, done[-1].assigned, done[-1].revoked, done[-1].held, done[-1].cause),
+                )
 
     def _read_statuses(self, wanted: ev.ReadStatuses) -> None:
         try:

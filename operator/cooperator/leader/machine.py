@@ -15,16 +15,16 @@ from dataclasses import replace
 
 from cooperator.leader import absences, answers
 from cooperator.leader import events as ev
-from cooperator.leader.history import record_rebalance
+from cooperator.leader.history import note_births, record_rebalance
 from cooperator.leader.reconcile import connector_records, task_records
-from cooperator.leader.regroup import Regroup
+from cooperator.leader.regroup import Regroup, unsettled
 from cooperator.leader.state import LeaderSettings, LeaderState
 from cooperator.leader.status_chores import StatusChores
 from cooperator.model import INSTANCE, ConnectorConfig, Epoch, Member, Memory, Policy, PolicyName
 from cooperator.planner import plan as decide
 from cooperator.planner.plan import Plan
 from cooperator.planner.view import View
-from cooperator.wire import ConfigRecord, RestartRecord, encode_config
+from cooperator.wire import AgentShare, ConfigRecord, RestartRecord, encode_config
 
 REFUSED_PAUSE_MS = 30_000
 REPEAT_MS = 2_000
@@ -76,11 +76,13 @@ class LeaderMachine:
             self._round_failed(event)
         elif isinstance(event, ev.ConfigChanged):
             state.config = event.config
-            self._drop_settled_regroups()
+            state.regroups = unsettled(state.regroups, state.config)
         elif isinstance(event, ev.DesiredChanged):
             state.desired = event.desired
+            state.causes.hear(event.events, now_ms)
         elif isinstance(event, ev.FactsChanged):
             state.facts = event.facts
+            state.causes.hear(event.events, now_ms)
         elif isinstance(event, ev.StatusesRead):
             forgotten = self._chores.take(event, state, now_ms) if state.leading else []
             return [*forgotten, *self._consider(now_ms)]
@@ -183,7 +185,7 @@ class LeaderMachine:
         state.protocol = event.protocol
         state.members = event.members
         self._in_round = True
-        self._drop_settled_regroups()
+        state.regroups = unsettled(state.regroups, state.config)
         cause = self._rejoin_reason or "members changed"
         self._rejoin_reason = ""
         self._rejoin_since_ms = self._rejoin_sent_ms = None
@@ -203,16 +205,20 @@ class LeaderMachine:
             )
             self._evicted = None
         state.memory = self._planned_with = absences.for_round(state.memory, event.generation)
-        plan, memory = decide(self.view(now_ms, cause), state.memory)
+        pending = state.causes.pending(now_ms)
+        plan, memory = decide(self.view(now_ms, pending or cause), state.memory)
+        events = state.causes.of_round(pending, state.memory, memory)
         memory = replace(memory, generation=event.generation, stock=absences.any_stock(event.members))
         epoch = Epoch(memory.term, event.generation)
-        answer = answers.of_plan(event, plan, self.settings.url, epoch, state.policy.lease_ms)
+        share = AgentShare(epoch, state.policy.lease_ms, events)
+        answer = answers.of_plan(event, plan, self.settings.url, share)
         state.refusal = answers.misfit(event, answer, self.settings.max_group_bytes)
         if state.refusal:
             self._in_round = False
             self._refused_until_ms = now_ms + REFUSED_PAUSE_MS
             return [ev.RefuseRound(event.generation, state.refusal)]
-        record_rebalance(state, plan, memory, cause, now_ms)
+        note_births(state, epoch)
+        record_rebalance(state, plan, memory, cause, now_ms, events)
         state.plan = plan
         self._config_planned = self._task_counts()
         self._chores.starts.give(event.members, plan, epoch)
@@ -377,13 +383,6 @@ class LeaderMachine:
     def _in_use(self, regroup: Regroup, now_ms: int) -> bool:
         state = self.state
         return regroup.in_use(state.members, state.memory, state.facts.ended, state.policy, now_ms)
-
-    def _drop_settled_regroups(self) -> None:
-        config = self.state.config.connectors
-        for name, regroup in list(self.state.regroups.items()):
-            committed = config.get(name)
-            if committed is None or (committed.tasks == regroup.configs and not committed.inconsistent):
-                del self.state.regroups[name]
 
     def _write(self, records: tuple[ConfigRecord, ...], why: str, now_ms: int) -> list[ev.Instruction]:
         if not records:

@@ -127,6 +127,16 @@ def _member(member: Member) -> dict[str, Any]:
     }
 
 
+def _is_of(reported: TaskStatus, owner: Member, born: Mapping[str, tuple[str, Epoch]]) -> bool:
+    """Whether ``owner`` has said so in its present life: who was killed could not take its last word back."""
+    if reported.worker != owner.identity:
+        return False
+    incarnation, epoch = born.get(owner.identity, ("", None))
+    if epoch is None or incarnation != owner.incarnation or not isinstance(reported.epoch, Epoch):
+        return True
+    return reported.epoch >= epoch
+
+
 def _configured(state: LeaderState) -> Iterator[TaskId]:
     for name, connector in sorted(state.config.connectors.items()):
         yield TaskId(name, INSTANCE)
@@ -151,7 +161,7 @@ def _tasks(
             "progress": "",
             "trace": "",
         }
-        if owner is not None and reported is not None and reported.worker == owner.identity:
+        if owner is not None and reported is not None and _is_of(reported, owner, state.born):
             entry["state"] = reported.state.value
             entry["epoch"] = str(reported.epoch) if isinstance(reported.epoch, Epoch) else None
             entry["progress"] = reported.progress

@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
 from cooperator.leader import absences
-from cooperator.model import Member, Memory, Policy, TaskId
+from cooperator.model import ClusterConfig, Member, Memory, Policy, TaskId
 
 TaskConfigs = tuple[Mapping[str, str], ...]
 
@@ -62,3 +62,13 @@ class Regroup:
             task.connector == self.connector and not task.is_instance and task not in self.unchanged
             for task in tasks
         )
+
+
+def unsettled(regroups: Mapping[str, Regroup], config: ClusterConfig) -> dict[str, Regroup]:
+    """Those that the config log does not have yet, of connectors that there are still."""
+    return {
+        name: regroup
+        for name, regroup in regroups.items()
+        if (committed := config.connectors.get(name)) is not None
+        and (committed.tasks != regroup.configs or committed.inconsistent)
+    }

@@ -24,6 +24,7 @@ from cooperator.leader.projection import is_settled, plan_conditions, project
 from cooperator.leader.routes import LeaderRoutes
 from cooperator.leader.state import LeaderSettings
 from cooperator.leader.unassigned import UnassignedTime
+from cooperator.log_lines.context import event as current_event
 from cooperator.logs import (
     Gate,
     LeaderState,
@@ -153,13 +154,13 @@ class LeaderService:
         with self._lock:
             self._desired = desired
         if self._lead is not None:
-            self._lead.submit(ev.DesiredChanged(desired))
+            self._lead.submit(ev.DesiredChanged(desired, current_event()))
 
     def set_facts(self, facts: Facts) -> None:
         with self._lock:
             self._facts = facts
         if self._lead is not None:
-            self._lead.submit(ev.FactsChanged(facts))
+            self._lead.submit(ev.FactsChanged(facts, current_event()))
 
     def set_policy(self, policy: Policy) -> None:
         with self._lock:
@@ -263,6 +264,10 @@ class LeaderService:
             claim=self._claim,
             on_refused=self.refused,
             is_silent=lambda: self._leader_contact_age_ms() > settings.session_timeout_ms,
+            about={
+                "worker": f"{settings.owner.namespace}/{settings.owner.name}",
+                "group": settings.group_id,
+            },
         )
         with self._lock:
             machine.state.policy = self._policy

@@ -3,9 +3,10 @@
 from collections import deque
 from dataclasses import dataclass, field
 
+from cooperator.leader.causes import Causes
 from cooperator.leader.history import Rebalance
 from cooperator.leader.regroup import Regroup
-from cooperator.model import ClusterConfig, Desired, Member, Memory, Policy, TaskId
+from cooperator.model import ClusterConfig, Desired, Epoch, Member, Memory, Policy, TaskId
 from cooperator.planner.plan import Plan
 from cooperator.planner.view import Facts
 
@@ -30,8 +31,9 @@ class LeaderSettings:
 class LeaderState:
     """All that the machine knows. Shells and projections read it; only the machine writes it.
 
-    ``owners``: of tasks that nobody runs, the identity that did. ``stirred_ms``: when what is going on began
-    (ms since the epoch); None while nothing is. ``reasons``: how many rounds each cause has had.
+    ``born``: of identities whose present life this leader has seen begin, that life and its first round's
+    epoch. ``owners``: of tasks that nobody runs, the identity that did. ``stirred_ms``: when what is going on
+    began (ms since the epoch); None while nothing is. ``reasons``: how many rounds each cause has had.
     """
 
     policy: Policy = field(default_factory=Policy)
@@ -50,11 +52,13 @@ class LeaderState:
     plan: Plan | None = None
     trouble: str = ""
     refusal: str = ""
+    born: dict[str, tuple[str, Epoch]] = field(default_factory=dict)
     owners: dict[TaskId, str] = field(default_factory=dict)
     stirred_ms: int | None = None
     rebalances: deque[Rebalance] = field(default_factory=lambda: deque(maxlen=100))
     counters: dict[str, int] = field(default_factory=dict)
     reasons: dict[str, int] = field(default_factory=dict)
+    causes: Causes = field(default_factory=Causes)
 
     def stir(self, now_ms: int) -> None:
         """Something makes a round necessary."""

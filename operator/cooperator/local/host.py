@@ -22,11 +22,11 @@ from cooperator.local.broker import BrokerError, EmbeddedBroker
 from cooperator.local.cluster import Cluster, read_cluster
 from cooperator.local.daemon import host_lock
 from cooperator.local.layout import StateDir, write_json
-from cooperator.local.log_lines import log_to_stderr
 from cooperator.local.store import ManifestStore, Stored
 from cooperator.local.template import member_command
 from cooperator.local.view import state_view
 from cooperator.local.worker_host import LOOK_S, Goal, Wanted, WorkerHost, now_ms
+from cooperator.log_lines import log_to_stderr
 from cooperator.logs import LogUnavailable
 from cooperator.wire import RestartRecord
 

@@ -1,7 +1,7 @@
 """``cooperator local top``: members, tasks, rebalances, live. The picture is pure, the command shows it."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import typer
@@ -49,28 +49,50 @@ def top(
     """Watch members, tasks, holds, failures and rebalances. Ends with Ctrl-C, and leaves no trace."""
     with errors_said(Console()):
         directory = existing_state(state)
-        view = ask_host(directory)
-        screen = RichConsole(highlight=False)
-        if not screen.is_terminal:
-            # Nothing ends at its 80th column there.
-            screen.width = _WIDE
-        if once or not screen.is_terminal:
-            screen.print(picture(view), soft_wrap=True)
-            return
+
+        def look() -> Mapping[str, Any]:
+            try:
+                return ask_host(directory)
+            except HostAway as error:
+                raise NotAnswering("the daemon does not answer") from error
+
         try:
-            # The terminal's other screen: what was there before is back at the end.
-            with Live(console=screen, screen=True, auto_refresh=False) as live:
-                live.update(picture(view), refresh=True)
-                while True:
-                    time.sleep(interval_s)
-                    trouble = ""
-                    try:
-                        view = ask_host(directory)
-                    except HostAway:
-                        trouble = f"the daemon does not answer: as of {age(view['at_ms'], _now_ms())} ago"
-                    live.update(picture(view, trouble), refresh=True)
-        except KeyboardInterrupt:
-            raise typer.Exit(130) from None
+            show(look, once, interval_s)
+        except NotAnswering as error:
+            raise HostAway from error
+
+
+class NotAnswering(Exception):
+    """Nobody tells how things are now; the text says who."""
+
+
+def show(look: Callable[[], Mapping[str, Any]], once: bool, interval_s: float) -> None:
+    """Show what ``look`` gives (see ``picture``), once, or again and again on a terminal.
+
+    Raises NotAnswering of the first look; later ones are shown above the last picture.
+    """
+    view = look()
+    screen = RichConsole(highlight=False)
+    if not screen.is_terminal:
+        # Nothing ends at its 80th column there.
+        screen.width = _WIDE
+    if once or not screen.is_terminal:
+        screen.print(picture(view), soft_wrap=True)
+        return
+    try:
+        # The terminal's other screen: what was there before is back at the end.
+        with Live(console=screen, screen=True, auto_refresh=False) as live:
+            live.update(picture(view), refresh=True)
+            while True:
+                time.sleep(interval_s)
+                trouble = ""
+                try:
+                    view = look()
+                except NotAnswering as error:
+                    trouble = f"{error}: as of {age(view['at_ms'], _now_ms())} ago"
+                live.update(picture(view, trouble), refresh=True)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
 
 
 def picture(view: Mapping[str, Any], trouble: str = "") -> RenderableType:
@@ -149,7 +171,7 @@ def _rebalances(groups: Iterable[Row], now_ms: int) -> Table:
             str(one["generation"]),
             worker,
             age(one["at_ms"], now_ms),
-            *(str(one[name]) for name in ("assigned", "revoked", "moved", "held")),
+            *(str(one.get(name, "")) for name in ("assigned", "revoked", "moved", "held")),
             Text(one["cause"]),
         )
     return table

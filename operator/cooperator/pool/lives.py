@@ -58,6 +58,11 @@ class Life:
         return self.staying and self.pod.mark is None and self.member is not None
 
     @property
+    def starting(self) -> bool:
+        """It has tasks that do not run yet."""
+        return self.member is not None and bool(self.member.starting)
+
+    @property
     def unborn(self) -> bool:
         """It never did anything: its process has not run."""
         return not self.ended and self.pod.phase is Phase.PENDING and self.member is None

@@ -1,8 +1,8 @@
 """Replacing pods whose template has changed: which of them now.
 
 A pod that does no work is replaced at once: it has nothing to lose, and may be what the new template mends.
-The others go one after the other (``max_unavailable``), highest ordinal first, each when the group is calm,
-and no further once a new pod does not get ready.
+The others go one after the other (``max_unavailable``), highest ordinal first, each when the group is calm
+and what the new pods were given runs, and no further once a new pod does not get ready.
 """
 
 from collections.abc import Mapping
@@ -51,7 +51,11 @@ def roll(
     late = _late(current, desired, now_ms)
     picked: set[str] = set()
     if group is not None and group.calm and not late and not _about_to_move(slots, lives):
-        unavailable = sum(1 for i in slots if i not in current or not current[i].available)
+        unavailable = sum(
+            1
+            for i in slots
+            if i not in current or not current[i].available or (i not in outdated and current[i].starting)
+        )
         budget = desired.policy.max_unavailable - unavailable
         working = [i for i, life in outdated.items() if life.available]
         picked = set(sorted(working, key=lambda i: -current[i].ordinal)[: max(budget, 0)])

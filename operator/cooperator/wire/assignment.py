@@ -24,10 +24,12 @@ class AgentShare(NamedTuple):
     """What only our agents read of an assignment: when it was decided, and how long it may be run.
 
     ``lease_ms``: the member may run its tasks this long after the last answered request was sent.
+    ``events``: ids of what it goes back to, for the lines of logs; empty when they are not known.
     """
 
     epoch: Epoch
     lease_ms: int
+    events: str = ""
 
 
 class Assignment(NamedTuple):
@@ -124,6 +126,7 @@ def _write_share(share: AgentShare) -> bytes:
         primitives.int64(share.epoch.term, "agent.epoch.term")
         + primitives.int32(share.epoch.generation, "agent.epoch.generation")
         + primitives.int64(share.lease_ms, "agent.lease_ms")
+        + primitives.string(share.events, "agent.events")
     )
     return write_trailer(_MAGIC, _TRAILER_VERSION, payload)
 
@@ -133,4 +136,7 @@ def _read_share(reader: Reader) -> AgentShare | None:
     if payload is None:
         return None
     epoch = Epoch(payload.int64("agent.epoch.term"), payload.int32("agent.epoch.generation"))
-    return AgentShare(epoch, payload.int64("agent.lease_ms"))
+    lease_ms = payload.int64("agent.lease_ms")
+    # Leaders of the first release do not say it.
+    events = payload.string("agent.events") if payload.remaining else ""
+    return AgentShare(epoch, lease_ms, events)

@@ -1,0 +1,114 @@
+"""``kubectl cooperator restart|pause|resume|stop``: one field of a Connector, and no other, is changed."""
+
+import uuid
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from cooperator.cli.kubectl.errors import Trouble, errors_said
+from cooperator.cli.kubectl.options import (
+    ConnectorArgument,
+    ConnectorsArgument,
+    ContextOption,
+    KubeconfigOption,
+    NamespaceOption,
+)
+from cooperator.cli.kubectl.seen import Body, one, status_of
+from cooperator.controller.api import CONNECTORS
+from cooperator.controller.kubeconfig import Place, connect
+from cooperator.controller.names import RESTART
+from cooperator.controller.restarts import DONE
+from cooperator.crd.connector import State
+
+
+def restart(
+    connector: ConnectorArgument,
+    task: Annotated[
+        int | None, typer.Option(help="Only this task, by its number; -1: the connector's instance.")
+    ] = None,
+    failed: Annotated[bool, typer.Option("--failed", help="Only what has failed.")] = False,
+    namespace: NamespaceOption = None,
+    context: ContextOption = None,
+    kubeconfig: KubeconfigOption = None,
+) -> None:
+    """Restart a connector with all of its tasks, one task, or what of it has failed. Nothing moves."""
+    with errors_said():
+        if task is not None and failed:
+            raise Trouble("--task names one task, --failed those that have failed: choose one of them")
+        place = connect(namespace, context, kubeconfig)
+        body = one(place, CONNECTORS, connector)
+        _check(body, task)
+        what = "failed" if failed else "tasks" if task is None else "connector" if task < 0 else str(task)
+        value = f"{what}#{uuid.uuid4().hex[:12]}"
+        _merge(place, connector, {"metadata": {"annotations": {RESTART: value}}})
+        of = "" if task is None else f", task {task}" if task >= 0 else ", its instance"
+        does = "what has failed restarts" if failed else "restarts"
+        typer.echo(f"Connector {place.namespace}/{connector}{of}: {does}")
+
+
+def _check(body: Body, task: int | None) -> None:
+    name = body["metadata"]["name"]
+    if DONE not in (body["metadata"].get("annotations") or {}):
+        raise Trouble(
+            f"no operator has looked at Connector {name} yet, so nobody would restart it: see "
+            "`kubectl cooperator status`"
+        )
+    count = (status_of(body).get("tasks") or {}).get("desired", 0)
+    if task is not None and not -1 <= task < count:
+        numbers = f"0 to {count - 1}" if count else "none yet"
+        raise Trouble(f"--task {task}: Connector {name} has no such task; its numbers are {numbers}")
+
+
+def pause(
+    connectors: ConnectorsArgument,
+    namespace: NamespaceOption = None,
+    context: ContextOption = None,
+    kubeconfig: KubeconfigOption = None,
+) -> None:
+    """Have connectors read and write nothing; their tasks stay where they are."""
+    _into(State.PAUSED, connectors, namespace, context, kubeconfig)
+
+
+def resume(
+    connectors: ConnectorsArgument,
+    namespace: NamespaceOption = None,
+    context: ContextOption = None,
+    kubeconfig: KubeconfigOption = None,
+) -> None:
+    """Have connectors run that were paused or stopped. They go on where they were."""
+    _into(State.RUNNING, connectors, namespace, context, kubeconfig)
+
+
+def stop(
+    connectors: ConnectorsArgument,
+    namespace: NamespaceOption = None,
+    context: ContextOption = None,
+    kubeconfig: KubeconfigOption = None,
+) -> None:
+    """Have no tasks of connectors at all, until they are resumed. Checkpoints stay."""
+    _into(State.STOPPED, connectors, namespace, context, kubeconfig)
+
+
+def _into(
+    state: State,
+    connectors: Sequence[str],
+    namespace: NamespaceOption,
+    context: ContextOption,
+    kubeconfig: KubeconfigOption,
+) -> None:
+    with errors_said():
+        place = connect(namespace, context, kubeconfig)
+        # All are there, or nothing is done.
+        bodies = [one(place, CONNECTORS, name) for name in dict.fromkeys(connectors)]
+        for body in bodies:
+            name, before = body["metadata"]["name"], body["spec"].get("state", State.RUNNING.value)
+            if before == state.value:
+                typer.echo(f"Connector {place.namespace}/{name} is {state.value} already")
+                continue
+            _merge(place, name, {"spec": {"state": state.value}})
+            typer.echo(f"Connector {place.namespace}/{name}: {before} -> {state.value}")
+
+
+def _merge(place: Place, connector: str, patch: dict[str, Any]) -> None:
+    place.api.merge(CONNECTORS, place.namespace, connector, patch)

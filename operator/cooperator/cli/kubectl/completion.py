@@ -1,0 +1,80 @@
+"""Completion of words: scripts for shells, and kubectl's own question to its plug-ins.
+
+What completes is typer's doing; here it is only handed on (docs/decisions).
+"""
+
+import io
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from enum import StrEnum
+from typing import Annotated, Final
+
+import typer
+from typer.completion import completion_init  # type: ignore[attr-defined]
+
+PROGRAM: Final = "kubectl-cooperator"
+VARIABLE: Final = "_KUBECTL_COOPERATOR_COMPLETE"
+_NO_FILES: Final = ":4"
+"""cobra's ShellCompDirectiveNoFileComp."""
+
+
+class Shell(StrEnum):
+    BASH = "bash"
+    ZSH = "zsh"
+
+
+def completion(shell: Annotated[Shell, typer.Argument()]) -> None:
+    """Print a script that completes `kubectl-cooperator`: source <(kubectl cooperator completion bash).
+
+    `kubectl cooperator` itself is completed by kubectl's own script, which asks `kubectl_complete-cooperator`
+    on the path.
+    """
+    typer.echo(_typer({VARIABLE: f"source_{shell.value}"}), nl=False)
+
+
+def answer_kubectl() -> None:
+    """Print what may follow the words of this program's arguments, the last of which is begun: a line for
+    each, ``word<TAB>help``, and cobra's directive at the end."""
+    for word, help_ in completed(sys.argv[1:]):
+        sys.stdout.write(f"{word}\t{help_}\n" if help_ else f"{word}\n")
+    sys.stdout.write(f"{_NO_FILES}\n")
+
+
+def prepare() -> None:
+    """Have typer answer shells; it does so by itself only where it may install its own scripts."""
+    completion_init()
+
+
+def completed(words: Sequence[str]) -> list[tuple[str, str]]:
+    """What may stand in place of the last of ``words``, each with its help. Never raises."""
+    *before, begun = words or [""]
+    # As PowerShell asks: the word that is begun is given by itself, and the answer is easy to take apart.
+    said = {
+        VARIABLE: "complete_powershell",
+        "_TYPER_COMPLETE_ARGS": shlex.join([PROGRAM, *before, *([begun] if begun else [])]),
+        "_TYPER_COMPLETE_WORD_TO_COMPLETE": begun,
+    }
+    pairs = (line.partition(":::") for line in _typer(said).splitlines() if ":::" in line)
+    return [(word, help_.strip()) for word, _, help_ in pairs]
+
+
+def _typer(said: Mapping[str, str]) -> str:
+    """What typer answers a shell that has set these variables: its protocol with all of them."""
+    from cooperator.cli.kubectl.app import app
+
+    prepare()
+    answer = io.StringIO()
+    os.environ.update(said)
+    try:
+        with redirect_stdout(answer), redirect_stderr(io.StringIO()):
+            app(args=[], prog_name=PROGRAM)
+    except (SystemExit, Exception):
+        # A shell that waits for a word is no place for an error.
+        pass
+    finally:
+        for name in said:
+            del os.environ[name]
+    return answer.getvalue()

@@ -1,0 +1,92 @@
+"""What the API server refuses, as a sentence with its remedy. The texts are pure."""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import Final
+
+import typer
+
+from cooperator.controller.api import ApiError, Kind
+from cooperator.controller.kubeconfig import NoCluster
+from cooperator.controller.names import GROUP
+from cooperator.crd.explain import suggestion
+from cooperator.local.console import Console
+
+_FORBIDDEN: Final = re.compile(
+    r'User "(?P<user>[^"]+)" cannot (?P<verb>\w+) resource "(?P<resource>[^"]+)" in API group '
+    r'"(?P<group>[^"]*)"(?: in the namespace "(?P<namespace>[^"]+)"| at the cluster scope)?'
+)
+
+
+class Trouble(Exception):
+    """What was asked for cannot be done; the message says why, and what to do."""
+
+
+@contextmanager
+def errors_said() -> Iterator[None]:
+    """Failures that a user can do something about end the command with their text and code 1."""
+    try:
+        yield
+    except ApiError as error:
+        Console().error(explained(error))
+    except (NoCluster, Trouble) as error:
+        Console().error(str(error))
+    else:
+        return
+    raise typer.Exit(1)
+
+
+def explained(error: ApiError) -> str:
+    """A refusal in words for people."""
+    text = str(error)
+    if error.status == 0:
+        return (
+            f"{text}: see whether the cluster is up and reachable from here, or choose another one by "
+            "--context or --kubeconfig"
+        )
+    if error.status == HTTPStatus.UNAUTHORIZED:
+        return (
+            "the API server does not know who you are (401): the kubeconfig's credentials are missing or too "
+            "old; log in again, or choose others by --context or --kubeconfig"
+        )
+    if error.status == HTTPStatus.FORBIDDEN:
+        return _forbidden(text)
+    if error.is_missing and GROUP in text and "not found" not in text:
+        return (
+            f"the cluster does not know Workers and Connectors (nothing serves {GROUP}): install the "
+            "definitions by `helm install cooperator-crds charts/cooperator-crds`, or "
+            "`cooperator crds | kubectl apply --server-side -f -`"
+        )
+    return f"the API server refuses: {text}"
+
+
+def _forbidden(text: str) -> str:
+    found = _FORBIDDEN.search(text)
+    if found is None:
+        # Not a missing right: an admission policy, say.
+        return f"the API server forbids it: {text}"
+    where = f"namespace {found['namespace']}" if found["namespace"] else "the whole cluster"
+    group = found["group"] or "core"
+    role = "role" if found["namespace"] else "clusterrole"
+    name, dot = found["resource"], "." if found["group"] else ""
+    resource = f"{name.partition('/')[0]}{dot}{found['group']}"
+    if "/" in name:
+        resource += f"/{name.partition('/')[2]}"
+    return (
+        f"{found['user']} lacks a right: {found['verb']} on {name} (API group {group}) in {where}. "
+        f"Who may give it: kubectl create {role} NAME --verb={found['verb']} --resource={resource}"
+        f"{' -n ' + found['namespace'] if found['namespace'] else ''}, and bind it to you"
+    )
+
+
+def no_such(kind: Kind, name: str, namespace: str, known: Sequence[str]) -> str:
+    """``name`` is not there; ``known``: those of its kind that are, in that namespace."""
+    what = kind.plural.removesuffix("s").capitalize()
+    if not known:
+        return (
+            f"there is no {what} {name!r} in namespace {namespace}, nor any other: name the namespace by -n, "
+            "or see all by `kubectl cooperator status -A`"
+        )
+    return f"there is no {what} {name!r} in namespace {namespace}: {suggestion(name, known)}"

@@ -1,0 +1,101 @@
+"""How the Kafka of a Worker is reached from here, and what to do where it cannot be."""
+
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from cooperator.cli.kubectl.errors import Trouble, explained
+from cooperator.cli.kubectl.seen import Body, pods_of
+from cooperator.controller.access import read_secret
+from cooperator.controller.api import PODS, ApiError
+from cooperator.controller.kubeconfig import Place
+from cooperator.controller.names import CONTAINER
+from cooperator.crd import Worker, from_object
+from cooperator.host.security import SecretProblem, secret_names, security_of, write_material
+
+_OPERATORS: Final = "app.kubernetes.io/name=cooperator,app.kubernetes.io/component=operator"
+_SERVERS: Final = "--bootstrap-servers"
+
+
+class OutOfReach(Trouble):
+    """Kafka cannot be asked from here with the rights of who asks; in the operator's pod it can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kafka:
+    """``security``: of the clients, never to be shown."""
+
+    bootstrap_servers: str
+    group_id: str
+    security: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+def kafka_of(place: Place, body: Body, folder: Path) -> Kafka:
+    """``folder``: for certificates, for as long as they are used. Raises Trouble, OutOfReach, ApiError."""
+    worker = from_object(body)
+    assert isinstance(worker, Worker)
+    metadata = worker.metadata
+    servers = worker.spec.bootstrap_servers or _servers_of(pods_of(place, metadata.name, metadata.namespace))
+    if not servers:
+        raise Trouble(
+            f"where is the Kafka of Worker {metadata.name}? its spec.bootstrapServers is empty, and there is "
+            "no member that could tell what the operator was given: set that field, or start a member"
+        )
+    kafka = worker.spec.kafka
+    try:
+        found = {name: read_secret(place.api, metadata.namespace, name) for name in secret_names(kafka)}
+        security = security_of(
+            kafka, {name: each for name, each in found.items() if each is not None}, folder
+        )
+        write_material(security)
+    except SecretProblem as error:
+        raise Trouble(str(error)) from None
+    except ApiError as error:
+        if error.is_forbidden:
+            raise OutOfReach(explained(error)) from None
+        raise
+    return Kafka(servers, worker.group_id, security.settings)
+
+
+def _servers_of(pods: Mapping[str, Body]) -> str:
+    """What members are started with."""
+    for pod in pods.values():
+        for container in pod["spec"].get("containers") or ():
+            words = container.get("args") or ()
+            if container["name"] == CONTAINER and _SERVERS in words[:-1]:
+                return str(words[words.index(_SERVERS) + 1])
+    return ""
+
+
+def operator_pod(place: Place) -> tuple[str, str] | None:
+    """Namespace and name of a pod of the operator that runs; None where none can be seen."""
+    for namespace in (None, place.namespace):
+        try:
+            pods, _ = place.api.list(PODS, namespace, _OPERATORS)
+        except ApiError:
+            continue
+        for pod in pods:
+            if (pod.get("status") or {}).get("phase") == "Running":
+                return pod["metadata"]["namespace"], pod["metadata"]["name"]
+    return None
+
+
+def exec_command(place: Place, pod: tuple[str, str] | None, words: Sequence[str]) -> list[str]:
+    """By what the operator's pod, which reaches Kafka, is asked. ``words``: after ``cooperator``."""
+    namespace, name = pod or ("NAMESPACE-OF-THE-OPERATOR", "deploy/cooperator")
+    return [
+        *("kubectl", *place.kubectl_options, "exec", "-n", namespace, name, "--"),
+        *("cooperator", *words),
+    ]
+
+
+def kubectl_program() -> str | None:
+    return shutil.which("kubectl")
+
+
+def say(text: str) -> None:
+    """Beside the answer."""
+    sys.stderr.write(f"{text}\n")

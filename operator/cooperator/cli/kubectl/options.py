@@ -1,0 +1,49 @@
+"""Options that all commands have, named as kubectl names them; words that complete from the cluster."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cooperator.cli.kubectl import words
+
+NamespaceOption = Annotated[
+    str | None,
+    typer.Option("--namespace", "-n", help="Default: the context's.", autocompletion=words.namespaces),
+]
+ContextOption = Annotated[
+    str | None, typer.Option("--context", help="Of the kubeconfig.", autocompletion=words.contexts)
+]
+KubeconfigOption = Annotated[
+    Path | None,
+    typer.Option("--kubeconfig", help="Default: the variable KUBECONFIG, or ~/.kube/config.", dir_okay=False),
+]
+AllNamespacesOption = Annotated[
+    bool, typer.Option("--all-namespaces", "-A", help="Of the whole cluster; --namespace counts no more.")
+]
+WorkerArgument = Annotated[str, typer.Argument(metavar="WORKER", autocompletion=words.workers)]
+SomeWorkerArgument = Annotated[
+    str | None, typer.Argument(metavar="[WORKER]", help="Default: all.", autocompletion=words.workers)
+]
+ConnectorArgument = Annotated[str, typer.Argument(metavar="CONNECTOR", autocompletion=words.connectors)]
+ConnectorsArgument = Annotated[
+    list[str], typer.Argument(metavar="CONNECTOR…", autocompletion=words.connectors)
+]
+TaskArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="TASK",
+        help="such as orders-0; a connector's name alone is its instance",
+        autocompletion=words.tasks,
+    ),
+]
+
+
+class Output(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+    YAML = "yaml"
+
+
+OutputOption = Annotated[Output, typer.Option("--output", "-o")]

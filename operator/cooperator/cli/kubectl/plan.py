@@ -1,0 +1,121 @@
+"""``kubectl cooperator plan``: what would happen if, of the live group of a Worker."""
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated
+
+import typer
+
+from cooperator.cli import plan as what_if
+from cooperator.cli.kubectl.errors import Trouble, errors_said
+from cooperator.cli.kubectl.options import ContextOption, KubeconfigOption, NamespaceOption, WorkerArgument
+from cooperator.cli.kubectl.seen import Body, Seen, see
+from cooperator.controller.kubeconfig import Place, connect
+from cooperator.local.resource_commands import Output
+from cooperator.simulate.snapshot import LedBy, Snapshot
+
+_UNSEEN = "what only the operator knows (who is expected, cordoned or in quarantine) is not in the answer"
+
+
+def plan(
+    worker: WorkerArgument,
+    leave: what_if.LeaveOption = None,
+    die: what_if.DieOption = None,
+    restart: what_if.RestartOption = None,
+    vanish: what_if.VanishOption = None,
+    drain: what_if.DrainOption = None,
+    join: what_if.JoinOption = None,
+    add: what_if.AddOption = None,
+    tasks_max: what_if.TasksMaxOption = None,
+    delete: what_if.DeleteOption = None,
+    policy: what_if.PolicyOption = None,
+    max_delay_ms: what_if.MaxDelayOption = None,
+    output: Annotated[Output, typer.Option("--output", "-o")] = Output.TABLE,
+    here: Annotated[
+        bool, typer.Option("--here", help="Do not ask in the operator's pod where Kafka is out of reach.")
+    ] = False,
+    namespace: NamespaceOption = None,
+    context: ContextOption = None,
+    kubeconfig: KubeconfigOption = None,
+) -> None:
+    """What would happen if: who would let go of what, who would start what, what would wait and for how long.
+
+    Kafka is asked from here; where it cannot be reached, the same command is run in the operator's pod.
+    Nothing is touched: nobody joins, nothing is written.
+    """
+    asked = what_if.Asked(
+        leave=leave or (),
+        die=die or (),
+        restart=restart or (),
+        vanish=vanish or (),
+        drain=drain or (),
+        join=join or (),
+        add=add or (),
+        tasks_max=tasks_max or (),
+        delete=delete or (),
+        policy=policy,
+        max_delay_ms=max_delay_ms,
+    )
+    with errors_said(), what_if.errors_said():
+        place = connect(namespace, context, kubeconfig)
+        seen = see(place, worker)
+        found = _snapshot(place, seen)
+        if isinstance(found, Snapshot):
+            typer.echo(what_if.answer_text(found, asked, output))
+            return
+        words = ["kubectl", "plan", worker, "-n", place.namespace, "--here", *asked.words(), "-o", output]
+        _in_the_pod(place, words, found, here)
+
+
+def _snapshot(place: Place, seen: Seen) -> Snapshot | str:
+    """What the answer starts from, or why Kafka cannot tell it here. Raises Trouble, ApiError, NotSeen."""
+    from cooperator.cli.kubectl.kafka import OutOfReach, kafka_of
+    from cooperator.group import GroupUnavailable
+    from cooperator.leader.onlooker import NotSeen, Where, look
+    from cooperator.logs import LogUnavailable
+
+    [body] = seen.workers
+    with TemporaryDirectory(prefix="cooperator-") as folder:
+        try:
+            kafka = kafka_of(place, body, Path(folder))
+        except OutOfReach as error:
+            return str(error)
+        where = Where(
+            kafka.bootstrap_servers,
+            kafka.group_id,
+            group_security=kafka.security,
+            log_security=kafka.security,
+        )
+        try:
+            snapshot = look(where)
+        except NotSeen as error:
+            if isinstance(error.__cause__, GroupUnavailable | LogUnavailable):
+                return f"Kafka at {kafka.bootstrap_servers} cannot be asked from here: {error.__cause__}"
+            raise Trouble(
+                f"{error.args[0].partition('; check --group')[0]}: see `kubectl cooperator status`"
+            ) from None
+    if snapshot.led_by is not LedBy.OPERATOR:
+        return snapshot
+    view = replace(snapshot.view, weights=_weights(seen.connectors_of(body)))
+    return replace(snapshot, view=view, notes=(*snapshot.notes, _UNSEEN))
+
+
+def _weights(connectors: list[Body]) -> dict[str, float]:
+    weights = {body["metadata"]["name"]: float(body["spec"].get("weight", 1)) for body in connectors}
+    return {name: weight for name, weight in weights.items() if weight != 1.0}
+
+
+def _in_the_pod(place: Place, words: list[str], why: str, here: bool) -> None:
+    """Run the command there, whose rights and whose Kafka are the operator's."""
+    from cooperator.cli.kubectl.kafka import exec_command, kubectl_program, operator_pod, say
+
+    pod = None if here else operator_pod(place)
+    command = exec_command(place, pod, words)
+    program = kubectl_program()
+    if here or pod is None or program is None:
+        missing = "" if here else "; no pod of the operator can be seen" if pod is None else "; no kubectl"
+        raise Trouble(f"{why}{missing}. Ask where it can be reached: {' '.join(command)}")
+    say(f"{why}\nasking in the operator's pod: {' '.join(command)}")
+    raise typer.Exit(subprocess.run([program, *command[1:]], check=False).returncode)

@@ -1,0 +1,91 @@
+"""What commands read of a cluster."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cooperator.cli.kubectl.errors import Trouble, no_such
+from cooperator.controller.api import CONNECTORS, EVENTS, PODS, WORKERS, ApiError, Kind
+from cooperator.controller.kubeconfig import Place
+from cooperator.controller.names import GROUP, WORKER_LABEL
+from cooperator.controller.observe import Body, milliseconds
+
+__all__ = ["Body", "Seen", "events_of", "items_of", "milliseconds", "one", "pods_of", "see", "status_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Workers with the Connectors that refer to them, in the order of their names."""
+
+    workers: Sequence[Body]
+    connectors: Sequence[Body]
+
+    def connectors_of(self, worker: Body) -> list[Body]:
+        metadata = worker["metadata"]
+        return [
+            body
+            for body in self.connectors
+            if body["metadata"]["namespace"] == metadata["namespace"]
+            and body["spec"]["workerRef"]["name"] == metadata["name"]
+        ]
+
+
+def see(place: Place, worker: str | None = None, everywhere: bool = False) -> Seen:
+    """All Workers of the place, or one. Raises ApiError; Trouble when it is not there."""
+    namespace = None if everywhere else place.namespace
+    workers = items_of(place, WORKERS, namespace)
+    if worker is not None:
+        found = [body for body in workers if body["metadata"]["name"] == worker]
+        if not found:
+            known = [body["metadata"]["name"] for body in workers]
+            raise Trouble(no_such(WORKERS, worker, place.namespace, known))
+        workers = found
+    return Seen(workers, items_of(place, CONNECTORS, namespace))
+
+
+def one(place: Place, kind: Kind, name: str) -> Body:
+    """The object of this name. Raises ApiError; Trouble when it is not there."""
+    found = items_of(place, kind, place.namespace)
+    for body in found:
+        if body["metadata"]["name"] == name:
+            return body
+    raise Trouble(no_such(kind, name, place.namespace, [body["metadata"]["name"] for body in found]))
+
+
+def items_of(place: Place, kind: Kind, namespace: str | None) -> list[Body]:
+    """As the API server has them, without who wrote which field."""
+    items, _ = place.api.list(kind, namespace)
+    called = {WORKERS: "Worker", CONNECTORS: "Connector"}.get(kind)
+    types = {"apiVersion": f"{GROUP}/{kind.version}", "kind": called} if called else {}
+    bodies = [{**types, **item, "metadata": _without(item["metadata"], "managedFields")} for item in items]
+    return sorted(bodies, key=lambda body: (body["metadata"].get("namespace", ""), body["metadata"]["name"]))
+
+
+def pods_of(place: Place, worker: str, namespace: str | None = None) -> Mapping[str, Body]:
+    """The members' pods by name; none where they may not be read. Raises ApiError for other refusals."""
+    try:
+        items, _ = place.api.list(PODS, namespace or place.namespace, f"{WORKER_LABEL}={worker}")
+    except ApiError as error:
+        if error.status == 403:
+            return {}
+        raise
+    return {item["metadata"]["name"]: item for item in items}
+
+
+def events_of(place: Place) -> list[Body]:
+    """Of Workers and Connectors of the namespace, as far as the API server has them still."""
+    items, _ = place.api.list(EVENTS, place.namespace)
+    return [
+        item
+        for item in items
+        if str((item.get("regarding") or {}).get("apiVersion", "")).startswith(f"{GROUP}/")
+    ]
+
+
+def status_of(body: Body) -> Mapping[str, Any]:
+    status: Mapping[str, Any] = body.get("status") or {}
+    return status
+
+
+def _without(mapping: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in mapping.items() if key != name}

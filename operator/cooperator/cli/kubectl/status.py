@@ -1,0 +1,57 @@
+"""``kubectl cooperator status``: a Worker, or all of a namespace, at one glance."""
+
+import json
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+import yaml
+
+from cooperator.cli.kubectl.errors import errors_said
+from cooperator.cli.kubectl.options import (
+    AllNamespacesOption,
+    ContextOption,
+    KubeconfigOption,
+    NamespaceOption,
+    Output,
+    OutputOption,
+    SomeWorkerArgument,
+)
+from cooperator.cli.kubectl.seen import Body, see
+from cooperator.cli.kubectl.status_text import status_text
+from cooperator.controller.kubeconfig import connect
+
+
+def status(
+    worker: SomeWorkerArgument = None,
+    namespace: NamespaceOption = None,
+    everywhere: AllNamespacesOption = False,
+    output: OutputOption = Output.TEXT,
+    context: ContextOption = None,
+    kubeconfig: KubeconfigOption = None,
+) -> None:
+    """Members, tasks that wait and until when, what is not as it should be, the last rebalance.
+
+    -o json|yaml: the objects as the API server has them: of a Worker that is named this one, else a List of
+    the Workers.
+    """
+    with errors_said():
+        place = connect(namespace, context, kubeconfig)
+        seen = see(place, worker, everywhere and worker is None)
+        if output is Output.TEXT:
+            typer.echo(status_text(seen, time.time_ns() // 1_000_000))
+        else:
+            typer.echo(dumped(seen.workers[0] if worker else _list(seen.workers), output), nl=False)
+
+
+def dumped(value: Any, output: Output) -> str:
+    """With the end of its last line."""
+    if output is Output.JSON:
+        return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True)
+    return text
+
+
+def _list(items: Sequence[Body]) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "List", "items": list(items)}

@@ -1,0 +1,138 @@
+"""What ``status`` shows of a moment, for people. Pure."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from cooperator.cli.kubectl.seen import Body, Seen, milliseconds, status_of
+from cooperator.crd.conditions import READY, RECONCILING, STALLED
+from cooperator.local.tables import age, connectors_table, table, until
+
+_SHOULD_BE_FALSE: Final = frozenset({RECONCILING, STALLED, "UpgradeAvailable"})
+_SUMMARIES: Final = frozenset({READY, RECONCILING, STALLED})
+
+
+def status_text(seen: Seen, now_ms: int) -> str:
+    """A block for each Worker; lines without an end."""
+    if not seen.workers:
+        return "there are no Workers here: name another namespace by -n, or see all by -A"
+    return "\n\n".join(
+        "\n\n".join(_blocks(worker, seen.connectors_of(worker), now_ms)) for worker in seen.workers
+    )
+
+
+def amiss(body: Body) -> list[Body]:
+    """The conditions that are not as they should be, those that sum up others last; of several with one
+    reason the first."""
+    wrong = [each for each in status_of(body).get("conditions") or () if _is_amiss(each)]
+    wrong.sort(key=lambda each: each["type"] in _SUMMARIES)
+    first: dict[str, Body] = {}
+    for each in wrong:
+        first.setdefault(each["reason"], each)
+    return list(first.values())
+
+
+def _is_amiss(condition: Body) -> bool:
+    if condition["type"] == "ExactlyOnce":
+        # What a connector promises for its sink.
+        return False
+    expected = "False" if condition["type"] in _SHOULD_BE_FALSE else "True"
+    return bool(condition["status"] != expected)
+
+
+def _blocks(worker: Body, connectors: Sequence[Body], now_ms: int) -> Iterator[str]:
+    yield "\n".join(_header(worker, now_ms))
+    status = status_of(worker)
+    members = status.get("members") or ()
+    if members:
+        shown = table(
+            members,
+            {
+                "MEMBER": lambda m: m["identity"],
+                "PHASE": lambda m: m["phase"],
+                "TASKS": lambda m: m.get("tasks", 0),
+                "MESSAGE": lambda m: m.get("message", ""),
+            },
+        )
+        yield shown + _more(members, status.get("memberCount", 0), "members")
+    held = status.get("held") or ()
+    if held:
+        shown = table(
+            held,
+            {
+                "HELD": lambda h: h["task"],
+                "FOR": lambda h: h["identity"],
+                "MOVES": lambda h: until(milliseconds(h["until"]), now_ms),
+                "DEADLINE": lambda h: h["until"],
+                "WHY": lambda h: h["reason"],
+            },
+        )
+        yield shown + _more(held, status.get("heldCount", 0), "tasks that wait")
+    wrong = [
+        {"of": body["metadata"]["name"], "kind": kind, **each}
+        for kind, body in (("Worker", worker), *(("Connector", each) for each in connectors))
+        for each in amiss(body)
+    ]
+    if wrong:
+        yield table(
+            wrong,
+            {
+                "CONDITION": lambda c: c["type"],
+                "OF": lambda c: f"{c['kind']}/{c['of']}",
+                "STATUS": lambda c: c["status"],
+                "FOR": lambda c: _since(c, now_ms),
+                "REASON": lambda c: c["reason"],
+                "MESSAGE": lambda c: c.get("message", ""),
+            },
+        )
+    elif status:
+        yield "all conditions are as they should be"
+    if connectors:
+        yield connectors_table(connectors, now_ms)
+    last = status.get("lastRebalance")
+    if last:
+        yield last_rebalance(last, now_ms)
+
+
+def _header(worker: Body, now_ms: int) -> Iterator[str]:
+    metadata, status = worker["metadata"], status_of(worker)
+    name = f"Worker {metadata['namespace']}/{metadata['name']}"
+    if not status:
+        yield f"{name}: no operator has looked at it yet"
+        yield "is one installed (charts/cooperator), and does it serve this namespace?"
+        return
+    ready = next((c for c in status.get("conditions") or () if c["type"] == READY), None)
+    state = "Ready" if ready is not None and ready["status"] == "True" else "not ready"
+    words = [
+        f"{status.get('memberSummary', '?')} members",
+        f"{status.get('taskSummary', '?')} tasks run",
+    ]
+    failed = (status.get("tasks") or {}).get("failed", 0)
+    words += [f"{failed} failed"] if failed else []
+    held = status.get("held") or ()
+    if held:
+        words.append(f"{status.get('heldCount', len(held))} wait")
+    yield f"{name}: {state}, {', '.join(words)}"
+    if metadata.get("deletionTimestamp"):
+        yield "it is being deleted: its members hand over and end"
+    observed, generation = status.get("observedGeneration"), metadata.get("generation")
+    if observed is not None and generation is not None and observed < generation:
+        yield f"this is of generation {observed} of its spec; {generation} has not been looked at yet"
+
+
+def last_rebalance(last: Body, now_ms: int) -> str:
+    """In one line."""
+    took = f" in {last['durationMs'] / 1000:g} s" if last.get("durationMs") else ""
+    why = f": {last['reason']}" if last.get("reason") else ""
+    return (
+        f"last rebalance: generation {last['generation']}, {age(milliseconds(last['at']), now_ms)} ago, "
+        f"{last.get('assigned', 0)} assigned, {last.get('revoked', 0)} revoked{took}{why}"
+    )
+
+
+def _since(condition: Body, now_ms: int) -> str:
+    at = condition.get("lastTransitionTime")
+    return age(milliseconds(at), now_ms) if at else ""
+
+
+def _more(listed: Sequence[Any], count: int, what: str) -> str:
+    return f"\nand {count - len(listed)} more {what}" if count > len(listed) else ""

@@ -1,0 +1,85 @@
+"""``kubectl cooperator story``: what happened to a task, and why."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import typer
+
+from cooperator.cli.kubectl.errors import Trouble, errors_said, no_such
+from cooperator.cli.kubectl.options import ContextOption, KubeconfigOption, NamespaceOption, TaskArgument
+from cooperator.cli.kubectl.seen import Body, events_of, one, pods_of, see
+from cooperator.controller.api import CONNECTORS, WORKERS, ApiError
+from cooperator.controller.kubeconfig import Place, connect
+from cooperator.logs import LogHistory
+from cooperator.model import TaskId
+
+_PATIENCE_MS = 6_000
+
+
+def story(
+    task: TaskArgument,
+    namespace: NamespaceOption = None,
+    context: ContextOption = None,
+    kubeconfig: KubeconfigOption = None,
+) -> None:
+    """Tell when a task started, waited, moved and failed, where, and why.
+
+    From the statuses and events of the API, the members' pods, and the Worker's topics where they can be read
+    from here.
+    """
+    from cooperator.cli.kubectl.kafka import exec_command, operator_pod
+    from cooperator.cli.kubectl.story_text import Sources, meant, story_text
+
+    with errors_said():
+        place = connect(namespace, context, kubeconfig)
+        connectors = see(place).connectors
+        item = meant(task, connectors)
+        owner = _connector(place, connectors, item, task)
+        worker = one(place, WORKERS, owner["spec"]["workerRef"]["name"])
+        history, missing = _history(place, worker)
+        if history is None:
+            words = exec_command(
+                place, operator_pod(place), ["kubectl", "story", task, "-n", place.namespace]
+            )
+            missing = f"{missing}; where it can be reached: {' '.join(words)}"
+        try:
+            events = events_of(place)
+        except ApiError as error:
+            missing = "; ".join(filter(None, (missing, f"without events: {error}")))
+            events = []
+        pods = list(pods_of(place, worker["metadata"]["name"]).values())
+        sources = Sources(worker, connectors, events, pods, history, missing)
+        typer.echo(story_text(sources, item, time.time_ns() // 1_000_000))
+
+
+def _connector(place: Place, connectors: Sequence[Body], item: TaskId, name: str) -> Body:
+    for body in connectors:
+        if body["metadata"]["name"] == item.connector:
+            listed = [entry["id"] for entry in (body.get("status") or {}).get("taskStatuses") or ()]
+            count = ((body.get("status") or {}).get("tasks") or {}).get("desired", 0)
+            if item.task >= 0 and item.task not in listed and item.task >= count:
+                raise Trouble(
+                    f"there is no task {name!r}: Connector {item.connector} has {count} tasks, the first is 0"
+                )
+            return body
+    known = [body["metadata"]["name"] for body in connectors]
+    raise Trouble(f"{name} is no task: {no_such(CONNECTORS, item.connector, place.namespace, known)}")
+
+
+def _history(place: Place, worker: Body) -> tuple[LogHistory | None, str]:
+    """What Kafka's logs say, or why nothing can be told of them."""
+    from cooperator.cli.kubectl.kafka import kafka_of
+    from cooperator.logs import KafkaTransport, LogsConfig, LogUnavailable, read_history
+
+    with TemporaryDirectory(prefix="cooperator-") as folder:
+        try:
+            kafka = kafka_of(place, worker, Path(folder))
+            config = LogsConfig(kafka.bootstrap_servers, kafka.group_id, security=kafka.security)
+            transport = KafkaTransport(kafka.bootstrap_servers, f"{kafka.group_id}-onlooker", config.security)
+            return read_history(transport, config, _PATIENCE_MS), ""
+        except (LogUnavailable, Trouble) as error:
+            return None, str(error)
+        except ApiError as error:
+            return None, f"its Secrets may not be read: {error}"

@@ -1,0 +1,58 @@
+"""What happened, line by line, and which lines are the story of one task or member. Pure.
+
+Whoever tells makes the lines: of a cluster's objects and Kafka's logs (``cli.kubectl``), or of a simulated
+world (``tests/simulation``).
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from cooperator.model import INSTANCE, TaskId
+
+WORLD: Final = "-"
+"""Who tells what was seen from outside."""
+PLAN: Final = "plan"
+"""Who tells why leaders gave, took and held tasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """``who``: a member's name, ``WORLD`` or ``PLAN``. ``subjects``: the tasks and members that ``what`` is
+    about; none: everybody that ``who`` is."""
+
+    at_ms: int
+    who: str
+    what: str
+    subjects: frozenset[str] = frozenset()
+
+
+def task_named(name: str, instances: Collection[str] = ()) -> TaskId:
+    """``a`` is the instance of connector a, ``a-0`` its first task. ``instances``: connectors that are known:
+    a name of theirs may itself end in a number."""
+    connector, dash, number = name.rpartition("-")
+    if name in instances or not (dash and number.isdecimal()):
+        return TaskId(name, INSTANCE)
+    return TaskId(connector, int(number))
+
+
+def in_order(told: Iterable[Told], subject: str | None = None) -> list[Told]:
+    """The lines by time: all of them, or those that concern ``subject``, a task or a member.
+
+    What the world did to nobody in particular concerns everybody; a task's story is also that of the members
+    that ever had it.
+    """
+    lines = sorted(told, key=lambda line: line.at_ms)
+    if subject is None:
+        return lines
+    involved = {line.who for line in lines if subject in line.subjects} - {WORLD, PLAN}
+    return [line for line in lines if _concerns(line, subject, involved)]
+
+
+def _concerns(line: Told, subject: str, involved: Collection[str]) -> bool:
+    if subject in line.subjects:
+        return True
+    if line.who in (WORLD, PLAN):
+        return line.who == WORLD and not line.subjects
+    is_member = line.who == subject or line.who.startswith(f"{subject}-")
+    return is_member or (line.who in involved and not line.subjects)

@@ -1,0 +1,67 @@
+"""The two formats of lines, and the handler that writes them."""
+
+import logging
+import sys
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Final
+
+from pythonjsonlogger.json import JsonFormatter
+
+from cooperator.log_lines.context import FIELDS, current
+
+
+class LogFormat(StrEnum):
+    """Of lines on stderr."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class _Context(logging.Filter):
+    """Adds what a line is about, which is known by the thread that says it."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.__dict__.update(current())
+        return True
+
+
+class TextLines(logging.Formatter):
+    """For people; the id of the event, if there is one, stands at the end of the message."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+        event = record.__dict__.get("event")
+        text = super().formatMessage(record)
+        return f"{text} [{event}]" if event else text
+
+
+class JsonLines(JsonFormatter):
+    """One JSON object a line: ``time`` (RFC 3339, UTC), ``level``, ``logger``, ``message``, what is known of
+    ``FIELDS``, and ``exc_info`` with a traceback. What else libraries attach to their records is left out: it
+    may be anything, also what nobody should read."""
+
+    _NAMES: Final = {"asctime": "time", "levelname": "level", "name": "logger"}
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s %(message)s", rename_fields=dict(self._NAMES))
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802
+        at = datetime.fromtimestamp(record.created, UTC)
+        return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    def process_log_record(self, log_data: dict[str, Any]) -> dict[str, Any]:
+        wanted = ("time", "level", "logger", "message", *FIELDS, "exc_info", "stack_info")
+        return {name: log_data[name] for name in wanted if log_data.get(name) not in (None, "")}
+
+
+def log_to_stderr(log_format: LogFormat = LogFormat.TEXT) -> None:
+    """Have all that this process says from level INFO on written to stderr."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(_Context())
+    handler.setFormatter(JsonLines() if log_format is LogFormat.JSON else TextLines())
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    # While a broker is away it complains several times a second; what matters is told by our own rooms.
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)

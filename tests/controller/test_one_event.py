@@ -1,0 +1,119 @@
+"""One death, followed by one id through the lines of the operator and of the members."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller_scene import Scene, started
+
+pytestmark = pytest.mark.real
+
+
+def lines(log: Path) -> list[dict[str, Any]]:
+    """All of them are JSON; a process that was killed may have left half of its last one."""
+    return [json.loads(line) for line in log.read_text().splitlines(keepends=True) if line.endswith("\n")]
+
+
+def spoken(lines: list[dict[str, Any]], event: str) -> list[dict[str, Any]]:
+    return [line for line in lines if event in line.get("event", "").split(",")]
+
+
+def deaths(operator: list[dict[str, Any]], member: str) -> list[str]:
+    """The events that say that the member's container has ended."""
+    told = [line for line in operator if line["message"].startswith(f"Pod {member}: its container has ended")]
+    return [line["event"] for line in told]
+
+
+def first(lines: list[dict[str, Any]], *begins: str) -> dict[str, Any]:
+    return next(line for line in lines if line["message"].startswith(begins))
+
+
+@pytest.fixture(autouse=True)
+def _as_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The operator, and the members that the scene's kubelet starts.
+    monkeypatch.setenv("COOPERATOR_LOG_FORMAT", "json")
+
+
+def test_a_death_that_moves_tasks_has_one_id_from_the_watch_to_the_last_start(scene: Scene) -> None:
+    before = started(scene, scheduledRebalanceMaxDelayMs=4_000)
+    lost = {task for task, member in before.items() if member == "lake-1"}
+    scene.kubelet.restart_s = 600.0
+    scene.kubelet.crash("lake-1")
+    scene.held(lost)
+    after = scene.eventually(lambda: _elsewhere(scene, lost), 60, "its tasks run elsewhere")
+
+    operator = lines(scene.operators[0].log)
+    [event] = deaths(operator, "lake-1")
+    assert event.startswith("Pod/lake-1/")
+    told = spoken(operator, event)
+    worker = f"{scene.namespace}/lake"
+    group = f"cooperator-{scene.namespace}-lake"
+    seen = first(told, "Pod lake-1: its container has ended")
+    departure = first(told, "lake-1 has ended or leaves")
+    eviction = first(told, "evicting lake-1-")
+    rounds = [line for line in told if line["message"].startswith("generation ")]
+    held = next(line for line in rounds if " 0 held" not in line["message"])
+    moved = next(line for line in rounds if line["message"].endswith(": HoldEnded"))
+    order = [seen, departure, eviction, held, moved]
+    assert [line["time"] for line in order] == sorted(line["time"] for line in order)
+    assert {line["worker"] for line in order} == {worker}
+    assert {line["group"] for line in order[2:]} == {group}
+    assert (seen["level"], seen["logger"]) == ("INFO", "cooperator.controller.reconciler")
+
+    for task in lost:
+        log = scene.kubelet.container(after[task]).folder / "log"
+
+        def starts(log: Path = log, task: str = task) -> list[dict[str, Any]]:
+            return [line for line in spoken(lines(log), event) if line.get("task") == task]
+
+        scene.eventually(lambda starts=starts: len(starts()) == 2)
+        assert [line["message"].split(" (")[0] for line in starts()] == [f"starting {task}", f"{task} runs"]
+        for line in starts():
+            assert (line["connector"], line["member"], line["group"]) == ("a", after[task], group)
+            assert line["generation"] == moved["generation"]
+
+    # Whoever asks the API finds it there, too.
+    reason = scene.eventually(lambda: _reason(scene, "HoldEnded"))
+    assert reason == f"HoldEnded, by {event}"
+    events = scene.cluster.api.get(f"/apis/events.k8s.io/v1/namespaces/{scene.namespace}/events")["items"]
+    assert any(f"(HoldEnded, by {event})" in each.get("note", "") for each in events)
+
+
+def test_and_so_has_one_that_comes_back(scene: Scene) -> None:
+    before = started(scene)
+    lost = {task for task, member in before.items() if member == "lake-1"}
+    starts = {task: scene.journal.starts(task) for task in lost}
+    scene.kubelet.crash("lake-1")
+    scene.eventually(lambda: all(scene.journal.starts(task) > starts[task] for task in lost))
+    scene.settled()
+    [event] = deaths(lines(scene.operators[0].log), "lake-1")
+    own = spoken(lines(scene.kubelet.container("lake-1").folder / "log"), event)
+    assert {line["task"] for line in own if line["message"].startswith("starting")} >= lost
+
+
+def test_a_connector_that_is_created_is_the_event_of_its_first_round(scene: Scene) -> None:
+    started(scene, replicas=1)
+    scene.connector("b", tasksMax=1)
+    scene.eventually(lambda: "b-0" in scene.journal.running())
+    operator = lines(scene.operators[0].log)
+    [created] = [line for line in operator if line["message"] == "Connector b: is there"]
+    told = spoken(operator, created["event"])
+    assert first(told, "writing 1 config records")
+    assert first(told, "generation ")["message"].endswith(": Created")
+    posted = first(operator, "writing 2 config records: tasks of b")
+    assert "event" not in posted, "it is not said to be of an event that it is not of"
+
+
+def _elsewhere(scene: Scene, lost: set[str]) -> dict[str, str]:
+    running = scene.journal.running()
+    assert lost <= running.keys()
+    assert "lake-1" not in {running[task] for task in lost}
+    return running
+
+
+def _reason(scene: Scene, begins: str) -> str:
+    reason: str = scene.get("workers", "lake")["status"]["lastRebalance"]["reason"]
+    assert reason.startswith(begins)
+    return reason
