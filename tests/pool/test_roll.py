@@ -114,6 +114,9 @@ def test_the_next_one_waits_until_what_the_new_one_was_given_runs(pool: Start) -
     world.members["lake-2"] = replace(joined, starting=frozenset({TaskId("a", 0)}))
     assert story(list(world.decide().actions)) == [], "its JVM is still coming up"
 
+    world.members["lake-2"] = replace(joined, warming=True)
+    assert story(list(world.decide().actions)) == [], "what it is to have is at others until it has come up"
+
     world.members["lake-1"] = replace(world.members["lake-1"], starting=frozenset({TaskId("b", 0)}))
     world.members["lake-2"] = joined
     # What does not come to run on an old one is no reason to keep the old one.

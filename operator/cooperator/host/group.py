@@ -28,13 +28,13 @@ def group_seen(leader: Mapping[str, Any]) -> GroupSeen | None:
                 incarnation=member["incarnation"],
                 busy=bool(member["owned"]),
                 starting=frozenset(starting.get(member["identity"], ())),
+                warming=member["runtime"] == Warmth.WARMING,
             )
             for member in leader["members"]
         },
         held=frozenset(task["held_for"] for task in tasks if "held_for" in task),
         moving=any(member["stopping"] for member in leader["members"])
         or any(_is_moving(task) for task in tasks),
-        warming=any(member["runtime"] == Warmth.WARMING for member in leader["members"]),
     )
 
 

@@ -59,8 +59,8 @@ class Life:
 
     @property
     def starting(self) -> bool:
-        """It has tasks that do not run yet."""
-        return self.member is not None and bool(self.member.starting)
+        """It has tasks that do not run yet, or will have some when it is warm."""
+        return self.member is not None and (self.member.warming or bool(self.member.starting))
 
     @property
     def unborn(self) -> bool:

@@ -69,28 +69,27 @@ class Node:
 class MemberSeen:
     """An identity's newest member in the group. ``busy``: it owns tasks, or is being given some.
 
-    ``starting``: its tasks that are about to run and do not yet.
+    ``starting``: its tasks that are about to run and do not yet. ``warming``: its runtime is being started,
+    and what it is to have is at others.
     """
 
     incarnation: str
     busy: bool
     starting: frozenset[TaskId] = frozenset()
+    warming: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class GroupSeen:
     """The group as its leader knows it. ``held``: identities that tasks wait for; ``moving``: tasks are
-    being revoked or are unassigned and not held. ``warming``: a member is not ready for tasks yet; what it
-    has does not run, and what it is to have is at others."""
+    being revoked or are unassigned and not held."""
 
     members: Mapping[str, MemberSeen] = field(default_factory=dict)
     held: frozenset[str] = frozenset()
     moving: bool = False
-    warming: bool = False
-
     @property
     def calm(self) -> bool:
-        return not (self.held or self.moving or self.warming)
+        return not self.held and not self.moving
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 A pod that does no work is replaced at once: it has nothing to lose, and may be what the new template mends.
 The others go one after the other (``max_unavailable``), highest ordinal first, each when the group is calm
-and what the new pods were given runs, and no further once a new pod does not get ready.
+and the new pods are warm and what they were given runs, and no further once a new pod does not get ready.
 """
 
 from collections.abc import Mapping

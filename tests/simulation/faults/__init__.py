@@ -30,6 +30,7 @@ from simulation.faults.members import (
     PodIsDeletedByForce,
     StartsFail,
     StopsHang,
+    TheLastThatIsWarmIsDeleted,
     WarmUpsAreSlow,
     WarmUpsFail,
 )
@@ -87,6 +88,7 @@ ALL: tuple[type[Fault], ...] = (
     StartsFail,
     StopsHang,
     TasksMaxChanges,
+    TheLastThatIsWarmIsDeleted,
     ThreadsAreSlow,
     WarmUpsAreSlow,
     WarmUpsFail,

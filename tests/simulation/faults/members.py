@@ -74,6 +74,23 @@ class PodIsDeleted(Fault):
         return f"somebody deletes pod {pod.identity}"
 
 
+class TheLastThatIsWarmIsDeleted(OfMember):
+    """All others crash at once, and while they come up again somebody deletes the pod that is left."""
+
+    concerns_stock = False
+
+    def happen(self) -> str:
+        left = self.member()
+        if left is None:
+            return ""
+        for other in [member for member in self.world.members if member is not left]:
+            other.kill()
+        delay_ms = self.random.randint(1_000, 6_000)
+        cluster, incarnation = self.world.cluster, left.incarnation
+        self.world.scheduler.after(delay_ms, lambda: cluster.delete(left.identity, incarnation))
+        return f"all but {left.name} crash, and somebody deletes its pod {delay_ms} ms later"
+
+
 class PodIsDeletedByForce(Fault):
     def happen(self) -> str:
         pod = self.one_of(list(self.world.cluster.pods.values()))
