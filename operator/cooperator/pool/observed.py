@@ -87,6 +87,7 @@ class GroupSeen:
     members: Mapping[str, MemberSeen] = field(default_factory=dict)
     held: frozenset[str] = frozenset()
     moving: bool = False
+
     @property
     def calm(self) -> bool:
         return not self.held and not self.moving
