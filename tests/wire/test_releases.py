@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from cooperator.model import INSTANCE, Epoch, TaskId, TaskState, TaskStatus
+from cooperator.model import INSTANCE, Epoch, TaskId, TaskState, TaskStatus, Warmth
 from cooperator.wire import (
     AgentReport,
     AgentShare,
     Assignment,
+    DecodeError,
     Metadata,
     Protocol,
     Record,
@@ -133,3 +134,19 @@ def _without(now: Any, first: Any) -> Any:
     if isinstance(now, dict) and isinstance(first, dict):
         return {name: _without(value, first[name]) for name, value in now.items() if name in first}
     return now
+
+
+def test_who_does_not_say_whether_it_is_warm_is_warm() -> None:
+    """A member of the first release, which had no such word."""
+    for protocol in Protocol:
+        read = decode_metadata(bytes.fromhex(GOLDEN[f"metadata {protocol.value}"])).agent
+        assert read is not None
+        assert read.warmth is Warmth.WARM
+
+
+def test_a_warmth_that_is_none_is_refused_by_name() -> None:
+    data = encode_metadata(
+        METADATA._replace(agent=REPORT._replace(warmth=Warmth.STALLED)), Protocol.SESSIONED
+    )
+    with pytest.raises(DecodeError, match=r"agent\.warmth: 9 is none of \[0, 1, 2\]"):
+        decode_metadata(data[:-1] + b"\x09")

@@ -61,7 +61,8 @@ def survey(view: View, memory: Memory) -> Roster:
         if member.draining and (identity in facts.returning or not receivers)
     )
     # They are alike in this.
-    warming = any(member.warmth is Warmth.WARMING for member in receivers.values())
+    first = next(iter(receivers.values()), None)
+    warming = first is not None and first.warmth is Warmth.WARMING
     return Roster(present, current, older, leaving, held, receivers, warming)
 
 
@@ -71,11 +72,11 @@ def _best_suited(staying: Mapping[str, Member], facts: Facts) -> Mapping[str, Me
     A cordon outranks warmth: to start something on a machine that is to be emptied is to move it again,
     and what warms up will be up soon. Whoever has stalled is asked only where there is nobody else.
     """
-    cordoned = facts.cordoned
-    if all(member.warmth is Warmth.WARM for member in staying.values()):
+    cordoned, warm = facts.cordoned, Warmth.WARM
+    if not [member for member in staying.values() if member.warmth is not warm]:
         return {i: member for i, member in staying.items() if i not in cordoned} or staying
     flaws = {
-        i: (member.warmth is Warmth.STALLED, i in cordoned, member.warmth is not Warmth.WARM)
+        i: (member.warmth is Warmth.STALLED, i in cordoned, member.warmth is not warm)
         for i, member in staying.items()
     }
     least = min(flaws.values())

@@ -33,6 +33,7 @@ class Role(StrEnum):
 _ROLE_CODES: Final = {Role.WORKER: 0, Role.LEADER: 1}
 _ROLES: Final = {code: role for role, code in _ROLE_CODES.items()}
 _WARMTH_CODES: Final = {Warmth.WARM: 0, Warmth.WARMING: 1, Warmth.STALLED: 2}
+_WARM: Final = bytes(1)
 _WARMTHS: Final = {code: warmth for warmth, code in _WARMTH_CODES.items()}
 
 
@@ -148,8 +149,9 @@ def _read_report(reader: Reader) -> AgentReport | None:
         raise DecodeError(f"agent.capacity: {capacity} is not finite")
     zone = payload.string("agent.zone")
     nonce = payload.int64("agent.nonce")
-    # Members of the first release do not say it.
-    warmth = _read_warmth(payload) if payload.remaining else Warmth.WARM
+    # Members of the first release do not say it; of others nearly all are warm, nearly always.
+    is_warm = payload.skip(_WARM) or not payload.remaining
+    warmth = Warmth.WARM if is_warm else _read_warmth(payload)
     return AgentReport(
         _ROLES[code], identity, incarnation, stopping, draining, applied, capacity, zone, nonce, warmth
     )
