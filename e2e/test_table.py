@@ -64,7 +64,8 @@ class Lake:
         def at_rest() -> bool:
             worker = self.place.get("workers", "lake")
             for kind in ("Ready", "Settled"):
-                [found] = (each for each in worker["status"]["conditions"] if each["type"] == kind)
+                conditions = worker.get("status", {}).get("conditions", ())
+                found = next((each for each in conditions if each["type"] == kind), {"status": "Missing"})
                 assert found["status"] == "True", found
                 assert found["observedGeneration"] == worker["metadata"]["generation"], found
             running = where(self._seen.records)
