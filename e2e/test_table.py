@@ -32,9 +32,9 @@ HOLD_MS = 120_000
 JVM_S = 45.0
 """How long a member is away at most whose container is started again, on two cores: Python, JVM and Spark."""
 LEAVES = 4
-"""Rounds that a member's departure in order takes at most: it announces it, lets go, others take up, it leaves."""
+"""Rounds of a departure in order, at most: it is announced, it lets go, others take up, it leaves."""
 JOINS = 3
-"""Rounds that a new member takes at most: it joins, others let go, it takes up."""
+"""Rounds of a new member, at most: it joins, others let go, it takes up."""
 HAND_OVER_S = 10.0
 """From a task's end at one member to its start at another."""
 
