@@ -31,6 +31,10 @@ TASKS = 6
 HOLD_MS = 120_000
 JVM_S = 45.0
 """How long a member is away at most whose container is started again, on two cores: Python, JVM and Spark."""
+LEAVES = 4
+"""Rounds of a departure in order, at most: it is announced, it lets go, others take up, it leaves."""
+JOINS = 3
+"""Rounds of a new member, at most: it joins, others let go, it takes up."""
 HAND_OVER_S = 10.0
 """From a task's end at one member to its start at another."""
 
@@ -64,7 +68,8 @@ class Lake:
         def at_rest() -> bool:
             worker = self.place.get("workers", "lake")
             for kind in ("Ready", "Settled"):
-                [found] = (each for each in worker["status"]["conditions"] if each["type"] == kind)
+                conditions = worker.get("status", {}).get("conditions", ())
+                found = next((each for each in conditions if each["type"] == kind), {"status": "Missing"})
                 assert found["status"] == "True", found
                 assert found["observedGeneration"] == worker["metadata"]["generation"], found
             running = where(self._seen.records)
@@ -176,12 +181,12 @@ def pods_die(lake: Lake) -> None:
 
     mine = lake.on("lake-1")
     # As many come back to the new one, which starts them when its JVM is up; they may be others.
-    lake.suffer("a pod deleted", deleted, Cost(6, 2 * mine, 0, mine * (HAND_OVER_S + JVM_S)))
+    lake.suffer("a pod deleted", deleted, Cost(LEAVES + JOINS, 2 * mine, 0, mine * (HAND_OVER_S + JVM_S)))
     mine = lake.on("lake-1")
     lake.suffer(
         "a pod deleted by force",
         lambda: deleted(gracePeriodSeconds=0),
-        Cost(6, mine, 0, mine * (JVM_S + 40)),
+        Cost(LEAVES + JOINS, mine, 0, mine * (JVM_S + 40)),
     )
 
 
@@ -195,11 +200,13 @@ def scale(lake: Lake) -> None:
         return Fault(began, dict.fromkeys(gone), for_balance=0 if gone else TASKS // 2)
 
     # Whoever is new gets its tasks while its JVM is still coming up.
-    lake.suffer("scaled from 3 to 5", lambda: to(5), Cost(6, 3, 0, 3 * JVM_S))
+    lake.suffer("scaled from 3 to 5", lambda: to(5), Cost(2 * JOINS, 3, 0, 3 * JVM_S))
     gone = ("lake-2", "lake-3", "lake-4")
     mine = lake.on(*gone)
-    lake.suffer("scaled from 5 to 2", lambda: to(2, *gone), Cost(6, mine, 0, mine * HAND_OVER_S))
-    lake.suffer("scaled from 2 to 3", lambda: to(3), Cost(4, 2, 0, 2 * JVM_S))
+    lake.suffer(
+        "scaled from 5 to 2", lambda: to(2, *gone), Cost(LEAVES + len(gone), mine, 0, mine * HAND_OVER_S)
+    )
+    lake.suffer("scaled from 2 to 3", lambda: to(3), Cost(JOINS, 2, 0, 2 * JVM_S))
 
 
 def nodes_die(lake: Lake) -> None:
@@ -217,17 +224,19 @@ def nodes_die(lake: Lake) -> None:
         # They come back one after the other, and each has its part then.
         return Fault(began, dict.fromkeys(there), for_balance=TASKS)
 
-    mine = lake.on(*lake.members_on(node.name))
+    mine, there = lake.on(*lake.members_on(node.name)), len(lake.members_on(node.name))
     lake.suffer(
         "a node drained",
         drained,
-        Cost(10, TASKS, 0, 2 * mine * HAND_OVER_S),
+        Cost(there * (LEAVES + JOINS), TASKS, 0, mine * (HAND_OVER_S + JVM_S)),
         after=lambda: plane.kubectl("uncordon", node.name) and None,
     )
     # All members are on the other node now; one of them comes back.
     home = next(name for name in ("lake-2", "lake-1") if name in place.pods())
     lake.suffer(
-        "a pod moved to the empty node", lambda: move_to(lake, home, node.name), Cost(8, 4, 0, 4 * JVM_S)
+        "a pod moved to the empty node",
+        lambda: move_to(lake, home, node.name),
+        Cost(LEAVES + JOINS, 4, 0, 4 * JVM_S),
     )
 
     def frozen() -> Fault:
@@ -255,7 +264,7 @@ def nodes_die(lake: Lake) -> None:
         tag_next(place)
 
     mine = lake.on(*lake.members_on(node.name))
-    lake.suffer("a node dead", killed, Cost(8, 2 * mine, 0, mine * (60 + JVM_S)), after=back)
+    lake.suffer("a node dead", killed, Cost(2 * (1 + JOINS), 2 * mine, 0, mine * (60 + JVM_S)), after=back)
     lake.calm()
 
 
@@ -315,8 +324,7 @@ def roll(lake: Lake) -> None:
         )
 
     tag_next(place)
-    # Of each member: it lets go, leaves, and joins; whoever let go asks for a round of its own.
-    bounds = Cost(7 * len(members), 0, 0, TASKS * JVM_S)
+    bounds = Cost(len(members) * (LEAVES + JOINS), 0, 0, TASKS * JVM_S)
     lake.suffer("the image of all pods rolled", lambda: rolled(NEXT), bounds)
     lake.suffer("rolled, the operator restarted meanwhile", lambda: rolled(WORKER, restarted), bounds)
 

@@ -9,10 +9,13 @@ LEASE_AND_MARGIN_MS = 45_000
 def running_group() -> GroupTwin:
     """lake-0 and lake-1 run one task each; holds are over at once, so that only leases keep anything back."""
     policy = Policy(scheduled_rebalance_max_delay_ms=0, lease_ms=40_000, lease_margin_ms=5_000)
-    group = GroupTwin(policy)
+    return with_two_tasks(GroupTwin(policy))
+
+
+def with_two_tasks(group: GroupTwin, is_agent: bool = True) -> GroupTwin:
     group.desire(a=2)
     for number in range(2):
-        group.join(f"lake-{number}")
+        group.join(f"lake-{number}", is_agent=is_agent)
     group.round()
     assert group.post("a", "u0,u2", "u1,u3") == 204
     group.settle()
@@ -39,6 +42,25 @@ def test_a_member_that_vanishes_while_it_stops_is_waited_for() -> None:
     assert group.post("a", "u0,u1", "u2,u3") == 202
     group.advance(LEASE_AND_MARGIN_MS)
     assert group.post("a", "u0,u1", "u2,u3") == 204
+
+
+def test_a_stock_worker_that_vanishes_is_waited_for_as_long_as_its_hold() -> None:
+    """It has no lease: what wakes after having been frozen runs on until it hears of its group."""
+    hold_ms = LEASE_AND_MARGIN_MS + 10_000
+    policy = Policy(scheduled_rebalance_max_delay_ms=hold_ms, lease_ms=40_000, lease_margin_ms=5_000)
+    group = with_two_tasks(GroupTwin(policy), is_agent=False)
+    group.die("lake-1", proven=False)
+    group.round()
+    post = ("a", "u0", "u1", "u2", "u3")
+    assert group.post(*post) == 202
+    group.advance(1_000)
+    group.round()
+    group.of("lake-0").stopping.clear()
+    group.round()
+    group.advance(LEASE_AND_MARGIN_MS)
+    assert group.post(*post) == 202
+    group.advance(10_000)
+    assert group.post(*post) == 204
 
 
 def test_a_proof_of_its_end_is_enough() -> None:

@@ -43,6 +43,14 @@ class Regroup:
         end is not in ``ended``: be it what that had, or what it was told to stop, or what nobody knows."""
         if any(hold.blanket_until_ms > now_ms for hold in memory.holds.values()):
             return True
+        # A stock worker has no lease by which it would have stopped: its hold is all that there is.
+        if memory.stock and any(
+            self._concerns(hold.tasks)
+            and hold.deadline_ms > now_ms
+            and (identity, hold.incarnation) not in ended
+            for identity, hold in memory.holds.items()
+        ):
+            return True
         present: set[tuple[str, str]] = set()
         for member in members:
             present.add((member.identity, member.incarnation))
