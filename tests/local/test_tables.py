@@ -256,6 +256,26 @@ def test_a_worker_is_ready_when_all_its_members_are() -> None:
         assert tables.worker_state(view["workers"][0]) == state
 
 
+@pytest.mark.parametrize(
+    ("runtime", "phase", "message", "state"),
+    [
+        ("Warm", "Running", "", "Ready"),
+        ("Warming", "Warming", "its runtime is being started", "Progressing"),
+        ("Stalled", "Stalled", "its runtime has not started, as its log says", "Progressing"),
+    ],
+)
+def test_a_member_is_ready_when_its_runtime_is_up(runtime: str, phase: str, message: str, state: str) -> None:
+    lives = {f"lake-{n}": Life(f"lake-{n}", f"inc{n}", "r", NOW, pid=1) for n in (0, 1)}
+    slow = {**member("lake-1", "inc1"), "runtime": runtime}
+    leader = {**LEADER, "members": [member("lake-0", "inc0"), slow]}
+    told = state_view(STORED, {("default", "lake"): WorkerFacts(lives, leader)}, NOW)
+    assert told["members"][1]["phase"] == phase
+    assert told["members"][1]["message"].startswith(message)
+    assert tables.worker_state(told["workers"][0]) == state
+    of_worker = tables.workers_table(told["workers"], NOW)
+    assert ("lake-1: its runtime has not started" in of_worker) == (runtime == "Stalled")
+
+
 def test_without_a_daemon_states_are_unknown(tmp_path: Path) -> None:
     view = unknown_view(STORED, NOW)
     assert lines(tables.workers_table(view["workers"], NOW))[1][:5] == ["lake", "0/2", "?", "0", "Unknown"]

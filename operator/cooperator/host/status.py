@@ -316,6 +316,9 @@ def _members_ready(worker: Worker, members: Sequence[MemberStatus], seen: Worker
             "Progressing",
             f"{ready} of {wanted} members are ready",
         )
+        stalled = next((member for member in members if member.phase == "Stalled"), None)
+        if stalled is not None:
+            message = f"{message}; {stalled.identity}: {stalled.message}"
     return Condition(
         type="MembersReady",
         status=status,
