@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from observed import Observed
-from release import Helm, HelmFailed, of_images
+from release import Helm, of_images
 
 from controller_scene import Place
 from support import eventually
 from tests.kubernetes.fixtures import make_namespace
+from tests.kubernetes.helm import HelmFailed
 from tests.kubernetes.nodes import Cluster
 
 

@@ -5,7 +5,7 @@ that could say nothing any more, until it runs again.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cooperator.model import Epoch, TaskId, TaskState, TaskStatus
 
@@ -52,11 +52,14 @@ def spans(records: Iterable[TaskStatus]) -> dict[TaskId, list[Span]]:
         lives = found.setdefault(record.task, [])
         last = lives[-1] if lives else None
         runs = last is not None and last.until_ms is None
+        same = last is not None and (last.member, last.epoch) == (record.worker, record.epoch)
+        # Another member that says so is early, and this one runs on.
+        again = same and record.state is TaskState.STARTING
         if record.state is TaskState.RUNNING:
-            if last is None or not runs or (last.member, last.epoch) != (record.worker, record.epoch):
+            if not (runs and same):
                 lives.append(Span(record.worker, record.epoch, record.at_ms, None))
-        elif record.state in _OVER and last is not None and runs:
-            lives[-1] = Span(last.member, last.epoch, last.since_ms, record.at_ms)
+        elif last is not None and runs and (record.state in _OVER or again):
+            lives[-1] = replace(last, until_ms=record.at_ms)
     return found
 
 

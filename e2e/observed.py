@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from cooperator.local.demo_watch import History
+from measured import spans
+
 from cooperator.logs import LogsConfig, open_logs
 from cooperator.model import TaskId, TaskState, TaskStatus
 
@@ -35,10 +36,7 @@ class Observed:
 
     def starts(self) -> Counter[TaskId]:
         """How often each task began to run."""
-        history = History()
-        for record in self.records:
-            history.take(record)
-        return Counter({task: len(history.starts(task)) for task in history.tasks()})
+        return Counter({task: len(lives) for task, lives in spans(self.records).items()})
 
     def states(self) -> dict[TaskId, TaskState]:
         """By the last word about each task."""

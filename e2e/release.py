@@ -1,15 +1,13 @@
 """The charts as releases of a real cluster, by the helm that a user would type."""
 
 import json
-import os
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.kubernetes.control_plane import ControlPlane
-from tests.kubernetes.helm import helm
+from tests.kubernetes.helm import run_helm
 from tests.kubernetes.images import OPERATOR, WORKER
 
 CHARTS = Path(__file__).parent.parent / "charts"
@@ -47,21 +45,8 @@ class Helm:
         return self._run(verb, release, str(where), *options, words=json.dumps(values))
 
     def _run(self, *arguments: str, words: str = "") -> str:
-        done = subprocess.run(
-            [helm(), *arguments, "--namespace", self.namespace],
-            input=words,
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, "KUBECONFIG": str(self.plane.kubeconfig)},
-        )
-        if done.returncode:
-            raise HelmFailed(f"helm {' '.join(arguments)}: {done.stderr or done.stdout}")
-        return done.stdout
-
-
-class HelmFailed(AssertionError):
-    """In helm's own words."""
+        where = ("--namespace", self.namespace)
+        return run_helm(*arguments, *where, words=words, kubeconfig=self.plane.kubeconfig)
 
 
 def packed(chart: str) -> Path:

@@ -47,5 +47,12 @@ def test_starts_that_nothing_asked_for_are_needless() -> None:
     assert cost(records, Fault(1_000, {"x": 2_000}, for_balance=1), 3).needless == 1
 
 
+def test_one_life_ends_with_the_words_of_its_own_member() -> None:
+    again = record(ONE, TaskState.STARTING, "x", 2_000), record(ONE, TaskState.RUNNING, "x", 2_300)
+    assert cost((*BEFORE, *again), Fault(1_000, {"x": None}), 0) == Cost(0, 0, 0, 0.3)
+    early = record(ONE, TaskState.STARTING, "y", 2_000, 2)
+    assert where((*BEFORE, early)) == {ONE: "x", TWO: "y"}
+
+
 def test_what_began_only_then_costs_nothing() -> None:
     assert cost((record(ONE, TaskState.RUNNING, "x", 2_000),), Fault(1_000, {}), 1) == Cost(1, 0, 0, 0.0)

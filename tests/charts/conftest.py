@@ -7,4 +7,4 @@ from tests.charts.rendered import Release
 
 @pytest.fixture(scope="session")
 def release(helm: str) -> Release:
-    return Release(helm)
+    return Release()

@@ -1,8 +1,6 @@
 """A chart as helm renders it, for tests to look at."""
 
 import json
-import os
-import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -10,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
+from tests.kubernetes.helm import run_helm
 
 ROOT = Path(__file__).parents[2]
 OPERATOR = ROOT / "charts" / "cooperator"
@@ -37,26 +37,21 @@ MODES: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-class Refused(Exception):
-    """helm did not render it; its own words."""
-
-
 @dataclass(frozen=True)
 class Release:
     """Of the chart of the operator."""
 
-    helm: str
     name: str = "cooperator"
     namespace: str = "home"
     chart: Path = OPERATOR
 
     def manifests(self, values: Mapping[str, Any] | None = None) -> list[Manifest]:
-        """Raises Refused."""
+        """Raises HelmFailed."""
         text = _run(self, "template", json.dumps(values or {}))
         return [manifest for manifest in yaml.safe_load_all(text) if manifest]
 
     def notes(self, values: Mapping[str, Any] | None = None) -> str:
-        """What an installation says at its end. Raises Refused."""
+        """What an installation says at its end. Raises HelmFailed."""
         text = _run(self, "install", json.dumps(values or {}))
         return text.partition("\nNOTES:\n")[2]
 
@@ -77,22 +72,10 @@ class Release:
 def _run(release: Release, command: str, values: str) -> str:
     more = ["--dry-run=client"] if command == "install" else []
     return run_helm(
-        release.helm,
         *(command, release.name, str(release.chart), "--namespace", release.namespace, "--values", "-"),
         *more,
         words=values,
     )
-
-
-def run_helm(helm: str, *arguments: str, words: str = "") -> str:
-    """Its output. Raises Refused. It is shown no cluster."""
-    environment = {**os.environ, "KUBECONFIG": os.devnull}
-    done = subprocess.run(
-        [helm, *arguments], input=words, capture_output=True, text=True, check=False, env=environment
-    )
-    if done.returncode:
-        raise Refused(done.stderr)
-    return done.stdout
 
 
 def pods(manifests: list[Manifest]) -> Iterator[tuple[str, Any]]:

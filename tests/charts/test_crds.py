@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.charts.rendered import CRDS, OPERATOR, ROOT, Refused, Release, run_helm
+from tests.charts.rendered import CRDS, OPERATOR, ROOT, Release
+from tests.kubernetes.helm import HelmFailed, run_helm
+
+pytestmark = pytest.mark.usefixtures("helm")
 
 KEEP = {"helm.sh/resource-policy": "keep"}
 
@@ -16,14 +19,14 @@ def ours() -> list[Any]:
     return [yaml.safe_load(path.read_text()) for path in sorted((ROOT / "crds").glob("*.yaml"))]
 
 
-def packed(helm: str, chart: Path, folder: Path) -> Path:
-    run_helm(helm, "package", str(chart), "--destination", str(folder))
+def packed(chart: Path, folder: Path) -> Path:
+    run_helm("package", str(chart), "--destination", str(folder))
     [archive] = folder.glob(f"{chart.name}-[0-9]*.tgz")
     return archive
 
 
-def test_it_has_the_definitions_as_they_are_and_keeps_them(helm: str) -> None:
-    made = Release(helm, chart=CRDS).manifests()
+def test_it_has_the_definitions_as_they_are_and_keeps_them() -> None:
+    made = Release(chart=CRDS).manifests()
     expected = ours()
     assert len(expected) == 2
     for definition in expected:
@@ -33,25 +36,25 @@ def test_it_has_the_definitions_as_they_are_and_keeps_them(helm: str) -> None:
     )
 
 
-def test_a_package_of_it_has_files_in_place_of_the_link(helm: str, tmp_path: Path) -> None:
+def test_a_package_of_it_has_files_in_place_of_the_link(tmp_path: Path) -> None:
     assert (CRDS / "files").is_symlink(), "there is one copy in the repository"
-    archive = packed(helm, CRDS, tmp_path)
+    archive = packed(CRDS, tmp_path)
     with tarfile.open(archive) as members:
         files = {member.name: member for member in members if "/files/" in member.name}
         assert files.keys() == {
             f"cooperator-crds/files/{path.name}" for path in (ROOT / "crds").glob("*.yaml")
         }
         assert all(member.isreg() for member in files.values())
-    alone = Release(helm, chart=archive)
-    assert alone.manifests() == Release(helm, chart=CRDS).manifests()
+    alone = Release(chart=archive)
+    assert alone.manifests() == Release(chart=CRDS).manifests()
 
 
-def test_a_package_of_the_operator_s_chart_makes_the_same(helm: str, tmp_path: Path) -> None:
+def test_a_package_of_the_operator_s_chart_makes_the_same(tmp_path: Path) -> None:
     values = {"grafanaDashboard": {"enabled": True}, "prometheusRule": {"enabled": True}}
-    packaged = Release(helm, chart=packed(helm, OPERATOR, tmp_path))
-    assert packaged.manifests(values) == Release(helm).manifests(values)
+    packaged = Release(chart=packed(OPERATOR, tmp_path))
+    assert packaged.manifests(values) == Release().manifests(values)
 
 
-def test_it_has_no_values(helm: str) -> None:
-    with pytest.raises(Refused, match="additional properties 'keep' not allowed"):
-        Release(helm, chart=CRDS).manifests({"keep": False})
+def test_it_has_no_values() -> None:
+    with pytest.raises(HelmFailed, match="additional properties 'keep' not allowed"):
+        Release(chart=CRDS).manifests({"keep": False})

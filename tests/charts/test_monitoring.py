@@ -115,7 +115,7 @@ def test_thresholds_and_labels_are_the_user_s(release: Release) -> None:
 
 
 def test_an_absent_operator_is_told_of_where_it_is_scraped(release: Release) -> None:
-    other = Release(release.helm, name="two", namespace="elsewhere")
+    other = Release(name="two", namespace="elsewhere")
     absent = {rule["alert"]: rule["expr"] for rule in rules(other)}["CooperatorOperatorAbsent"]
     # A Prometheus Operator names the job after the Service.
     service = other.one("Service")["metadata"]

@@ -9,7 +9,8 @@ import yaml
 
 from cooperator.controller import api
 from cooperator.controller.api import Kind
-from tests.charts.rendered import CONFINED, MODES, NAMESPACED, OPERATOR, ROOT, Refused, Release
+from tests.charts.rendered import CONFINED, MODES, NAMESPACED, OPERATOR, ROOT, Release
+from tests.kubernetes.helm import HelmFailed
 
 KINDS: Mapping[str, Kind] = {name: kind for name, kind in vars(api).items() if isinstance(kind, Kind)}
 VERBS = {
@@ -94,7 +95,7 @@ def test_secrets_of_some_namespaces_are_read_in_no_other(release: Release) -> No
 
 @pytest.mark.parametrize("values", [{**NAMESPACED, "secretNamespaces": ["c"]}])
 def test_secrets_beyond_the_namespaces_that_are_served_are_refused(release: Release, values: Any) -> None:
-    with pytest.raises(Refused, match="secretNamespaces is for an operator of the whole cluster"):
+    with pytest.raises(HelmFailed, match="secretNamespaces is for an operator of the whole cluster"):
         release.manifests(values)
 
 

@@ -20,10 +20,10 @@ from tests.charts.rendered import (
     NAMESPACED,
     OPERATOR,
     ROOT,
-    Refused,
     Release,
     selects,
 )
+from tests.kubernetes.helm import HelmFailed
 
 ALWAYS = {
     "ServiceAccount": 1,
@@ -177,7 +177,7 @@ def test_who_selects_the_operator_s_pods_selects_them_alone(release: Release, ki
     assert selects(labels, release.operator_pod(EVERYTHING))
     assert not selects(labels, release.one("Pod", EVERYTHING))
     assert not selects(labels, a_member())
-    other = Release(release.helm, name="second")
+    other = Release(name="second")
     assert not selects(labels, other.operator_pod(EVERYTHING))
 
 
@@ -251,15 +251,15 @@ def test_helm_test_asks_through_the_service(release: Release) -> None:
     [("lakes", "lakes-cooperator"), ("my-cooperator", "my-cooperator"), ("a" * 53, "a" * 50)],
 )
 def test_objects_are_named_after_the_release(release: Release, name: str, called: str) -> None:
-    other = Release(release.helm, name=name)
+    other = Release(name=name)
     assert other.one("Deployment", EVERYTHING)["metadata"]["name"] == called
     assert all(len(manifest["metadata"]["name"]) <= 63 for manifest in other.manifests(EVERYTHING))
 
 
 @pytest.mark.parametrize("name", ["1st", "lakes.north"])
 def test_a_release_whose_name_no_service_can_have_is_refused(release: Release, name: str) -> None:
-    with pytest.raises(Refused, match=f'the release is called "{name}", .* a letter and has no dots'):
-        Release(release.helm, name=name).manifests()
+    with pytest.raises(HelmFailed, match=f'the release is called "{name}", .* a letter and has no dots'):
+        Release(name=name).manifests()
 
 
 def names(release: Release, values: Any, clusterwide: bool) -> set[tuple[str, ...]]:
@@ -281,7 +281,7 @@ def names(release: Release, values: Any, clusterwide: bool) -> set[tuple[str, ..
 )
 @pytest.mark.parametrize("values", [EVERYTHING, {**EVERYTHING, "namespaces": ["a", "b", "a-b"]}])
 def test_two_releases_share_no_name(release: Release, one: Any, other: Any, values: Any) -> None:
-    first, second = (Release(release.helm, *words) for words in (one, other))
+    first, second = (Release(*words) for words in (one, other))
     for clusterwide in (True, False):
         assert names(first, values, clusterwide), "there is something to compare"
         assert not names(first, values, clusterwide) & names(second, values, clusterwide)

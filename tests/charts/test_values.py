@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.charts.rendered import CRDS, EVERYTHING, MODES, OPERATOR, ROOT, Refused, Release, run_helm
+from tests.charts.rendered import CRDS, EVERYTHING, MODES, OPERATOR, ROOT, Release
+from tests.kubernetes.helm import HelmFailed, run_helm
 
 DEFAULTS = yaml.safe_load((OPERATOR / "values.yaml").read_text())
 SCHEMA = json.loads((OPERATOR / "values.schema.json").read_text())
@@ -80,7 +81,7 @@ WRONG: Mapping[str, tuple[Mapping[str, Any], str]] = {
 @pytest.mark.parametrize("case", WRONG)
 def test_what_is_wrong_is_refused_by_its_name(release: Release, case: str) -> None:
     values, said = WRONG[case]
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(HelmFailed) as refused:
         release.manifests(values)
     assert said in str(refused.value)
 
@@ -88,12 +89,12 @@ def test_what_is_wrong_is_refused_by_its_name(release: Release, case: str) -> No
 @pytest.mark.parametrize("mode", [*MODES, "everything"])
 def test_helm_has_nothing_to_find_fault_with(release: Release, mode: str) -> None:
     values = json.dumps(MODES.get(mode, EVERYTHING))
-    said = run_helm(release.helm, "lint", "--strict", str(OPERATOR), "--values", "-", words=values)
+    said = run_helm("lint", "--strict", str(OPERATOR), "--values", "-", words=values)
     assert "1 chart(s) linted, 0 chart(s) failed" in said
 
 
 def test_nor_with_the_definitions(release: Release) -> None:
-    assert "0 chart(s) failed" in run_helm(release.helm, "lint", "--strict", str(CRDS))
+    assert "0 chart(s) failed" in run_helm("lint", "--strict", str(CRDS))
 
 
 def paths(schema: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

@@ -7,10 +7,7 @@ folder. Nothing here runs pods; for that see ``nodes``.
 from __future__ import annotations
 
 import ipaddress
-import json
-import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -21,7 +18,7 @@ from typing import Any
 from tests.kubernetes.api import Api, ApiError
 from tests.kubernetes.binaries import Binaries, binaries
 from tests.kubernetes.certificates import Authority
-from tests.kubernetes.processes import Server, free_ports
+from tests.kubernetes.processes import Server, documents, free_ports, said
 
 START_S = 60.0
 """How long a part may take to get ready: a machine that does many things at once is slow."""
@@ -110,26 +107,12 @@ class ControlPlane:
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         """What kubectl prints, as the administrator. Raises CalledProcessError with its words."""
-        done = subprocess.run(
-            [self.programs["kubectl"], *arguments],
-            env={**os.environ, "KUBECONFIG": str(self.kubeconfig)},
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        if done.returncode:
-            failure = subprocess.CalledProcessError(done.returncode, done.args, done.stdout, done.stderr)
-            failure.add_note(done.stderr)
-            raise failure
-        return done.stdout
+        program, where = str(self.programs["kubectl"]), f"--kubeconfig={self.kubeconfig}"
+        return said(program, where, *arguments, stdin=stdin, timeout_s=120)
 
     def apply(self, *manifests: dict[str, Any]) -> None:
         """Create or change, as the administrator, by server-side apply."""
-        self.kubectl(
-            "apply", "--server-side", "-f", "-", stdin="\n---\n".join(json.dumps(m) for m in manifests)
-        )
+        self.kubectl("apply", "--server-side", "-f", "-", stdin=documents(manifests))
 
     def kubeconfig_of(self, namespace: str, service_account: str, duration_s: int = 3600) -> Path:
         """A kubeconfig for a process outside the cluster: it has that service account's rights only."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -38,6 +39,28 @@ GO = Toolchain(
 def helm() -> str:
     """The program; builds it when nothing else has it (minutes). Raises NoHelm."""
     return _on_path() or str(build() / "helm")
+
+
+def run_helm(*arguments: str, words: str = "", kubeconfig: Path = Path(os.devnull)) -> str:
+    """What helm prints; ``words``: its stdin. Without a ``kubeconfig`` it is shown no cluster.
+
+    Raises HelmFailed.
+    """
+    done = subprocess.run(
+        [helm(), *arguments],
+        input=words,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "KUBECONFIG": str(kubeconfig)},
+    )
+    if done.returncode:
+        raise HelmFailed(f"helm {' '.join(arguments)}: {done.stderr or done.stdout}")
+    return done.stdout
+
+
+class HelmFailed(AssertionError):
+    """In helm's own words."""
 
 
 def problem() -> str | None:

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
-import subprocess
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -24,6 +22,7 @@ import yaml
 from tests.kubernetes.api import Api
 from tests.kubernetes.caches import cache_folder
 from tests.kubernetes.images import BUSYBOX, OPERATOR, WORKER
+from tests.kubernetes.processes import documents, said
 
 _ROOT: Final = Path(__file__).parents[2]
 _ENGINE: Final = "docker"
@@ -41,11 +40,10 @@ class KindPlane:
         self.host = _gateway()
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
-        return _said("kubectl", "--kubeconfig", str(self.kubeconfig), *arguments, stdin=stdin)
+        return said("kubectl", "--kubeconfig", str(self.kubeconfig), *arguments, stdin=stdin)
 
     def apply(self, *manifests: dict[str, Any]) -> None:
-        text = "\n---\n".join(json.dumps(manifest) for manifest in manifests)
-        self.kubectl("apply", "--server-side", "-f", "-", stdin=text)
+        self.kubectl("apply", "--server-side", "-f", "-", stdin=documents(manifests))
 
     def logs(self) -> str:
         return self.kubectl("get", "events", "--all-namespaces", "--sort-by=.lastTimestamp")
@@ -60,27 +58,27 @@ class KindNode:
 
     def freeze(self, *, containers: bool = False) -> None:
         if containers:
-            _said(_ENGINE, "pause", self.name)
+            said(_ENGINE, "pause", self.name)
         else:
             self._signal_kubelet("SIGSTOP")
 
     def thaw(self) -> None:
-        if _said(_ENGINE, "inspect", "--format", "{{.State.Paused}}", self.name).strip() == "true":
-            _said(_ENGINE, "unpause", self.name)
+        if said(_ENGINE, "inspect", "--format", "{{.State.Paused}}", self.name).strip() == "true":
+            said(_ENGINE, "unpause", self.name)
         else:
             self._signal_kubelet("SIGCONT")
 
     def kill(self) -> None:
         """The machine loses its power; its objects stay."""
-        _said(_ENGINE, "kill", self.name)
+        said(_ENGINE, "kill", self.name)
 
     def up(self) -> None:
-        _said(_ENGINE, "start", self.name)
+        said(_ENGINE, "start", self.name)
         self._plane.kubectl("wait", "--for=condition=Ready", f"node/{self.name}", f"--timeout={_WAIT}")
 
     def tag(self, image: str, name: str) -> None:
         """Have an image under another name, too."""
-        _said(
+        said(
             *(_ENGINE, "exec", self.name, "ctr", "--namespace", "k8s.io"),
             *("images", "tag", "--force", image, name),
         )
@@ -90,7 +88,7 @@ class KindNode:
         return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
     def _signal_kubelet(self, signal: str) -> None:
-        _said(_ENGINE, "exec", self.name, "systemctl", "kill", f"--signal={signal}", "kubelet")
+        said(_ENGINE, "exec", self.name, "systemctl", "kill", f"--signal={signal}", "kubelet")
 
 
 class KindCluster:
@@ -116,17 +114,17 @@ class KindCluster:
             kubeconfig = folder / "kubeconfig"
             _build()
             try:
-                _said(
+                said(
                     *("kind", "create", "cluster", "--name", name, "--kubeconfig", str(kubeconfig)),
                     *("--config", "-", "--wait", _WAIT),
                     stdin=yaml.safe_dump(_configuration([shared, cache_folder("versitygw")])),
                 )
-                _said("kind", "load", "docker-image", OPERATOR, WORKER, BUSYBOX, "--name", name)
+                said("kind", "load", "docker-image", OPERATOR, WORKER, BUSYBOX, "--name", name)
                 plane = KindPlane(folder, kubeconfig.read_text())
                 nodes = [KindNode(plane, f"{name}-worker{number}") for number in ("", "2")]
                 yield KindCluster(plane, nodes, shared)
             finally:
-                _said("kind", "delete", "cluster", "--name", name)
+                said("kind", "delete", "cluster", "--name", name)
 
 
 def _configuration(mounts: list[Path]) -> dict[str, Any]:
@@ -142,14 +140,14 @@ def _configuration(mounts: list[Path]) -> dict[str, Any]:
 
 def _build() -> None:
     for target, image in (("operator", OPERATOR), ("worker", WORKER)):
-        _said(_ENGINE, "build", "--target", target, "--tag", image, str(_ROOT))
-    _said(_ENGINE, "pull", _SMALL)
-    _said(_ENGINE, "tag", _SMALL, BUSYBOX)
+        said(_ENGINE, "build", "--target", target, "--tag", image, str(_ROOT))
+    said(_ENGINE, "pull", _SMALL)
+    said(_ENGINE, "tag", _SMALL, BUSYBOX)
 
 
 def _gateway() -> str:
     """Of the engine's network: there this machine is, for containers."""
-    [network] = json.loads(_said(_ENGINE, "network", "inspect", "kind"))
+    [network] = json.loads(said(_ENGINE, "network", "inspect", "kind"))
     gateways: list[str] = [entry.get("Gateway", "") for entry in network["IPAM"]["Config"]]
     return next(gateway for gateway in gateways if "." in gateway)
 
@@ -164,14 +162,3 @@ def _with_files(kubeconfig: dict[str, Any], folder: Path) -> dict[str, Any]:
                 path.write_bytes(base64.b64decode(entry[kind].pop(name)))
                 entry[kind][path.name] = str(path)
     return kubeconfig
-
-
-def _said(*command: str, stdin: str | None = None) -> str:
-    done = subprocess.run(
-        command, input=stdin, capture_output=True, text=True, check=False, env=dict(os.environ)
-    )
-    if done.returncode:
-        failure = subprocess.CalledProcessError(done.returncode, command, done.stdout, done.stderr)
-        failure.add_note(done.stderr)
-        raise failure
-    return done.stdout

@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from tests.support import freeze
 
 
 class ServerFailed(Exception):
     """A server ended or did not get ready; the message has its last words."""
+
+
+def said(*command: str, stdin: str | None = None, timeout_s: float | None = None) -> str:
+    """What a command prints. Raises CalledProcessError with its words."""
+    done = subprocess.run(
+        command, input=stdin, capture_output=True, text=True, check=False, timeout=timeout_s
+    )
+    if done.returncode:
+        failure = subprocess.CalledProcessError(done.returncode, command, done.stdout, done.stderr)
+        failure.add_note(done.stderr)
+        raise failure
+    return done.stdout
+
+
+def documents(manifests: Iterable[Mapping[str, Any]]) -> str:
+    """As kubectl takes them from its stdin."""
+    return "\n---\n".join(json.dumps(manifest) for manifest in manifests)
 
 
 class Server:

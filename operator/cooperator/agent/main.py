@@ -26,7 +26,7 @@ from cooperator.group import GroupConfig, Listener, Membership
 from cooperator.leader.endpoint import Endpoint
 from cooperator.log_lines import common, within
 from cooperator.logs import Logs, LogsConfig, LogTimeout, open_logs
-from cooperator.model import Epoch, TaskId
+from cooperator.model import Epoch, TaskId, TaskState
 from cooperator.runtime import InlineRuntime, Runtime, RuntimeListener, TaskSpec
 from cooperator.wire import RestartRecord
 
@@ -211,6 +211,8 @@ class Agent:
             case do.PutStatus(status, in_ms):
                 at_ms = time.time_ns() // 1_000_000
                 next_ms = 0 if in_ms is None else at_ms + in_ms
+                if status.state is TaskState.UNASSIGNED:
+                    self._started.pop(status.task, None)
                 self._logs.status.put(replace(status, at_ms=at_ms, next_attempt_ms=next_ms))
             case do.Rejoin(reason):
                 log.info("rejoining: %s", reason)

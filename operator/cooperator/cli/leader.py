@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from cooperator.cli.options import LogFormatOption
 from cooperator.cli.worker import address
 from cooperator.crd import Connector, ResourceError, Worker, compile_desired, parse
 from cooperator.crd.kafka import SecurityProtocol
@@ -28,9 +29,7 @@ def leader(
     listen: Annotated[
         str, typer.Option(help="host:port that members reach; port 0 picks one.")
     ] = "127.0.0.1:0",
-    log_format: Annotated[
-        LogFormat, typer.Option(envvar="COOPERATOR_LOG_FORMAT", help="Of the lines on stderr.")
-    ] = LogFormat.TEXT,
+    log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
     """Lead the group of a Worker until SIGTERM; its members are started elsewhere."""
     from cooperator.host.leader import leader_settings

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from cooperator.cli.options import LogFormatOption
 from cooperator.local.console import Console
 from cooperator.log_lines import LogFormat, log_to_stderr
 
@@ -43,9 +44,7 @@ def operator(
     lease_name: Annotated[str, typer.Option(help="The Lease's name; one for each operator.")] = "cooperator",
     lease_seconds: Annotated[int, typer.Option(help="When another may take it.", min=3, max=600)] = 15,
     health_port: Annotated[int, typer.Option(help="Of /healthz and /metrics; 0: none.")] = 8080,
-    log_format: Annotated[
-        LogFormat, typer.Option(envvar="COOPERATOR_LOG_FORMAT", help="Of the lines on stderr.")
-    ] = LogFormat.TEXT,
+    log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
     """Watch Workers and Connectors, run members as pods and lead their groups, until SIGTERM."""
     from cooperator.controller.api import Api, ApiError

@@ -73,17 +73,17 @@ MaxDelayOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is asked, as the options have it; each is there for its name."""
+    """What is asked, as the options have it (None: not given); each is there for its name."""
 
-    leave: Sequence[str] = ()
-    die: Sequence[str] = ()
-    restart: Sequence[str] = ()
-    vanish: Sequence[str] = ()
-    drain: Sequence[str] = ()
-    join: Sequence[str] = ()
-    add: Sequence[str] = ()
-    tasks_max: Sequence[str] = ()
-    delete: Sequence[str] = ()
+    leave: Sequence[str] | None = None
+    die: Sequence[str] | None = None
+    restart: Sequence[str] | None = None
+    vanish: Sequence[str] | None = None
+    drain: Sequence[str] | None = None
+    join: Sequence[str] | None = None
+    add: Sequence[str] | None = None
+    tasks_max: Sequence[str] | None = None
+    delete: Sequence[str] | None = None
     policy: PolicyName | None = None
     max_delay_ms: int | None = None
 
@@ -137,15 +137,15 @@ def plan(
         if save is not None:
             _write(save, to_json(snapshot))
         asked = Asked(
-            leave=leave or (),
-            die=die or (),
-            restart=restart or (),
-            vanish=vanish or (),
-            drain=drain or (),
-            join=join or (),
-            add=add or (),
-            tasks_max=tasks_max or (),
-            delete=delete or (),
+            leave=leave,
+            die=die,
+            restart=restart,
+            vanish=vanish,
+            drain=drain,
+            join=join,
+            add=add,
+            tasks_max=tasks_max,
+            delete=delete,
             policy=policy,
             max_delay_ms=max_delay_ms,
         )
@@ -161,14 +161,14 @@ def answer_text(snapshot: Snapshot, asked: Asked, output: Output) -> str:
         chosen = replace(chosen, scheduled_rebalance_max_delay_ms=asked.max_delay_ms)
     snapshot = under(snapshot, chosen)
     changes: list[Change] = [
-        *map(Leave, asked.leave),
-        *map(Die, asked.die),
+        *map(Leave, asked.leave or ()),
+        *map(Die, asked.die or ()),
         *(Restart(name, ms) for name, ms in _pairs("--restart", asked.restart, _seconds_as_ms, "w-1=30")),
-        *map(Vanish, asked.vanish),
-        *map(Drain, asked.drain),
-        *(Join(_number("--join", text)) for text in asked.join),
+        *map(Vanish, asked.vanish or ()),
+        *map(Drain, asked.drain or ()),
+        *(Join(_number("--join", text)) for text in asked.join or ()),
         *(Add(name, tasks) for name, tasks in _pairs("--add", asked.add, int, "orders=4")),
-        *map(Delete, asked.delete),
+        *map(Delete, asked.delete or ()),
     ]
     for name, number in _pairs("--tasks-max", asked.tasks_max, int, "orders=4"):
         change, note = regrouped(snapshot, Resize(name, number))
@@ -203,10 +203,10 @@ def _snapshot(
 
 
 def _pairs(
-    option: str, texts: Sequence[str], number_of: Callable[[str], int], example: str
+    option: str, texts: Sequence[str] | None, number_of: Callable[[str], int], example: str
 ) -> Iterator[tuple[str, int]]:
     """The values of an option that takes NAME=NUMBER."""
-    for text in texts:
+    for text in texts or ():
         name, equals, number = text.rpartition("=")
         try:
             if not equals or not name:

@@ -7,6 +7,7 @@ import typer
 
 from cooperator.agent.options import RuntimeKind, WorkerOptions
 from cooperator.agent.pod import begin_life
+from cooperator.cli.options import LogFormatOption
 from cooperator.crd.kafka import SaslMechanism, SecurityProtocol
 from cooperator.host.security import client_settings, text_of
 from cooperator.local.console import Console
@@ -67,9 +68,7 @@ def worker(
     ssl_verify_hostname: Annotated[
         bool, typer.Option(help="A broker's certificate must name the host that was called.")
     ] = True,
-    log_format: Annotated[
-        LogFormat, typer.Option(envvar="COOPERATOR_LOG_FORMAT", help="Of the lines on stderr.")
-    ] = LogFormat.TEXT,
+    log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
     """Join a Worker's group and run the tasks that its leader gives. SIGTERM: hand over, then end."""
     host, port = address(listen)

@@ -46,15 +46,15 @@ def plan(
     Nothing is touched: nobody joins, nothing is written.
     """
     asked = what_if.Asked(
-        leave=leave or (),
-        die=die or (),
-        restart=restart or (),
-        vanish=vanish or (),
-        drain=drain or (),
-        join=join or (),
-        add=add or (),
-        tasks_max=tasks_max or (),
-        delete=delete or (),
+        leave=leave,
+        die=die,
+        restart=restart,
+        vanish=vanish,
+        drain=drain,
+        join=join,
+        add=add,
+        tasks_max=tasks_max,
+        delete=delete,
         policy=policy,
         max_delay_ms=max_delay_ms,
     )

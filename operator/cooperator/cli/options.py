@@ -1,0 +1,11 @@
+"""Options that several commands have."""
+
+from typing import Annotated
+
+import typer
+
+from cooperator.log_lines import LogFormat
+
+LogFormatOption = Annotated[
+    LogFormat, typer.Option(envvar="COOPERATOR_LOG_FORMAT", help="Of the lines on stderr.")
+]
