@@ -1,6 +1,7 @@
 """Every fault in turn, under a Worker on Spark whose rows flow all the time: what each of them costs.
 
-The table is printed, and written as JSON with its bounds to the file that COOPERATOR_E2E_TABLE names.
+The table is printed, and written as JSON with its bounds to the file that COOPERATOR_E2E_TABLE names. With
+COOPERATOR_E2E_PICTURE a Prometheus watches, and the dashboard is drawn into the file of that name (SVG).
 """
 
 import json
@@ -12,10 +13,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import dashboard
 import pytest
 from flows import Flow
 from measured import Cost, Fault, cost, spans, where
 from observed import Observed
+from prometheus import Prometheus
 from store import SECRET, Store
 
 from cooperator.model import TaskId, TaskState
@@ -33,8 +36,8 @@ JVM_S = 45.0
 """How long a member is away at most whose container is started again, on two cores: Python, JVM and Spark."""
 LEAVES = 4
 """Rounds of a departure in order, at most: it is announced, it lets go, others take up, it leaves."""
-JOINS = 3
-"""Rounds of a new member, at most: it joins, others let go, it takes up."""
+JOINS = 4
+"""Rounds of a new member, at most: it joins, it says that it is warm, others let go, it takes up."""
 HAND_OVER_S = 10.0
 """From a task's end at one member to its start at another."""
 
@@ -126,12 +129,30 @@ def store(place: RealPlace) -> Iterator[Store]:
     store.close()
 
 
+@pytest.fixture
+def picture() -> Path | None:
+    """Where the dashboard is to be drawn."""
+    named = os.environ.get("COOPERATOR_E2E_PICTURE")
+    return Path(named) if named else None
+
+
+@pytest.fixture
+def watched(place: RealPlace, picture: Path | None, tmp_path: Path) -> Iterator[Prometheus | None]:
+    if picture is None:
+        yield None
+        return
+    with Prometheus(place, tmp_path) as prometheus:
+        yield prometheus
+
+
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
 @at_a_desk("env -u CI pytest e2e/test_table.py -s")
-def test_what_each_fault_costs(place: RealPlace, store: Store) -> None:
+def test_what_each_fault_costs(
+    place: RealPlace, store: Store, watched: Prometheus | None, picture: Path | None
+) -> None:
     place.operator()
     worker = {"name": "worker", "envFrom": [{"secretRef": {"name": SECRET}}]}
     place.worker(
@@ -152,11 +173,20 @@ def test_what_each_fault_costs(place: RealPlace, store: Store) -> None:
         nodes_die(lake)
         roll(lake)
         flow.complete(180)
+        if watched is not None and picture is not None:
+            show(watched, picture)
         deletion(lake, seen)
     tell(lake.rows)
     for row in lake.rows:
         for measure, bound in row["bounds"].items():
             assert row[measure] <= bound, row
+
+
+def show(prometheus: Prometheus, file: Path) -> None:
+    """Every panel has something to show, every alert is evaluated, and none is for what heals by itself."""
+    assert dashboard.draw(prometheus.over_time, prometheus.began_s, file) == []
+    assert {rule["health"] for rule in prometheus.rules()} == {"ok"}
+    assert prometheus.fired() <= {"CooperatorRebalancesKeepComing"}
 
 
 def pods_die(lake: Lake) -> None:
@@ -199,14 +229,14 @@ def scale(lake: Lake) -> None:
         )
         return Fault(began, dict.fromkeys(gone), for_balance=0 if gone else TASKS // 2)
 
-    # Whoever is new gets its tasks while its JVM is still coming up.
-    lake.suffer("scaled from 3 to 5", lambda: to(5), Cost(2 * JOINS, 3, 0, 3 * JVM_S))
+    # Nothing is taken for who is new until its JVM is up.
+    lake.suffer("scaled from 3 to 5", lambda: to(5), Cost(2 * JOINS, 3, 0, 3 * HAND_OVER_S))
     gone = ("lake-2", "lake-3", "lake-4")
     mine = lake.on(*gone)
     lake.suffer(
         "scaled from 5 to 2", lambda: to(2, *gone), Cost(LEAVES + len(gone), mine, 0, mine * HAND_OVER_S)
     )
-    lake.suffer("scaled from 2 to 3", lambda: to(3), Cost(JOINS, 2, 0, 2 * JVM_S))
+    lake.suffer("scaled from 2 to 3", lambda: to(3), Cost(JOINS, 2, 0, 2 * HAND_OVER_S))
 
 
 def nodes_die(lake: Lake) -> None:
