@@ -311,14 +311,16 @@ def install_packages(missing: str, alternatives: tuple[str, ...], yes: bool) -> 
 # --- checks and tests -----------------------------------------------------------------------------------
 
 
-_BY_FILE = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder")
-"""Two processes, or three where tests mostly wait for others; one file in one of them, since it may share a
-member. In the order named, what takes long first, so that no process ends long before the others."""
+_BY_FILE = ("--dist", "loadfile", "--no-loadscope-reorder")
+"""One file in one process, since it may share a member. In the order named, what takes long first, so that
+no process ends long before the others. Where tests mostly wait there are more processes than cores."""
 TEST_PARTS = {
     "simulation": ("tests/simulation", "tests/spec", "-n", "2", "--dist", "worksteal"),
-    "runtime": ("tests/guarantees", "tests/runtime", *_BY_FILE),
-    "members": ("tests/integration", "tests/local", "tests/agent", *_BY_FILE, "-n", "3"),
-    "operator": ("tests/controller", "tests/crd", "tests/kubernetes", *_BY_FILE, "-n", "3"),
+    "core and runtime": (
+        *("tests/guarantees", "tests/integration", "tests/local", "tests/runtime", "tests/agent"),
+        *("-n", "4", *_BY_FILE),
+    ),
+    "operator": ("tests/controller", "tests/crd", "tests/kubernetes", "-n", "5", *_BY_FILE),
     "end to end": ("e2e",),
 }
 
@@ -328,7 +330,7 @@ def test_parts(arguments: list[str]) -> dict[str, tuple[str, ...]]:
     if arguments:
         return {"tests": tuple(arguments)}
     elsewhere = [word for words in TEST_PARTS.values() for word in words if word.startswith("tests/")]
-    rest = ("tests", *(f"--ignore={folder}" for folder in elsewhere), *_BY_FILE)
+    rest = ("tests", *(f"--ignore={folder}" for folder in elsewhere), "-n", "2", *_BY_FILE)
     return {"units": rest, **TEST_PARTS}
 
 
@@ -368,7 +370,7 @@ def run_tests(pytest_arguments: list[str]) -> int:
         results[name] = (code, time.monotonic() - began)
     say("summary")
     for name, (code, seconds) in results.items():
-        print(f"    {name:<11} {'ok' if code == 0 else 'FAILED':<7} {seconds:7.1f} s")
+        print(f"    {name:<16} {'ok' if code == 0 else 'FAILED':<7} {seconds:7.1f} s")
     for test in unsteady:
         print(f"    UNSTEADY: {test} failed, and passed alone: its report is above, mend it")
     return 1 if any(code for code, _ in results.values()) else 0
