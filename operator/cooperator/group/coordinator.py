@@ -12,6 +12,7 @@ heartbeats. Overridden (docs/decisions/006-membership.md):
 
 import random
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from kafka.coordinator.base import BaseCoordinator
@@ -227,7 +228,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
             request, node_id=self.coordinator_id, request_timeout_ms=parked_timeout_ms(self._group)
         )
         self._process_join_group_response(response, sent_at)
-        self._told.contact(sent_at)
+        await self._after_waiting(sent_at)
         return read_answer(response, takes_a_place=anonymous and self.group_instance_id is not None)
 
     def abandon_join(self) -> None:
@@ -285,9 +286,22 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
         response = await self._manager.send(
             request, node_id=self.coordinator_id, request_timeout_ms=parked_timeout_ms(self._group)
         )
-        assignment = bytes(self._process_sync_group_response(response, sent_at))
+        try:
+            assignment = bytes(self._process_sync_group_response(response, sent_at))
+        except errors.RebalanceInProgressError:
+            # Said to members only.
+            await self._after_waiting(sent_at)
+            raise
         self._told.contact(sent_at)
         return assignment
+
+    async def _after_waiting(self, sent_at: float) -> None:
+        """What has waited at the broker proves no more than when it was sent, and what is sent next may wait
+        as long again: so the broker is asked in between."""
+        self._told.contact(sent_at)
+        if now_s() - sent_at > self._group.heartbeat_interval_ms / 1000:
+            with suppress(errors.KafkaError):  # The next request meets it, too.
+                await self._beat()
 
     def _lose_lead(self) -> None:
         was_leading, self.leading = self.leading, False

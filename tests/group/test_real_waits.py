@@ -1,0 +1,79 @@
+"""Requests that wait at a real broker: each proves when it was sent, and the next one may wait as long."""
+
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+
+import pytest
+
+from cooperator.group import Round
+from cooperator.local import EmbeddedBroker
+from cooperator.wire import Role
+from group.conftest import Invite
+from group.party import Party, all_in, everybody_goes_on
+from group.raw import SilentMember
+from support import eventually
+
+pytestmark = pytest.mark.real
+
+LONG_S = 2.0
+
+
+def waits(member: Party) -> None:
+    """It has sent something, and nothing has been answered for long."""
+    eventually(lambda: time.monotonic() - member.contacts[-1] > LONG_S)
+
+
+def never(round_: Round) -> "Future[Mapping[str, bytes]]":
+    return Future()
+
+
+def test_who_waited_for_others_is_heard_of_anew_before_it_waits_for_the_plan(
+    broker: EmbeddedBroker, unique: str, invite: Invite, operator: Party
+) -> None:
+    silent = SilentMember(broker.bootstrap_servers, unique, 30_000, rebalance_timeout_ms=5_000)
+    worker = invite("a")
+    operator.membership.start()
+    eventually(lambda: operator.generations)
+    worker.membership.start()
+    eventually(lambda: all_in(operator, worker))
+    silent.join()
+    eventually(lambda: len(operator.rounds[-1].members) == 3 and worker.generation == operator.generation)
+    planned = len(operator.rounds)
+    operator.make_plan = never
+    operator.membership.rejoin("a round that is not planned")
+    waits(worker)
+    for_others_s = time.monotonic()
+    assert len(operator.rounds) == planned, "the silent one is waited for"
+    eventually(lambda: len(operator.rounds) > planned)
+    # Before the broker gives up a round whose leader does not plan: its rebalance time-out after it began.
+    eventually(lambda: worker.contacts[-1] > for_others_s, 10, what="a sign of life from after that")
+    operator.make_plan = everybody_goes_on
+    silent.close()
+
+
+def test_who_waited_for_a_plan_is_heard_of_anew_before_it_waits_for_others(
+    broker: EmbeddedBroker, unique: str, invite: Invite
+) -> None:
+    leader = invite("operator", role=Role.LEADER, make_plan=never)
+    worker = invite("a", rebalance_timeout_ms=30_000)
+    silent = SilentMember(broker.bootstrap_servers, unique, 60_000, rebalance_timeout_ms=30_000)
+    leader.make_plan = everybody_goes_on
+    leader.membership.start()
+    eventually(lambda: leader.generations)
+    worker.membership.start()
+    eventually(lambda: all_in(leader, worker))
+    leader.make_plan = never
+    joins = threading.Thread(target=silent.join, kwargs={"goes_on": False})
+    joins.start()
+    eventually(lambda: len(leader.rounds[-1].members) == 3)
+    completed = list(worker.generations)
+    waits(worker)
+    leader.membership.stop(leave=False)
+    gone_s = time.monotonic()
+    joins.join(30)
+    assert not joins.is_alive(), "the round has failed with the session of its leader"
+    eventually(lambda: worker.contacts[-1] > gone_s, 10, what="a sign of life from after that")
+    assert worker.generations == completed, "while it waits for the silent one"
+    silent.close()
