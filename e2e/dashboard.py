@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from prometheus import Series
@@ -16,17 +17,24 @@ from tests.charts.rendered import OPERATOR
 DASHBOARD: Final = OPERATOR / "dashboards" / "cooperator.json"
 _COLUMNS: Final = 24
 _ROW_INCHES: Final = 0.36
-_LEGEND: Final = re.compile(r"\{\{ ?(\w+) ?\}\}")
+_PLACE: Final = re.compile(r"\{\{ ?(\w+) ?\}\}")
+_UNITS: Final = {"bytes": "MiB", "s": "s", "rowsps": "rows/s"}
 _GREEN, _RED = "#2e8b57", "#c0392b"
 
+Numbers = np.ndarray[Any, np.dtype[np.float64]]
 Ask = Callable[[str], Sequence[Series]]
 """Series by a query of the dashboard."""
 
 
-def draw(ask: Ask, began_s: float, file: Path) -> list[str]:
-    """Writes ``file``, an SVG. Titles of the panels for which there was no series at all."""
+def draw(ask: Ask, began_s: float, ended_s: float, every_s: float, home: str, file: Path) -> list[str]:
+    """Writes ``file``, an SVG. Titles of the panels for which there was no series at all.
+
+    ``every_s``: from point to point; where one is missing a line has a gap. ``home``: a namespace that
+    legends need not name.
+    """
     panels = json.loads(DASHBOARD.read_text())["panels"]
     rows = max(panel["gridPos"]["y"] + panel["gridPos"]["h"] for panel in panels)
+    times = np.arange(began_s, ended_s, every_s)
     empty = []
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "cooperator", "font.size": 7}):
         figure = Figure(figsize=(11, rows * _ROW_INCHES))
@@ -38,56 +46,60 @@ def draw(ask: Ask, began_s: float, file: Path) -> list[str]:
                 where = (left + 0.005, top - height / 2)
                 figure.text(*where, panel["title"], fontsize=9, weight="bold", va="center")
                 continue
-            inside = (left + 0.035, top - height * 0.86, width - 0.05, height * 0.68)
-            axes = figure.add_axes(inside)
-            axes.set_title(panel["title"], fontsize=8, loc="left")
-            found = [(each, legend) for target in panel["targets"] for each, legend in _series(target, ask)]
+            axes = figure.add_axes((left + 0.035, top - height * 0.86, width - 0.05, height * 0.6))
+            axes.set_title(panel["title"], fontsize=8, loc="left", y=1.14 if place["w"] > 4 else 1.0)
+            found = {
+                _legend(target, each["metric"]).replace(f"{home}/", ""): _points(each, times, every_s)
+                for target in panel["targets"]
+                for each in ask(target["expr"])
+            }
             if not found:
                 empty.append(panel["title"])
-            (_stat if panel["type"] == "stat" else _lines)(axes, panel, found, began_s)
+            elif panel["type"] == "stat":
+                _stat(axes, panel["fieldConfig"]["defaults"], *found.values())
+            else:
+                _lines(axes, panel["fieldConfig"]["defaults"], (times - began_s) / 60, found)
         figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
     return empty
 
 
-def _series(target: Mapping[str, Any], ask: Ask) -> list[tuple[Series, str]]:
-    def legend(labels: Mapping[str, str]) -> str:
-        said = target.get("legendFormat", "")
-        return _LEGEND.sub(lambda name: labels.get(name[1], ""), said)
-
-    return [(each, legend(each["metric"])) for each in ask(target["expr"])]
+def _legend(target: Mapping[str, Any], labels: Mapping[str, str]) -> str:
+    return _PLACE.sub(lambda name: labels.get(name[1], ""), target.get("legendFormat", ""))
 
 
-def _stat(axes: Axes, panel: Mapping[str, Any], found: Sequence[tuple[Series, str]], began_s: float) -> None:
-    """Its newest value, in the colour of the step that it has reached."""
+def _points(series: Series, times: Numbers, every_s: float) -> Numbers:
+    """One for each of ``times``; NaN where there was none."""
+    found = np.full(len(times), np.nan)
+    for at_s, value in series["values"]:
+        found[min(len(times) - 1, round((at_s - times[0]) / every_s))] = float(value)
+    return found
+
+
+def _stat(axes: Axes, defaults: Mapping[str, Any], values: Numbers) -> None:
+    """The newest, in the colour of the step that it has reached."""
     axes.axis("off")
-    value = float(found[0][0]["values"][-1][1]) if found else float("nan")
-    steps = panel["fieldConfig"]["defaults"].get("thresholds", {}).get("steps", ())
+    value = values[~np.isnan(values)][-1]
+    steps = defaults.get("thresholds", {}).get("steps", ())
     reached = [step["color"] for step in steps if step["value"] is None or value >= step["value"]]
     color = _RED if reached[-1:] == ["red"] else _GREEN
-    axes.text(0.5, 0.4, f"{value:g}", fontsize=20, ha="center", va="center", color=color)
+    axes.text(0.5, 0.3, f"{value:g}", fontsize=20, ha="center", va="center", color=color)
 
 
-def _lines(axes: Axes, panel: Mapping[str, Any], found: Sequence[tuple[Series, str]], began_s: float) -> None:
-    defaults = panel["fieldConfig"]["defaults"]
-    scale = 2**20 if defaults.get("unit") == "bytes" else 1
-    points = {
-        legend: {(at - began_s) / 60: float(value) / scale for at, value in each["values"]}
-        for each, legend in found
-    }
+def _lines(axes: Axes, defaults: Mapping[str, Any], minutes: Numbers, found: Mapping[str, Numbers]) -> None:
+    if defaults.get("unit") == "bytes":
+        found = {legend: values / 2**20 for legend, values in found.items()}
     if defaults.get("custom", {}).get("stacking", {}).get("mode") == "normal":
-        minutes = sorted({minute for each in points.values() for minute in each})
-        heights = [[each.get(minute, 0.0) for minute in minutes] for each in points.values()]
-        if heights:
-            axes.stackplot(minutes, heights, labels=list(points), alpha=0.5)
+        axes.stackplot(
+            minutes, [np.nan_to_num(each) for each in found.values()], labels=list(found), alpha=0.5
+        )
     else:
-        for legend, each in points.items():
-            axes.plot(list(each), list(each.values()), label=legend, linewidth=0.9)
+        for legend, values in found.items():
+            axes.plot(minutes, values, label=legend, linewidth=0.9)
     if defaults.get("min") is not None:
         axes.set_ylim(bottom=defaults["min"])
-    units = {"bytes": "MiB", "s": "s", "rowsps": "rows/s"}
-    axes.set_ylabel(units.get(defaults.get("unit", ""), ""))
-    axes.margins(x=0)
+    axes.set_ylabel(_UNITS.get(defaults.get("unit", ""), ""))
+    axes.set_xlim(minutes[0], minutes[-1])
     axes.grid(alpha=0.25, linewidth=0.5)
     axes.spines[["top", "right"]].set_visible(False)
-    if any(points):
-        axes.legend(fontsize=6, frameon=False, ncols=3, loc="upper right")
+    if any(found):
+        axes.legend(fontsize=6, frameon=False, ncols=6, loc="lower left", bbox_to_anchor=(-0.01, 0.97))

@@ -21,14 +21,14 @@ from tests.kubernetes.processes import Server
 
 EVERY_S: Final = 5
 """From scrape to scrape."""
+_OPERATOR: Final = "cooperator"
 VARIABLES: Final = {
     "$__rate_interval": f"{4 * EVERY_S}s",
     "$namespace": ".*",
     "$worker": ".*",
-    "$operator": ".*",
+    "$operator": _OPERATOR,
 }
 """The dashboard's: everything, at the shortest interval that Grafana would take."""
-_OPERATOR: Final = "cooperator"
 _TARGETS: Final = "targets.json"
 _RULES: Final = "rules.yaml"
 
@@ -42,6 +42,7 @@ class Prometheus:
     def __init__(self, place: RealPlace, folder: Path) -> None:
         if shutil.which("prometheus") is None:
             raise AssertionError("prometheus is not on the PATH: install it (Debian: apt install prometheus)")
+        self.namespace = place.namespace
         self._place = place
         self._targets = folder / _TARGETS
         self._over = threading.Event()

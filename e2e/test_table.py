@@ -18,7 +18,7 @@ import pytest
 from flows import Flow
 from measured import Cost, Fault, cost, spans, where
 from observed import Observed
-from prometheus import Prometheus
+from prometheus import EVERY_S, Prometheus
 from store import SECRET, Store
 
 from cooperator.model import TaskId, TaskState
@@ -184,7 +184,8 @@ def test_what_each_fault_costs(
 
 def show(prometheus: Prometheus, file: Path) -> None:
     """Every panel has something to show, every alert is evaluated, and none is for what heals by itself."""
-    assert dashboard.draw(prometheus.over_time, prometheus.began_s, file) == []
+    when = (prometheus.began_s, time.time(), EVERY_S)
+    assert dashboard.draw(prometheus.over_time, *when, prometheus.namespace, file) == []
     assert {rule["health"] for rule in prometheus.rules()} == {"ok"}
     assert prometheus.fired() <= {"CooperatorRebalancesKeepComing"}
 
