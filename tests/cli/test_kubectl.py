@@ -1,6 +1,9 @@
 """What ``kubectl cooperator`` shows and refuses: texts of a moment, without a cluster."""
 
 import io
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -279,3 +282,20 @@ def test_words_complete_without_a_cluster(monkeypatch: pytest.MonkeyPatch) -> No
     assert completed(["status", ""]) == []
     assert [word for word, _ in completed(["status", "--all"])] == ["--all-namespaces"]
     assert [word for word, _ in completed(["status", "-o", "y"])] == ["yaml"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "said"),
+    [
+        ("kubectl-cooperator", ["--help"], "story"),
+        ("kubectl_complete-cooperator", ["sta"], "status"),
+        ("cooperator", ["--help"], "simulate"),
+    ],
+)
+def test_a_link_to_the_program_is_what_its_name_says(
+    tmp_path: Path, name: str, words: list[str], said: str
+) -> None:
+    link = tmp_path / name
+    link.symlink_to(Path(sys.executable).with_name("cooperator"))
+    done = subprocess.run([link, *words], capture_output=True, text=True, check=True)
+    assert said in done.stdout
