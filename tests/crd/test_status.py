@@ -201,9 +201,9 @@ def test_a_connector_that_is_as_asked_is_ready(state: str, tasks: list[dict[str,
         ([], "Starting", "not been given to a member yet"),
         ([task(-1, "RUNNING"), task(0, "HELD"), task(1, "RUNNING")], "Progressing", "1 of 3 are HELD still"),
         (
-            [task(-1, "RUNNING"), task(0, "FAILED", next_attempt_ms=5)],
+            [task(-1, "RUNNING"), task(0, "RESTARTING", next_attempt_ms=5, trace="no such topic: a\n  at b")],
             "Progressing",
-            "1 of 2 are FAILED still",
+            "1 of 2 are RESTARTING still; sources-0 is tried again: no such topic: a",
         ),
     ],
 )

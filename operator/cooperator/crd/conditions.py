@@ -237,7 +237,7 @@ def _first_missing(known: Mapping[str, Condition]) -> _Verdict:
 def _of_tasks(state: State, tasks: Sequence[Mapping[str, Any]]) -> _Verdict:
     failed = [t for t in tasks if t["state"] == "FAILED" and "next_attempt_ms" not in t]
     if failed and state is not State.STOPPED:
-        words = str(failed[0]["trace"]).strip().partition("\n")[0]
+        words = _first_words(failed[0])
         names = ", ".join(str(task["name"]) for task in failed[:3]) + (", …" if len(failed) > 3 else "")
         return _Verdict(
             "TasksFailed", f"failed for good: {names}: {words}; mend it, then restart", lasting=True
@@ -248,8 +248,17 @@ def _of_tasks(state: State, tasks: Sequence[Mapping[str, Any]]) -> _Verdict:
     pending = [task for task in tasks if task["state"] not in at_rest]
     if pending:
         states = sorted({str(task["state"]) for task in pending})
-        return _Verdict("Progressing", f"{len(pending)} of {len(tasks)} are {', '.join(states)} still")
+        message = f"{len(pending)} of {len(tasks)} are {', '.join(states)} still"
+        again = next((task for task in pending if "next_attempt_ms" in task), None)
+        if again is not None:
+            message = f"{message}; {again['name']} is tried again: {_first_words(again)}"
+        return _Verdict("Progressing", message)
     return _Verdict()
+
+
+def _first_words(failed: Mapping[str, Any]) -> str:
+    """Of its trace: what it died of."""
+    return str(failed["trace"]).strip().partition("\n")[0]
 
 
 _AT_REST: Final[Mapping[State, frozenset[str]]] = {
