@@ -1,6 +1,6 @@
 """An operator that ends before or after its n-th write, to the API or to Kafka, whatever that write is.
 
-The whole way, every write of it: ``CI= pytest tests/controller/test_gate.py`` (an hour and more); every
+The whole way, every write of it: ``CI= pytest tests/controller/test_gate.py`` (half an hour); every
 tenth: with ``COOPERATOR_GATE_STRIDE=10``.
 """
 
@@ -14,9 +14,9 @@ import pytest
 from controller_scene import Scene
 from cooperator.host.gate import VARIABLE
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(2 * 3600)]
 
-_MOST: Final = 240
+_MOST: Final = 400
 STRIDE: Final = int(os.environ.get("COOPERATOR_GATE_STRIDE") or (80 if os.environ.get("CI") else 1))
 """Each write costs an operator's life; where time is short, not every one does."""
 SIDES: Final = ("before",) if os.environ.get("CI") else ("before", "after")
@@ -50,7 +50,9 @@ def uids(scene: Scene) -> set[str]:
 
 @pytest.mark.parametrize("side", SIDES)
 def test_wherever_an_operator_ends_the_next_one_goes_on(scene: Scene, side: str) -> None:
-    settings = {"scheduledRebalanceMaxDelayMs": 600_000}
+    # Operators die here one after the other, some of them just after they took the lead: no round in between
+    # proves anything to the members, for longer than any usual lease (docs/reliability.md).
+    settings = {"scheduledRebalanceMaxDelayMs": 600_000, "leaseMs": 600_000}
 
     def running() -> bool:
         return set(scene.journal.running()) == set(FOUR)
