@@ -25,7 +25,7 @@ import typer
 from controller_scene import ROOT, Scene
 from cooperator.local.broker import EmbeddedBroker
 from tests.kubernetes.control_plane import ControlPlane
-from tests.kubernetes.fixtures import make_namespace
+from tests.kubernetes.fixtures import make_namespace, wait_until_served
 
 STAGES = ("exit -> event", "event -> eviction", "eviction -> plan", "plan -> running")
 _LINE = re.compile(r"(\S+ \S+) INFO +(\S+): (.*)")
@@ -73,7 +73,7 @@ def measure(deaths: int, heartbeat_ms: int) -> list[list[float]]:
     }
     with tempfile.TemporaryDirectory() as folder, ControlPlane.start(controllers=True) as plane:
         plane.kubectl("apply", "--server-side", "-f", str(ROOT / "crds"))
-        plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+        wait_until_served(plane)
         make_namespace(plane, "bench")
         broker = EmbeddedBroker(Path(folder) / "broker")
         broker.start()

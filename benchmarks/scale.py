@@ -30,7 +30,7 @@ from controller_scene import ROOT, OperatorProcess, Place
 from cooperator.local.broker import EmbeddedBroker
 from light import LightNode
 from tests.kubernetes.control_plane import ControlPlane
-from tests.kubernetes.fixtures import make_namespace
+from tests.kubernetes.fixtures import make_namespace, wait_until_served
 
 HEARTBEAT_MS = 3_000
 OPERATOR = """
@@ -112,7 +112,7 @@ class Bench:
 def bench() -> Iterator[Bench]:
     with tempfile.TemporaryDirectory() as folder, ControlPlane.start(controllers=True) as plane:
         plane.kubectl("apply", "--server-side", "-f", str(ROOT / "crds"))
-        plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+        wait_until_served(plane)
         make_namespace(plane, "bench")
         broker = EmbeddedBroker(Path(folder) / "broker")
         broker.start()

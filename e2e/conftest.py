@@ -10,7 +10,12 @@ from cooperator.local.broker import EmbeddedBroker
 from cooperator.local.settings import free_port
 from e2e_scene import RealPlace
 from tests.conftest import unique
-from tests.kubernetes.fixtures import pytest_collection_finish, pytest_runtest_makereport, two_nodes
+from tests.kubernetes.fixtures import (
+    pytest_collection_finish,
+    pytest_runtest_makereport,
+    two_nodes,
+    wait_until_served,
+)
 from tests.kubernetes.nodes import Cluster
 
 __all__ = ["pytest_collection_finish", "pytest_runtest_makereport", "two_nodes", "unique"]
@@ -20,7 +25,7 @@ __all__ = ["pytest_collection_finish", "pytest_runtest_makereport", "two_nodes",
 def prepared(two_nodes: Cluster) -> Cluster:
     """The cluster with our kinds of resources."""
     Helm(two_nodes.plane, "kube-system").install(CRDS, CRDS)
-    two_nodes.plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+    wait_until_served(two_nodes.plane)
     return two_nodes
 
 

@@ -8,6 +8,7 @@ import pytest
 from controller_scene import Scene
 from cooperator.local.broker import EmbeddedBroker
 from tests.kubernetes.control_plane import ControlPlane
+from tests.kubernetes.fixtures import wait_until_served
 
 CRDS = Path(__file__).parent.parent.parent / "crds"
 
@@ -16,7 +17,7 @@ CRDS = Path(__file__).parent.parent.parent / "crds"
 def prepared(cluster: ControlPlane) -> ControlPlane:
     """The cluster with our kinds of resources."""
     cluster.kubectl("apply", "--server-side", "-f", str(CRDS))
-    cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+    wait_until_served(cluster)
     return cluster
 
 

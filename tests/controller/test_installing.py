@@ -10,7 +10,7 @@ from controller_scene import OperatorProcess, Scene
 from cooperator.local.broker import EmbeddedBroker
 from support import at_a_desk, eventually
 from tests.kubernetes.control_plane import ControlPlane
-from tests.kubernetes.fixtures import make_namespace
+from tests.kubernetes.fixtures import make_namespace, wait_until_served
 
 CRDS = Path(__file__).parent.parent.parent / "crds"
 
@@ -36,7 +36,7 @@ def test_an_operator_that_is_there_before_the_definitions_serves_them_when_they_
         operator = scene.operator()
         eventually(lambda: "cooperator.dev" in operator.log.read_text(), 60, "it says what is missing")
         plane.kubectl("apply", "--server-side", "-f", str(CRDS))
-        plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+        wait_until_served(plane)
         scene.worker(replicas=1)
         scene.connector("a", tasksMax=1)
         scene.runs("a-0")

@@ -8,23 +8,15 @@ from cooperator.crd import API_VERSION, from_object, to_manifest
 from cooperator.crd.projection import Projection
 from cooperator.crd.render import definitions
 from support import eventually
-from tests.kubernetes.api import Api
 from tests.kubernetes.control_plane import ControlPlane
-
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-
-
-def is_established(api: Api, name: str) -> bool:
-    conditions = api.get(f"{DEFINITIONS}/{name}").get("status", {}).get("conditions") or ()
-    return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
+from tests.kubernetes.fixtures import wait_until_served
 
 
 def serve(cluster: ControlPlane) -> None:
     """Have the server know both kinds; may be done again."""
     cluster.apply(*definitions().values())
     names = {crd["metadata"]["name"] for crd in definitions().values()}
-    for name in names:
-        eventually(lambda name=name: is_established(cluster.api, name), 30, f"{name} is established")
+    wait_until_served(cluster)
     # What the server serves and what it lists are two things; kubectl remembers what it was told.
     words = ("api-resources", "--categories=cooperator", "-o", "name")
     eventually(lambda: names <= set(cluster.kubectl(*words).split()), 30, f"kubectl knows {names}")

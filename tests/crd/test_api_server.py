@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from cooperator.crd import Connector, Resource, ResourceError, Worker, from_object, parse
 from cooperator.crd.render import definitions
 from crd.refusals import REFUSED, Refused
-from crd.served import DEFINITIONS, Namespace, body, connector
+from crd.served import Namespace, body, connector
 from tests.kubernetes.api import ApiError
 from tests.kubernetes.control_plane import ControlPlane
+from tests.kubernetes.fixtures import DEFINITIONS
 
 pytestmark = pytest.mark.real
 

@@ -15,11 +15,12 @@ from tests.kubernetes.binaries import binaries
 from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.go import NotBuilt
 from tests.kubernetes.image_store import prepare
-from tests.kubernetes.kind import KindCluster
+from tests.kubernetes.kind import KindCluster, KindPlane
 from tests.kubernetes.layers import NoImages
 from tests.kubernetes.nodes import Cluster
 from tests.kubernetes.processes import ServerFailed
 
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 ON_KIND = os.environ.get("COOPERATOR_NODES") == "kind"
 
 
@@ -69,6 +70,20 @@ def make_namespace(plane: ControlPlane, name: str, pod_security: str = "restrict
     return name
 
 
+def wait_until_served(plane: ControlPlane | KindPlane) -> None:
+    """All resource definitions. ``kubectl wait`` ends with an error where one has no status yet."""
+
+    def served() -> bool:
+        items = plane.api.get(DEFINITIONS)["items"]
+        found = [item.get("status", {}).get("conditions") or () for item in items]
+        return bool(found) and all(
+            any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+            for conditions in found
+        )
+
+    eventually(served, 60, "all definitions are established")
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """What takes minutes the first time is made before any test's time is counted."""
     if session.config.option.collectonly:
@@ -105,4 +120,5 @@ __all__ = [
     "pytest_collection_finish",
     "pytest_runtest_makereport",
     "two_nodes",
+    "wait_until_served",
 ]
