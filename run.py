@@ -320,10 +320,7 @@ TEST_PARTS = {
         *("tests/guarantees", "tests/integration", "tests/local", "tests/runtime", "tests/agent"),
         *("-n", "4", *_BY_FILE),
     ),
-    "operator": (
-        *("tests/controller/test_gate.py", "tests/controller", "tests/crd", "tests/kubernetes"),
-        *("-n", "5", *_BY_FILE),
-    ),
+    "operator": ("tests/controller", "tests/crd", "tests/kubernetes", "-n", "5", *_BY_FILE),
     "end to end": ("e2e",),
 }
 

@@ -13,6 +13,11 @@ from tests.kubernetes.fixtures import wait_until_served
 CRDS = Path(__file__).parent.parent.parent / "crds"
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest begins first."""
+    items.sort(key=lambda item: item.path.name != "test_gate.py")
+
+
 @pytest.fixture(scope="session")
 def prepared(cluster: ControlPlane) -> ControlPlane:
     """The cluster with our kinds of resources."""
