@@ -33,6 +33,10 @@ def leader_settings(
     """The leader of a Worker's group. ``cluster``: who leads, part of the group's owner. ``security``: of the
     clients of Kafka (see ``host.security``)."""
     spec = worker.spec
+    # A leader that is away must be gone before a round has waited for it in vain.
+    session_timeout_ms = max(
+        _SHORTEST_SESSION_MS, min(_LEADER_SESSION_MS, spec.rebalance_timeout_ms * 5 // 6)
+    )
     return ServiceSettings(
         bootstrap_servers=bootstrap_servers,
         group_id=worker.group_id,
@@ -42,11 +46,11 @@ def leader_settings(
         host=host,
         port=port,
         advertised_host=advertised_host,
-        # A leader that is away must be gone before a round has waited for it in vain.
-        session_timeout_ms=max(
-            _SHORTEST_SESSION_MS, min(_LEADER_SESSION_MS, spec.rebalance_timeout_ms * 5 // 6)
+        session_timeout_ms=session_timeout_ms,
+        # The members' own, unless its times are shorter than theirs.
+        heartbeat_interval_ms=min(
+            spec.heartbeat_interval_ms, session_timeout_ms // 3, spec.rebalance_timeout_ms // 2
         ),
-        heartbeat_interval_ms=spec.heartbeat_interval_ms,
         rebalance_timeout_ms=spec.rebalance_timeout_ms,
         group_security=security or {},
         log_security=security or {},
