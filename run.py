@@ -313,14 +313,13 @@ def install_packages(missing: str, alternatives: tuple[str, ...], yes: bool) -> 
 
 _BY_FILE = ("--dist", "loadfile", "--no-loadscope-reorder")
 """One file in one process, since it may share a member. In the order named, what takes long first, so that
-no process ends long before the others. Where tests mostly wait there are more processes than cores."""
+no process ends long before the others. More processes than cores only where tests mostly wait: where Spark
+runs, two keep both cores busy."""
 TEST_PARTS = {
     "simulation": ("tests/simulation", "tests/spec", "-n", "2", "--dist", "worksteal"),
-    "core and runtime": (
-        *("tests/guarantees", "tests/integration", "tests/local", "tests/runtime", "tests/agent"),
-        *("-n", "4", *_BY_FILE),
-    ),
-    "operator": ("tests/controller", "tests/crd", "tests/kubernetes", "-n", "5", *_BY_FILE),
+    "runtime": ("tests/guarantees", "tests/runtime", "-n", "2", *_BY_FILE),
+    "members": ("tests/integration", "tests/local", "tests/agent", "-n", "3", *_BY_FILE),
+    "operator": ("tests/controller", "tests/crd", "tests/kubernetes", "-n", "4", *_BY_FILE),
     "end to end": ("e2e",),
 }
 
@@ -370,7 +369,7 @@ def run_tests(pytest_arguments: list[str]) -> int:
         results[name] = (code, time.monotonic() - began)
     say("summary")
     for name, (code, seconds) in results.items():
-        print(f"    {name:<16} {'ok' if code == 0 else 'FAILED':<7} {seconds:7.1f} s")
+        print(f"    {name:<11} {'ok' if code == 0 else 'FAILED':<7} {seconds:7.1f} s")
     for test in unsteady:
         print(f"    UNSTEADY: {test} failed, and passed alone: its report is above, mend it")
     return 1 if any(code for code, _ in results.values()) else 0
