@@ -205,12 +205,13 @@ def test_every_check_runs_and_one_failure_is_enough(
 
 
 @pytest.mark.parametrize(
-    ("part", "failures", "steady", "code", "tries"),
+    ("part", "failed", "steady", "code", "tries"),
     [
-        ("members", 1, False, 0, 2),
-        ("members", 1, True, 1, 2),
-        ("members", 4, False, 1, 1),
-        ("simulation", 1, False, 1, 1),
+        ("members", ["tests/a.py::test_it"], False, 0, 2),
+        ("members", ["tests/a.py::test_it"], True, 1, 2),
+        ("members", [f"tests/{number}.py::test_it" for number in range(4)], False, 1, 1),
+        ("members", [f"tests/a.py::test_it[{number}]" for number in range(8)], False, 0, 2),
+        ("simulation", ["tests/a.py::test_it"], False, 1, 1),
     ],
 )
 def test_what_failed_among_real_parts_is_tried_once_more_and_named(
@@ -219,18 +220,17 @@ def test_what_failed_among_real_parts_is_tried_once_more_and_named(
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
     part: str,
-    failures: int,
+    failed: list[str],
     steady: bool,
     code: int,
     tries: int,
 ) -> None:
     monkeypatch.setattr(run, "FAILED", tmp_path)
-    failed = [f"tests/test_{number}.py::test_it" for number in range(failures)]
     commands: list[list[str]] = []
 
     def carried_out(command: list[str], **_: object) -> SimpleNamespace:
         first = f"cache_dir={tmp_path / part}" in command
-        again = command[-failures:] == failed
+        again = command[-len(failed) :] == failed
         if first:
             (tmp_path / part / "v" / "cache").mkdir(parents=True)
             (tmp_path / part / "v" / "cache" / "lastfailed").write_text(

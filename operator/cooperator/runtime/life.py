@@ -7,7 +7,7 @@ returns (or raises) only when nothing of the task runs any more, which is what m
 import logging
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
@@ -21,6 +21,7 @@ from cooperator.runtime.references import UnresolvedReference
 log = logging.getLogger(__name__)
 
 _TRACE_LIMIT = 8_000  # characters: traces travel in status records
+_CAUSES_LIMIT = 2_000  # of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +184,20 @@ class Life:
 
 def describe(error: Exception) -> str:
     """The trace to report. Errors in a configuration say all in their message; of the rest, the end of
-    the traceback counts when it is long."""
+    the traceback counts when it is long, and what it goes back to stands behind it."""
     if isinstance(error, OptionError | UnresolvedReference | TaskFailed | ArtifactError | NoPlace):
         return str(error)
-    return "".join(traceback.format_exception(error))[-_TRACE_LIMIT:]
+    causes = "".join(f"caused by: {cause}\n" for cause in _causes(error))[:_CAUSES_LIMIT]
+    return "".join(traceback.format_exception(error))[len(causes) - _TRACE_LIMIT :] + causes
+
+
+def _causes(error: Exception) -> Iterator[str]:
+    """In the JVM, a line each: PySpark keeps them, and its message is that of the first error only."""
+    said = str(error)
+    cause = getattr(error, "_cause", None)
+    while cause is not None:
+        words = str(cause).strip().partition("\n")[0]
+        if words and words not in said:
+            said += words
+            yield words
+        cause = getattr(cause, "_cause", None)
