@@ -336,8 +336,7 @@ def test_parts(arguments: list[str]) -> dict[str, tuple[str, ...]]:
 FAILED = ROOT / ".pytest_cache" / "parts"
 """Where pytest notes for each part what failed."""
 MOST_SECOND_TRIES = 3
-"""More tests of one part that fail than this do not fail by chance. Cells of a table that share what one fixture
-made fail together, and are one."""
+"""More tests of one part that fail do not fail by chance; parameters of one that share a fixture are one."""
 
 
 def run_tests(pytest_arguments: list[str]) -> int:
