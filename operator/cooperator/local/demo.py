@@ -93,7 +93,7 @@ def run_demo(
         manifest.write_text(demo_job.manifests(sources, selection.files, lake, HOLD_MS))
         store = ManifestStore(state.manifests, lambda: time.time_ns() // 1_000_000)
         resources = parse(manifest.read_text(), manifest.name)
-        # What runs before all have joined may move once when they have: here only the death is to be seen.
+        # What runs before all are warm may move once when they are: here only the death is to be seen.
         _apply(store, [each for each in resources if isinstance(each, Worker)], manifest.name, console)
         with console.step("members join"):
             _await_members(state)
@@ -121,9 +121,11 @@ def _apply(store: ManifestStore, resources: Sequence[Resource], source: str, con
 
 def _await_members(state: StateDir) -> None:
     deadline, scene = time.monotonic() + _STALL_S, Scene()
-    while scene.joined < demo_job.MEMBERS:
+    while scene.warm < demo_job.MEMBERS:
         if time.monotonic() > deadline:
-            raise DemoFailed(f"the members have not joined within {_STALL_S:.0f} s:\n{_failures(scene)}")
+            raise DemoFailed(
+                f"the members have not joined, with Spark up, within {_STALL_S:.0f} s:\n{_failures(scene)}"
+            )
         time.sleep(_LOOK_S)
         with suppress(HostAway):
             scene = Scene(ask_host(state))

@@ -54,6 +54,11 @@ class Scene:
         """How many members are in the group."""
         return sum(member["phase"] in ("Running", "Warming", "Stalled") for member in self.members)
 
+    @property
+    def warm(self) -> int:
+        """How many of them can start a task at once."""
+        return sum(member["phase"] == "Running" for member in self.members)
+
     def count(self, state: str) -> int:
         return sum(task["state"] == state for task in self.tasks)
 
