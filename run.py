@@ -313,8 +313,7 @@ def install_packages(missing: str, alternatives: tuple[str, ...], yes: bool) -> 
 
 _BY_FILE = ("--dist", "loadfile", "--no-loadscope-reorder")
 """One file in one process, since it may share a member. In the order named, what takes long first, so that
-no process ends long before the others. More processes than cores only where tests mostly wait: where Spark
-runs, two keep both cores busy."""
+no process ends long before the others. More processes than cores only where tests mostly wait."""
 TEST_PARTS = {
     "simulation": ("tests/simulation", "tests/spec", "-n", "2", "--dist", "worksteal"),
     "runtime": ("tests/guarantees", "tests/runtime", "-n", "2", *_BY_FILE),

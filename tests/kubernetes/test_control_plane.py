@@ -9,6 +9,7 @@ import pytest
 from support import eventually
 from tests.kubernetes.api import Api, ApiError
 from tests.kubernetes.control_plane import ControlPlane
+from tests.kubernetes.fixtures import wait_until_served
 
 pytestmark = pytest.mark.real
 
@@ -53,7 +54,7 @@ def test_a_rule_of_a_resource_refuses_with_its_message(cluster: ControlPlane, un
             },
         }
     )
-    cluster.kubectl("wait", "--for=condition=Established", f"crd/probes.{group}", "--timeout=30s")
+    wait_until_served(cluster)
     path = f"/apis/{group}/v1/namespaces/default/probes"
     probe = {
         "apiVersion": f"{group}/v1",

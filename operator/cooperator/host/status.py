@@ -37,14 +37,11 @@ Leader = Mapping[str, Any]
 _GOOD = ("KafkaReachable", "Leading")
 """Conditions of a leader that should be True; told in this order, since the second depends on the first."""
 
-
-_PHASES: Final = {"Warming": "Warming", "Stalled": "Stalled"}
-"""Of a member by its runtime, unless that is up."""
-
 _MESSAGES: Final = {
     "Warming": "its runtime is being started: it is given no task that another member has until that is up",
     "Stalled": "its runtime has not started, as its log says: it is given nothing that another can run",
 }
+"""Of a member whose runtime is not up, by what it says of it; that is its phase, too."""
 
 
 class MemberLife(Protocol):
@@ -254,7 +251,8 @@ def _phase(life: MemberLife | None, member: Mapping[str, Any] | None) -> str:
         return "Draining"
     if member is None:
         return "Pending"
-    return _PHASES.get(member["runtime"], "Running")
+    runtime: str = member["runtime"]
+    return runtime if runtime in _MESSAGES else "Running"
 
 
 def _held_summary(tasks: Iterable[Mapping[str, Any]], now_ms: int) -> str:
