@@ -219,7 +219,7 @@ class _Settling:
         """Go on holding ``tasks``, if there are any."""
         not_before_ms = min(hold.not_before_ms, self.now_ms + self.fence_ms) if hold.blanket else 0
         if self.fenced:
-            ends = (self.fenced[task].until_ms for task in tasks if task in self.fenced)
+            ends = (self.fenced[task].until_ms for task in tasks - self.unfenced if task in self.fenced)
             not_before_ms = max(ends, default=not_before_ms)
         hold = replace(hold, tasks=tasks, not_before_ms=not_before_ms)
         if hold.reason is not HoldReason.EVICTED:
