@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from cooperator.crd.owned import OWNED
+
 SASL = {"mechanism": "PLAIN", "secretRef": {"name": "user"}}
 LABEL = "[a-z0-9]"
 
@@ -36,6 +38,12 @@ def together(said: str, by_server: str | None = None, **spec: object) -> Refused
     return Refused("Worker", spec, "spec", said, by_server)
 
 
+def stock(field: str, value: object, said: str, by_server: str | None = None) -> Refused:
+    """A Worker of stock workers with one wrong field of ``connect``."""
+    spec = {"runtime": "connect", "connect": {field: value}}
+    return Refused("Worker", spec, f"spec.connect.{field}", said, by_server)
+
+
 def of_connector(field: str, value: object, said: str, by_server: str | None = None) -> Refused:
     spec = {"workerRef": {"name": "lake"}, "class": "noop", field: value}
     return Refused("Connector", spec, f"spec.{field}", said, by_server)
@@ -44,13 +52,49 @@ def of_connector(field: str, value: object, said: str, by_server: str | None = N
 WHOLE = "must be of type integer"
 TEXT = "must be of type string"
 
+STOCK = [
+    *(
+        stock("config", {name: "x"}, rf"{name.replace('.', '[.]')}'?,? (which )?is set by .*: remove it")
+        for name in OWNED
+    ),
+    stock("config", {"connect.protocol": "eager"}, "every round would stop all tasks"),
+    stock("config", {"config.providers.cooperator.class": "a"}, "which is set by the operator", ""),
+    stock("config", {"a": [1]}, "must be text, a number or true/false", ""),
+    stock("jvmOptions", ["-a -b"], "write one option of the JVM"),
+    stock("jvmOptions", ["-Xmx2g"], r"set by spec\.connect\.heapMb: remove -Xmx"),
+    stock("jvmOptions", ["-a", "-a"], "has '-a' twice", 'Duplicate value: "-a"'),
+    stock("pluginPath", ["plugins"], "use an absolute path"),
+    stock("logLevels", {"root": "LOUD"}, "must be 'TRACE', 'DEBUG'", 'supported values: "TRACE"'),
+    stock("logLevels", {"a b": "INFO"}, "name a logger", ""),
+    stock("metrics", {"jmxPort": 80}, "must be at least 1024", "greater than or equal to 1024"),
+    stock("metrics", {"javaAgent": "agent.jar"}, "give the path of a .jar in the image"),
+    stock("topics", {"config": "a b"}, "name a topic"),
+    stock("command", "connect.sh", "use an absolute path"),
+    stock("heapMb", 1, "must be at least 64", "greater than or equal to 64"),
+    stock("hungAfterMs", -1, "must be at least 0", "greater than or equal to 0"),
+    *(
+        together(f"{field} is for runtime: spark; .*remove it", runtime="connect", **{field: value})
+        for field, value in {
+            "checkpointLocation": "/a",
+            "checkpointVolume": {"claimName": "c"},
+            "spark": {"heapMb": 2048},
+            "envAllowed": ["A"],
+            "capacity": 2,
+            "leaseMs": 50_000,
+        }.items()
+    ),
+    together("spark is for runtime: spark", runtime="connect", spark={"packages": ["a:b:1"]}),
+    *(
+        together(f"{field} is for runtime: connect; .*remove it", **{field: value})
+        for field, value in {"connect": {}, "fencing": "BestEffort", "deletionPolicy": "Orphan"}.items()
+    ),
+]
 REFUSED = [
     of_worker("replicas", "three", "must be a whole number", WHOLE),
     of_worker("replicas", 1.5, "must be a whole number", WHOLE),
     of_worker("replicas", -1, "must be at least 0", "greater than or equal to 0"),
     of_worker("replicas", 5000, "must be at most 1000", "less than or equal to 1000"),
     of_worker("runtime", "flink", "must be 'spark' or 'connect'", 'supported values: "spark", "connect"'),
-    of_worker("runtime", "connect", "on Spark only; use 'spark', or leave the field out"),
     of_worker("policy", "Eager", "must be 'Default' or 'Kip415'", 'supported values: "Default", "Kip415"'),
     of_worker("groupId", "my group", "use 1 to 200 letters"),
     of_worker("groupId", "g" * 201, "use 1 to 200 letters", "may not be more than 200 bytes"),
@@ -184,6 +228,7 @@ REFUSED = [
         )
         for location in ("/checkpoints-2", "/checkpoints/../a", "s3a://b/c", "/")
     ),
+    *STOCK,
     of_connector("workerRef", {}, "name is missing: add it", "name: Required value"),
     of_connector("workerRef", {"name": "A"}, "use 1 to 253 lower-case"),
     of_connector("class", "two words", "use the name of a connector class"),

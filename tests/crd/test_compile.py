@@ -19,7 +19,7 @@ from cooperator.crd import (
     to_manifest,
     worker_found,
 )
-from cooperator.model import RESERVED, AutoRestart, DesiredConnector, PolicyName, TargetState
+from cooperator.model import RESERVED, AutoRestart, DesiredConnector, Fencing, PolicyName, TargetState
 
 
 def worker(name: str = "lake", spec: str = "{}", namespace: str = "default") -> Worker:
@@ -136,6 +136,15 @@ def test_the_policy_of_the_default_planner() -> None:
 
     assert (policy.name, policy.assignor, policy.strict_spread) == (PolicyName.DEFAULT, "Spread", True)
     assert (policy.join_wait_ms, policy.max_returns) == (0, 2)
+
+
+def test_the_policy_of_stock_workers() -> None:
+    made = worker(spec="{runtime: connect, fencing: BestEffort, connect: {hungAfterMs: 90000}}")
+
+    policy = compile_policy(made)
+
+    assert (policy.fencing, policy.hung_after_ms) == (Fencing.BEST_EFFORT, 90_000)
+    assert compile_policy(worker(spec="{runtime: connect}")).fencing is Fencing.STRICT
 
 
 @pytest.mark.parametrize(

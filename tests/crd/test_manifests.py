@@ -116,7 +116,7 @@ def test_all_problems_are_named_at_once() -> None:
         (worker(replica=3), r"spec\.replica is not a field: did you mean 'replicas'\?"),
         (worker(group_id="x"), r"spec\.group_id is not a field: did you mean 'groupId'\?"),
         (worker(zzz=3), r"spec\.zzz is not a field: choose of replicas, runtime, "),
-        (worker(runtime="connect"), r"spec\.runtime is 'connect': .* on Spark only; use 'spark'"),
+        (worker(runtime="connect", capacity=2), r"capacity is for runtime: spark; .*: remove it"),
         (worker(groupPolicy="adopt"), r"spec\.groupPolicy is 'adopt', but must be 'Create' or 'Adopt'"),
         (worker(policy="Eager"), r"spec\.policy is 'Eager', but must be 'Default' or 'Kip415'"),
         (worker(groupId="my group"), r"spec\.groupId is 'my group': use 1 to 200 letters"),

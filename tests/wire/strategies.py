@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from cooperator.model import (
     Epoch,
+    Fencing,
     Hold,
     HoldReason,
     Kip415Memory,
@@ -120,6 +121,8 @@ POLICIES = st.builds(
     max_returns=COUNT,
     return_window_ms=TIME_MS,
     strict_spread=st.booleans(),
+    fencing=st.sampled_from(Fencing),
+    hung_after_ms=TIME_MS,
 )
 HOLDS = st.builds(
     Hold,

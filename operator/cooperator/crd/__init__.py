@@ -9,6 +9,7 @@ Resources are an edge format: no other room but the hosts sees an API version.
 
 from cooperator.crd.base import API_VERSION, ObjectMeta, Reference
 from cooperator.crd.changes import forbidden_changes
+from cooperator.crd.choices import Runtime
 from cooperator.crd.compile import compile_desired, compile_policy
 from cooperator.crd.conditions import (
     Condition,
@@ -27,7 +28,7 @@ from cooperator.crd.manifests import Resource, dump, parse, to_manifest
 from cooperator.crd.objects import from_object, unknown_fields
 from cooperator.crd.pod import CheckpointVolume, ImagePullPolicy, PodTemplate, Resources
 from cooperator.crd.status import ConnectorStatus, WorkerStatus
-from cooperator.crd.worker import Runtime, Worker, WorkerSpec
+from cooperator.crd.worker import Worker, WorkerSpec
 
 __all__ = [
     "API_VERSION",

@@ -2,8 +2,9 @@
 
 from typing import Final, TypeVar
 
+from cooperator.crd.connect import Topics
 from cooperator.crd.connector import BOUND_TO_WORKER, Connector
-from cooperator.crd.worker import BOUND_TO_GROUP, ONE_RUNTIME, PROGRESS_IS_THERE, Worker
+from cooperator.crd.worker import BOUND_TO_GROUP, BOUND_TO_TOPIC, ONE_RUNTIME, PROGRESS_IS_THERE, Worker
 
 R = TypeVar("R", Worker, Connector)
 
@@ -13,6 +14,7 @@ _WHY: Final = {
     "spec.checkpointLocation": PROGRESS_IS_THERE,
     "spec.checkpointVolume.claimName": PROGRESS_IS_THERE,
     "spec.checkpointVolume.mountPath": PROGRESS_IS_THERE,
+    **{f"spec.connect.topics.{topic}": BOUND_TO_TOPIC for topic in Topics.model_fields},
     "spec.workerRef.name": BOUND_TO_WORKER,
 }
 
@@ -38,4 +40,5 @@ def _immutable(resource: Worker | Connector) -> dict[str, str | None]:
         "spec.checkpointLocation": resource.spec.checkpoint_location,
         "spec.checkpointVolume.claimName": volume.claim_name if volume else None,
         "spec.checkpointVolume.mountPath": volume.mount_path if volume else None,
+        **{f"spec.connect.topics.{topic}": name for topic, name in resource.spec.stock.topics},
     }

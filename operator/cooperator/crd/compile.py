@@ -3,9 +3,18 @@
 from collections.abc import Iterable
 from typing import Final
 
+from cooperator.crd.choices import Spread
 from cooperator.crd.connector import AutoRestartSpec, Connector, State
-from cooperator.crd.worker import Spread, Worker
-from cooperator.model import AutoRestart, Desired, DesiredConnector, Policy, PolicyName, TargetState
+from cooperator.crd.worker import Worker
+from cooperator.model import (
+    AutoRestart,
+    Desired,
+    DesiredConnector,
+    Fencing,
+    Policy,
+    PolicyName,
+    TargetState,
+)
 
 _TARGETS: Final = {
     State.RUNNING: TargetState.STARTED,
@@ -38,6 +47,8 @@ def compile_policy(worker: Worker) -> Policy:
         max_returns=spec.max_returns,
         assignor=spec.assignor,
         strict_spread=spec.spread is Spread.STRICT,
+        fencing=Fencing(spec.fencing),
+        hung_after_ms=spec.stock.hung_after_ms,
     )
 
 

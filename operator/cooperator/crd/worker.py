@@ -1,12 +1,21 @@
 """Worker: a pool of members that form one Kafka group."""
 
 import re
-from enum import StrEnum
 from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from cooperator.crd.base import API_VERSION, Lenient, Model, ObjectMeta
+from cooperator.crd.choices import (
+    DeletionPolicy,
+    Fencing,
+    GroupPolicy,
+    RolloutStrategy,
+    Runtime,
+    SchedulingPolicy,
+    Spread,
+)
+from cooperator.crd.connect import Connect
 from cooperator.crd.kafka import Kafka
 from cooperator.crd.pod import (
     ENV_NAME,
@@ -31,6 +40,7 @@ from cooperator.crd.rules import (
     unchanged,
     unchanged_within,
 )
+from cooperator.crd.runtimes import ONLY_FOR, misplaced
 from cooperator.crd.spark import Spark
 
 _INT32_MAX: Final = 2_147_483_647
@@ -50,48 +60,10 @@ LOCATION: Final = Form(
     "write a directory such as /a/directory, or s3a://bucket/path, without spaces around it",
     1024,
 )
-SPARK_ONLY: Final = "this version runs members on Spark only; use 'spark', or leave the field out"
 ONE_RUNTIME: Final = "members of two runtimes cannot share a group"
+BOUND_TO_TOPIC: Final = "the group's connectors and their progress are in it"
 BOUND_TO_GROUP: Final = "the members and the state of the group are bound to it"
 PROGRESS_IS_THERE: Final = "the progress of all tasks is there"
-
-
-class Runtime(StrEnum):
-    SPARK = "spark"
-    CONNECT = "connect"
-
-
-class GroupPolicy(StrEnum):
-    CREATE = "Create"
-    ADOPT = "Adopt"
-
-
-class SchedulingPolicy(StrEnum):
-    DEFAULT = "Default"
-    KIP415 = "Kip415"
-
-
-class Spread(StrEnum):
-    """How far each connector's tasks are spread over the members.
-
-    BestEffort: as far as the fewest moves allow. Strict: every connector within 1, at the price of moves.
-    """
-
-    BEST_EFFORT = "BestEffort"
-    STRICT = "Strict"
-
-
-class RolloutStrategy(StrEnum):
-    """Hold: a member is replaced in place, its tasks wait for it. Drain: they move away first."""
-
-    HOLD = "Hold"
-    DRAIN = "Drain"
-
-
-def _available(runtime: Runtime) -> Runtime:
-    if runtime is Runtime.CONNECT:
-        raise ValueError(SPARK_ONLY)
-    return runtime
 
 
 def _bootstrap_servers(servers: str) -> str:
@@ -123,6 +95,11 @@ class WorkerSpec(Model):
             unchanged_within("checkpointLocation", prefix="spec", why=PROGRESS_IS_THERE),
             unchanged_within("checkpointVolume", "claimName", prefix="spec", why=PROGRESS_IS_THERE),
             unchanged_within("checkpointVolume", "mountPath", prefix="spec", why=PROGRESS_IS_THERE),
+            *(
+                unchanged_within("connect", "topics", topic, prefix="spec", why=BOUND_TO_TOPIC)
+                for topic in ("config", "offset", "status")
+            ),
+            *(only.rule for only in ONLY_FOR),
             Rule(
                 "3 * self.heartbeatIntervalMs <= self.sessionTimeoutMs",
                 "heartbeatIntervalMs is more than a third of sessionTimeoutMs: one late heartbeat would cost "
@@ -130,6 +107,7 @@ class WorkerSpec(Model):
                 ".heartbeatIntervalMs",
             ),
             Rule(
+                "self.runtime == 'connect' || "
                 "self.leaseMs > self.rebalanceTimeoutMs + self.heartbeatIntervalMs",
                 "leaseMs is not greater than rebalanceTimeoutMs + heartbeatIntervalMs: members would stop "
                 "their tasks in every slow round. Raise leaseMs or lower rebalanceTimeoutMs",
@@ -167,8 +145,6 @@ class WorkerSpec(Model):
     runtime: Annotated[
         Runtime,
         Lenient,
-        AfterValidator(_available),
-        Rule("self == 'spark'", SPARK_ONLY),
         unchanged("spec.runtime", ONE_RUNTIME),
     ] = Field(default=Runtime.SPARK, description="what members run tasks on")
     group_id: Annotated[str, GROUP_ID] | None = Field(
@@ -246,6 +222,17 @@ class WorkerSpec(Model):
         default=None, description="a volume for Spark's checkpoints, mounted into all members"
     )
     spark: Spark = Field(default_factory=Spark, description="how the members' Spark is set up")
+    connect: Connect | None = Field(
+        default=None, description="how stock Kafka Connect workers are set up (runtime: connect)"
+    )
+    fencing: Annotated[Fencing, Lenient] = Field(
+        default=Fencing.STRICT,
+        description="Strict: tasks of a stock worker that is gone, without proof of its end, stay held",
+    )
+    deletion_policy: Annotated[DeletionPolicy, Lenient] = Field(
+        default=DeletionPolicy.DELETE,
+        description="Orphan: stock workers stay when the Worker is deleted, and lead themselves again",
+    )
     kafka: Kafka = Field(default_factory=Kafka, description="how the connection to Kafka is secured")
     env_allowed: Annotated[
         tuple[Annotated[str, ENV_NAME], ...],
@@ -298,11 +285,22 @@ class WorkerSpec(Model):
     )
 
     @property
+    def stock(self) -> Connect:
+        """How stock workers are set up, whether or not anything is said of it."""
+        return self.connect or Connect()
+
+    @property
     def checkpoint_root(self) -> str | None:
         """Where all members find the checkpoints: the location, else the volume; None: not said."""
         if self.checkpoint_location is None and self.checkpoint_volume is not None:
             return self.checkpoint_volume.mount_path
         return self.checkpoint_location
+
+    @model_validator(mode="after")
+    def _one_runtime(self) -> "WorkerSpec":
+        if message := misplaced(self, self.runtime):
+            raise ValueError(message)
+        return self
 
     @model_validator(mode="after")
     def _one_version(self) -> "WorkerSpec":
@@ -345,6 +343,8 @@ class WorkerSpec(Model):
                 f"sessionTimeoutMs ({self.session_timeout_ms}): one late heartbeat would cost a member its "
                 "tasks. Lower the first or raise the second"
             )
+        if self.runtime is Runtime.CONNECT:
+            return self
         longest_silence_ms = self.rebalance_timeout_ms + self.heartbeat_interval_ms
         if self.lease_ms <= longest_silence_ms:
             raise ValueError(

@@ -11,7 +11,7 @@ from cooperator.model.ids import INSTANCE, Epoch, TaskId, group_tasks
 from cooperator.model.life import PodLife
 from cooperator.model.member import Member, Share, Warmth
 from cooperator.model.memory import Hold, HoldReason, Kip415Memory, Memory, Unstopped
-from cooperator.model.policy import Policy, PolicyName
+from cooperator.model.policy import Fencing, Policy, PolicyName
 from cooperator.model.restart import RESERVED, RESTART_LIMIT, AutoRestart, without_reserved
 from cooperator.model.status import TaskState, TaskStatus
 
@@ -25,6 +25,7 @@ __all__ = [
     "Desired",
     "DesiredConnector",
     "Epoch",
+    "Fencing",
     "Hold",
     "HoldReason",
     "Kip415Memory",

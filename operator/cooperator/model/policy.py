@@ -10,6 +10,18 @@ class PolicyName(StrEnum):
     EAGER = "Eager"
 
 
+class Fencing(StrEnum):
+    """What becomes of the tasks of a departed member that keeps no lease (a stock worker).
+
+    Nobody can tell whether one that left the group unseen still runs its tasks.
+    """
+
+    STRICT = "Strict"
+    """They stay held until its end is proven, or it is back."""
+    BEST_EFFORT = "BestEffort"
+    """They move when their hold ends, as with Kafka's own leader: they may run twice for a while."""
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """What the user chose for a Worker.
@@ -18,7 +30,9 @@ class Policy:
     ``lease_ms`` + ``lease_margin_ms``: an unproven departure never moves earlier than this after it was
     noticed, whatever the hold. ``join_wait_ms``: how long joins known to come are waited for before load
     is balanced. ``max_returns`` departures within ``return_window_ms`` are held for; later ones are not
-    (a crash loop does not renew its hold for ever).
+    (a crash loop does not renew its hold for ever). ``fencing``: of members without a lease.
+    ``hung_after_ms``: a member that has been in the midst of a start or a stop for so long is named to be
+    replaced; 0: never.
     """
 
     name: PolicyName = PolicyName.DEFAULT
@@ -30,6 +44,8 @@ class Policy:
     max_returns: int = 5
     return_window_ms: int = 3_600_000
     strict_spread: bool = False
+    fencing: Fencing = Fencing.STRICT
+    hung_after_ms: int = 0
 
     @property
     def fence_ms(self) -> int:

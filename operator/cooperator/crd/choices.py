@@ -1,0 +1,49 @@
+"""What users choose between in a Worker."""
+
+from enum import StrEnum
+
+
+class Runtime(StrEnum):
+    SPARK = "spark"
+    CONNECT = "connect"
+
+
+class GroupPolicy(StrEnum):
+    CREATE = "Create"
+    ADOPT = "Adopt"
+
+
+class SchedulingPolicy(StrEnum):
+    DEFAULT = "Default"
+    KIP415 = "Kip415"
+
+
+class Spread(StrEnum):
+    """How far each connector's tasks are spread over the members.
+
+    BestEffort: as far as the fewest moves allow. Strict: every connector within 1, at the price of moves.
+    """
+
+    BEST_EFFORT = "BestEffort"
+    STRICT = "Strict"
+
+
+class RolloutStrategy(StrEnum):
+    """Hold: a member is replaced in place, its tasks wait for it. Drain: they move away first."""
+
+    HOLD = "Hold"
+    DRAIN = "Drain"
+
+
+class Fencing(StrEnum):
+    """Strict: tasks of a stock worker that is gone without proof stay held. BestEffort: they move."""
+
+    STRICT = "Strict"
+    BEST_EFFORT = "BestEffort"
+
+
+class DeletionPolicy(StrEnum):
+    """Delete: members go with their Worker. Orphan: they stay, and lead themselves from then on."""
+
+    DELETE = "Delete"
+    ORPHAN = "Orphan"

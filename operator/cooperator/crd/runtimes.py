@@ -1,0 +1,75 @@
+"""Fields of a Worker that are for one runtime only, and are refused with the other."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from cooperator.crd.rules import Rule
+
+
+@dataclass(frozen=True, slots=True)
+class OnlyFor:
+    """``field`` of the spec is for ``runtime`` alone. ``untouched``: CEL that holds while it is not used."""
+
+    runtime: str
+    field: str
+    untouched: str
+    why: str
+
+    @property
+    def message(self) -> str:
+        return f"{self.field} is for runtime: {self.runtime}; {self.why}"
+
+    @property
+    def rule(self) -> Rule:
+        return Rule(f"self.runtime == '{self.runtime}' || ({self.untouched})", self.message, f".{self.field}")
+
+
+_NO_SPARK: Final = "stock workers have no Spark: remove it"
+ONLY_FOR: Final = (
+    OnlyFor("spark", "checkpointLocation", "!has(self.checkpointLocation)", _NO_SPARK),
+    OnlyFor("spark", "checkpointVolume", "!has(self.checkpointVolume)", _NO_SPARK),
+    OnlyFor(
+        "spark",
+        "spark",
+        "!has(self.spark.conf) && self.spark.heapMb == 1024 && "
+        "(!has(self.spark.packages) || size(self.spark.packages) == 0) && "
+        "(!has(self.spark.jars) || size(self.spark.jars) == 0)",
+        "stock workers have no Spark: remove it, and use connect",
+    ),
+    OnlyFor(
+        "spark",
+        "envAllowed",
+        "!has(self.envAllowed) || size(self.envAllowed) == 0",
+        "a stock worker has config.providers in connect.config: remove it",
+    ),
+    OnlyFor("spark", "capacity", "self.capacity == 1.0", "stock workers all count the same: remove it"),
+    OnlyFor("spark", "leaseMs", "self.leaseMs == 40000", "stock workers have no lease: remove it"),
+    OnlyFor("connect", "connect", "!has(self.connect)", "remove it, or choose this runtime"),
+    OnlyFor(
+        "connect",
+        "fencing",
+        "self.fencing == 'Strict'",
+        "members on Spark have a lease, which always fences them: remove it",
+    ),
+    OnlyFor(
+        "connect",
+        "deletionPolicy",
+        "self.deletionPolicy == 'Delete'",
+        "members on Spark go with their Worker: remove it",
+    ),
+)
+
+
+def misplaced(spec: BaseModel, runtime: str) -> str:
+    """What is said of the first field of ``spec`` that is not for ``runtime``; empty when all are."""
+    fields: dict[str, tuple[Any, Any]] = {
+        info.alias or name: (getattr(spec, name), info.get_default(call_default_factory=True))
+        for name, info in type(spec).model_fields.items()
+    }
+    for only in ONLY_FOR:
+        is_set, default = fields[only.field]
+        if only.runtime != runtime and is_set != default:
+            return only.message
+    return ""
