@@ -1,9 +1,6 @@
 """The front over HTTP: what kcctl sends, what browsers may not, and whatever its own document allows."""
 
-import http.client
-import json
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 import schemathesis
@@ -19,24 +16,14 @@ from schemathesis.specs.openapi.checks import (
 
 from cooperator.rest.app import Server
 from cooperator.rest.openapi import document
+from rest.client import Client
 from rest.twin import NOOP, Twin
-
-
-def ask(server: Server, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
-    where = urlsplit(server.url)
-    connection = http.client.HTTPConnection(str(where.hostname), where.port or 0, timeout=20)
-    data = None if body is None else json.dumps(body)
-    sent = {**({"Content-Type": "application/json"} if data else {}), **headers}
-    connection.request(method, path, data, sent)
-    answer = connection.getresponse()
-    text = answer.read()
-    connection.close()
-    return answer.status, json.loads(text) if text else None
 
 
 def test_what_kcctl_asks_for_is_answered(server: Server) -> None:
     """The calls of kcctl 1.0 (its interface KafkaConnectApi), in an order that makes sense of them."""
     config = {**NOOP, "name": "a"}
+    client = Client(server.url)
     expected = (
         ("GET", "/", None, 200),
         ("GET", "/connector-plugins?connectorsOnly=false", None, 200),
@@ -65,21 +52,21 @@ def test_what_kcctl_asks_for_is_answered(server: Server) -> None:
         ("PUT", "/admin/loggers/root?scope=cluster", {"level": "DEBUG"}, 404),
         ("DELETE", "/connectors/a", None, 204),
     )
-    answered = [(m, p, b, ask(server, m, p, b)[0]) for m, p, b, _ in expected]
+    answered = [(m, p, b, client.send(f"{m} {p}", b)[0]) for m, p, b, _ in expected]
     assert answered == list(expected)
 
 
 def test_a_page_in_a_browser_gets_nothing(server: Server, twin: Twin) -> None:
     """Neither a foreign page, nor one under a name that was bent to this machine."""
     twin.create("a")
-    code, body = ask(server, "POST", "/connectors/a/restart", Origin="http://evil.example")
+    code, body = Client(server.url).send("POST /connectors/a/restart", Origin="http://evil.example")
     assert (code, body["error_code"]) == (403, 403)
-    assert ask(server, "GET", "/connectors", Host="evil.example")[0] == 403
+    assert Client(server.url).send("GET /connectors", Host="evil.example")[0] == 403
     assert twin.group.restarts == []
 
 
 def test_a_head_is_a_get_without_its_body(server: Server) -> None:
-    assert ask(server, "HEAD", "/connectors") == (200, None)
+    assert Client(server.url).send("HEAD /connectors") == (200, None)
 
 
 schema = schemathesis.openapi.from_dict(document())

@@ -80,6 +80,9 @@ class TwinGroup:
         }
         return ClusterConfig(1, {name: ConnectorConfig(c) for name, c in self.adopted.items()} | ours)
 
+    def adopts(self) -> bool:
+        return bool(self.adopted)
+
     def restart(self, record: RestartRecord) -> int:
         connector = self.config().connectors.get(record.connector)
         if not self.leading:

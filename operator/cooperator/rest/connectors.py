@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from cooperator.crd import Connector
 from cooperator.crd.connector import State
-from cooperator.model import INSTANCE, ConnectorConfig, without_reserved
+from cooperator.model import INSTANCE, without_reserved
 from cooperator.rest import translate
 from cooperator.rest.answers import Answer, Call, Refused, Right
 from cooperator.rest.parts import Connectors, Group, Members
@@ -34,7 +34,7 @@ class ConnectorAnswers:
         found = self._ours(name)
         if found is not None:
             return found
-        if name in self._group.config().connectors:
+        if name in self._adopted():
             raise Refused(
                 409,
                 f"connector {name} is in the group's config topic and has no Connector of its own, so that "
@@ -49,14 +49,19 @@ class ConnectorAnswers:
     def config_of(self, name: str) -> Mapping[str, str]:
         """Flat, also of one that only the config topic has. Refused 404."""
         found = self._ours(name)
-        return translate.flat(found) if found is not None else without_reserved(self._adopted(name).config)
-
-    def _adopted(self, name: str) -> ConnectorConfig:
-        """One that only the config topic has. Refused 404."""
+        if found is not None:
+            return translate.flat(found)
         try:
-            return self._group.config().connectors[name]
+            return self._adopted()[name]
         except KeyError:
             raise _unknown(name) from None
+
+    def _adopted(self) -> Mapping[str, Mapping[str, str]]:
+        """What the config topic has: those that have no resource stay, or else are about to go."""
+        if not self._group.adopts():
+            return {}
+        connectors = self._group.config().connectors
+        return {name: without_reserved(connector.config) for name, connector in connectors.items()}
 
     def _info(self, name: str, config: Mapping[str, str]) -> dict[str, Any]:
         committed = self._group.config().connectors.get(name)
@@ -72,7 +77,7 @@ class ConnectorAnswers:
     # --- reading ---
 
     def connectors(self, call: Call) -> Answer:
-        configs = {name: without_reserved(c.config) for name, c in self._group.config().connectors.items()}
+        configs = dict(self._adopted())
         configs |= {c.metadata.name: translate.flat(c) for c in self._connectors.all()}
         expand = set(call.query["expand"]) & {"info", "status"}
         if not expand:
@@ -144,7 +149,7 @@ class ConnectorAnswers:
                 f"there is a Connector {name} of Worker {there.spec.worker_ref.name}, and a namespace has "
                 "each name once: choose another",
             )
-        if there is not None or name in self._group.config().connectors:
+        if there is not None or name in self._adopted():
             raise Refused(409, f"connector {name} exists already")
         self._check(connector)
         self._connectors.create(connector)
@@ -154,7 +159,7 @@ class ConnectorAnswers:
     def put_config(self, call: Call) -> Answer:
         config = _present(translate.settings(call.body, "the body"))
         before = self._ours(call.name)
-        if before is None and call.name not in self._group.config().connectors:
+        if before is None and call.name not in self._adopted():
             call.permit(Right("create"))
             return self._create(call.name, config, State.RUNNING)
         return self._change(before or self.known(call.name), config)

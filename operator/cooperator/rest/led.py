@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from cooperator.leader.ownership import GroupPolicy
 from cooperator.leader.service import LeaderService
 from cooperator.logs import LogUnavailable
 from cooperator.logs.connect_offsets import kafka_cluster_id
@@ -26,6 +27,10 @@ class LedGroup:
         current = self._current()
         return ClusterConfig() if current is None else current[1].config.snapshot()
 
+    def adopts(self) -> bool:
+        leader = self._leader()
+        return leader is not None and leader.settings.group_policy is GroupPolicy.ADOPT
+
     def restart(self, record: RestartRecord) -> int:
         leader = self._leader()
         try:
@@ -48,6 +53,9 @@ class LedGroup:
         if current is None:
             return ()
         return tuple(url.rstrip("/") for _, url in sorted(current[0].urls.items()) if url)
+
+    def fence(self, connector: str) -> None:
+        """End what producers of its tasks may be left (KIP-618)."""
 
     def session_key(self) -> SessionKey | None:
         return self.config().session_key

@@ -54,6 +54,10 @@ class Group(Protocol):
 
     def config(self) -> ClusterConfig: ...
 
+    def adopts(self) -> bool:
+        """Whether connectors of the config topic that have no resource stay as they are."""
+        ...
+
     def restart(self, record: RestartRecord) -> int:
         """202; 404 for what is not configured; 409 while nobody leads."""
         ...

@@ -21,7 +21,7 @@ class StockOffsets:
     def __init__(
         self,
         offsets: Callable[[], ConnectOffsets],
-        topic: Callable[[], str],
+        topic: str,
         members: Members,
         fence: Callable[[str], None],
     ) -> None:
@@ -61,7 +61,7 @@ class StockOffsets:
 
     def _topic_of(self, config: Mapping[str, str]) -> str:
         """A source may keep its offsets in a topic of its own (KIP-618)."""
-        return config.get("offsets.storage.topic") or self._topic()
+        return config.get("offsets.storage.topic") or self._topic
 
     def _is_sink(self, name: str, config: Mapping[str, str]) -> bool:
         class_name = config.get("connector.class", "")
