@@ -33,7 +33,8 @@ ONLY_FOR: Final = (
     OnlyFor(
         "spark",
         "spark",
-        "!has(self.spark.conf) && self.spark.heapMb == 1024 && "
+        # The server cannot look into conf, whose values may be of any type.
+        "self.spark.heapMb == 1024 && "
         "(!has(self.spark.packages) || size(self.spark.packages) == 0) && "
         "(!has(self.spark.jars) || size(self.spark.jars) == 0)",
         "stock workers have no Spark: remove it, and use connect",
