@@ -19,12 +19,14 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class Reports:
     """``members``: workers in the order of the round. ``idle_ids``: members that are no workers (an absent
-    operator) or cannot be understood; they need an empty share. ``offsets``: of stock workers."""
+    operator) or cannot be understood; they need an empty share. ``urls``: of members, and ``offsets``, as
+    stock workers have read the config log, by member id."""
 
     members: tuple[Member, ...]
     idle_ids: tuple[str, ...]
     highest_offset: int
     metadata_bytes: int
+    urls: Mapping[str, str]
     offsets: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -33,6 +35,7 @@ class _Decoded:
     metadata: bytes
     member: Member | None
     offset: int
+    url: str = ""
     known: KnownItems = field(default_factory=KnownItems)
 
 
@@ -51,7 +54,8 @@ class ReportReader:
         highest = max((d.offset for d in self._known.values() if d.member is not None), default=-1)
         offsets = {i: d.offset for i, d in self._known.items() if d.member and not d.member.is_agent}
         size = sum(len(decoded.metadata) for decoded in self._known.values())
-        return Reports(members, idle, highest, size, offsets)
+        urls = {key: decoded.url for key, decoded in self._known.items() if decoded.member is not None}
+        return Reports(members, idle, highest, size, urls, offsets)
 
     def expect(self, members: Iterable[Member], written: Mapping[str, bytes]) -> None:
         """Those of ``members`` (with all that they were assigned) that ran nothing before will report just
@@ -92,4 +96,4 @@ class ReportReader:
         if metadata.agent is not None and metadata.agent.role is Role.LEADER:
             return _Decoded(joined.metadata, None, -1)
         member = member_of(joined.member_id, joined.client_id, metadata)
-        return _Decoded(joined.metadata, member, metadata.config_offset, items)
+        return _Decoded(joined.metadata, member, metadata.config_offset, metadata.url, items)

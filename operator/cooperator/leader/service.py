@@ -56,6 +56,7 @@ from cooperator.wire import (
 log = logging.getLogger(__name__)
 
 RETRY_S = 2.0
+HAND_BACK_LOOK_S = 0.2
 FIRST_READ_MS = 8_000
 """Less than the 10 s within which a user is told that the broker does not answer."""
 
@@ -92,8 +93,8 @@ class LeaderService:
         self._logs: Logs | None = None
         self._lead: Lead | None = None
         self._membership: Membership | None = None
-        self._routes = LeaderRoutes(self._current_lead, self._leader_contact_age_ms, settings)
-        stock = StockRoutes(self._current_lead, settings.group_id, self._fence, self.restart, self.status)
+        self._routes = LeaderRoutes(self.current, self._leader_contact_age_ms, settings)
+        stock = StockRoutes(self.current, settings.group_id, self._fence, self.restart, self.status)
         self.forwarded = stock.forwarded
         """Who answers requests of users that stock workers hand on; may be given a handler."""
         routes = {**self._routes.all(), "GET /status": self._get, **stock.all()}
@@ -127,6 +128,20 @@ class LeaderService:
         if self._logs is not None:
             self._logs.close()
         self._endpoint.stop()
+
+    def hand_back(self, timeout_s: float = 120) -> None:
+        """Give the group to its stock workers and end: their leader finds nothing to move, so that no task
+        stops. Raises TimeoutError when what runs could not be laid out evenly; then this leader leads on.
+        """
+        lead, deadline = self._lead, time.monotonic() + timeout_s
+        if lead is None:
+            raise TimeoutError(f"group {self.settings.group_id!r} is not led from here")
+        lead.submit(ev.HandBack())
+        while what := lead.lacks_for_hand_back().result(timeout_s):
+            if time.monotonic() > deadline or self._stopping.wait(HAND_BACK_LOOK_S):
+                lead.submit(ev.HandBack(wanted=False))
+                raise TimeoutError(f"group {self.settings.group_id!r} cannot be handed back evenly: {what}")
+        self.stop(leave=True)
 
     def set_desired(self, desired: Desired) -> None:
         with self._lock:
@@ -184,6 +199,7 @@ class LeaderService:
                     "plans": lead.plans,
                     "plans_ms": lead.planning_s * 1000,
                     "unassigned_task_ms": self._unassigned.total_s * 1000,
+                    "forced_rounds": lead.machine.quiet.forced,
                 }
             for condition in plan_conditions(projected):
                 self.conditions.put(*condition)
@@ -271,7 +287,8 @@ class LeaderService:
         if state.owner is None:
             writer.write_leader(owner=self.settings.owner)
 
-    def _current_lead(self) -> tuple[Lead, Logs] | None:
+    def current(self) -> tuple[Lead, Logs] | None:
+        """What decides and what is followed; None before the broker was reached."""
         lead, logs = self._lead, self._logs
         return None if lead is None or logs is None else (lead, logs)
 
