@@ -29,6 +29,7 @@ class Member:
     ``applied`` is the epoch of the last share the member has taken up; None for stock workers.
     ``draining``: the member announced its departure and lets everything go.
     ``warmth``: of its runtime; of whoever says nothing, such as a stock worker, nothing is waited for.
+    ``url``: where others reach it; a stock worker signs its statuses with the host and port of it.
     """
 
     member_id: str
@@ -42,6 +43,12 @@ class Member:
     capacity: float = 1.0
     zone: str = ""
     warmth: Warmth = Warmth.WARM
+    url: str = ""
+
+    @property
+    def signature(self) -> str:
+        """What stands as worker in the statuses that it writes."""
+        return self.identity if self.is_agent else self.url.partition("://")[2].strip("/")
 
     def having(
         self, owned: tuple[TaskId, ...], stopping: frozenset[TaskId], applied: Epoch | None
@@ -59,6 +66,7 @@ class Member:
             self.capacity,
             self.zone,
             self.warmth,
+            self.url,
         )
 
 
