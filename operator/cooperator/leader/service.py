@@ -109,6 +109,9 @@ class LeaderService:
         self._facts = Facts()
         self._policy = settings.policy
         self._contact_at = float("-inf")
+        self._owned = (
+            False  # once marked as ours a group stays so: its stock workers cannot say whose they are
+        )
         self._evicted: tuple[Member, ...] = ()
         self._described: dict[str, DescribedMember] = {}
         self._projected: dict[str, Any] = {}
@@ -236,6 +239,7 @@ class LeaderService:
         if refusal:
             self.conditions.put("Leading", False, "GroupConflict", refusal)
             return False
+        self._owned = state.owner is not None
         machine = LeaderMachine(
             LeaderSettings(
                 url=self.url,
@@ -291,6 +295,7 @@ class LeaderService:
             raise LeadRefused(refusal)
         if state.owner is None:
             writer.write_leader(owner=self.settings.owner)
+        self._owned = True
 
     def _current_lead(self) -> tuple[Lead, Logs] | None:
         lead, logs = self._lead, self._logs
@@ -353,7 +358,8 @@ class LeaderService:
                 self._described[member.member_id] = member
         described = [(member.client_id, member.metadata) for member in members]
         settings = self.settings
-        refusal = member_refusal(self.identity, described, settings.group_policy, settings.group_id)
+        policy = GroupPolicy.ADOPT if self._owned else settings.group_policy
+        refusal = member_refusal(self.identity, described, policy, settings.group_id)
         return refusal or True
 
     def refused(self, reason: str) -> None:
