@@ -120,7 +120,7 @@ class LeaderService:
         self._logs: Logs | None = None
         self._lead: Lead | None = None
         self._membership: Membership | None = None
-        self._routes = LeaderRoutes(self._current_lead, self._leader_contact_age_ms, settings)
+        self._routes = LeaderRoutes(self.current, self._leader_contact_age_ms, settings)
         routes = {**self._routes.all(), "GET /status": self._get}
         self._endpoint = Endpoint(settings.host, settings.port, routes)
         self._opener = threading.Thread(target=self._open, name="leader-open", daemon=True)
@@ -297,7 +297,8 @@ class LeaderService:
             writer.write_leader(owner=self.settings.owner)
         self._owned = True
 
-    def _current_lead(self) -> tuple[Lead, Logs] | None:
+    def current(self) -> tuple[Lead, Logs] | None:
+        """What decides and what is followed; None before the broker was reached."""
         lead, logs = self._lead, self._logs
         return None if lead is None or logs is None else (lead, logs)
 
