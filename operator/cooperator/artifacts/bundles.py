@@ -11,6 +11,9 @@ from typing import Final
 KAFKA_VERSION: Final = "4.3.1"
 """The embedded broker, and the stock Connect workers of the tests."""
 
+CONNECT_3_VERSION: Final = "3.9.1"
+"""The older line of stock Connect workers that a group may consist of."""
+
 SPARK_VERSION: Final = "4.0.0"
 """The newest release whose Kafka source is published whole; the same as pyspark in ``pyproject.toml``."""
 
@@ -78,6 +81,18 @@ BUNDLES: Final[Mapping[str, Bundle]] = MappingProxyType(
                 _kafka("connect-transforms"),
                 _kafka("connect-basic-auth-extension"),
                 Artifact("org.apache.logging.log4j", "log4j-slf4j-impl", _LOG4J_VERSION),
+            ),
+            transitive=True,
+        ),
+        # Workers of the line before: what rolls to 4.x is made of these.
+        "connect-3.9": Bundle(
+            roots=(
+                _kafka("connect-runtime", CONNECT_3_VERSION),
+                _kafka("connect-file", CONNECT_3_VERSION),
+                _kafka("connect-json", CONNECT_3_VERSION),
+                _kafka("connect-transforms", CONNECT_3_VERSION),
+                _kafka("connect-basic-auth-extension", CONNECT_3_VERSION),
+                Artifact("org.slf4j", "slf4j-reload4j", "1.7.36"),
             ),
             transitive=True,
         ),

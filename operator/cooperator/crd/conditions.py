@@ -19,6 +19,7 @@ from cooperator.crd.connector import Connector, State
 from cooperator.crd.explain import suggestion
 from cooperator.crd.projection import Projection, Sentence, Time, Word, timestamp
 from cooperator.crd.worker import Worker
+from cooperator.model.trace import error_of
 
 
 class ConditionStatus(StrEnum):
@@ -237,7 +238,7 @@ def _first_missing(known: Mapping[str, Condition]) -> _Verdict:
 def _of_tasks(state: State, tasks: Sequence[Mapping[str, Any]]) -> _Verdict:
     failed = [t for t in tasks if t["state"] == "FAILED" and "next_attempt_ms" not in t]
     if failed and state is not State.STOPPED:
-        words = _first_words(failed[0])
+        words = error_of(failed[0]["trace"])
         names = ", ".join(str(task["name"]) for task in failed[:3]) + (", …" if len(failed) > 3 else "")
         return _Verdict(
             "TasksFailed", f"failed for good: {names}: {words}; mend it, then restart", lasting=True
@@ -251,14 +252,9 @@ def _of_tasks(state: State, tasks: Sequence[Mapping[str, Any]]) -> _Verdict:
         message = f"{len(pending)} of {len(tasks)} are {', '.join(states)} still"
         again = next((task for task in pending if "next_attempt_ms" in task), None)
         if again is not None:
-            message = f"{message}; {again['name']} is tried again: {_first_words(again)}"
+            message = f"{message}; {again['name']} is tried again: {error_of(again['trace'])}"
         return _Verdict("Progressing", message)
     return _Verdict()
-
-
-def _first_words(failed: Mapping[str, Any]) -> str:
-    """Of its trace: what it died of."""
-    return str(failed["trace"]).strip().partition("\n")[0]
 
 
 _AT_REST: Final[Mapping[State, frozenset[str]]] = {

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from cooperator.model.trace import error_of
+
 _SHORT: Final = 2_000
 
 
@@ -24,14 +26,14 @@ def reported(task: Mapping[str, Any]) -> Reported:
     report = report_of(task)
     lag, rows_per_s = report.get("lag"), report.get("rows_per_s")
     last = report.get("last_error")
-    trace = str(task.get("trace", "")).strip().splitlines()
+    error = error_of(task.get("trace", ""))
     short = task.get("progress", "")
     if len(short) > _SHORT:
         short = json.dumps({name: value for name, value in report.items() if name != "units"})
     return Reported(
         lag=max(0, int(lag)) if isinstance(lag, int) else None,
         rows_per_second=round(rows_per_s) if isinstance(rows_per_s, int | float) else None,
-        last_error=trace[0] if trace else str(last.get("text", "")) if isinstance(last, Mapping) else "",
+        last_error=error or (str(last.get("text", "")) if isinstance(last, Mapping) else ""),
         short=short,
     )
 

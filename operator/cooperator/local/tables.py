@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from cooperator.model.trace import error_of
+
 Row = Mapping[str, Any]
 _GAP: Final = "   "
 _NONE: Final = "<none>"
@@ -110,7 +112,7 @@ def age(since_ms: int | None, now_ms: int) -> str:
 
 def task_words(task: Row, now_ms: int) -> str:
     """How far a task is, or what it failed with and when it is tried again."""
-    trace = first_line(task.get("trace", ""))
+    trace = short(error_of(task.get("trace", "")))
     next_ms = task.get("next_attempt_ms")
     if next_ms:
         return f"next attempt {until(next_ms, now_ms)}" + (f": {trace}" if trace else "")
@@ -138,8 +140,8 @@ def progress(text: str) -> str:
     return ", ".join(words)
 
 
-def first_line(text: str) -> str:
-    return text.split("\n", 1)[0][:120]
+def short(line: str) -> str:
+    return line[:120]
 
 
 def _name(items: Sequence[Row]) -> dict[str, Callable[[Row], object]]:

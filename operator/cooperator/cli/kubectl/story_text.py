@@ -8,10 +8,11 @@ from cooperator.cli.kubectl.seen import Body, milliseconds, status_of
 from cooperator.controller.names import CONTAINER
 from cooperator.crd.status import timestamp
 from cooperator.host.told import PLAN, WORLD, Told, in_order, task_named
-from cooperator.local.tables import age, first_line, until
+from cooperator.local.tables import age, short, until
 from cooperator.local.timeline import Kind, stretches
 from cooperator.logs import LogHistory
 from cooperator.model import TaskId
+from cooperator.model.trace import error_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ def _of_logs(history: LogHistory, task: TaskId, now_ms: int) -> Iterator[Told]:
                 continue
             case Kind.FAILED:
                 status = traces.get((each.member, each.since_ms))
-                trace = first_line(status.trace) if status is not None else ""
+                trace = short(error_of(status.trace)) if status is not None else ""
                 yield Told(each.since_ms, each.member, f"{task} has failed: {trace}".rstrip(": "), about)
                 continue
         status = traces.get((each.member, each.since_ms))
@@ -141,7 +142,7 @@ def _now(sources: Sources, task: TaskId, now_ms: int) -> str:
     if entry.get("nextAttempt"):
         words.append(f"next attempt {until(milliseconds(entry['nextAttempt']), now_ms)}")
     if entry.get("lastError"):
-        words.append(f"- last error: {first_line(entry['lastError'])}")
+        words.append(f"- last error: {short(entry['lastError'])}")
     return " ".join(words)
 
 
