@@ -29,6 +29,7 @@ class Member:
     ``applied`` is the epoch of the last share the member has taken up; None for stock workers.
     ``draining``: the member announced its departure and lets everything go.
     ``warmth``: of its runtime; of whoever says nothing, such as a stock worker, nothing is waited for.
+    ``url``: where a stock worker serves; it keeps no lease.
     """
 
     member_id: str
@@ -42,6 +43,13 @@ class Member:
     capacity: float = 1.0
     zone: str = ""
     warmth: Warmth = Warmth.WARM
+    url: str = ""
+
+    @property
+    def worker_id(self) -> str:
+        """How it signs its statuses: a stock worker by host and port."""
+        address = self.url.partition("//")[2].rstrip("/")
+        return self.identity if self.is_agent or not address else address
 
     def having(
         self, owned: tuple[TaskId, ...], stopping: frozenset[TaskId], applied: Epoch | None
@@ -59,6 +67,7 @@ class Member:
             self.capacity,
             self.zone,
             self.warmth,
+            self.url,
         )
 
 

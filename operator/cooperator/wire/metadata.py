@@ -187,6 +187,7 @@ def member_of(member_id: str, client_id: str, metadata: Metadata) -> Member:
             incarnation=member_id,
             owned=owned,
             is_agent=False,
+            url=metadata.url,
         )
     return Member(
         member_id=member_id,
