@@ -33,6 +33,7 @@ from cooperator.logs import (
     LogsConfig,
     LogUnavailable,
     TopicMisconfigured,
+    Topics,
     ensure_topics,
     open_gate,
     open_logs,
@@ -63,9 +64,9 @@ FIRST_READ_MS = 8_000
 class ServiceSettings:
     """One group to lead. ``advertised_host``: by what members reach it, ``host`` when empty.
     ``group_security`` and ``log_security``: settings of kafka-python and of confluent-kafka, never shown.
-
-    The session time-out is longer than a normal restart of the operator and shorter than every member's
-    rebalance time-out: else an elected member would count the absent leader as a worker.
+    ``topics``: of a Connect cluster, None for ours. ``stock_pool``: see ``member_refusal``. The session
+    time-out is longer than a normal restart of the operator and shorter than every member's rebalance
+    time-out: else an elected member would count the absent leader as a worker.
     """
 
     bootstrap_servers: str
@@ -81,6 +82,8 @@ class ServiceSettings:
     rebalance_timeout_ms: int = 30_000
     group_security: Mapping[str, Any] = field(default_factory=dict, repr=False)
     log_security: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    topics: Topics | None = None
+    stock_pool: str = ""
 
 
 class LeaderService:
@@ -99,7 +102,11 @@ class LeaderService:
         self.settings = settings
         self._on_restart = on_restart
         self._logs_config = LogsConfig(
-            settings.bootstrap_servers, settings.group_id, security=settings.log_security, gate=gate
+            settings.bootstrap_servers,
+            settings.group_id,
+            security=settings.log_security,
+            topics=settings.topics,
+            gate=gate,
         )
         self.identity = instance_id(settings.owner)
         self.conditions = Conditions(_now_ms)
@@ -360,7 +367,7 @@ class LeaderService:
         described = [(member.client_id, member.metadata) for member in members]
         settings = self.settings
         policy = GroupPolicy.ADOPT if self._owned else settings.group_policy
-        refusal = member_refusal(self.identity, described, policy, settings.group_id)
+        refusal = member_refusal(self.identity, described, policy, settings.group_id, settings.stock_pool)
         return refusal or True
 
     def refused(self, reason: str) -> None:
