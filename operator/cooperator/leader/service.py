@@ -20,7 +20,7 @@ from cooperator.leader.endpoint import Endpoint
 from cooperator.leader.lead import Lead, LeadRefused
 from cooperator.leader.machine import LeaderMachine
 from cooperator.leader.owners import ask_worker, restart_url
-from cooperator.leader.ownership import instance_id, log_refusal, member_refusal
+from cooperator.leader.ownership import GroupPolicy, instance_id, log_refusal, member_refusal
 from cooperator.leader.projection import is_settled, plan_conditions, project
 from cooperator.leader.routes import LeaderRoutes
 from cooperator.leader.settings import ServiceSettings as ServiceSettings
@@ -85,6 +85,9 @@ class LeaderService:
         self._facts = Facts()
         self._policy = settings.policy
         self._contact_at = float("-inf")
+        self._owned = (
+            False  # once marked as ours a group stays so: its stock workers cannot say whose they are
+        )
         self._evicted: tuple[Member, ...] = ()
         self._described: dict[str, DescribedMember] = {}
         self._projected: dict[str, Any] = {}
@@ -237,6 +240,7 @@ class LeaderService:
         if refusal:
             self.conditions.put("Leading", False, "GroupConflict", refusal)
             return False
+        self._owned = state.owner is not None
         machine = LeaderMachine(settings.leader_settings(self.url))
         membership = Membership(
             GroupConfig(
@@ -286,6 +290,7 @@ class LeaderService:
             raise LeadRefused(refusal)
         if state.owner is None:
             writer.write_leader(owner=self.settings.owner)
+        self._owned = True
 
     def current(self) -> tuple[Lead, Logs] | None:
         """What decides and what is followed; None before the broker was reached."""
@@ -351,7 +356,8 @@ class LeaderService:
                 self._described[member.member_id] = member
         described = [(member.client_id, member.metadata) for member in members]
         settings = self.settings
-        refusal = member_refusal(self.identity, described, settings.group_policy, settings.group_id)
+        policy = GroupPolicy.ADOPT if self._owned else settings.group_policy
+        refusal = member_refusal(self.identity, described, policy, settings.group_id, settings.stock_pool)
         return refusal or True
 
     def refused(self, reason: str) -> None:

@@ -82,7 +82,7 @@ class Uptake:
 
     def hear(self, statuses: Mapping[TaskId, TaskStatus]) -> None:
         for identity, pending in list(self._pending.items()):
-            worker = pending.member.signature
+            worker = pending.member.worker_id
             for task, (_, generation) in list(pending.starting.items()):
                 status = statuses.get(task)
                 if status is None or status.worker != worker:
