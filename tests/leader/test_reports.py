@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cooperator.group import JoinedMember, Round
 from cooperator.leader import events as ev
 from cooperator.leader.machine import LeaderMachine
-from cooperator.leader.reports import ReportReader, Reports, told_apart
+from cooperator.leader.reports import ReportReader, Reports
 from cooperator.leader.state import LeaderSettings
 from cooperator.model import ClusterConfig, ConnectorConfig, Member, Memory, SessionKey, TaskId
 from cooperator.wire import (
@@ -111,20 +111,3 @@ def test_what_members_do_as_they_are_told_is_never_decoded(rounds: list[list[str
 
 def never(*_: object) -> None:
     raise AssertionError("decoded")
-
-
-def test_stock_workers_with_one_client_id_are_told_apart_by_where_they_serve() -> None:
-    def stock(member_id: str, identity: str, url: str) -> Member:
-        return Member(member_id, identity, member_id, is_agent=False, url=url)
-
-    ours = Member("o", "connect", "life")
-    alone = stock("c", "other", "http://c:8083/")
-    both = (stock("a", "connect", "http://a:8083/"), stock("b", "connect", "http://b:8083/"))
-    assert [m.identity for m in told_apart((ours, *both, alone))] == [
-        "connect",
-        "connect@a:8083",
-        "connect@b:8083",
-        "other",
-    ]
-    again = stock("a2", "connect", "http://a:8083/")
-    assert told_apart((both[0], again)) == (both[0], again), "one that is back before the broker forgot it"

@@ -7,7 +7,7 @@ allocation decoded that is just what the leader has foreseen (``expect``, ``fore
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from cooperator.group import JoinedMember, Round
 from cooperator.model import Member, TaskId
@@ -30,24 +30,6 @@ class Reports:
     offsets: Mapping[str, int] = field(default_factory=dict)
 
 
-def told_apart(members: Iterable[Member]) -> tuple[Member, ...]:
-    """The same, but stock workers that were given one client id are told apart by where they serve."""
-    listed = tuple(members)
-    addresses: dict[str, set[str]] = {}
-    for member in listed:
-        if not member.is_agent:
-            addresses.setdefault(member.identity, set()).add(member.worker_id)
-    shared = {identity for identity, found in addresses.items() if len(found) > 1}
-    if not shared:
-        return listed
-    return tuple(
-        replace(member, identity=f"{member.identity}@{member.worker_id}")
-        if member.identity in shared and not member.is_agent
-        else member
-        for member in listed
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class _Decoded:
     metadata: bytes
@@ -67,7 +49,7 @@ class ReportReader:
     def read(self, round_: Round) -> Reports:
         """Never raises: a member whose metadata is no Connect metadata is idle, and said in the log."""
         self._known = {joined.member_id: self._decode(joined) for joined in round_.members}
-        members = told_apart(d.member for d in self._known.values() if d.member is not None)
+        members = tuple(d.member for d in self._known.values() if d.member is not None)
         idle = tuple(member_id for member_id, d in self._known.items() if d.member is None)
         highest = max((d.offset for d in self._known.values() if d.member is not None), default=-1)
         offsets = {i: d.offset for i, d in self._known.items() if d.member and not d.member.is_agent}

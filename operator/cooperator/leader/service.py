@@ -22,7 +22,6 @@ from cooperator.leader.machine import LeaderMachine
 from cooperator.leader.owners import ask_worker, restart_url
 from cooperator.leader.ownership import GroupPolicy, instance_id, log_refusal, member_refusal
 from cooperator.leader.projection import is_settled, plan_conditions, project
-from cooperator.leader.reports import told_apart
 from cooperator.leader.routes import LeaderRoutes
 from cooperator.leader.settings import ServiceSettings as ServiceSettings
 from cooperator.leader.stock_routes import StockRoutes
@@ -365,7 +364,7 @@ class LeaderService:
         self.conditions.put("Leading", False, "GroupConflict", reason)
 
     def lead_taken(self, evicted: Sequence[str]) -> None:
-        self._evicted = told_apart(
+        self._evicted = tuple(
             member
             for member_id in evicted
             if (described := self._described.get(member_id)) and (member := _reported(described))
