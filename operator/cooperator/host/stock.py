@@ -48,7 +48,8 @@ class StockLives:
         )
 
     def in_pool_names(self, leader: Leader) -> Leader:
-        """The projection with each stock member's incarnation as the pool calls it; without what is over."""
+        """The projection with each stock member's incarnation as the pool calls it; of several members of one
+        name, the newest."""
         if "members" not in leader:
             return leader
         members = (
@@ -57,7 +58,7 @@ class StockLives:
         named = [
             {**member, "incarnation": self.pods.get(life, member["incarnation"])}
             for member, life in members
-            if not self._is_over(life)
+            if self.newest.get(life[0], life[1]) == life[1]
         ]
         return {**leader, "members": named}
 
