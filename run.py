@@ -317,6 +317,7 @@ no process ends long before the others. More processes than cores only where tes
 TEST_PARTS = {
     "simulation": ("tests/simulation", "tests/spec", "-n", "2", "--dist", "worksteal"),
     "runtime": ("tests/guarantees", "tests/runtime", "-n", "2", *_BY_FILE),
+    "stock": ("tests/stock", "-n", "3", *_BY_FILE),
     "members": ("tests/integration", "tests/local", "tests/agent", "-n", "3", *_BY_FILE),
     "operator": ("tests/controller", "tests/crd", "tests/kubernetes", "-n", "4", *_BY_FILE),
     "end to end": ("e2e",),

@@ -137,7 +137,7 @@ class ConnectWorker:
     def ask(self, path: str, value: Any = None, method: str | None = None) -> Any:
         """GET, or POST of ``value``, or ``method``; None for an answer without a body.
 
-        Refused (an AssertionError) when it answers with an error; AssertionError when it does not answer (yet).
+        Refused when it answers with an error; AssertionError when it does not answer (yet).
         """
         data = None if value is None else json.dumps(value).encode()
         headers = {"Content-Type": "application/json"}
@@ -222,7 +222,7 @@ class ConnectWorker:
 
 
 def write_worker_classes(bootstrap_servers: str, directory: Path, line: str = "4") -> None:
-    """The archive with which workers of this line start, written by one that serves once, unless it is there."""
+    """The archive with which workers of this line start; one serves once for it, unless it is there."""
 
     def run(java_options: tuple[str, ...]) -> None:
         name = f"classes-{uuid.uuid4().hex[:8]}"

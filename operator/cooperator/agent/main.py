@@ -18,6 +18,7 @@ from cooperator.agent.lead import MakeLead, member_lead
 from cooperator.agent.listeners import EventOf, GroupEars, RuntimeEars
 from cooperator.agent.machine import Supervisor
 from cooperator.agent.metrics import MemberMetrics, Tally
+from cooperator.agent.offsets import OffsetsPage
 from cooperator.agent.options import RuntimeKind, WorkerOptions
 from cooperator.agent.pages import Pages
 from cooperator.agent.state import IllegalStep, Report
@@ -86,7 +87,8 @@ class Agent:
         self._ears = GroupEars(options, self._desk, self._queue.put)
         self._tally = Tally(RuntimeEars(self._queue.put, self._about))
         metrics = MemberMetrics(self._desk, self._tally)
-        pages = Pages(options, self._desk, metrics, lambda: self._ears.lead)
+        offsets = OffsetsPage(options, lambda: self._logs.config.snapshot())
+        pages = Pages(options, self._desk, metrics, lambda: self._ears.lead, offsets)
         self._endpoint = Endpoint(options.host, options.port, pages.routes())
         self._calls = LeaderCalls(self.tell, lambda: self._logs.config.snapshot().session_key, now_ms)
         self._group: Group

@@ -9,6 +9,7 @@ import cooperator
 from cooperator.agent.desk import Desk
 from cooperator.agent.lead import Lead
 from cooperator.agent.metrics import MemberMetrics
+from cooperator.agent.offsets import OffsetsPage
 from cooperator.agent.options import WorkerOptions
 from cooperator.leader.endpoint import Handler, error_answer, json_answer
 from cooperator.model import INSTANCE, TaskId
@@ -20,18 +21,25 @@ class Pages:
     """``lead``: the part that leads, None while there is none."""
 
     def __init__(
-        self, options: WorkerOptions, desk: Desk, metrics: MemberMetrics, lead: Callable[[], Lead | None]
+        self,
+        options: WorkerOptions,
+        desk: Desk,
+        metrics: MemberMetrics,
+        lead: Callable[[], Lead | None],
+        offsets: OffsetsPage,
     ) -> None:
         self._options = options
         self._desk = desk
         self._metrics = metrics
         self._lead = lead
+        self._offsets = offsets
 
     def routes(self) -> dict[str, Handler]:
         return {
             "GET /": self._root,
             "GET /metrics": self._metrics.answer,
             "GET /tasks": self._tasks,
+            "POST /offsets": self._offsets.answer,
             "GET /tasks/{connector}/{task}/story": self._story,
             **{route: self._leaders(route) for route in _LEADERS},
         }

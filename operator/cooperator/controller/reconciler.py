@@ -26,6 +26,7 @@ from cooperator.controller.pins import PINNED, pin_of, upgrade_available
 from cooperator.controller.pods import pod_manifest, servers
 from cooperator.controller.publish import Publisher
 from cooperator.controller.resources import Readings
+from cooperator.controller.rest_front import WorkerFront
 from cooperator.controller.store import CONNECTOR, POD, WORKER, Name, Seen, Store
 from cooperator.controller.supplies import Supplies
 from cooperator.controller.tombs import Tombs
@@ -89,6 +90,7 @@ class Reconciler:
         self._connectors: Mapping[str, DesiredConnector] = {}
         self._applied: object = None
         self._leader: LeaderService | None = None
+        self._front = WorkerFront(api, options, lambda: self._leader)
         self._status: Mapping[str, Any] = {}
         self._status_at = float("-inf")
         self._listed_at = float("-inf")
@@ -149,6 +151,7 @@ class Reconciler:
                 pause_s = _ERROR_PAUSE_S
             self._wake.wait(pause_s)
             self._wake.clear()
+        self._front.close()
         if self._leader is not None:
             self._leader.stop(leave=self.done)
 
@@ -193,6 +196,9 @@ class Reconciler:
         self._worker = worker
         connectors = self._read_connectors(seen)
         self._apply(worker, () if removing else connectors)
+        self._try(lambda: self._front.keep(None if removing else worker))
+        if self._front.refusal:
+            self._publisher.refused(self._front.refusal)
         self._refresh_status()
         bodies = [*seen.pods.values(), *seen.gone]
         self._tombs.see(seen.pods.values(), seen.gone)

@@ -30,6 +30,7 @@ from cooperator.crd.pod import (
     has_version,
     unique,
 )
+from cooperator.crd.rest import Rest
 from cooperator.crd.rules import (
     LIGHTEST,
     NOT_WEIGHTLESS,
@@ -233,6 +234,7 @@ class WorkerSpec(Model):
         default=DeletionPolicy.DELETE,
         description="Orphan: stock workers stay when the Worker is deleted, and lead themselves again",
     )
+    rest: Rest = Field(default_factory=Rest, description="Kafka Connect's REST API in front of the group")
     kafka: Kafka = Field(default_factory=Kafka, description="how the connection to Kafka is secured")
     env_allowed: Annotated[
         tuple[Annotated[str, ENV_NAME], ...],

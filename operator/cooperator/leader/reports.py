@@ -19,12 +19,13 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class Reports:
     """``members``: workers in the order of the round. ``idle_ids``: members that are no workers (an absent
-    operator) or cannot be understood; they need an empty share."""
+    operator) or cannot be understood; they need an empty share. ``urls``: of members, by member id."""
 
     members: tuple[Member, ...]
     idle_ids: tuple[str, ...]
     highest_offset: int
     metadata_bytes: int
+    urls: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class _Decoded:
     metadata: bytes
     member: Member | None
     offset: int
+    url: str = ""
     known: KnownItems = field(default_factory=KnownItems)
 
 
@@ -49,7 +51,8 @@ class ReportReader:
         idle = tuple(member_id for member_id, d in self._known.items() if d.member is None)
         highest = max((d.offset for d in self._known.values() if d.member is not None), default=-1)
         size = sum(len(decoded.metadata) for decoded in self._known.values())
-        return Reports(members, idle, highest, size)
+        urls = {key: decoded.url for key, decoded in self._known.items() if decoded.member is not None}
+        return Reports(members, idle, highest, size, urls)
 
     def expect(self, members: Iterable[Member], written: Mapping[str, bytes]) -> None:
         """Those of ``members`` (with all that they were assigned) that ran nothing before will report just
@@ -90,4 +93,4 @@ class ReportReader:
         if metadata.agent is not None and metadata.agent.role is Role.LEADER:
             return _Decoded(joined.metadata, None, -1)
         member = member_of(joined.member_id, joined.client_id, metadata)
-        return _Decoded(joined.metadata, member, metadata.config_offset, items)
+        return _Decoded(joined.metadata, member, metadata.config_offset, metadata.url, items)

@@ -116,6 +116,9 @@ class LeaderService:
         self._facts = Facts()
         self._policy = settings.policy
         self._contact_at = float("-inf")
+        self._owned = (
+            False  # once marked as ours a group stays so: its stock workers cannot say whose they are
+        )
         self._evicted: tuple[Member, ...] = ()
         self._described: dict[str, DescribedMember] = {}
         self._projected: dict[str, Any] = {}
@@ -124,7 +127,7 @@ class LeaderService:
         self._logs: Logs | None = None
         self._lead: Lead | None = None
         self._membership: Membership | None = None
-        self._routes = LeaderRoutes(self._current_lead, self._leader_contact_age_ms, settings)
+        self._routes = LeaderRoutes(self.current, self._leader_contact_age_ms, settings)
         routes = {**self._routes.all(), "GET /status": self._get}
         self._endpoint = Endpoint(settings.host, settings.port, routes)
         self._opener = threading.Thread(target=self._open, name="leader-open", daemon=True)
@@ -243,6 +246,7 @@ class LeaderService:
         if refusal:
             self.conditions.put("Leading", False, "GroupConflict", refusal)
             return False
+        self._owned = state.owner is not None
         machine = LeaderMachine(
             LeaderSettings(
                 url=self.url,
@@ -298,8 +302,10 @@ class LeaderService:
             raise LeadRefused(refusal)
         if state.owner is None:
             writer.write_leader(owner=self.settings.owner)
+        self._owned = True
 
-    def _current_lead(self) -> tuple[Lead, Logs] | None:
+    def current(self) -> tuple[Lead, Logs] | None:
+        """What decides and what is followed; None before the broker was reached."""
         lead, logs = self._lead, self._logs
         return None if lead is None or logs is None else (lead, logs)
 
@@ -360,9 +366,8 @@ class LeaderService:
                 self._described[member.member_id] = member
         described = [(member.client_id, member.metadata) for member in members]
         settings = self.settings
-        refusal = member_refusal(
-            self.identity, described, settings.group_policy, settings.group_id, settings.stock_pool
-        )
+        policy = GroupPolicy.ADOPT if self._owned else settings.group_policy
+        refusal = member_refusal(self.identity, described, policy, settings.group_id, settings.stock_pool)
         return refusal or True
 
     def refused(self, reason: str) -> None:

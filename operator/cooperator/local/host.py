@@ -18,9 +18,11 @@ from cooperator.artifacts import ArtifactError
 from cooperator.crd import Connector, Problem, Resource, ResourceError, Worker, parse
 from cooperator.host.status import WorkerFacts
 from cooperator.leader.endpoint import Endpoint, error_answer, json_answer
+from cooperator.leader.service import LeaderService
 from cooperator.local.broker import BrokerError, EmbeddedBroker
 from cooperator.local.cluster import Cluster, read_cluster
 from cooperator.local.daemon import host_lock
+from cooperator.local.front import Fronts
 from cooperator.local.layout import StateDir, write_json
 from cooperator.local.store import ManifestStore, Stored
 from cooperator.local.template import member_command
@@ -53,6 +55,7 @@ class Host:
         self._problems: tuple[Problem, ...] = ()
         self._seen: object = None
         self._workers: dict[Name, WorkerHost] = {}
+        self._fronts = Fronts(self._store)
         self._broker = None if cluster.bootstrap_servers else EmbeddedBroker(state.broker, detached=True)
         routes = {"GET /state": self._get, "POST /restart": self._post_restart}
         self._endpoint = Endpoint("127.0.0.1", 0, routes)
@@ -78,6 +81,7 @@ class Host:
                 self._ending.wait(LOOK_S)
         finally:
             self._ending.set()
+            self._fronts.stop()
             for worker in self._workers.values():
                 worker.stop()
             self._endpoint.stop()
@@ -92,6 +96,8 @@ class Host:
             self._read()
             for name, wanted in self._wanted(halting).items():
                 self._want(name, wanted)
+        served = {} if halting or self._stored is None else {_name(w): w for w in self._stored.workers}
+        self._fronts.keep(served, self._leader)
         if halting:
             return all(worker.done for worker in self._workers.values())
         for name in [name for name, worker in self._workers.items() if worker.done]:
@@ -99,6 +105,10 @@ class Host:
             self._workers.pop(name).stop()
             self._seen = None  # It may have been applied anew meanwhile.
         return False
+
+    def _leader(self, name: Name) -> LeaderService | None:
+        worker = self._workers.get(name)
+        return None if worker is None else worker.leader
 
     def _read(self) -> None:
         """What is wanted; as long as a manifest cannot be read, what was wanted before: nothing is

@@ -102,6 +102,11 @@ class WorkerHost:
         self._wake.set()
         self._thread.join()
 
+    @property
+    def leader(self) -> LeaderService | None:
+        """The present one; None while there is none."""
+        return self._leader
+
     def restart(self, record: RestartRecord) -> int:
         """See ``LeaderService.restart``."""
         return self._leader.restart(record) if self._leader is not None else 409

@@ -1,0 +1,88 @@
+"""``POST /offsets`` of a member: the offsets of a connector, whose checkpoints members reach and others may
+not.
+
+Asked by whoever serves Kafka Connect's REST API in front of the group, and signed with its session key
+(KIP-507): nobody else may move anything. That nothing of the connector runs is seen to by who asks; that it
+is to be stopped is looked at again here.
+"""
+
+import asyncio
+import json
+import logging
+import os
+from collections.abc import Callable
+from typing import Any
+
+from aiohttp import web
+
+from cooperator.agent.options import WorkerOptions
+from cooperator.leader.endpoint import error_answer, json_answer
+from cooperator.model import ClusterConfig, TargetState, without_reserved
+from cooperator.runtime.offsets import OffsetsError, Subject, alter, decode, encode, listed, reset
+from cooperator.runtime.options import OptionError
+from cooperator.runtime.places import NoPlace, place_of
+from cooperator.runtime.references import UnresolvedReference
+from cooperator.wire import AlgorithmNotAllowed, SignatureMissing, SignatureWrong, verify
+
+log = logging.getLogger(__name__)
+
+
+class OffsetsPage:
+    """``config``: the newest that the config log says."""
+
+    def __init__(self, options: WorkerOptions, config: Callable[[], ClusterConfig]) -> None:
+        self._options = options
+        self._config = config
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        """``{"connector", "do": "list" | "alter" | "reset", "offsets"}``: ``{"offsets": […]}`` of a list,
+        ``{"changed": n}`` of the others."""
+        body, config = await request.read(), self._config()
+        if config.session_key is None:
+            return error_answer(503, "there is no session key yet; try again")
+        try:
+            verify(config.session_key, dict(request.headers), body)
+        except (SignatureMissing, AlgorithmNotAllowed) as error:
+            return error_answer(400, str(error))
+        except SignatureWrong as error:
+            return error_answer(403, str(error))
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(None, self._answer, json.loads(body), config)
+
+    def _answer(self, asked: dict[str, Any], config: ClusterConfig) -> web.Response:
+        name = str(asked["connector"])
+        connector = config.connectors.get(name)
+        if connector is None:
+            return error_answer(404, f"connector {name} is not configured (yet)")
+        if asked["do"] != "list" and connector.target is not TargetState.STOPPED:
+            return error_answer(409, f"connector {name} is {connector.target.value}, and not stopped")
+        try:
+            return json_answer(200, self._carry_out(asked, self._subject(name, connector.config)))
+        except (NoPlace, OffsetsError, OptionError, UnresolvedReference, ConnectionError) as error:
+            return error_answer(400, str(error))
+        except Exception as error:
+            log.exception("the offsets of %s", name)
+            return error_answer(
+                500, f"the offsets of {name}: {type(error).__name__}, as this member's log says"
+            )
+
+    def _carry_out(self, asked: dict[str, Any], subject: Subject) -> dict[str, Any]:
+        if asked["do"] == "list":
+            return encode(listed(subject))
+        if asked["do"] == "reset":
+            return {"changed": len(reset(subject, dry_run=False))}
+        wanted = decode(json.dumps({"offsets": asked["offsets"]}), "the request")
+        return {"changed": len(alter(subject, wanted, dry_run=False))}
+
+    def _subject(self, name: str, config: Any) -> Subject:
+        settings = self._options.runtime_settings()
+        resolver = settings.resolver()
+        conf = resolver.resolve(settings.spark_conf).config
+        return Subject(
+            name=name,
+            class_name=config["connector.class"],
+            config=dict(without_reserved(config)),
+            group_id=settings.group_id,
+            checkpoints=place_of(settings.checkpoints, conf, os.environ),
+            resolver=resolver,
+        )

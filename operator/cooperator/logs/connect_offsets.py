@@ -1,0 +1,198 @@
+"""Where stock workers keep the offsets of their connectors: a compacted topic for sources, groups for sinks.
+
+A source's position is a record of the offset topic (key ``["connector", {partition}]``, value the offset,
+both JSON without an envelope; none: a tombstone). A sink's is what its consumer group has committed. Each
+call has clients of its own: it is made by hand, now and then.
+"""
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import Any, Final
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
+
+from cooperator.logs.errors import LogUnavailable
+from cooperator.logs.kafka_settings import Access, error_text, result_of
+from cooperator.wire import DecodeError
+from cooperator.wire.records import dump_json, parse_json
+
+_TIMEOUT_S: Final = 15.0
+_ANY: Final = -1
+"""The partitioner chooses."""
+_EMPTY: Final = frozenset({KafkaError.GROUP_ID_NOT_FOUND, KafkaError._NOENT})
+
+Entry = tuple[Mapping[str, Any], Mapping[str, Any] | None]
+"""(partition, offset); None: forgotten."""
+
+
+class GroupInUse(Exception):
+    """A sink's consumer group has members, and refuses to be changed."""
+
+
+class ConnectOffsets:
+    """Of the Connect clusters at one address. All methods raise LogUnavailable."""
+
+    def __init__(self, bootstrap_servers: str, security: Mapping[str, Any]) -> None:
+        self._access = Access.of(bootstrap_servers, security)
+
+    # --- sources ---
+
+    def source(self, topic: str, connector: str) -> list[Entry]:
+        """The positions of a source connector, in the order in which they were first written."""
+        return [(partition, offset) for partition, offset, _, _ in self._read(topic, connector)]
+
+    def write_source(self, topic: str, connector: str, entries: Sequence[Entry]) -> None:
+        """Write these positions; all others stay. A partition that is known keeps its key as it stands."""
+        known = {_same(partition): (key, place) for partition, _, key, place in self._read(topic, connector)}
+        failures: list[KafkaError] = []
+
+        def delivered(error: KafkaError | None, _: Any) -> None:
+            if error is not None:
+                failures.append(error)
+
+        producer = self._access.producer(
+            "cooperator-offsets", lambda error: None, {"enable.idempotence": True}
+        )
+        try:
+            for partition, offset in entries:
+                key, place = known.get(_same(partition), (dump_json([connector, partition], "key"), _ANY))
+                value = None if offset is None else dump_json(offset, "offset")
+                producer.produce(topic, key=key, value=value, partition=place, on_delivery=delivered)
+            left = producer.flush(_TIMEOUT_S)
+        except (KafkaException, BufferError) as error:
+            raise LogUnavailable(f"{topic}: {error}") from None
+        if failures or left:
+            reason = (
+                error_text(failures[0]) if failures else f"the broker has not answered for {_TIMEOUT_S:g} s"
+            )
+            raise LogUnavailable(f"{topic}: the offsets of {connector} are not (all) written: {reason}")
+
+    def _read(
+        self, topic: str, connector: str
+    ) -> list[tuple[Mapping[str, Any], Mapping[str, Any], bytes, int]]:
+        found: dict[str, tuple[Mapping[str, Any], Mapping[str, Any], bytes, int]] = {}
+        for key, value, place in self._records(topic):
+            try:
+                named = parse_json(key, "key")
+                offset = None if value is None else parse_json(value, "offset")
+            except DecodeError:
+                continue
+            if not (isinstance(named, list) and len(named) == 2 and named[0] == connector):
+                continue
+            if isinstance(offset, dict) and isinstance(named[1], dict):
+                found[_same(named[1])] = (named[1], offset, key, place)
+            else:
+                found.pop(_same(named[1]), None)
+        return list(found.values())
+
+    def _records(self, topic: str) -> Iterator[tuple[bytes, bytes | None, int]]:
+        """All that is in the topic now."""
+        deadline = time.monotonic() + _TIMEOUT_S
+        with closing(self._access.consumer("cooperator-offsets", lambda error: None)) as consumer:
+            try:
+                places = self._places(consumer, topic)
+                consumer.assign([TopicPartition(topic, place, OFFSET_BEGINNING) for place in places])
+                while places:
+                    message = consumer.poll(max(0.0, min(1.0, deadline - time.monotonic())))
+                    if time.monotonic() > deadline:
+                        raise LogUnavailable(f"{topic} could not be read to its end within {_TIMEOUT_S:g} s")
+                    if message is None:
+                        continue
+                    error = message.error()
+                    if error is not None:
+                        if error.code() != KafkaError._PARTITION_EOF:
+                            raise LogUnavailable(f"{topic}: {error_text(error)}")
+                        places.discard(message.partition())
+                        continue
+                    if (key := message.key()) is not None:
+                        yield _bytes(key), _bytes(message.value()), message.partition() or 0
+            except KafkaException as error:
+                raise LogUnavailable(f"{topic}: {error_text(error)}") from None
+
+    def _places(self, consumer: Consumer, topic: str) -> set[int]:
+        described = consumer.list_topics(topic, timeout=_TIMEOUT_S).topics[topic]
+        if described.error is not None:
+            if described.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return set()
+            raise LogUnavailable(f"{topic}: {error_text(described.error)}")
+        return set(described.partitions)
+
+    # --- sinks ---
+
+    def sink(self, group: str) -> dict[tuple[str, int], int]:
+        """What a consumer group has committed, by topic and partition."""
+        try:
+            answer = self._admin.list_consumer_group_offsets(
+                [ConsumerGroupTopicPartitions(group)], request_timeout=_TIMEOUT_S
+            )
+            found = result_of(answer[group]).topic_partitions or []
+        except KafkaException as error:
+            if error.args[0].code() in _EMPTY:
+                return {}
+            raise LogUnavailable(f"consumer group {group}: {error_text(error)}") from None
+        return {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
+
+    def write_sink(self, group: str, offsets: Mapping[tuple[str, int], int | None]) -> None:
+        """Commit these for the group; None forgets one. Raises GroupInUse."""
+        forgotten = {place for place, offset in offsets.items() if offset is None}
+        wanted = {place: offset for place, offset in offsets.items() if offset is not None}
+        if forgotten:
+            # The client cannot take single ones away: all go, and the others come back.
+            wanted = {**{k: v for k, v in self.sink(group).items() if k not in forgotten}, **wanted}
+            self.forget_sink(group)
+        if wanted:
+            places = [TopicPartition(*place, offset) for place, offset in sorted(wanted.items())]
+            self._change(
+                group,
+                lambda: self._admin.alter_consumer_group_offsets(
+                    [ConsumerGroupTopicPartitions(group, places)], request_timeout=_TIMEOUT_S
+                )[group],
+            )
+
+    def forget_sink(self, group: str) -> None:
+        """The group has committed nothing. Raises GroupInUse."""
+        self._change(
+            group, lambda: self._admin.delete_consumer_groups([group], request_timeout=_TIMEOUT_S)[group]
+        )
+
+    def _change(self, group: str, ask: Any) -> None:
+        try:
+            result_of(ask())
+        except KafkaException as error:
+            code = error.args[0].code()
+            if code in _EMPTY:
+                return
+            if code in (KafkaError.NON_EMPTY_GROUP, KafkaError.UNKNOWN_MEMBER_ID):
+                raise GroupInUse(group) from None
+            raise LogUnavailable(f"consumer group {group}: {error_text(error)}") from None
+
+    @property
+    def _admin(self) -> AdminClient:
+        return self._access.admin(lambda error: None)
+
+
+def _same(partition: object) -> str:
+    return json.dumps(partition, sort_keys=True)
+
+
+def _bytes(value: Any) -> Any:
+    return value.encode() if isinstance(value, str) else value
+
+
+def kafka_cluster_id(bootstrap_servers: str, security: Mapping[str, Any]) -> str:
+    """Kafka's own name of the cluster; empty when the broker does not answer."""
+    admin = Access.of(bootstrap_servers, security).admin(lambda error: None)
+    try:
+        return str(result_of(admin.describe_cluster(request_timeout=5.0)).cluster_id or "")
+    except KafkaException:
+        return ""

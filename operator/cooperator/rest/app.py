@@ -1,0 +1,74 @@
+"""The front as an HTTP server on a port of its own."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from aiohttp import web
+
+from cooperator.leader.endpoint import Endpoint, json_answer
+from cooperator.rest.answers import Answer, Refused, refusal
+from cooperator.rest.front import Front, Request
+
+_THREADS: Final = 8
+_HERE: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
+
+
+class Server:
+    """Serves ``front`` from ``start`` to ``stop``; port 0 picks a free one.
+
+    ``only_here``: for fronts that ask nobody who they are. A page in a browser of this machine can send
+    requests to it, so those with a browser's marks or to another host's name are refused.
+    """
+
+    def __init__(self, front: Front, host: str, port: int, only_here: bool = False) -> None:
+        self._front = front
+        self._only_here = only_here
+        self._threads = ThreadPoolExecutor(_THREADS, "rest-front")
+        self._endpoint = Endpoint(host, port, {r"* /{path:[\s\S]*}": self._serve})
+
+    @property
+    def url(self) -> str:
+        return self._endpoint.url
+
+    @property
+    def port(self) -> int:
+        return self._endpoint.port
+
+    def start(self) -> None:
+        """Raises OSError when the port is taken."""
+        self._endpoint.start()
+
+    def stop(self) -> None:
+        self._endpoint.stop()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        foreign = self._only_here and (
+            "Origin" in request.headers or request.host.rpartition(":")[0] not in _HERE
+        )
+        if foreign:
+            return _response(refusal(Refused(403, "this front serves programs of this machine, no browsers")))
+        try:
+            body = await request.read()
+        except web.HTTPRequestEntityTooLarge:
+            return _response(refusal(Refused(413, "the body is too large")))
+        path, _, query = request.raw_path.partition("?")
+        asked = Request(
+            request.method,
+            path,
+            query,
+            body,
+            request.headers.get("Content-Type", ""),
+            request.headers.get("Authorization", ""),
+        )
+        loop = asyncio.get_running_loop()
+        return _response(await loop.run_in_executor(self._threads, self._front.answer, asked))
+
+
+def _response(answer: Answer) -> web.Response:
+    if answer.body is None:
+        return web.Response(status=answer.status, headers=answer.headers)
+    response = json_answer(answer.status, answer.body)
+    response.headers.update(answer.headers)
+    return response

@@ -1,0 +1,251 @@
+"""The part of the API that is about connectors: made, read, changed, paused, restarted, deleted."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+from cooperator.crd import Connector
+from cooperator.crd.connector import State
+from cooperator.model import INSTANCE, without_reserved
+from cooperator.rest import translate
+from cooperator.rest.answers import Answer, Call, Refused, Right
+from cooperator.rest.parts import Connectors, Group, Members
+from cooperator.wire import RestartRecord
+
+_LONGEST_TASK: Final = 9
+
+
+class ConnectorAnswers:
+    """Of one Worker. ``known`` is what all other parts look a connector up by."""
+
+    def __init__(
+        self, namespace: str, worker: str, connectors: Connectors, group: Group, members: Members
+    ) -> None:
+        self._namespace = namespace
+        self._worker = worker
+        self._connectors = connectors
+        self._group = group
+        self._members = members
+
+    # --- looking up ---
+
+    def known(self, name: str) -> Connector:
+        """The Connector of this Worker. Refused 404; 409 for one that is in the group and has no resource."""
+        found = self._ours(name)
+        if found is not None:
+            return found
+        if name in self._adopted():
+            raise Refused(
+                409,
+                f"connector {name} is in the group's config topic and has no Connector of its own, so that "
+                "it can be read and not be changed: `cooperator import` writes its manifest, to be applied",
+            )
+        raise _unknown(name)
+
+    def _ours(self, name: str) -> Connector | None:
+        found = self._connectors.find(name)
+        return found if found is not None and found.spec.worker_ref.name == self._worker else None
+
+    def config_of(self, name: str) -> Mapping[str, str]:
+        """Flat, also of one that only the config topic has. Refused 404."""
+        found = self._ours(name)
+        if found is not None:
+            return translate.flat(found)
+        try:
+            return self._adopted()[name]
+        except KeyError:
+            raise _unknown(name) from None
+
+    def _adopted(self) -> Mapping[str, Mapping[str, str]]:
+        """What the config topic has: those that have no resource stay, or else are about to go."""
+        if not self._group.adopts():
+            return {}
+        connectors = self._group.config().connectors
+        return {name: without_reserved(connector.config) for name, connector in connectors.items()}
+
+    def _info(self, name: str, config: Mapping[str, str]) -> dict[str, Any]:
+        committed = self._group.config().connectors.get(name)
+        tasks = 0 if committed is None else committed.task_count
+        return translate.info(name, config, tasks, self._kind(config))
+
+    def _kind(self, config: Mapping[str, str]) -> str:
+        return self._members.type_of(config.get("connector.class", ""))
+
+    def _status(self, name: str) -> dict[str, Any]:
+        return translate.status(name, self._group.status(), self._kind(self.config_of(name)))
+
+    # --- reading ---
+
+    def connectors(self, call: Call) -> Answer:
+        configs = dict(self._adopted())
+        configs |= {c.metadata.name: translate.flat(c) for c in self._connectors.all()}
+        expand = set(call.query["expand"]) & {"info", "status"}
+        if not expand:
+            return Answer(200, sorted(configs))
+        leader = self._group.status() if "status" in expand else {}
+        found: dict[str, Any] = {}
+        for name, config in sorted(configs.items()):
+            found[name] = {}
+            if "status" in expand:
+                found[name]["status"] = translate.status(name, leader, self._kind(config))
+            if "info" in expand:
+                found[name]["info"] = self._info(name, config)
+        return Answer(200, found)
+
+    def connector(self, call: Call) -> Answer:
+        return Answer(200, self._info(call.name, self.config_of(call.name)))
+
+    def config(self, call: Call) -> Answer:
+        return Answer(200, dict(self.config_of(call.name)))
+
+    def status(self, call: Call) -> Answer:
+        return Answer(200, self._status(call.name))
+
+    def tasks(self, call: Call) -> Answer:
+        self.config_of(call.name)
+        configs = translate.task_configs(call.name, self._group.config())
+        return Answer(
+            200,
+            [
+                {"id": {"connector": call.name, "task": n}, "config": config}
+                for n, config in enumerate(configs)
+            ],
+        )
+
+    def tasks_config(self, call: Call) -> Answer:
+        self.config_of(call.name)
+        configs = translate.task_configs(call.name, self._group.config())
+        return Answer(200, {f"{call.name}-{n}": config for n, config in enumerate(configs)})
+
+    def task_status(self, call: Call) -> Answer:
+        number = _number(call)
+        for task in self._status(call.name)["tasks"]:
+            if task["id"] == number:
+                return Answer(200, task)
+        raise Refused(404, f"connector {call.name} has no task {number}")
+
+    def topics(self, call: Call) -> Answer:
+        self.config_of(call.name)
+        raise Refused(403, "which topics a connector uses is not tracked here: ask Kafka's own admin tools")
+
+    # --- making and changing ---
+
+    def create(self, call: Call) -> Answer:
+        body = call.body
+        if not isinstance(body, dict) or not isinstance(body.get("name"), str) or not body["name"]:
+            raise Refused(400, 'the body has no name: send {"name": …, "config": {…}}')
+        name, state = body["name"], body.get("initial_state", "RUNNING")
+        if state not in translate.STATES:
+            raise Refused(400, f"initial_state is {str(state)[:40]!r}: use {', '.join(translate.STATES)}")
+        config = _present(translate.settings(body.get("config"), "config"))
+        return self._create(name, config, translate.STATES[state])
+
+    def _create(self, name: str, config: Mapping[str, str], state: State) -> Answer:
+        connector = translate.created(name, self._namespace, self._worker, config, state)
+        there = self._connectors.find(name)
+        if there is not None and there.spec.worker_ref.name != self._worker:
+            raise Refused(
+                409,
+                f"there is a Connector {name} of Worker {there.spec.worker_ref.name}, and a namespace has "
+                "each name once: choose another",
+            )
+        if there is not None or name in self._adopted():
+            raise Refused(409, f"connector {name} exists already")
+        self._check(connector)
+        self._connectors.create(connector)
+        where = {"Location": f"/connectors/{quote(name, safe='')}"}
+        return Answer(201, self._info(name, translate.flat(connector)), where)
+
+    def put_config(self, call: Call) -> Answer:
+        config = _present(translate.settings(call.body, "the body"))
+        before = self._ours(call.name)
+        if before is None and call.name not in self._adopted():
+            call.permit(Right("create"))
+            return self._create(call.name, config, State.RUNNING)
+        return self._change(before or self.known(call.name), config)
+
+    def patch_config(self, call: Call) -> Answer:
+        patch = translate.settings(call.body, "the body", nulls=True)
+        before = self.known(call.name)
+        return self._change(before, _present({**translate.flat(before), **patch}))
+
+    def _change(self, before: Connector, config: Mapping[str, str]) -> Answer:
+        after = translate.configured(before, config)
+        if after != before:
+            self._check(after)
+            self._connectors.change(before, after)
+        return Answer(200, self._info(before.metadata.name, translate.flat(after)))
+
+    def _check(self, connector: Connector) -> None:
+        config = translate.flat(connector)
+        try:
+            found = self._members.validate(connector.spec.class_, config)
+        except Refused as refused:
+            if refused.code in (404, 500):  # A class that nobody has; Kafka's own server says 500.
+                raise Refused(400, str(refused)) from None
+            raise
+        errors = [e for each in found["configs"] for e in each["value"].get("errors", ())]
+        if found["error_count"]:
+            raise Refused(400, f"the configuration has {found['error_count']} errors: {'; '.join(errors)}")
+
+    def delete(self, call: Call) -> Answer:
+        self._connectors.delete(self.known(call.name))
+        return Answer(204)
+
+    # --- states and restarts ---
+
+    def pause(self, call: Call) -> Answer:
+        return self._to(call, State.PAUSED, 202)
+
+    def resume(self, call: Call) -> Answer:
+        return self._to(call, State.RUNNING, 202)
+
+    def stop(self, call: Call) -> Answer:
+        return self._to(call, State.STOPPED, 204)
+
+    def _to(self, call: Call, state: State, code: int) -> Answer:
+        before = self.known(call.name)
+        if before.spec.state is not state:
+            self._connectors.change(before, translate.in_state(before, state))
+        return Answer(code)
+
+    def restart(self, call: Call) -> Answer:
+        """As Kafka's: without tasks and of whatever state it restarts the instance, and has no body."""
+        self.config_of(call.name)
+        tasks, failed = call.query["includeTasks"], call.query["onlyFailed"]
+        if tasks or failed:
+            record = RestartRecord(call.name, include_tasks=tasks, only_failed=failed)
+        else:
+            record = RestartRecord(call.name, only_failed=True, task=INSTANCE)
+        self._restart(record)
+        return Answer(202, self._status(call.name)) if tasks or failed else Answer(204)
+
+    def restart_task(self, call: Call) -> Answer:
+        number = _number(call)
+        self.config_of(call.name)
+        # A stock worker restarts as little as can be when it is told of one task of ours.
+        self._restart(RestartRecord(call.name, only_failed=True, task=number))
+        return Answer(204)
+
+    def _restart(self, record: RestartRecord) -> None:
+        code = self._group.restart(record)
+        if code == 404:
+            what = f"task {record.task} of connector" if (record.task or 0) > 0 else "connector"
+            raise Refused(404, f"{what} {record.connector} is not configured (yet)")
+        if code != 202:
+            raise Refused(409, "the group has no leader at the moment: ask again")
+
+
+def _number(call: Call) -> int:
+    text = call.path["task"]
+    if not (text.isascii() and text.isdigit()) or len(text) > _LONGEST_TASK:
+        raise Refused(404, f"{text[:40]!r} is no number of a task")
+    return int(text)
+
+
+def _present(config: Mapping[str, str | None]) -> dict[str, str]:
+    return {name: value for name, value in config.items() if value is not None}
+
+
+def _unknown(name: str) -> Refused:
+    return Refused(404, f"connector {name} not found")

@@ -1,0 +1,201 @@
+"""All answers of one Worker's front: a request in, an answer out. Knows no server, and may block."""
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import cooperator
+from cooperator.crd.connector import State
+from cooperator.host.at_rest import why_not_at_rest
+from cooperator.rest.answers import Answer, Call, Refused, Right, refusal
+from cooperator.rest.connectors import ConnectorAnswers
+from cooperator.rest.openapi import document
+from cooperator.rest.parts import Access, Connectors, Entries, Group, Members, Offsets
+from cooperator.rest.routes import Route, find, query_of
+from cooperator.rest.translate import flat, settings
+
+log = logging.getLogger(__name__)
+
+_LEVELS: Final = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF")
+_DOCUMENT: Final = document()
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """As it came. ``path``: still encoded; ``content_type``: empty where none was sent."""
+
+    method: str
+    path: str
+    query: str = ""
+    body: bytes = b""
+    content_type: str = ""
+    authorization: str = ""
+
+
+class Front:
+    """Kafka Connect's REST API of one Worker. Thread-safe, if its parts are."""
+
+    def __init__(
+        self,
+        name: tuple[str, str],
+        connectors: Connectors,
+        group: Group,
+        members: Members,
+        offsets: Offsets,
+        access: Access,
+    ) -> None:
+        """``name``: namespace and name of the Worker."""
+        self._worker = name[1]
+        self._group = group
+        self._members = members
+        self._offsets = offsets
+        self._access = access
+        self._connectors = ConnectorAnswers(*name, connectors, group, members)
+
+    def answer(self, request: Request) -> Answer:
+        """Never raises: what nobody has foreseen is 500, said in the log and not to the caller."""
+        try:
+            route, path = find(request.method, request.path)
+            self._permit(request, self._right(route, path))
+            body = _json(route, request)
+            call = Call(
+                path,
+                query_of(route, request.query),
+                body,
+                lambda right: self._permit(request, replace(right, name=path.get("connector", ""))),
+            )
+            return self._handler(route)(call)
+        except Refused as refused:
+            return refusal(refused)
+        except Exception:
+            log.exception("%s %s", request.method, request.path)
+            return refusal(Refused(500, "an internal error, which the operator's log has"))
+
+    def _handler(self, route: Route) -> Callable[[Call], Answer]:
+        own: Callable[[Call], Answer] | None = getattr(self, route.handler, None)
+        found: Callable[[Call], Answer] = own or getattr(self._connectors, route.handler)
+        return found
+
+    def _right(self, route: Route, path: Mapping[str, str]) -> Right:
+        if route.right.resource == "workers":
+            return replace(route.right, name=self._worker)
+        return replace(route.right, name=path.get("connector", ""))
+
+    def _permit(self, request: Request, right: Right) -> None:
+        if right.verb:
+            self._access.permit(request.authorization, right)
+
+    # --- the group itself ---
+
+    def root(self, call: Call) -> Answer:
+        version = f"cooperator-{cooperator.__version__}"
+        return Answer(
+            200, {"version": version, "commit": version, "kafka_cluster_id": self._group.cluster_id()}
+        )
+
+    def health(self, call: Call) -> Answer:
+        if self._group.status().get("leading"):
+            return Answer(200, {"status": "healthy", "message": "the group is led and requests are served"})
+        return Answer(503, {"status": "starting", "message": "the group has no leader at the moment"})
+
+    def openapi(self, call: Call) -> Answer:
+        return Answer(200, _DOCUMENT)
+
+    # --- offsets ---
+
+    def offsets(self, call: Call) -> Answer:
+        config = self._connectors.config_of(call.name)
+        return Answer(200, {"offsets": self._offsets.listed(call.name, config)})
+
+    def alter(self, call: Call) -> Answer:
+        entries = _entries(call.body)
+        config = self._at_rest(call.name)
+        return Answer(200, {"message": self._offsets.alter(call.name, config, entries)})
+
+    def reset(self, call: Call) -> Answer:
+        config = self._at_rest(call.name)
+        return Answer(200, {"message": self._offsets.reset(call.name, config)})
+
+    def _at_rest(self, name: str) -> Mapping[str, str]:
+        """Its configuration. Refused 400 unless it is stopped, as by Kafka; 409 while it is being stopped."""
+        connector = self._connectors.known(name)
+        if connector.spec.state is not State.STOPPED:
+            raise Refused(
+                400,
+                f"connector {name} is {connector.spec.state.value}, and offsets can be changed of a stopped "
+                f"one only: send PUT /connectors/{name}/stop first",
+            )
+        reason = why_not_at_rest(connector, self._group.status())
+        if reason:
+            raise Refused(409, reason)
+        return flat(connector)
+
+    # --- plug-ins and loggers ---
+
+    def plugins(self, call: Call) -> Answer:
+        return Answer(200, self._members.plugins(call.query["connectorsOnly"]))
+
+    def plugin_config(self, call: Call) -> Answer:
+        return Answer(200, self._members.plugin_config(call.path["plugin"]))
+
+    def validate(self, call: Call) -> Answer:
+        config = {k: v for k, v in settings(call.body, "the body").items() if v is not None}
+        plugin = call.path["plugin"]
+        named = config.get("connector.class", plugin)
+        # A plug-in has a full and a short name.
+        if named != plugin and named.rpartition(".")[2] not in (plugin, f"{plugin}Connector"):
+            raise Refused(
+                400, f"connector.class is {named!r}, and the plug-in in the path {plugin!r}: make them one"
+            )
+        return Answer(200, self._members.validate(plugin, {**config, "connector.class": named}))
+
+    def loggers(self, call: Call) -> Answer:
+        return Answer(200, self._members.loggers())
+
+    def logger(self, call: Call) -> Answer:
+        return Answer(200, self._members.logger(call.path["logger"]))
+
+    def set_level(self, call: Call) -> Answer:
+        level = call.body.get("level") if isinstance(call.body, dict) else None
+        if not isinstance(level, str) or level.upper() not in _LEVELS:
+            raise Refused(400, f"the body's level must be one of {', '.join(_LEVELS)}")
+        scope = call.query["scope"].lower()
+        if scope not in ("worker", "cluster"):
+            raise Refused(400, f"scope is {scope[:40]!r}: use worker or cluster")
+        changed = self._members.set_level(call.path["logger"], level.upper(), scope)
+        return Answer(204) if changed is None else Answer(200, changed)
+
+
+def _json(route: Route, request: Request) -> Any:
+    if not route.body:
+        return None
+    kind = request.content_type.partition(";")[0].strip().lower()
+    if kind not in ("", "application/json"):
+        raise Refused(415, "HTTP 415 Unsupported Media Type: send application/json")
+    try:
+        value = json.loads(request.body)
+        # Escaped lone surrogates are text that nothing could write again.
+        json.dumps(value, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        # The error's own text may quote the body, which may hold secrets.
+        raise Refused(400, "the body is no JSON") from None
+    return value
+
+
+def _entries(body: Any) -> Entries:
+    form = 'send {"offsets": [{"partition": {…}, "offset": {…} or null}, …]}'
+    offsets = body.get("offsets") if isinstance(body, dict) else None
+    if not isinstance(offsets, list) or not offsets:
+        raise Refused(400, f"partitions and their offsets are needed to alter them: {form}")
+    if unknown := sorted(body.keys() - {"offsets"}):
+        raise Refused(400, f"{unknown[0][:40]!r} is not known: {form}")
+    entries = []
+    for number, entry in enumerate(offsets):
+        if not isinstance(entry, dict) or not isinstance(entry.get("partition"), dict):
+            raise Refused(400, f"offsets[{number}].partition is no object: {form}")
+        if "offset" not in entry or not isinstance(entry["offset"], dict | None):
+            raise Refused(400, f"offsets[{number}].offset is neither an object nor null: {form}")
+        entries.append((entry["partition"], entry["offset"]))
+    return entries

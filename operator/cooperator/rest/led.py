@@ -1,0 +1,65 @@
+"""The group as the leader of this process knows it (``parts.Group``), and where its members are reached."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from cooperator.leader.ownership import GroupPolicy
+from cooperator.leader.service import LeaderService
+from cooperator.logs import LogUnavailable
+from cooperator.logs.connect_offsets import kafka_cluster_id
+from cooperator.model import ClusterConfig, SessionKey
+from cooperator.rest.answers import Refused
+from cooperator.wire import RestartRecord
+
+
+class LedGroup:
+    """``leader``: the present one; None while there is none."""
+
+    def __init__(self, leader: Callable[[], LeaderService | None]) -> None:
+        self._leader = leader
+        self._cluster_id = ""
+
+    def status(self) -> Mapping[str, Any]:
+        leader = self._leader()
+        return {} if leader is None else leader.status()
+
+    def config(self) -> ClusterConfig:
+        current = self._current()
+        return ClusterConfig() if current is None else current[1].config.snapshot()
+
+    def adopts(self) -> bool:
+        leader = self._leader()
+        return leader is not None and leader.settings.group_policy is GroupPolicy.ADOPT
+
+    def restart(self, record: RestartRecord) -> int:
+        leader = self._leader()
+        try:
+            return 409 if leader is None else leader.restart(record)
+        except (TimeoutError, LogUnavailable) as error:
+            raise Refused(
+                503, f"the restart could not be written, ask again: {error or 'no answer'}"
+            ) from None
+
+    def cluster_id(self) -> str:
+        leader = self._leader()
+        if leader is not None and not self._cluster_id:
+            settings = leader.settings
+            self._cluster_id = kafka_cluster_id(settings.bootstrap_servers, settings.log_security)
+        return self._cluster_id
+
+    def urls(self) -> Sequence[str]:
+        """Of the members of the last round, the newest knowledge there is; without a slash at their ends."""
+        current = self._current()
+        if current is None:
+            return ()
+        return tuple(url.rstrip("/") for _, url in sorted(current[0].urls.items()) if url)
+
+    def fence(self, connector: str) -> None:
+        """End what producers of its tasks may be left (KIP-618)."""
+
+    def session_key(self) -> SessionKey | None:
+        return self.config().session_key
+
+    def _current(self) -> Any:
+        leader = self._leader()
+        return None if leader is None else leader.current()

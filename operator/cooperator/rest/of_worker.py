@@ -1,0 +1,40 @@
+"""The front of one Worker, put together for its runtime."""
+
+from collections.abc import Callable
+
+from cooperator.crd import Runtime, Worker
+from cooperator.leader.service import LeaderService
+from cooperator.logs.connect_offsets import ConnectOffsets
+from cooperator.rest.answers import Refused
+from cooperator.rest.front import Front
+from cooperator.rest.led import LedGroup
+from cooperator.rest.parts import Access, Connectors
+from cooperator.rest.spark import SparkMembers, SparkOffsets
+from cooperator.rest.stock import StockMembers
+from cooperator.rest.stock_offsets import StockOffsets
+
+
+def front_of(
+    worker: Worker, leader: Callable[[], LeaderService | None], connectors: Connectors, access: Access
+) -> Front:
+    """``leader``: the Worker's present one; None while there is none."""
+    name = (worker.metadata.namespace, worker.metadata.name)
+    group = LedGroup(leader)
+    if worker.spec.runtime is not Runtime.CONNECT:
+        offsets = SparkOffsets(group.urls, group.session_key)
+        return Front(name, connectors, group, SparkMembers(), offsets, access)
+
+    def kept() -> ConnectOffsets:
+        current = leader()
+        if current is None:
+            raise Refused(503, "the group has no leader at the moment: ask again")
+        return ConnectOffsets(current.settings.bootstrap_servers, current.settings.log_security)
+
+    topic = worker.spec.stock.topics.offset or f"{worker.group_id}-offsets"
+    members = StockMembers(group.urls)
+    return Front(name, connectors, group, members, StockOffsets(kept, topic, members, group.fence), access)
+
+
+def terms_of(worker: Worker) -> object:
+    """What a front is made for: one is as good as another while this is equal."""
+    return worker.spec.rest, worker.spec.runtime, worker.spec.stock

@@ -1,0 +1,141 @@
+"""Members on Spark: their classes as they are installed here, and the offsets that a member reaches."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import cooperator
+from cooperator.model import SessionKey
+from cooperator.rest.answers import Refused
+from cooperator.rest.calls import ask
+from cooperator.rest.parts import Entries
+from cooperator.runtime.connectors import find, known_classes, validate
+from cooperator.runtime.options import OptionError, Options, option_names
+from cooperator.wire import sign
+
+_NO_LOGGERS: Final = (
+    "members on Spark have no loggers that can be set while they run: what they log is set by the Worker's "
+    "spec.spark.conf and spec.logFormat"
+)
+
+
+class SparkMembers:
+    """``parts.Members``: by what is installed in this process, which is what the members' image has, unless
+    they bring plug-ins of their own."""
+
+    def plugins(self, connectors_only: bool) -> list[dict[str, Any]]:
+        return [
+            {"class": name, "type": self.type_of(name), "version": cooperator.__version__}
+            for name in known_classes()
+        ]
+
+    def type_of(self, class_name: str) -> str:
+        """By the names of the built-in classes: what reads Kafka is a sink, as with Kafka's own."""
+        if class_name.startswith("kafka-to-"):
+            return "sink"
+        return "source" if class_name.endswith("-to-kafka") else "unknown"
+
+    def plugin_config(self, name: str) -> list[dict[str, Any]]:
+        return [_definition(key, field) for key, field in option_names(_options(name)).items()]
+
+    def validate(self, name: str, config: Mapping[str, str]) -> dict[str, Any]:
+        """Kafka's ConfigInfos; settings that hold references are not looked at."""
+        fields = option_names(_options(name))
+        errors: dict[str, list[str]] = {}
+        for problem in validate(name, config):
+            errors.setdefault(problem.option, []).append(str(problem))
+        secret = option_names(_options(name), "secret")
+        return {
+            "name": name,
+            "error_count": sum(map(len, errors.values())),
+            "groups": [],
+            "configs": [
+                {
+                    "definition": _definition(key, fields[key]) if key in fields else None,
+                    "value": {
+                        "name": key,
+                        "value": None if key in secret else config.get(key),
+                        "recommended_values": [],
+                        "errors": errors.get(key, []),
+                        "visible": True,
+                    },
+                }
+                for key in [*fields, *(k for k in errors if k not in fields)]
+            ],
+        }
+
+    def loggers(self) -> dict[str, Any]:
+        return {}
+
+    def logger(self, name: str) -> dict[str, Any]:
+        raise Refused(404, _NO_LOGGERS)
+
+    def set_level(self, name: str, level: str, scope: str) -> list[str] | None:
+        raise Refused(404, _NO_LOGGERS)
+
+
+class SparkOffsets:
+    """``parts.Offsets``: a member does it, where the checkpoints are and what the configuration refers to."""
+
+    def __init__(self, urls: Callable[[], Sequence[str]], key: Callable[[], SessionKey | None]) -> None:
+        self._urls = urls
+        self._key = key
+
+    def listed(self, name: str, config: Mapping[str, str]) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._ask(name, "list")["offsets"]
+        return found
+
+    def alter(self, name: str, config: Mapping[str, str], entries: Entries) -> str:
+        offsets = [{"partition": dict(partition), "offset": offset} for partition, offset in entries]
+        return f"{self._ask(name, 'alter', offsets)['changed']} offsets of this connector have been altered."
+
+    def reset(self, name: str, config: Mapping[str, str]) -> str:
+        changed = self._ask(name, "reset")["changed"]
+        return f"The offsets of this connector have been reset, {changed} in all: it will begin as a new one."
+
+    def _ask(self, name: str, do: str, offsets: Sequence[Any] = ()) -> Any:
+        key = self._key()
+        if key is None:
+            raise Refused(503, "the group has no session key yet: ask again")
+        body = json.dumps({"connector": name, "do": do, "offsets": list(offsets)}).encode()
+        return ask(self._urls(), "POST", "/offsets", body, sign(key, body))
+
+
+def _options(name: str) -> type[Options]:
+    try:
+        return find(name).options
+    except OptionError as error:
+        raise Refused(404, str(error)) from None
+
+
+_TYPES: Final = ((bool, "BOOLEAN"), (int, "LONG"), (float, "DOUBLE"))
+
+
+def _definition(name: str, field: Any) -> dict[str, Any]:
+    """Kafka's ConfigKeyInfo of an option."""
+    extra = field.json_schema_extra or {}
+    kinds = [
+        kind for of, kind in _TYPES if of in (field.annotation, *getattr(field.annotation, "__args__", ()))
+    ]
+    text = "PASSWORD" if extra.get("secret") else "LIST" if isinstance(field.default, tuple) else "STRING"
+    required = field.is_required()
+    default = None if required or field.default is None else _text(field.default)
+    return {
+        "name": name,
+        "type": kinds[0] if kinds else text,
+        "required": required,
+        "default_value": default,
+        "importance": "HIGH" if required else "MEDIUM",
+        "documentation": field.description or "",
+        "group": None,
+        "width": "NONE",
+        "display_name": name,
+        "dependents": [],
+        "order": -1,
+    }
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

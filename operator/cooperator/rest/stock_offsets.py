@@ -1,0 +1,124 @@
+"""Offsets of stock connectors (``parts.Offsets``): records of the offset topic, or a consumer group's."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+from cooperator.logs import LogUnavailable
+from cooperator.logs.connect_offsets import ConnectOffsets, GroupInUse
+from cooperator.rest.answers import Refused
+from cooperator.rest.parts import Entries, Members
+
+_TOPIC: Final = "kafka_topic"
+_PARTITION: Final = "kafka_partition"
+_OFFSET: Final = "kafka_offset"
+
+
+class StockOffsets:
+    """``topic``: of the Worker's offsets. ``fence``: ends what producers of a connector's tasks may be left
+    (KIP-618), and does nothing where sources are not exactly-once; raises Refused."""
+
+    def __init__(
+        self,
+        offsets: Callable[[], ConnectOffsets],
+        topic: str,
+        members: Members,
+        fence: Callable[[str], None],
+    ) -> None:
+        self._offsets = offsets
+        self._topic = topic
+        self._members = members
+        self._fence = fence
+
+    def listed(self, name: str, config: Mapping[str, str]) -> list[dict[str, Any]]:
+        with _refusing(name):
+            if self._is_sink(name, config):
+                found = self._offsets().sink(_group(name, config))
+                return [_of_sink(*place, offset) for place, offset in sorted(found.items())]
+            entries = self._offsets().source(self._topic_of(config), name)
+            return [{"partition": dict(p), "offset": None if o is None else dict(o)} for p, o in entries]
+
+    def alter(self, name: str, config: Mapping[str, str], entries: Entries) -> str:
+        with _refusing(name):
+            if self._is_sink(name, config):
+                self._offsets().write_sink(
+                    _group(name, config), dict(map(_to_sink, *zip(*entries, strict=True)))
+                )
+            else:
+                self._fence(name)
+                self._offsets().write_source(self._topic_of(config), name, entries)
+        return _done("altered")
+
+    def reset(self, name: str, config: Mapping[str, str]) -> str:
+        with _refusing(name):
+            if self._is_sink(name, config):
+                self._offsets().forget_sink(_group(name, config))
+            else:
+                self._fence(name)
+                offsets, topic = self._offsets(), self._topic_of(config)
+                offsets.write_source(topic, name, [(p, None) for p, _ in offsets.source(topic, name)])
+        return _done("reset")
+
+    def _topic_of(self, config: Mapping[str, str]) -> str:
+        """A source may keep its offsets in a topic of its own (KIP-618)."""
+        return config.get("offsets.storage.topic") or self._topic
+
+    def _is_sink(self, name: str, config: Mapping[str, str]) -> bool:
+        class_name = config.get("connector.class", "")
+        kind = self._members.type_of(class_name)
+        if kind == "unknown":
+            raise Refused(
+                503,
+                f"whether {name} is a source or a sink is not known while no member says so of {class_name}: "
+                "ask again when one is up that has this plug-in",
+            )
+        return kind == "sink"
+
+
+def _group(name: str, config: Mapping[str, str]) -> str:
+    return config.get("consumer.override.group.id") or f"connect-{name}"
+
+
+def _of_sink(topic: str, partition: int, offset: int) -> dict[str, Any]:
+    return {"partition": {_TOPIC: topic, _PARTITION: partition}, "offset": {_OFFSET: offset}}
+
+
+def _to_sink(
+    partition: Mapping[str, Any], offset: Mapping[str, Any] | None
+) -> tuple[tuple[str, int], int | None]:
+    form = f'write {{"{_TOPIC}": …, "{_PARTITION}": …}} and {{"{_OFFSET}": …}}'
+    topic = partition.get(_TOPIC)
+    if set(partition) != {_TOPIC, _PARTITION} or not isinstance(topic, str) or not topic:
+        raise Refused(400, f"a partition of a sink is not known by {sorted(partition)}: {form}")
+    if offset is not None and set(offset) != {_OFFSET}:
+        raise Refused(400, f"an offset of a sink is not known by {sorted(offset)}: {form}")
+    number = _number(partition[_PARTITION], form, 2**31)
+    return (topic, number), None if offset is None else _number(offset[_OFFSET], form, 2**63)
+
+
+def _number(value: Any, form: str, limit: int) -> int:
+    """Clients send numbers as numbers, or as text."""
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < limit:
+        raise Refused(400, f"a partition or an offset of a sink is no number from 0 on: {form}")
+    return value
+
+
+def _done(word: str) -> str:
+    return (
+        f"The offsets that the workers keep for this connector have been {word}. Its plug-in was not asked: "
+        f"what it keeps elsewhere has to be {word} there."
+    )
+
+
+@contextmanager
+def _refusing(name: str) -> Iterator[None]:
+    try:
+        yield
+    except GroupInUse as error:
+        raise Refused(
+            409, f"tasks of {name} still are in consumer group {error}: ask again in a moment"
+        ) from None
+    except LogUnavailable as error:
+        raise Refused(503, str(error)) from None

@@ -1,0 +1,99 @@
+"""The front over HTTP: what kcctl sends, what browsers may not, and whatever its own document allows."""
+
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    negative_data_rejection,
+    response_schema_conformance,
+    status_code_conformance,
+    unsupported_method,
+)
+
+from cooperator.rest.app import Server
+from cooperator.rest.openapi import document
+from rest.client import Client
+from rest.twin import NOOP, Twin
+
+
+def test_what_kcctl_asks_for_is_answered(server: Server) -> None:
+    """The calls of kcctl 1.0 (its interface KafkaConnectApi), in an order that makes sense of them."""
+    config = {**NOOP, "name": "a"}
+    client = Client(server.url)
+    expected = (
+        ("GET", "/", None, 200),
+        ("GET", "/connector-plugins?connectorsOnly=false", None, 200),
+        ("GET", "/connector-plugins/noop/config", None, 200),
+        ("PUT", "/connector-plugins/noop/config/validate", config, 200),
+        ("GET", "/connectors/", None, 200),
+        ("POST", "/connectors/", {"name": "a", "config": NOOP}, 201),
+        ("GET", "/connectors/a", None, 200),
+        ("GET", "/connectors?expand=status&expand=info", None, 200),
+        ("GET", "/connectors/a/status", None, 200),
+        ("GET", "/connectors/a/config", None, 200),
+        ("GET", "/connectors/a/tasks-config", None, 200),
+        ("GET", "/connectors/a/topics", None, 403),
+        ("PUT", "/connectors/a/config", {**config, "units": "3"}, 200),
+        ("POST", "/connectors/a/restart", None, 204),
+        ("POST", "/connectors/a/restart?includeTasks=true&onlyFailed=false", None, 202),
+        ("POST", "/connectors/a/tasks/0/restart", None, 204),
+        ("PUT", "/connectors/a/pause", None, 202),
+        ("PUT", "/connectors/a/resume", None, 202),
+        ("PUT", "/connectors/a/stop", None, 204),
+        ("GET", "/connectors/a/offsets", None, 200),
+        ("PATCH", "/connectors/a/offsets", {"offsets": [{"partition": {"x": 1}, "offset": {"y": 2}}]}, 200),
+        ("DELETE", "/connectors/a/offsets", None, 200),
+        ("GET", "/admin/loggers/root", None, 404),
+        ("PUT", "/admin/loggers/root", {"level": "DEBUG"}, 404),
+        ("PUT", "/admin/loggers/root?scope=cluster", {"level": "DEBUG"}, 404),
+        ("DELETE", "/connectors/a", None, 204),
+    )
+    answered = [(m, p, b, client.send(f"{m} {p}", b)[0]) for m, p, b, _ in expected]
+    assert answered == list(expected)
+
+
+def test_a_page_in_a_browser_gets_nothing(server: Server, twin: Twin) -> None:
+    """Neither a foreign page, nor one under a name that was bent to this machine."""
+    twin.create("a")
+    code, body = Client(server.url).send("POST /connectors/a/restart", Origin="http://evil.example")
+    assert (code, body["error_code"]) == (403, 403)
+    assert Client(server.url).send("GET /connectors", Host="evil.example")[0] == 403
+    assert twin.group.restarts == []
+
+
+def test_a_head_is_a_get_without_its_body(server: Server) -> None:
+    assert Client(server.url).send("HEAD /connectors") == (200, None)
+
+
+schema = schemathesis.openapi.from_dict(document())
+CHECKS = (
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+    negative_data_rejection,
+    unsupported_method,
+)
+
+
+@pytest.fixture(scope="module")
+def fuzzed() -> Any:
+    """One for all examples, so that they meet what others have made. It has some connectors to begin with."""
+    twin = Twin()
+    for name in ("a", "b", "c"):
+        twin.create(name)
+    twin.ok("PUT /connectors/c/stop", code=204)
+    server = Server(twin.front, "127.0.0.1", 0)
+    server.start()
+    yield server
+    server.stop()
+
+
+@schema.parametrize()
+@settings(max_examples=15, suppress_health_check=list(HealthCheck))
+def test_whatever_its_document_allows_is_answered_as_it_says(case: Any, fuzzed: Server) -> None:
+    case.call_and_validate(base_url=fuzzed.url.rstrip("/"), checks=CHECKS, timeout=20)

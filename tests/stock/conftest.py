@@ -1,0 +1,30 @@
+"""A scene for each test, on the run's broker, with workers that map an archive of their classes."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from connect_worker import write_worker_classes
+from cooperator.local.broker import EmbeddedBroker
+from stock.scene import Scene
+
+
+@pytest.fixture(scope="session")
+def archived(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], None]:
+    """Has the archive of a line of Connect written."""
+
+    def write(line: str = "4") -> None:
+        write_worker_classes(broker.bootstrap_servers, tmp_path_factory.mktemp("classes"), line)
+
+    return write
+
+
+@pytest.fixture
+def scene(
+    broker: EmbeddedBroker, unique: str, tmp_path: Path, archived: Callable[[str], None]
+) -> Iterator[Scene]:
+    archived("4")
+    scene = Scene(broker.bootstrap_servers, tmp_path, unique)
+    yield scene
+    scene.close()

@@ -1,0 +1,102 @@
+"""A cluster that leads itself is taken over, left alone, taken over again and given back: nothing stops."""
+
+from collections import Counter
+
+import pytest
+from typer.testing import CliRunner
+
+from cooperator.cli.app import app
+from cooperator.crd import Connector, Worker, compile_desired, parse
+from cooperator.crd.worker import GroupPolicy
+from cooperator.leader.service import LeaderService
+from stock.scene import Scene, doubled, missing
+from support import eventually
+
+pytestmark = pytest.mark.real
+
+WORKERS = ("w-1", "w-2")
+EVERYTHING = (
+    *("a-instance", "a-0", "a-1", "a-2"),
+    *("b-instance", "b-0"),
+    *("into-instance", "into-0"),
+)
+
+
+def led_by_themselves(scene: Scene) -> None:
+    """Two sources and a sink of the first one's numbers, made by REST as users do."""
+    first, _ = scene.cluster(*WORKERS)
+    only_one = scene.source("b")
+    del only_one["tasks.max"]
+    connectors = {
+        "a": scene.source("a", tasks=3),
+        "b": only_one,
+        "into": scene.sink("into", scene.make_topic("a")),
+    }
+    for name, config in connectors.items():
+        first.ask("connectors", {"name": name, "config": config})
+    scene.runs(*EVERYTHING)
+    for worker in scene.workers.values():
+        eventually(lambda worker=worker: len(worker.running()) == len(EVERYTHING), 60)
+
+
+def imports(scene: Scene) -> str:
+    """What ``cooperator import`` prints of the group."""
+    words = ("--bootstrap-servers", scene.bootstrap_servers, "--group", scene.group_id, "--name", "adopted")
+    result = CliRunner().invoke(app, ["import", *words])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def compiled(text: str) -> dict[str, dict[str, str]]:
+    """What a leader is told of these manifests."""
+    worker, *connectors = parse(text, "imported")
+    assert isinstance(worker, Worker)
+    assert (worker.spec.group_policy, worker.spec.replicas) == (GroupPolicy.ADOPT, len(WORKERS))
+    desired = compile_desired(worker, [c for c in connectors if isinstance(c, Connector)], revision=1)
+    return {name: dict(connector.config) for name, connector in desired.connectors.items()}
+
+
+def gone(scene: Scene, leader: LeaderService) -> str:
+    """The member that leads when ``leader`` is out of the group: a worker."""
+    scene.leaders.remove(leader)
+    return scene.led_by_a_worker()
+
+
+def test_no_task_stops_when_the_lead_is_taken_left_alone_and_given_back(scene: Scene) -> None:
+    led_by_themselves(scene)
+    text = imports(scene)
+    assert imports(scene) == text
+    connectors = compiled(text)
+    layout, begun = scene.runs(*EVERYTHING), scene.starts()
+    before = scene.written("a")
+
+    # Taken.
+    leader = scene.leader(connectors, WORKERS, adopt=True, session_timeout_ms=10_000)
+    scene.leads(leader, 2)
+    assert scene.journal.running() == layout
+    before = scene.written("a", before)
+
+    # The operator is killed, and away for longer than its session: a worker leads.
+    leader.stop(leave=False)
+    gone(scene, leader)
+    assert scene.journal.running() == layout
+    before = scene.written("a", before)
+
+    # It is back.
+    leader = scene.leader(connectors, WORKERS, adopt=True, session_timeout_ms=10_000)
+    scene.leads(leader, 2)
+    assert scene.journal.running() == layout
+    before = scene.written("a", before)
+
+    # Given back.
+    leader.stop(leave=True)
+    gone(scene, leader)
+    scene.written("a", before)
+    assert scene.journal.running() == layout
+    assert scene.starts() - begun == Counter()
+
+    for name in ("a", "b"):
+        numbers = scene.numbers(name)
+        assert (missing(numbers), doubled(numbers)) == ({}, {})
+    sunk = Counter(scene.told("into"))
+    assert max(sunk.values()) == 1
