@@ -76,6 +76,14 @@ def test_the_pool_reads_its_own_names_and_of_two_of_one_name_the_newer() -> None
     ]
 
 
+def test_who_hangs_is_named_by_its_pod_also_when_it_is_no_member_any_more() -> None:
+    pods = {"lake-0": "p0"}
+    told = {**leader(lives=[("lake-0", "a")]), "hung": [{"identity": "lake-0", "incarnation": "a"}]}
+    lives = StockLives().seen(leader("lake-0/a"), pods).seen(told, pods)
+
+    assert lives.in_pool_names(told)["hung"] == [{"identity": "lake-0", "incarnation": "p0"}]
+
+
 def test_a_leader_that_does_not_answer_changes_nothing() -> None:
     lives = StockLives().seen(leader("lake-0/a"), {"lake-0": "p0"})
 

@@ -46,7 +46,7 @@ spec:
   config:
     topic: ticks
     journal: FOLDER/journal
-    fails.while: FOLDER/fails
+    tasks.fail.while: FOLDER/fails
 """
 
 
@@ -93,7 +93,7 @@ def test_what_a_task_fails_of_is_shown_and_a_restart_mends_it(running: Local) ->
     assert all("told to fail" in trace for trace in traces.values())
 
     (running.state.root / "fails").unlink()
-    running("restart", "ticks", "--include-tasks")
+    running("restart", "ticks")
 
     assert eventually(running.placed, PATIENCE_S, "all tasks run") == before
 

@@ -60,7 +60,11 @@ class StockLives:
             for member, life in members
             if self.newest.get(life[0], life[1]) == life[1]
         ]
-        return {**leader, "members": named}
+        hung = [
+            {**each, "incarnation": self.pods.get((each["identity"], each["incarnation"]), "")}
+            for each in leader.get("hung", ())
+        ]
+        return {**leader, "members": named, "hung": hung}
 
     def _is_over(self, life: Life) -> bool:
         """Its process, which lives on, is a member under a later id."""
