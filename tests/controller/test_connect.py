@@ -110,7 +110,7 @@ def test_a_pod_that_is_deleted_hands_over_before_its_worker_is_told_to_end(scene
 def test_a_roll_that_holds_touches_no_other_and_gives_each_its_own_back(scene: Scene) -> None:
     before, pods = scene.runs(*TASKS, timeout_s=PATIENCE_S), lives(scene)
 
-    worker(scene, restartNonce="again")
+    worker(scene, version="3.9.1")
 
     eventually(lambda: lives(scene).keys() == pods.keys() and not lives(scene).items() & pods.items(), 600)
     assert scene.runs(*TASKS, timeout_s=PATIENCE_S) == before
@@ -122,7 +122,7 @@ def test_scaled_down_the_work_of_who_leaves_moves_first(scene: Scene) -> None:
     count = starts(scene)
     own = {task for task, at in before.items() if at == "lake-1"}
 
-    worker(scene, restartNonce="again", replicas=1)
+    worker(scene, version="3.9.1", replicas=1)
 
     eventually(lambda: lives(scene) == {"lake-0": pods["lake-0"]}, PATIENCE_S)
     assert own <= stops(scene, "lake-1", pods["lake-1"]), "stopped in order, not cut off"
@@ -134,7 +134,7 @@ def test_scaled_down_the_work_of_who_leaves_moves_first(scene: Scene) -> None:
 
 def test_an_orphaned_group_goes_on_without_its_worker(scene: Scene) -> None:
     before, pods, count = scene.runs(*TASKS, timeout_s=PATIENCE_S), lives(scene), starts(scene)
-    worker(scene, restartNonce="again", replicas=1, deletionPolicy="Orphan")
+    worker(scene, version="3.9.1", replicas=1, deletionPolicy="Orphan")
 
     scene.delete("workers", "lake")
 
