@@ -3,7 +3,11 @@
 from collections import Counter
 
 import pytest
+from typer.testing import CliRunner
 
+from cooperator.cli.app import app
+from cooperator.crd import Connector, Worker, compile_desired, parse
+from cooperator.crd.worker import GroupPolicy
 from cooperator.leader.service import LeaderService
 from stock.scene import Scene, doubled, missing
 from support import eventually
@@ -18,12 +22,14 @@ EVERYTHING = (
 )
 
 
-def led_by_themselves(scene: Scene) -> dict[str, dict[str, str]]:
+def led_by_themselves(scene: Scene) -> None:
     """Two sources and a sink of the first one's numbers, made by REST as users do."""
     first, _ = scene.cluster(*WORKERS)
+    only_one = scene.source("b")
+    del only_one["tasks.max"]
     connectors = {
         "a": scene.source("a", tasks=3),
-        "b": scene.source("b", tasks=1),
+        "b": only_one,
         "into": scene.sink("into", scene.make_topic("a")),
     }
     for name, config in connectors.items():
@@ -31,7 +37,23 @@ def led_by_themselves(scene: Scene) -> dict[str, dict[str, str]]:
     scene.runs(*EVERYTHING)
     for worker in scene.workers.values():
         eventually(lambda worker=worker: len(worker.running()) == len(EVERYTHING), 60)
-    return connectors
+
+
+def imports(scene: Scene) -> str:
+    """What ``cooperator import`` prints of the group."""
+    words = ("--bootstrap-servers", scene.bootstrap_servers, "--group", scene.group_id, "--name", "adopted")
+    result = CliRunner().invoke(app, ["import", *words])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def compiled(text: str) -> dict[str, dict[str, str]]:
+    """What a leader is told of these manifests."""
+    worker, *connectors = parse(text, "imported")
+    assert isinstance(worker, Worker)
+    assert (worker.spec.group_policy, worker.spec.replicas) == (GroupPolicy.ADOPT, len(WORKERS))
+    desired = compile_desired(worker, [c for c in connectors if isinstance(c, Connector)], revision=1)
+    return {name: dict(connector.config) for name, connector in desired.connectors.items()}
 
 
 def gone(scene: Scene, leader: LeaderService) -> str:
@@ -41,7 +63,10 @@ def gone(scene: Scene, leader: LeaderService) -> str:
 
 
 def test_no_task_stops_when_the_lead_is_taken_left_alone_and_given_back(scene: Scene) -> None:
-    connectors = led_by_themselves(scene)
+    led_by_themselves(scene)
+    text = imports(scene)
+    assert imports(scene) == text
+    connectors = compiled(text)
     layout, begun = scene.runs(*EVERYTHING), scene.starts()
     before = scene.written("a")
 

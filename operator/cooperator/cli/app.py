@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cooperator.cli import crds, executor, leader, operator, packages, plan, simulate, worker
+from cooperator.cli import crds, executor, import_command, leader, operator, packages, plan, simulate, worker
 from cooperator.cli.plugins import PluginError, load_assignors
 from cooperator.local.app import app as local_app
 from cooperator.local.console import Console
@@ -28,6 +28,7 @@ app.command()(crds.crds)
 app.command()(packages.packages)
 app.command()(simulate.simulate)
 app.command()(plan.plan)
+app.command("import")(import_command.import_)
 if find_spec("kubernetes") is not None:
     from cooperator.cli.kubectl.app import app as kubectl_app
 

@@ -5,8 +5,19 @@ from cooperator.runtime.connectors import delivery
 from cooperator.runtime.connectors.base import Delivery
 
 
-def exactly_once(connector: Connector) -> Condition:
-    """Whether each record is in the sink once, whatever dies: what its class promises as it is configured."""
+def exactly_once(connector: Connector, is_stock: bool) -> Condition:
+    """Whether each record is in the sink once, whatever dies: what its class promises as it is configured.
+
+    ``is_stock``: it is one of Kafka Connect's, of which nothing is known here.
+    """
+    if is_stock:
+        return Condition(
+            type="ExactlyOnce",
+            status=ConditionStatus.UNKNOWN,
+            reason="DeliveryUnknown",
+            message=f"What class {connector.spec.class_} promises, its own documentation says.",
+            observed_generation=connector.metadata.generation,
+        )
     spec = connector.spec
     promised = delivery(spec.class_, {**spec.config, "tasks.max": str(spec.tasks_max)})
     if promised is None:

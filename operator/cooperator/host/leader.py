@@ -6,10 +6,12 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
-from cooperator.crd import Worker, compile_policy
+from cooperator.connect.topics import topic_names
+from cooperator.crd import Runtime, Worker, compile_policy
 from cooperator.host.gate import passing
 from cooperator.leader.ownership import GroupPolicy
 from cooperator.leader.service import LeaderService, ServiceSettings
+from cooperator.logs import Topics
 from cooperator.wire import Owner, RestartRecord
 
 log = logging.getLogger(__name__)
@@ -54,7 +56,16 @@ def leader_settings(
         rebalance_timeout_ms=spec.rebalance_timeout_ms,
         group_security=security or {},
         log_security=security or {},
+        topics=_topics(worker),
+        stock_pool=worker.metadata.name if spec.runtime is Runtime.CONNECT else "",
     )
+
+
+def _topics(worker: Worker) -> Topics | None:
+    if worker.spec.runtime is not Runtime.CONNECT:
+        return None
+    named = topic_names(worker)
+    return replace(Topics.of(worker.group_id), config=named.config, status=named.status)
 
 
 def started_leader(settings: ServiceSettings, on_restart: OnRestart) -> LeaderService:

@@ -9,6 +9,7 @@ from cooperator.crd import (
     ConditionStatus,
     Connector,
     ConnectorStatus,
+    Runtime,
     Worker,
     WorkerStatus,
     connector_conditions,
@@ -208,8 +209,17 @@ def connector_status(
         ),
         conditions=(
             *connector_conditions(connector, found, tasks, problems),
-            exactly_once(connector),
+            exactly_once(connector, _is_stock(connector, workers)),
         ),
+    )
+
+
+def _is_stock(connector: Connector, workers: Iterable[Worker]) -> bool:
+    place = (connector.metadata.namespace, connector.spec.worker_ref.name)
+    return any(
+        worker.spec.runtime is Runtime.CONNECT
+        for worker in workers
+        if (worker.metadata.namespace, worker.metadata.name) == place
     )
 
 

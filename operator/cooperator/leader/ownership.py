@@ -45,11 +45,16 @@ def log_refusal(
 
 
 def member_refusal(
-    own_identity: str, members: Iterable[tuple[str, bytes]], policy: GroupPolicy, group_id: str
+    own_identity: str,
+    members: Iterable[tuple[str, bytes]],
+    policy: GroupPolicy,
+    group_id: str,
+    stock_pool: str = "",
 ) -> str:
     """Why the lead must not be taken from these (client id, metadata bytes) members; empty when it may be.
 
-    A member without bytes is not judged: the broker shows metadata of a stable group only.
+    ``stock_pool``: stock workers called so, with a number behind, are ours. A member without bytes is not
+    judged: the broker shows metadata of a stable group only.
     """
     for client_id, data in members:
         if not data:
@@ -58,7 +63,8 @@ def member_refusal(
         report = metadata.agent if metadata is not None else None
         if report is not None and report.role is Role.LEADER and report.identity != own_identity:
             return f"group {group_id!r} is led by another cooperator ({report.identity})"
-        if report is None and policy is GroupPolicy.CREATE:
+        is_ours = bool(stock_pool) and re.fullmatch(rf"{re.escape(stock_pool)}-[0-9]+", client_id)
+        if report is None and policy is GroupPolicy.CREATE and not is_ours:
             return (
                 f"group {group_id!r} has a member that is not ours ({client_id}): give this Worker another "
                 "spec.groupId, or set spec.groupPolicy to Adopt to take the group over"

@@ -129,13 +129,13 @@ def _member(member: Member) -> dict[str, Any]:
 
 def _is_of(reported: TaskStatus, owner: Member, born: Mapping[str, tuple[str, Epoch]]) -> bool:
     """Whether ``owner`` has said so in its present life: who was killed could not take its last word back."""
-    if reported.worker != owner.signature:
+    if reported.worker != owner.worker_id:
         return False
     incarnation, epoch = born.get(owner.identity, ("", None))
     if epoch is None or incarnation != owner.incarnation or not isinstance(reported.epoch, Epoch):
         return True
     if not owner.is_agent:
-        return reported.epoch.generation >= epoch.generation  # its words name no terms
+        return reported.epoch.generation >= epoch.generation  # It knows no terms.
     return reported.epoch >= epoch
 
 

@@ -1,5 +1,7 @@
 """The config log brought to what is desired: which records to write, in Kafka Connect's order."""
 
+from typing import Final
+
 from cooperator.leader.regroup import TaskConfigs
 from cooperator.model import ClusterConfig, Desired, TargetState, TaskId
 from cooperator.wire import (
@@ -9,6 +11,9 @@ from cooperator.wire import (
     TargetStateRecord,
     TaskRecord,
 )
+
+TASKS_MAX: Final = "tasks.max"
+"""1 where others have not written it: a record for that alone would restart the connector."""
 
 
 def connector_records(desired: Desired, config: ClusterConfig, owns_config: bool) -> tuple[ConfigRecord, ...]:
@@ -23,7 +28,7 @@ def connector_records(desired: Desired, config: ClusterConfig, owns_config: bool
         state = present.target if present is not None else TargetState.STARTED
         if wanted.target is not state:
             records.append(TargetStateRecord(name, wanted.target))
-        if present is None or present.config != wanted.config:
+        if present is None or {TASKS_MAX: "1", **present.config} != wanted.config:
             records.append(ConnectorRecord(name, wanted.config))
             if present is not None and present.tasks and not present.inconsistent:
                 # Readers forget a commit that stands before its connector, as it would after a compaction.

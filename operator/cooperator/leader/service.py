@@ -33,6 +33,7 @@ from cooperator.logs import (
     LogsConfig,
     LogUnavailable,
     TopicMisconfigured,
+    Topics,
     ensure_topics,
     open_gate,
     open_logs,
@@ -63,9 +64,9 @@ FIRST_READ_MS = 8_000
 class ServiceSettings:
     """One group to lead. ``advertised_host``: by what members reach it, ``host`` when empty.
     ``group_security`` and ``log_security``: settings of kafka-python and of confluent-kafka, never shown.
-
-    The session time-out is longer than a normal restart of the operator and shorter than every member's
-    rebalance time-out: else an elected member would count the absent leader as a worker.
+    ``topics``: of a Connect cluster, None for ours. ``stock_pool``: see ``member_refusal``. The session
+    time-out is longer than a normal restart of the operator and shorter than every member's rebalance
+    time-out: else an elected member would count the absent leader as a worker.
     """
 
     bootstrap_servers: str
@@ -81,6 +82,8 @@ class ServiceSettings:
     rebalance_timeout_ms: int = 30_000
     group_security: Mapping[str, Any] = field(default_factory=dict, repr=False)
     log_security: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    topics: Topics | None = None
+    stock_pool: str = ""
 
 
 class LeaderService:
@@ -99,7 +102,11 @@ class LeaderService:
         self.settings = settings
         self._on_restart = on_restart
         self._logs_config = LogsConfig(
-            settings.bootstrap_servers, settings.group_id, security=settings.log_security, gate=gate
+            settings.bootstrap_servers,
+            settings.group_id,
+            security=settings.log_security,
+            topics=settings.topics,
+            gate=gate,
         )
         self.identity = instance_id(settings.owner)
         self.conditions = Conditions(_now_ms)
@@ -109,6 +116,9 @@ class LeaderService:
         self._facts = Facts()
         self._policy = settings.policy
         self._contact_at = float("-inf")
+        self._owned = (
+            False  # once marked as ours a group stays so: its stock workers cannot say whose they are
+        )
         self._evicted: tuple[Member, ...] = ()
         self._described: dict[str, DescribedMember] = {}
         self._projected: dict[str, Any] = {}
@@ -236,6 +246,7 @@ class LeaderService:
         if refusal:
             self.conditions.put("Leading", False, "GroupConflict", refusal)
             return False
+        self._owned = state.owner is not None
         machine = LeaderMachine(
             LeaderSettings(
                 url=self.url,
@@ -291,6 +302,7 @@ class LeaderService:
             raise LeadRefused(refusal)
         if state.owner is None:
             writer.write_leader(owner=self.settings.owner)
+        self._owned = True
 
     def current(self) -> tuple[Lead, Logs] | None:
         """What decides and what is followed; None before the broker was reached."""
@@ -354,7 +366,8 @@ class LeaderService:
                 self._described[member.member_id] = member
         described = [(member.client_id, member.metadata) for member in members]
         settings = self.settings
-        refusal = member_refusal(self.identity, described, settings.group_policy, settings.group_id)
+        policy = GroupPolicy.ADOPT if self._owned else settings.group_policy
+        refusal = member_refusal(self.identity, described, policy, settings.group_id, settings.stock_pool)
         return refusal or True
 
     def refused(self, reason: str) -> None:

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from cooperator.crd import Connector, Resource, Worker
+from cooperator.connect.jvm import line_of
+from cooperator.crd import Connector, Resource, Runtime, Worker
 from cooperator.crd.worker import WorkerSpec
 
 _OF_PODS = (
@@ -32,16 +33,23 @@ def without_effect(resource: Resource) -> Iterator[str]:
 
 def _of_worker(worker: Worker) -> Iterator[str]:
     spec, nothing = worker.spec, WorkerSpec()
+    is_stock = spec.runtime is Runtime.CONNECT
     names = [
         WorkerSpec.model_fields[name].alias or name
         for name in _OF_PODS
-        if getattr(spec, name) != getattr(nothing, name)
+        # Which Connect runs is chosen here, too.
+        if getattr(spec, name) != getattr(nothing, name) and not (is_stock and name == "version")
     ]
     if names:
         yield (
             f"{', '.join(f'spec.{name}' for name in names)}: for pods on Kubernetes; local members are "
             "processes, and run without"
         )
+    if is_stock:
+        try:
+            line_of(spec.version)
+        except ValueError as error:
+            yield f"{error}; until then no member is started"
     if spec.kafka != nothing.kafka:
         yield (
             f"spec.kafka: its Secrets are on Kubernetes; local members speak PLAINTEXT, not "

@@ -5,8 +5,10 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from cooperator.artifacts import ArtifactError
 from cooperator.host.group import group_seen
 from cooperator.host.pool_step import PoolStep
+from cooperator.host.stock import StockLives
 from cooperator.local.members import Life
 from cooperator.local.pods import past_ends, pod
 from cooperator.planner.view import Facts
@@ -49,27 +51,38 @@ class PoolLoop:
         self.kill = processes.kill
         self.remove = processes.remove
         self.lives: Mapping[str, Life] = {}
+        self.leader: Mapping[str, Any] = {}
+        """The projection that was seen last, with members' lives as the pool calls them."""
+        self._stock = StockLives()
 
     @property
     def reports(self) -> tuple[Report, ...]:
         return self._step.reports
 
-    def step(self, desired: PoolDesired, command: Command, leader: Mapping[str, Any]) -> None:
-        """One look and what follows from it. ``leader``: its projection, empty when there is none."""
+    def step(
+        self, desired: PoolDesired, command: Command, leader: Mapping[str, Any], is_stock: bool = False
+    ) -> None:
+        """One look and what follows from it. ``leader``: its projection, empty when there is none.
+        ``is_stock``: members are stock Connect workers, which do not know their lives' names."""
         self._command = command
         lives = self._observe()
+        if is_stock:
+            living = {identity: life.incarnation for identity, life in lives.items()}
+            self._stock = self._stock.seen(leader, living)
+            leader = self._stock.in_pool_names(leader)
+        self.leader = leader
         observed = PoolObserved(
             pods=tuple(pod(life) for life in lives.values() if not life.removed), group=group_seen(leader)
         )
         past = past_ends(lives.values())
-        self._step.step(desired, observed, lambda facts: facts.ended | past)
+        self._step.step(desired, observed, lambda facts: self._ends(facts.ended | past))
 
     def halt(self) -> bool:
         """Bring all members down, to come back later: their tasks are held. True when nothing runs."""
         lives = self._observe()
         identities = frozenset(lives)
         ended = frozenset((life.identity, life.incarnation) for life in lives.values() if life.ended)
-        self._step.tell(Facts(expected=identities, ended=ended, returning=identities))
+        self._step.tell(Facts(expected=identities, ended=self._ends(ended), returning=identities))
         now_ms = self._clock_ms()
         for life in lives.values():
             if life.ended:
@@ -82,12 +95,15 @@ class PoolLoop:
                 self._processes.kill(life.identity, life.incarnation)
         return all(life.ended for life in lives.values())
 
+    def _ends(self, ended: frozenset[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+        return ended | self._stock.ended(ended)
+
     def create(self, identity: str, revision: str) -> None:
         try:
             self._processes.create(
                 identity, revision, lambda incarnation: self._command(identity, incarnation)
             )
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, ArtifactError) as error:
             log.error("%s could not be started: %s", identity, error)
 
     def _observe(self) -> dict[str, Life]:

@@ -3,7 +3,7 @@
 import contextlib
 import fcntl
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -14,6 +14,7 @@ from cooperator.crd import (
     Problem,
     Resource,
     ResourceError,
+    Runtime,
     Worker,
     dump,
     forbidden_changes,
@@ -100,7 +101,8 @@ class ManifestStore:
         """Store all of them, or raise ResourceError with every problem and store none."""
         with self._exclusive():
             known = {Key.of(resource): resource for resource in self.read().resources}
-            problems = [p for r in resources for p in _problems(r, known.get(Key.of(r)), source)]
+            stock = {key for key, r in {**known, **{Key.of(r): r for r in resources}}.items() if _is_stock(r)}
+            problems = [p for r in resources for p in _problems(r, known.get(Key.of(r)), source, stock)]
             if problems:
                 raise ResourceError(*problems)
             return [(Key.of(r), self._put(r, known.get(Key.of(r)))) for r in resources]
@@ -172,12 +174,18 @@ def _anchored(resource: Resource, base: Path) -> Resource:
     return resource.model_copy(update={"spec": resource.spec.model_copy(update={"config": config})})
 
 
-def _problems(new: Resource, old: Resource | None, source: str) -> Iterator[Problem]:
+def _is_stock(resource: Resource) -> bool:
+    return isinstance(resource, Worker) and resource.spec.runtime is Runtime.CONNECT
+
+
+def _problems(new: Resource, old: Resource | None, source: str, stock: Collection[Key]) -> Iterator[Problem]:
+    """``stock``: Workers whose members have connectors of their own, which say what they refuse."""
     described = f"{new.kind} {new.metadata.name}"
     if isinstance(new, Connector):
-        found = validate(new.spec.class_, _config(new))
+        is_stock = Key("Worker", new.metadata.namespace, new.spec.worker_ref.name) in stock
+        found = [] if is_stock else validate(new.spec.class_, _config(new))
         # Of one that is stopped the offsets may have been reset; its instance knows, and refuses the rest.
-        if isinstance(old, Connector) and old.spec.state is not State.STOPPED:
+        if isinstance(old, Connector) and old.spec.state is not State.STOPPED and not is_stock:
             found += _fixed_changes(old, new)
         for problem in found:
             field = "spec.class" if problem.option == "connector.class" else f"spec.config.{problem.option}"

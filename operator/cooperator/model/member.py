@@ -29,7 +29,7 @@ class Member:
     ``applied`` is the epoch of the last share the member has taken up; None for stock workers.
     ``draining``: the member announced its departure and lets everything go.
     ``warmth``: of its runtime; of whoever says nothing, such as a stock worker, nothing is waited for.
-    ``url``: where others reach it; a stock worker signs its statuses with the host and port of it.
+    ``url``: where a stock worker serves; it keeps no lease.
     """
 
     member_id: str
@@ -46,9 +46,10 @@ class Member:
     url: str = ""
 
     @property
-    def signature(self) -> str:
-        """What stands as worker in the statuses that it writes."""
-        return self.identity if self.is_agent else self.url.partition("://")[2].strip("/")
+    def worker_id(self) -> str:
+        """How it signs its statuses: a stock worker by host and port."""
+        address = self.url.partition("//")[2].rstrip("/")
+        return self.identity if self.is_agent or not address else address
 
     def having(
         self, owned: tuple[TaskId, ...], stopping: frozenset[TaskId], applied: Epoch | None

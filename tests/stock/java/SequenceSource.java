@@ -1,5 +1,7 @@
 package cooperator.stock;
 
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -16,7 +18,7 @@ import org.apache.kafka.connect.source.SourceTask;
 
 /**
  * Each task writes 0, 1, 2, … as "task:number" to a topic, "rate" a second, and goes on behind its offset.
- * While the file "fails.while" is there its tasks fail.
+ * While the file "fails.while" is there it fails as it starts, while "tasks.fail.while" is there its tasks fail.
  */
 public class SequenceSource extends SourceConnector {
     private Map<String, String> config;
@@ -25,8 +27,16 @@ public class SequenceSource extends SourceConnector {
     @Override
     public void start(Map<String, String> config) {
         this.config = config;
+        failIfTold(config, "fails.while");
         journal = Journal.ofInstance(config);
         journal.started();
+    }
+
+    private static void failIfTold(Map<String, String> config, String setting) {
+        String file = config.get(setting);
+        if (file != null && Files.exists(Path.of(file))) {
+            throw new ConnectException("told to fail by " + setting);
+        }
     }
 
     @Override
@@ -87,10 +97,7 @@ public class SequenceSource extends SourceConnector {
 
         @Override
         public List<SourceRecord> poll() throws InterruptedException {
-            String failing = config.get("fails.while");
-            if (failing != null && java.nio.file.Files.exists(java.nio.file.Path.of(failing))) {
-                throw new ConnectException("told to fail");
-            }
+            failIfTold(config, "tasks.fail.while");
             Thread.sleep(TICK_MS);
             List<SourceRecord> records = new ArrayList<>();
             for (owed += perTick; owed >= 1; owed--) {

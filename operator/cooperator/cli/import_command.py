@@ -1,0 +1,142 @@
+"""``cooperator import``: manifests of a Kafka Connect cluster that runs. Nothing is touched."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import ValidationError
+
+from cooperator.crd.connect import Topics
+from cooperator.crd.imported import Cluster, Imported, imported
+from cooperator.crd.kafka import Kafka, SaslMechanism, SecurityProtocol
+from cooperator.group import GroupState, GroupUnavailable, describe_group
+from cooperator.host.security import client_settings, text_of
+from cooperator.local.console import Console
+from cooperator.logs import LogsConfig, LogUnavailable, read_logs
+from cooperator.logs import Topics as LogTopics
+
+_NO_FILE = "(a file: passwords on a command line are seen by all)"
+
+
+class ImportRefused(Exception):
+    """The cluster cannot be imported; names the option, its value and the remedy."""
+
+
+def import_(
+    bootstrap_servers: Annotated[str, typer.Option(help="Kafka, host:port[,host:port…].")],
+    group: Annotated[str, typer.Option(help="The cluster's group.id.")],
+    config_topic: Annotated[
+        str | None, typer.Option(help="Its config.storage.topic; default GROUP-configs.")
+    ] = None,
+    offset_topic: Annotated[
+        str | None, typer.Option(help="Its offset.storage.topic; default GROUP-offsets.")
+    ] = None,
+    status_topic: Annotated[
+        str | None, typer.Option(help="Its status.storage.topic; default GROUP-status.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Of the Worker; default: the group's id.")] = None,
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Of all resources.")] = "default",
+    security_protocol: Annotated[
+        SecurityProtocol, typer.Option(help="Of the broker's listener.")
+    ] = SecurityProtocol.PLAINTEXT,
+    sasl_mechanism: Annotated[SaslMechanism | None, typer.Option(help="How the password is proven.")] = None,
+    username: Annotated[str, typer.Option(help="As whom to read.")] = "",
+    password_file: Annotated[
+        Path | None, typer.Option(help=f"Its password {_NO_FILE}.", exists=True, dir_okay=False)
+    ] = None,
+    ca_file: Annotated[
+        Path | None, typer.Option(help="Authorities of the brokers' certificates.", exists=True)
+    ] = None,
+    certificate_file: Annotated[
+        Path | None, typer.Option(help="The certificate to show to brokers.", exists=True)
+    ] = None,
+    key_file: Annotated[Path | None, typer.Option(help="Its private key.", exists=True)] = None,
+) -> None:
+    """Print manifests of a Kafka Connect cluster that runs: a Worker that adopts it, and its connectors.
+
+    Read are its config topic and how many members it has; nobody joins, nothing is written. Secrets are not
+    copied: a comment names each.
+    """
+    console = Console()
+    try:
+        password = _password(password_file)
+        settings = client_settings(
+            security_protocol,
+            mechanism=sasl_mechanism.value if sasl_mechanism else "",
+            username=username,
+            password=password,
+            ca_file=ca_file,
+            certificate_file=certificate_file,
+            key_file=key_file,
+        )
+        name = name or group
+        kafka = _kafka(name, security_protocol, sasl_mechanism, ca_file, certificate_file)
+        topics = Topics(config=config_topic, offset=offset_topic, status=status_topic)
+        found = _import(bootstrap_servers, group, topics, kafka, settings, name, namespace)
+    except ValidationError as error:
+        console.error("; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()))
+        raise typer.Exit(1) from None
+    except (ImportRefused, GroupUnavailable, LogUnavailable) as error:
+        console.error(str(error))
+        raise typer.Exit(1) from None
+    typer.echo(found.text(), nl=False)
+    for warning in found.warnings:
+        typer.echo(f"warning: {warning}", err=True)
+
+
+def _import(
+    bootstrap_servers: str,
+    group: str,
+    topics: Topics,
+    kafka: Kafka,
+    settings: Mapping[str, Any],
+    name: str,
+    namespace: str,
+) -> Imported:
+    described = describe_group(bootstrap_servers, group, settings)
+    if described.state is GroupState.DEAD:
+        raise ImportRefused(f"there is no group {group!r} on {bootstrap_servers}: check --group")
+    names = LogTopics.of(group)
+    config_topic = topics.config or names.config
+    logs = LogTopics(config_topic, topics.status or names.status, names.leader)
+    config = read_logs(LogsConfig(bootstrap_servers, group, settings, logs)).config
+    if config is None:
+        raise ImportRefused(
+            f"there is no topic {config_topic!r}: give --config-topic, the config.storage.topic of the "
+            "cluster's workers"
+        )
+    cluster = Cluster(bootstrap_servers, group, len(described.members), topics, kafka)
+    return imported(cluster, config, name, namespace)
+
+
+def _kafka(
+    name: str,
+    protocol: SecurityProtocol,
+    mechanism: SaslMechanism | None,
+    ca_file: Path | None,
+    certificate_file: Path | None,
+) -> Kafka:
+    """What the Worker says of it; the Secrets that it names are to be made."""
+    spec: dict[str, object] = {"securityProtocol": protocol.value}
+    if protocol.authenticated:
+        if mechanism is None:
+            raise ImportRefused(f"--security-protocol {protocol.value} needs --sasl-mechanism")
+        spec["sasl"] = {"mechanism": mechanism.value, "secretRef": {"name": f"{name}-kafka"}}
+    tls: dict[str, object] = {}
+    if ca_file is not None:
+        tls["caSecretRef"] = {"name": f"{name}-kafka-ca"}
+    if certificate_file is not None:
+        tls["certificateSecretRef"] = {"name": f"{name}-kafka-certificate"}
+    if tls:
+        spec["tls"] = tls
+    return Kafka.model_validate(spec)
+
+
+def _password(file: Path | None) -> str:
+    if file is None:
+        return ""
+    try:
+        return text_of(file.read_bytes())
+    except ValueError as error:
+        raise ImportRefused(f"--password-file {file}: {error}") from None

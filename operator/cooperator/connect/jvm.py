@@ -1,0 +1,71 @@
+"""The JVM of a stock worker: its options wherever it runs, and what it is made of on this machine."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path, PurePath
+from typing import Final
+
+from cooperator.artifacts import find_java, resolve, use_archive
+from cooperator.connect.log4j import LOG4J_1, LOG4J_2
+from cooperator.crd import Worker
+
+_MAIN: Final = "org.apache.kafka.connect.cli.ConnectDistributed"
+_LINES: Final = {"4": "kafka", "3.9": "connect-3.9"}
+"""Lines of Connect, and the bundle of jars that each is."""
+
+
+def line_of(version: str | None) -> str:
+    """Which line of Connect runs here as ``spec.version``; the newest for None. Raises ValueError."""
+    if version is None:
+        return "4"
+    for line in _LINES:
+        if version == line or version.startswith(f"{line}."):
+            return line
+    raise ValueError(
+        f"spec.version is {version!r}, but what runs on this machine is Connect {', '.join(sorted(_LINES))}: "
+        "choose one of these, or leave it out"
+    )
+
+
+def heap_options(worker: Worker) -> Sequence[str]:
+    return [f"-Xmx{worker.spec.stock.heap_mb}m"]
+
+
+def user_options(worker: Worker) -> Sequence[str]:
+    """The user's own, and the agent that shows metrics."""
+    stock = worker.spec.stock
+    agent = stock.metrics.java_agent
+    return [*stock.jvm_options, *([f"-javaagent:{agent}"] if agent else [])]
+
+
+def logging_options(folder: PurePath) -> Sequence[str]:
+    """Kafka's scripts take a configuration of log4j 1 that stands last for one that Connect 4 has to read."""
+    return [
+        f"-Dlog4j.configuration=file:{folder / LOG4J_1}",
+        f"-Dlog4j2.configurationFile=file:{folder / LOG4J_2}",
+    ]
+
+
+def jmx_options(port: int | None) -> Sequence[str]:
+    if port is None:
+        return []
+    prefix = "-Dcom.sun.management.jmxremote"
+    return [prefix, f"{prefix}.port={port}", f"{prefix}.authenticate=false", f"{prefix}.ssl=false"]
+
+
+def command(worker: Worker, folder: Path, settings: Path, jmx_port: int | None) -> list[str]:
+    """A worker as a process of this machine. ``folder``: of the logging's files. Jars are fetched if need be.
+
+    Raises ValueError for a version that is not known here, ArtifactError, JavaNotFound.
+    """
+    line = line_of(worker.spec.version)
+    class_path = resolve(_LINES[line])
+    return [
+        str(find_java()),
+        *heap_options(worker),
+        *use_archive(f"connect-{line}", class_path),
+        *user_options(worker),
+        *jmx_options(jmx_port),
+        *logging_options(folder),
+        *("-cp", os.pathsep.join(map(str, class_path)), _MAIN, str(settings)),
+    ]

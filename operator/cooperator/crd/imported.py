@@ -1,0 +1,155 @@
+"""A Kafka Connect cluster that runs, as manifests: a Worker that adopts its group, and its connectors.
+
+    applied(import(cluster)) = cluster
+
+What the config topic says is what Connectors compile to, to the letter: a record that was written anew would
+restart its connector. Secrets are the exception: in clear they are not written, and a comment says so.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from cooperator.crd.connect import Connect, Topics
+from cooperator.crd.connector import RESERVED_SETTINGS, Connector
+from cooperator.crd.kafka import Kafka
+from cooperator.crd.manifests import Resource, dump
+from cooperator.crd.worker import Worker
+from cooperator.model import RESERVED, ClusterConfig, ConnectorConfig, TargetState
+
+_SECRET: Final = re.compile(
+    r"password|passwd|passphrase|secret|jaas|token|credential|private\.?key|access\.?key|api\.?key"
+    r"|basic\.auth\.user\.info|connection\.uri",
+    re.IGNORECASE,
+)
+_HARMLESS: Final = re.compile(r"\.(id|alias|name|class|type|path|location|mechanism|length|count|ms|field)$")
+"""Ends of names that speak of a secret and are none."""
+_REFERENCE: Final = re.compile(r"\$\{[^}:]+:[^}]+\}")
+_CREDENTIALS_IN_URL: Final = re.compile(r"://[^/@\s]+:[^/@\s]+@|[?&;](password|pwd)=[^&;\s]", re.IGNORECASE)
+_PROVIDER: Final = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
+_STATES: Final = {
+    TargetState.STARTED: "Running",
+    TargetState.PAUSED: "Paused",
+    TargetState.STOPPED: "Stopped",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Where it is. ``members``: how many workers it has now."""
+
+    bootstrap_servers: str
+    group_id: str
+    members: int
+    topics: Topics = field(default_factory=Topics)
+    kafka: Kafka = field(default_factory=Kafka)
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """Resources, each with what is to be known before it is applied; ``left_out``: connectors that cannot be
+    resources, by their names, and why. They run on, and are not touched."""
+
+    resources: tuple[tuple[Resource, tuple[str, ...]], ...]
+    left_out: Mapping[str, str]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        told = [f"{r.kind} {r.metadata.name}: {note}" for r, notes in self.resources for note in notes]
+        return (*told, *(f"connector {name!r} is left out: {why}" for name, why in self.left_out.items()))
+
+    def text(self) -> str:
+        """The manifests, with the warnings as comments; the same for the same cluster."""
+        parts = [
+            "".join(f"# {note}\n" for note in notes) + dump([resource]) for resource, notes in self.resources
+        ]
+        last = "".join(f"# Left out: connector {name!r}: {why}\n" for name, why in self.left_out.items())
+        return "---\n".join(parts) + last
+
+
+def imported(cluster: Cluster, config: ClusterConfig, name: str, namespace: str) -> Imported:
+    """``name``: of the Worker. Raises ValidationError where it, or the group's id, is no legal name."""
+    worker = Worker.model_validate(
+        {
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {
+                "runtime": "connect",
+                "replicas": cluster.members,
+                "groupId": cluster.group_id,
+                "groupPolicy": "Adopt",
+                "deletionPolicy": "Orphan",
+                "bootstrapServers": cluster.bootstrap_servers,
+                "kafka": cluster.kafka,
+                "connect": Connect(topics=cluster.topics),
+            },
+        }
+    )
+    note = (
+        "the workers' own settings (converters, plug-in path, JVM options) are not in Kafka: add them under "
+        "spec.connect before this operator starts workers of its own"
+    )
+    resources: list[tuple[Resource, tuple[str, ...]]] = [(worker, (note,))]
+    left_out: dict[str, str] = {}
+    for connector, committed in sorted(config.connectors.items()):
+        secrets = _secrets(committed.config)
+        try:
+            resource = _connector(connector, committed, secrets, worker)
+        except ValidationError as error:
+            left_out[connector] = _why(error)
+            continue
+        resources.append((resource, tuple(_notes(secrets))))
+    return Imported(tuple(resources), left_out)
+
+
+def _connector(
+    name: str, committed: ConnectorConfig, secrets: Mapping[str, str], worker: Worker
+) -> Connector:
+    config = {**committed.config, **secrets}
+    tasks_max = config.get("tasks.max", "1").strip()
+    spec: dict[str, Any] = {
+        "workerRef": {"name": worker.metadata.name},
+        "class": config.get("connector.class", ""),
+        "tasksMax": int(tasks_max) if tasks_max.isdecimal() else tasks_max,
+        "state": _STATES[committed.target],
+        "config": {
+            key: value
+            for key, value in sorted(config.items())
+            if key not in RESERVED_SETTINGS and not key.startswith(RESERVED)
+        },
+    }
+    metadata = {"name": name, "namespace": worker.metadata.namespace}
+    return Connector.model_validate({"metadata": metadata, "spec": spec})
+
+
+def _secrets(config: Mapping[str, str]) -> dict[str, str]:
+    """Settings that hold a secret in clear, with what they are to refer to instead."""
+    return {
+        key: "${env:" + re.sub(r"[^A-Z0-9]+", "_", f"{config.get('name', '')}_{key}".upper()) + "}"
+        for key, value in sorted(config.items())
+        if _is_secret(key, value)
+    }
+
+
+def _is_secret(key: str, value: str) -> bool:
+    if not value or _REFERENCE.search(value):
+        return False
+    return bool(_SECRET.search(key) and not _HARMLESS.search(key)) or bool(_CREDENTIALS_IN_URL.search(value))
+
+
+def _notes(secrets: Mapping[str, str]) -> Iterable[str]:
+    for key, reference in secrets.items():
+        yield (
+            f"{key} holds a secret, which is not copied: set {reference[6:-1]} in the workers' environment, "
+            f"and config.providers: env and config.providers.env.class: {_PROVIDER} in their settings; or "
+            "write another reference. Applying this restarts the connector; until then it runs on as it is"
+        )
+
+
+def _why(error: ValidationError) -> str:
+    """Field and what is wrong with it; never the value, which may be a secret."""
+    return "; ".join(
+        f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors(include_url=False)
+    )

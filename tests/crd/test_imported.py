@@ -1,0 +1,99 @@
+"""A cluster as manifests: what its config topic says is what they compile to, without secrets."""
+
+from collections.abc import Mapping
+
+import pytest
+from pydantic import ValidationError
+
+from cooperator.crd import Connector, Worker, compile_desired, parse
+from cooperator.crd.connect import Topics
+from cooperator.crd.imported import Cluster, imported
+from cooperator.leader.reconcile import connector_records
+from cooperator.model import ClusterConfig, ConnectorConfig, TargetState
+
+CLUSTER = Cluster("kafka:9092", "etl", 3, Topics(config="connect-configs"))
+PLAIN = {"name": "orders", "connector.class": "a.B", "tasks.max": "4", "topics": "yes", "flush": "007"}
+
+
+def config_of(*configs: Mapping[str, str], target: TargetState = TargetState.STARTED) -> ClusterConfig:
+    return ClusterConfig(7, {c["name"]: ConnectorConfig(c, target, ({},)) for c in configs})
+
+
+def text_of(*configs: Mapping[str, str]) -> str:
+    return imported(CLUSTER, config_of(*configs), "etl", "data").text()
+
+
+def test_what_is_applied_changes_no_record() -> None:
+    without_number = {"name": "lonely", "connector.class": "a.C", "quoted": "'a: #b'\n", "empty": ""}
+    config = config_of(PLAIN, without_number, target=TargetState.PAUSED)
+    found = imported(CLUSTER, config, "etl", "data")
+    worker, *connectors = parse(found.text(), "imported")
+    assert isinstance(worker, Worker)
+    spec = worker.spec
+    assert (spec.group_id, spec.replicas, spec.bootstrap_servers) == ("etl", 3, "kafka:9092")
+    assert (spec.runtime, spec.group_policy, spec.deletion_policy) == ("connect", "Adopt", "Orphan")
+    assert spec.stock.topics.config == "connect-configs"
+    desired = compile_desired(worker, [c for c in connectors if isinstance(c, Connector)], 1)
+    assert desired.connectors.keys() == {"orders", "lonely"}
+    assert connector_records(desired, config, owns_config=False) == ()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("database.password", "s3cr3t"),
+        ("sasl.jaas.config", 'Login required username="u" password="s3cr3t";'),
+        ("aws.secret.access.key", "s3cr3t"),
+        ("consumer.override.sasl.jaas.config", "s3cr3t"),
+        ("connection.url", "jdbc:postgresql://u:s3cr3t@host/db"),
+        ("connection.url", "jdbc:mysql://host/db?user=u&password=s3cr3t"),
+        ("basic.auth.user.info", "u:s3cr3t"),
+    ],
+)
+def test_a_secret_is_not_copied_and_is_named(key: str, value: str) -> None:
+    found = imported(CLUSTER, config_of({**PLAIN, key: value}), "etl", "data")
+    text = found.text()
+    assert "s3cr3t" not in text
+    assert any(f"{key} holds a secret" in warning for warning in found.warnings)
+    assert f"# {key} holds a secret" in text
+    _, connector = parse(text, "imported")
+    assert isinstance(connector, Connector)
+    assert connector.spec.config[key].startswith("${env:ORDERS_")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("database.password", "${file:/secrets/db:password}"),
+        ("ssl.keystore.type", "PKCS12"),
+        ("header.token.name", "x-token"),
+        ("connection.url", "jdbc:postgresql://host:5432/db"),
+    ],
+)
+def test_what_is_no_secret_is_copied(key: str, value: str) -> None:
+    found = imported(CLUSTER, config_of({**PLAIN, key: value}), "etl", "data")
+    _, connector = parse(found.text(), "imported")
+    assert isinstance(connector, Connector)
+    assert connector.spec.config[key] == value
+    assert len(found.warnings) == 1, "only the Worker's"
+
+
+def test_what_cannot_be_a_resource_is_left_out_and_named_without_its_values() -> None:
+    bad = {"name": "Orders_2", "connector.class": "a.B", "password": "s3cr3t"}
+    strange = {**PLAIN, "name": "strange", "tasks.max": "many"}
+    found = imported(CLUSTER, config_of(PLAIN, bad, strange), "etl", "data")
+    assert list(found.left_out) == ["Orders_2", "strange"]
+    assert "metadata.name" in found.left_out["Orders_2"]
+    assert "tasksMax" in found.left_out["strange"]
+    assert "s3cr3t" not in found.text()
+    assert len(parse(found.text(), "imported")) == 2
+
+
+def test_the_same_cluster_is_the_same_text_in_whatever_order_it_is_read() -> None:
+    other = {**PLAIN, "name": "clicks"}
+    assert text_of(PLAIN, other) == text_of(dict(reversed(other.items())), PLAIN)
+
+
+def test_a_group_whose_name_a_worker_cannot_have_is_refused() -> None:
+    with pytest.raises(ValidationError, match=r"metadata.name"):
+        imported(CLUSTER, config_of(PLAIN), "My_Cluster", "default")

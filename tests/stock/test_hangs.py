@@ -1,0 +1,86 @@
+"""A worker that hangs in a connector, at the points of Kafka's BlockingConnectorTest, blocks nobody else."""
+
+import pytest
+
+from stock.scene import Scene
+from support import at_a_desk, eventually
+
+pytestmark = pytest.mark.real
+
+WORKERS = ("w-1", "w-2")
+FINE = ("fine-instance", "fine-0", "fine-1")
+AT_A_DESK = at_a_desk("env -u CI pytest tests/stock/test_hangs.py")
+ANY = ("Source", "Sink")
+
+
+def hang(scene: Scene, *lines: str) -> None:
+    """Say where it hangs; nothing: nowhere any more."""
+    file = next(iter(scene.workers.values())).hangs
+    part = file.with_suffix(".part")
+    part.write_text("".join(f"{line}\n" for line in lines))
+    part.replace(file)
+
+
+def hit(scene: Scene) -> list[str]:
+    """Who hangs, or has hung, where: "point member"."""
+    file = next(iter(scene.workers.values())).hangs.with_suffix(".hit")
+    return file.read_text().splitlines() if file.exists() else []
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("kind", "point"),
+    [
+        pytest.param("Source", "Connector::start", id="connector-start"),
+        pytest.param("Source", "Task::stop", id="source-task-stop"),
+        pytest.param("Source", "Connector::initialize", id="connector-initialize", marks=AT_A_DESK),
+        pytest.param("Source", "Connector::taskConfigs", id="connector-task-configs", marks=AT_A_DESK),
+        pytest.param("Source", "Connector::stop", id="connector-stop", marks=AT_A_DESK),
+        pytest.param("Source", "Connector::config", id="connector-config", marks=AT_A_DESK),
+        pytest.param("Source", "Connector::validate", id="connector-validate", marks=AT_A_DESK),
+        pytest.param("Source", "Task::start", id="source-task-start", marks=AT_A_DESK),
+        pytest.param("Source", "SourceTask::poll", id="source-task-poll", marks=AT_A_DESK),
+        pytest.param("Sink", "Task::start", id="sink-task-start", marks=AT_A_DESK),
+        pytest.param("Sink", "Task::stop", id="sink-task-stop", marks=AT_A_DESK),
+    ],
+)
+def test_others_run_on_and_new_ones_start(scene: Scene, kind: str, point: str) -> None:
+    """Whether it hangs as it is created or as it is deleted, what runs elsewhere runs on, a connector that is
+    made meanwhile starts, and what hung goes when it is over."""
+    fine = {"fine": scene.source("fine", tasks=2)}
+    more = {} if kind == "Source" else {"topics": scene.make_topic("in")}
+    bad = {**fine, "bad": scene.blocking(kind, "bad", **more)}
+    leader = scene.leader(fine, WORKERS)
+    for worker in WORKERS:
+        scene.worker(worker)
+    scene.runs(*FINE)
+    scene.leads(leader, 2)
+    layout, begun = scene.runs(*FINE), scene.starts()
+
+    hang(scene, point)
+    scene.want(leader, bad)
+    if point in ("Connector::validate", "Connector::config"):
+        # Our leader has no plug-ins to ask; a worker is asked by whoever validates by its REST.
+        one = scene.workers["w-1"]
+        with pytest.raises(AssertionError):
+            one.ask(f"connector-plugins/{bad['bad']['connector.class']}/config/validate", bad["bad"], "PUT")
+    if point.endswith("stop"):
+        eventually(lambda: {"bad-0"} <= scene.journal.running().keys(), 90)
+        scene.want(leader, fine)
+    eventually(lambda: hit(scene), 90, f"somebody hangs in {point}")
+
+    # Meanwhile what is fine runs on, and another one starts.
+    numbers = scene.written("fine")
+    both = {**fine, "late": scene.source("late", tasks=2)}
+    scene.want(leader, both if point.endswith("stop") else {**bad, **both})
+    eventually(lambda: {"late-0", "late-1"} <= scene.journal.running().keys(), 90, "a new one starts")
+    scene.written("late")
+    scene.written("fine", numbers)
+    running = scene.journal.running()
+    assert {task: running[task] for task in FINE} == layout
+    assert all(scene.starts()[task] == begun[task] for task in FINE)
+
+    hang(scene)
+    scene.want(leader, both)
+    scene.runs(*FINE, "late-instance", "late-0", "late-1")
+    scene.leads(leader, 2)
