@@ -97,8 +97,6 @@ class Lead:
         self.plans = 0
         """How many rounds were planned here, and how long (seconds) that took, with their encoding."""
         self.planning_s = 0.0
-        self.urls: Mapping[str, str] = {}
-        """Where the members of the last round are reached, by member id."""
         self._group = group
         self._logs = logs
         self._claim = claim
@@ -244,7 +242,6 @@ class Lead:
         self._round = (round_.generation, future)
         try:
             reports = self._reader.read(round_)
-            self.urls = reports.urls
             if not self.machine.state.leading or round_.generation <= self.machine.state.generation:
                 self._take(evicted)
             config = self._logs.config.snapshot()

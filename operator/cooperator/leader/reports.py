@@ -19,13 +19,12 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class Reports:
     """``members``: workers in the order of the round. ``idle_ids``: members that are no workers (an absent
-    operator) or cannot be understood; they need an empty share. ``urls``: of members, by member id."""
+    operator) or cannot be understood; they need an empty share."""
 
     members: tuple[Member, ...]
     idle_ids: tuple[str, ...]
     highest_offset: int
     metadata_bytes: int
-    urls: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +32,6 @@ class _Decoded:
     metadata: bytes
     member: Member | None
     offset: int
-    url: str = ""
     known: KnownItems = field(default_factory=KnownItems)
 
 
@@ -51,8 +49,7 @@ class ReportReader:
         idle = tuple(member_id for member_id, d in self._known.items() if d.member is None)
         highest = max((d.offset for d in self._known.values() if d.member is not None), default=-1)
         size = sum(len(decoded.metadata) for decoded in self._known.values())
-        urls = {key: decoded.url for key, decoded in self._known.items() if decoded.member is not None}
-        return Reports(members, idle, highest, size, urls)
+        return Reports(members, idle, highest, size)
 
     def expect(self, members: Iterable[Member], written: Mapping[str, bytes]) -> None:
         """Those of ``members`` (with all that they were assigned) that ran nothing before will report just
@@ -93,4 +90,4 @@ class ReportReader:
         if metadata.agent is not None and metadata.agent.role is Role.LEADER:
             return _Decoded(joined.metadata, None, -1)
         member = member_of(joined.member_id, joined.client_id, metadata)
-        return _Decoded(joined.metadata, member, metadata.config_offset, metadata.url, items)
+        return _Decoded(joined.metadata, member, metadata.config_offset, items)
