@@ -244,6 +244,8 @@ class Scene:
         )
         values: list[str] = []
         try:
+            topics = consumer.list_topics(timeout=30).topics
+            assert topic in topics, f"{topic} is not there yet"
             end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)[1]
             consumer.assign([TopicPartition(topic, 0, 0)])
             # While it is written to, its end is never met: what came later ends the reading, too.
