@@ -158,6 +158,7 @@ def _tasks(
             "connector": task.connector,
             "task": task.task,
             "member": owner.identity if owner else None,
+            "worker_id": owner.worker_id if owner else None,
             "state": TaskState.UNASSIGNED.value,
             "at_ms": reported.at_ms if reported else 0,
             "progress": "",

@@ -9,6 +9,7 @@ from cooperator.leader.regroup import Regroup
 from cooperator.model import ClusterConfig, Desired, Epoch, Member, Memory, Policy, TaskId
 from cooperator.planner.plan import Plan
 from cooperator.planner.view import Facts
+from cooperator.wire.signature import DEFAULT_ALGORITHM
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,8 @@ class LeaderSettings:
     awaited_ms: int = 35_000
     coalesce_ms: int = 250
     session_key_ttl_ms: int = 3_600_000
+    session_key_algorithm: str = DEFAULT_ALGORITHM
+    session_key_bytes: int = 32
     owns_config: bool = True
     max_group_bytes: int = 1_000_000
 
@@ -59,6 +62,11 @@ class LeaderState:
     counters: dict[str, int] = field(default_factory=dict)
     reasons: dict[str, int] = field(default_factory=dict)
     causes: Causes = field(default_factory=Causes)
+
+    @property
+    def all_stock(self) -> bool:
+        """Whether there are workers, and every one of them is a stock worker."""
+        return bool(self.members) and not any(member.is_agent for member in self.members)
 
     def stir(self, now_ms: int) -> None:
         """Something makes a round necessary."""
