@@ -1,8 +1,9 @@
 """A kubelet without containers: the pods of one namespace as processes, reported to a real API server.
 
 It does what the operator relies on: a status in the kubelet's order and words, container restarts inside a
-pod, SIGTERM and the grace period on deletion, the last words of a container, and the removal of the object
-when nothing runs any more. Members run inline: no Spark.
+pod, what a pod does before it is told to end, SIGTERM and the grace period on deletion, the last words of a
+container, and the removal of the object when nothing runs any more. Members run inline: no Spark. Stock
+Connect workers are real ones: their image's script is played by the jars of its version.
 """
 
 import base64
@@ -20,12 +21,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from cooperator.artifacts import find_java, resolve, use_archive
 from cooperator.controller.names import SETTLED
 from tests.kubernetes.api import Api, ApiError
 
 _LOOK_S = 0.1
 _HEARTBEAT_S = 5.0
 _numbers = itertools.count()
+STOCK_CLASSES = {"kafka": "connect-4", "connect-3.9": "connect-3.9"}
+_STOCK_MAIN = "org.apache.kafka.connect.cli.ConnectDistributed"
 
 
 @dataclass
@@ -47,6 +51,15 @@ class Container:
     """Its node has thrown it out: it has failed for good."""
     address: str = ""
     """As it is reported; its process listens on this machine's own."""
+    environment: dict[str, str] = field(default_factory=dict)
+    pre_stop: list[str] = field(default_factory=list)
+    """What is done before it is told to end."""
+    stopping: subprocess.Popen[bytes] | None = None
+    never_restarted: bool = False
+
+    @property
+    def has_had_its_life(self) -> bool:
+        return self.evicted or (self.never_restarted and bool(self.last))
 
 
 class Kubelet:
@@ -169,7 +182,7 @@ class Kubelet:
         ended = process is not None and process.poll() is not None
         if process is not None and ended:
             self._take_down(container, process)
-        if container.evicted and container.process is None and not deleted:
+        if container.has_had_its_life and container.process is None and not deleted:
             self._report(pod, container, {"terminated": container.last})
         elif deleted and container.process is None:
             self._report(pod, container, {"terminated": container.last} if container.last else {})
@@ -178,6 +191,9 @@ class Kubelet:
         elif deleted and container.told_at is None:
             self._terminate(container)
         elif deleted and process is not None and container.told_at is not None:
+            if container.stopping is not None and container.stopping.poll() is not None:
+                container.stopping = None
+                process.send_signal(signal.SIGTERM)
             if time.monotonic() - container.told_at > container.grace_s:
                 _kill(process)
         elif container.process is None:
@@ -193,6 +209,8 @@ class Kubelet:
         metadata, spec = pod["metadata"], pod["spec"]
         folder = self._folder / metadata["uid"]
         folder.mkdir(exist_ok=True)
+        if "command" in spec["containers"][0]:
+            return self._adopt_stock(pod, folder)
         mounts = self._mount_secrets(spec, folder)
         values = {"POD_NAME": metadata["name"], "POD_UID": metadata["uid"], "POD_IP": "127.0.0.1"}
         args = [_expand(word, {**values, **mounts}) for word in spec["containers"][0]["args"]]
@@ -203,6 +221,41 @@ class Kubelet:
         number = next(_numbers)
         address = f"10.199.{number // 250}.{1 + number % 250}"
         return Container(metadata["uid"], metadata["name"], folder, args, grace_s, address=address)
+
+    def _adopt_stock(self, pod: dict[str, Any], folder: Path) -> Container:
+        """A worker that listens on an address of its own; the script of its image is played by ``java``."""
+        metadata, spec = pod["metadata"], pod["spec"]
+        [container] = spec["containers"]
+        number = next(_numbers)
+        address = f"127.{os.getpid() % 200 + 1}.{number // 250}.{1 + number % 250}"
+        [volume] = (volume for volume in spec["volumes"] if "downwardAPI" in volume)
+        for item in volume["downwardAPI"]["items"]:
+            name = item["fieldRef"]["fieldPath"].partition("'")[2].rstrip("']")
+            text = metadata["annotations"][name].replace("//0.0.0.0", f"//{address}")
+            (folder / item["path"]).write_text(text)
+        mounts = {m["name"]: m["mountPath"] for m in container["volumeMounts"]}
+        said = {variable["name"]: variable.get("value", "") for variable in container["env"]}
+        environment = {**said, "POD_NAME": metadata["name"], "POD_IP": address}
+        words = (said.get(f"KAFKA_{kind}", "") for kind in ("HEAP_OPTS", "LOG4J_OPTS", "OPTS"))
+        options = [word.replace(mounts["connect"], str(folder)) for part in words for word in part.split()]
+        bundle = "connect-3.9" if ":3.9" in container["image"] else "kafka"
+        class_path = resolve(bundle)
+        return Container(
+            metadata["uid"],
+            metadata["name"],
+            folder,
+            [
+                *(str(find_java()), *options, *use_archive(STOCK_CLASSES[bundle], class_path)),
+                *(f"-Dcooperator.identity={metadata['name']}", f"-Dcooperator.life={metadata['uid']}"),
+                *("-cp", os.pathsep.join(map(str, class_path)), _STOCK_MAIN),
+                str(folder / Path(container["command"][1]).name),
+            ],
+            spec["terminationGracePeriodSeconds"],
+            address=address,
+            environment=environment,
+            pre_stop=container["lifecycle"]["preStop"]["exec"]["command"],
+            never_restarted=spec["restartPolicy"] == "Never",
+        )
 
     def _mount_secrets(self, spec: dict[str, Any], folder: Path) -> dict[str, str]:
         """Write what the pod's Secret volumes show; mount path to the folder that stands for it.
@@ -228,13 +281,15 @@ class Kubelet:
         (container.folder / "last-words").touch()
         container.started = _now()
         with (container.folder / "log").open("ab") as log:
+            is_stock = bool(container.environment)
             container.process = subprocess.Popen(
-                [sys.executable, "-m", "cooperator.cli", *container.args],
+                container.args if is_stock else [sys.executable, "-m", "cooperator.cli", *container.args],
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
                 env={
                     **os.environ,
+                    **container.environment,
                     "COOPERATOR_RUNTIME": "inline",
                     "COOPERATOR_LAST_WORDS": str(container.folder / "last-words"),
                 },
@@ -249,12 +304,17 @@ class Kubelet:
             "message": (container.folder / "last-words").read_text(),
         }
         container.process = None
-        self.ended[container.last["message"].strip()] = time.time_ns() // 1_000_000
+        self.ended[container.last["message"].strip() or container.uid] = time.time_ns() // 1_000_000
         (container.folder / "last-words").write_text("")
 
     def _terminate(self, container: Container) -> None:
         container.told_at = time.monotonic()
-        if container.process is not None:
+        if container.pre_stop and container.process is not None:
+            with (container.folder / "pre-stop").open("ab") as log:
+                container.stopping = subprocess.Popen(
+                    container.pre_stop, env={**os.environ, **container.environment}, stdout=log, stderr=log
+                )
+        elif container.process is not None:
             container.process.send_signal(signal.SIGTERM)
 
     def _report(self, pod: dict[str, Any], container: Container, state: dict[str, Any]) -> None:

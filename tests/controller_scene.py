@@ -155,13 +155,16 @@ class Place:
 
         return eventually(tried, timeout_s, what)
 
-    def grant(self, secrets: bool = True) -> None:
+    def grant(self, secrets: bool = True, rest: bool = False) -> None:
         """What the chart grants an operator of this namespace: in it, for the cluster, for the Lease."""
         rules = {path.stem: yaml.safe_load(path.read_text()) for path in RULES.glob("*.yaml")}
         here = [*rules["namespace-rules"], *(rules["secret-rules"] if secrets else ())]
+        of_cluster = rules["cluster-rules"]
+        if rest:
+            here, of_cluster = [*here, *rules["rest-rules"]], [*of_cluster, *rules["review-rules"]]
         self._account(self.namespace)
         self._allow("Role", self.namespace, [*here, *rules["own-rules"]], self.namespace)
-        self._allow("ClusterRole", None, rules["cluster-rules"], self.namespace)
+        self._allow("ClusterRole", None, of_cluster, self.namespace)
 
     def grant_everywhere(self, home: str) -> None:
         """What the chart grants an operator of the whole cluster that lives in the namespace ``home``."""
@@ -225,11 +228,13 @@ class Scene(Place):
         image: str = "none",
         program: Sequence[str] = (sys.executable, "-m", "cooperator.cli"),
         proxied: bool = False,
+        rest: bool = False,
+        host: str = "127.0.0.1",
         **environment: str,
     ) -> OperatorProcess:
         """Start one, as its service account and no more; another one waits for the Lease. ``home``: where
         account and Lease are, if not in the namespace itself. ``proxied``: it reaches the API server through
-        ``proxy`` only."""
+        ``proxy`` only. ``host``: an address of this machine."""
         home = home or self.namespace
         log, port = self.directory / f"operator-{len(self.operators)}.log", free_port()
         kubeconfig = self.cluster.kubeconfig_of(home, "operator")
@@ -243,9 +248,10 @@ class Scene(Place):
                     *("--namespace", self.namespace, "--lease-namespace", home),
                     *("--cluster", f"tests-{self.namespace}", "--image", image),
                     *("--bootstrap-servers", self.bootstrap_servers),
-                    *("--listen", "127.0.0.1", "--advertised-host", "127.0.0.1"),
+                    *("--listen", host, "--advertised-host", host),
                     *("--lease-seconds", str(lease_s), "--lease-name", f"cooperator-{self.namespace}"),
                     *("--health-port", str(port)),
+                    *(("--rest",) if rest else ()),
                 ],
                 env={**os.environ, "KUBECONFIG": str(kubeconfig), **environment},
                 stdout=out,

@@ -69,6 +69,7 @@ def of(file: str) -> set[Right]:
 
 
 CLUSTER, NAMESPACE, SECRET, OWN = (of(file) for file in ("cluster", "namespace", "secret", "own"))
+REST, REVIEW = of("rest"), of("review")
 
 
 def test_an_operator_of_the_cluster_has_its_rights_everywhere(release: Release) -> None:
@@ -91,6 +92,18 @@ def test_without_rights_of_the_cluster_nothing_is_outside_of_namespaces(release:
 def test_secrets_of_some_namespaces_are_read_in_no_other(release: Release) -> None:
     found = granted(release, {"secretNamespaces": ["a", "b"]})
     assert found == {"*": CLUSTER | NAMESPACE, "a": SECRET, "b": SECRET, "home": OWN}
+
+
+def test_who_serves_the_rest_api_may_ask_for_its_callers_and_do_what_they_may(release: Release) -> None:
+    rest = {"rest": {"enabled": True}}
+    assert granted(release, rest) == {"*": CLUSTER | REVIEW | NAMESPACE | REST | SECRET, "home": OWN}
+    there = NAMESPACE | REST | SECRET
+    found = granted(release, {**NAMESPACED, **rest})
+    assert found == {"*": CLUSTER | REVIEW, "a": there, "b": there, "home": OWN}
+    assert "--rest" in release.operator_pod(rest)["spec"]["containers"][0]["args"]
+    assert "--rest" not in release.operator_pod({})["spec"]["containers"][0]["args"]
+    with pytest.raises(HelmFailed, match="tokenreviews"):
+        release.manifests({**CONFINED, **rest})
 
 
 @pytest.mark.parametrize("values", [{**NAMESPACED, "secretNamespaces": ["c"]}])
@@ -158,7 +171,7 @@ def calls() -> Iterator[Right]:
 def test_what_the_code_does_is_granted() -> None:
     asked = set(calls())
     assert {("", "pods", "delete"), ("", "pods/status", "patch"), ("", "secrets", "get")} <= asked
-    assert asked <= CLUSTER | NAMESPACE | SECRET | OWN
+    assert asked <= CLUSTER | NAMESPACE | SECRET | OWN | REST | REVIEW
 
 
 def test_what_is_watched_may_be_listed_and_watched() -> None:
@@ -171,7 +184,7 @@ def test_nothing_is_granted_that_the_code_does_not_know() -> None:
     ours = {(kind.group, kind.plural) for kind in KINDS.values()}
     # Whose watching asks whether what it watches is there.
     of_kopf = {("apiextensions.k8s.io", "customresourcedefinitions")}
-    everything = CLUSTER | NAMESPACE | SECRET | OWN
+    everything = CLUSTER | NAMESPACE | SECRET | OWN | REST | REVIEW
     assert {(group, resource.partition("/")[0]) for group, resource, _ in everything} == ours | of_kopf
     assert not [right for right in everything if "*" in right]
     assert not {verb for _, _, verb in everything} & {"deletecollection", "escalate", "bind", "impersonate"}

@@ -44,6 +44,10 @@ def operator(
     lease_name: Annotated[str, typer.Option(help="The Lease's name; one for each operator.")] = "cooperator",
     lease_seconds: Annotated[int, typer.Option(help="When another may take it.", min=3, max=600)] = 15,
     health_port: Annotated[int, typer.Option(help="Of /healthz and /metrics; 0: none.")] = 8080,
+    rest: Annotated[
+        bool,
+        typer.Option("--rest/--no-rest", help="Serve Kafka Connect's REST API for Workers that ask for it."),
+    ] = False,
     log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
     """Watch Workers and Connectors, run members as pods and lead their groups, until SIGTERM."""
@@ -78,6 +82,7 @@ def operator(
         lease_name=lease_name,
         lease_ms=lease_seconds * 1000,
         health_port=health_port,
+        rest=rest,
     )
     code = run_operator(options, ending)
     # Threads that wait for a broker or an API server that hangs keep nobody.

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final
 
 from cooperator.artifacts import find_java, resolve, use_archive
@@ -38,7 +38,7 @@ def user_options(worker: Worker) -> Sequence[str]:
     return [*stock.jvm_options, *([f"-javaagent:{agent}"] if agent else [])]
 
 
-def logging_options(folder: Path) -> Sequence[str]:
+def logging_options(folder: PurePath) -> Sequence[str]:
     """Kafka's scripts take a configuration of log4j 1 that stands last for one that Connect 4 has to read."""
     return [
         f"-Dlog4j.configuration=file:{folder / LOG4J_1}",

@@ -29,6 +29,7 @@ _DEFAULTS: Final[Mapping[str, str]] = {
     "offset.storage.replication.factor": "-1",
     "status.storage.replication.factor": "-1",
 }
+_MAX_DELAY: Final = "scheduled.rebalance.max.delay.ms"
 _CLIENTS: Final = ("producer.", "consumer.", "admin.")
 """Clients of connectors, which do not inherit how the worker itself gets into Kafka."""
 
@@ -95,13 +96,18 @@ def worker_settings(
         "heartbeat.interval.ms": str(spec.heartbeat_interval_ms),
         "rebalance.timeout.ms": str(spec.rebalance_timeout_ms),
         # For the time in which a worker has to lead.
-        "scheduled.rebalance.max.delay.ms": str(spec.scheduled_rebalance_max_delay_ms),
+        _MAX_DELAY: str(spec.scheduled_rebalance_max_delay_ms),
         **({"plugin.path": ",".join(stock.plugin_path)} if stock.plugin_path else {}),
         **security,
         **_providers(stock.config, providers),
     }
     of_clients = {f"{client}{name}": value for client in _CLIENTS for name, value in security.items()}
     return {**_DEFAULTS, **of_clients, **stock.config, **ours}
+
+
+def rolling(settings: Mapping[str, str]) -> dict[str, str]:
+    """Those whose change replaces workers: not what only a worker that has to lead reads."""
+    return {name: value for name, value in settings.items() if name != _MAX_DELAY}
 
 
 def security_settings(kafka: Kafka, files: SecretFiles) -> dict[str, str]:

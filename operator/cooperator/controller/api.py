@@ -8,6 +8,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
@@ -52,6 +53,9 @@ SERVICES: Final = Kind("", "v1", "services")
 BUDGETS: Final = Kind("policy", "v1", "poddisruptionbudgets")
 LEASES: Final = Kind("coordination.k8s.io", "v1", "leases")
 EVENTS: Final = Kind("events.k8s.io", "v1", "events")
+ENDPOINT_SLICES: Final = Kind("discovery.k8s.io", "v1", "endpointslices")
+TOKEN_REVIEWS: Final = Kind("authentication.k8s.io", "v1", "tokenreviews")
+ACCESS_REVIEWS: Final = Kind("authorization.k8s.io", "v1", "subjectaccessreviews")
 
 
 class ApiError(Exception):
@@ -101,6 +105,13 @@ class Api:
         self._client = client.ApiClient(configuration)
         self.may_write: Callable[[], bool] = lambda: True
         """Asked before each write but the Lease's: who was frozen may have a successor, and does not know."""
+
+    def writing_as(self, field_manager: str) -> "Api":
+        """The same server, account and gate under another name for what is written."""
+        other = copy(self)
+        other._field_manager = field_manager
+        other.may_write = lambda: self.may_write()
+        return other
 
     def get(self, kind: Kind, namespace: str | None, name: str) -> Body:
         return self._call("GET", kind.path(namespace, name))

@@ -5,7 +5,7 @@ from typing import Any
 
 from cooperator.controller.api import BUDGETS, SERVICES, Kind
 from cooperator.controller.names import WORKER_LABEL
-from cooperator.controller.pods import PORT, Manifest, owner
+from cooperator.controller.pods import Manifest, owner, port
 from cooperator.crd import Worker
 
 
@@ -13,6 +13,7 @@ def children(worker: Worker) -> Iterator[tuple[Kind, Manifest]]:
     """A headless service, which gives members names also while they are not ready, and the budget that makes
     evictions wait until the group is calm."""
     selector = {WORKER_LABEL: worker.metadata.name}
+    at = port(worker)
     yield (
         SERVICES,
         {
@@ -23,7 +24,7 @@ def children(worker: Worker) -> Iterator[tuple[Kind, Manifest]]:
                 "clusterIP": "None",
                 "publishNotReadyAddresses": True,
                 "selector": selector,
-                "ports": [{"name": "member", "port": PORT, "targetPort": PORT, "protocol": "TCP"}],
+                "ports": [{"name": "member", "port": at, "targetPort": at, "protocol": "TCP"}],
             },
         },
     )

@@ -10,7 +10,8 @@ class OperatorOptions:
     """``namespaces``: served; none: the whole cluster. ``nodes``: whether nodes are watched, too.
     ``cluster``: names this Kubernetes cluster to Kafka's: part of the owner that a group is marked with.
     ``host`` and ``advertised_host``: where leaders listen, and by what members reach them. ``identity``: of
-    this process, for the Lease in ``lease_namespace``.
+    this process, for the Lease in ``lease_namespace``. ``rest``: whether Kafka Connect's REST API is served
+    for Workers that ask for it.
     """
 
     cluster: str
@@ -24,3 +25,4 @@ class OperatorOptions:
     lease_name: str = "cooperator"
     lease_ms: int = 15_000
     health_port: int = 8080
+    rest: bool = False

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from cooperator.controller import connect_pods
+from cooperator.controller.connect_pods import is_stock
 from cooperator.controller.executors import add_rights, executor_conf, with_template
 from cooperator.controller.names import (
     CONTAINER,
@@ -45,7 +47,8 @@ class Defaults:
 
 
 def image(worker: Worker, defaults: Defaults) -> str:
-    chosen = worker.spec.image or defaults.image
+    ours = connect_pods.IMAGES[defaults.render_version] if is_stock(worker) else defaults.image
+    chosen = worker.spec.image or ours
     if worker.spec.version is None:
         return chosen
     name, colon, tag = chosen.partition("@")[0].rpartition(":")
@@ -56,9 +59,16 @@ def servers(worker: Worker, defaults: Defaults) -> str:
     return worker.spec.bootstrap_servers or defaults.bootstrap_servers
 
 
+def port(worker: Worker) -> int:
+    """Where members listen."""
+    return connect_pods.PORT if is_stock(worker) else PORT
+
+
 def template(worker: Worker, defaults: Defaults) -> Manifest:
     """The pod that every member of ``worker`` is made from; what differs between them is not in it."""
     spec = worker.spec
+    stock = is_stock(worker)
+    user_id = connect_pods.USER_ID if stock else USER_ID
     volumes: list[Manifest] = [
         {"name": "state", "emptyDir": {}},
         {"name": "tmp", "emptyDir": {}},
@@ -74,18 +84,22 @@ def template(worker: Worker, defaults: Defaults) -> Manifest:
     for mount in secret_mounts(spec.kafka):
         volumes.append(mount.volume())
         mounts.append({"name": mount.name, "mountPath": str(mount.path), "readOnly": True})
+    if stock:
+        volumes.append(connect_pods.volume(worker))
+        mounts.append(connect_pods.mount())
+    own = connect_pods.container(worker) if stock else _agent(worker, defaults)
     container: Manifest = {
         "name": CONTAINER,
         "image": image(worker, defaults),
         "imagePullPolicy": spec.image_pull_policy.value,
-        "args": list(arguments(worker, defaults)),
+        **own,
         "env": [
             _from_field("POD_NAME", "metadata.name"),
             _from_field("POD_UID", "metadata.uid"),
             _from_field("POD_IP", "status.podIP"),
             {"name": "HOME", "value": _STATE},
+            *own.get("env", ()),
         ],
-        "ports": [{"name": "member", "containerPort": PORT}],
         "volumeMounts": mounts,
         "resources": {
             name: dict(amounts)
@@ -93,7 +107,6 @@ def template(worker: Worker, defaults: Defaults) -> Manifest:
             if amounts
         },
         "terminationMessagePolicy": "File",
-        "readinessProbe": {"httpGet": {"path": "/", "port": PORT}, "periodSeconds": 5, "failureThreshold": 3},
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
@@ -109,20 +122,24 @@ def template(worker: Worker, defaults: Defaults) -> Manifest:
                 WORKER_LABEL: worker.metadata.name,
             },
             # A member's end is announced by draining, not by an autoscaler's surprise.
-            "annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"},
+            "annotations": {
+                "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+                **(connect_pods.annotations(worker, servers(worker, defaults)) if stock else {}),
+            },
         },
         "spec": {
             "containers": [container],
             "volumes": volumes,
-            "restartPolicy": "Always",
+            # A stock worker does not name its lives: a pod has one only, and its end is the worker's.
+            "restartPolicy": "Never" if stock else "Always",
             "terminationGracePeriodSeconds": spec.drain_timeout_seconds + _GRACE_S,
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
             "securityContext": {
                 "runAsNonRoot": True,
-                "runAsUser": USER_ID,
-                "runAsGroup": USER_ID,
-                "fsGroup": USER_ID,
+                "runAsUser": user_id,
+                "runAsGroup": user_id,
+                "fsGroup": user_id,
                 "fsGroupChangePolicy": "OnRootMismatch",
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
@@ -149,6 +166,14 @@ def template(worker: Worker, defaults: Defaults) -> Manifest:
         "spec": dict(user.spec),
     }
     return with_template(worker, overlay(pod, over))
+
+
+def _agent(worker: Worker, defaults: Defaults) -> Manifest:
+    return {
+        "args": list(arguments(worker, defaults)),
+        "ports": [{"name": "member", "containerPort": PORT}],
+        "readinessProbe": {"httpGet": {"path": "/", "port": PORT}, "periodSeconds": 5, "failureThreshold": 3},
+    }
 
 
 def arguments(worker: Worker, defaults: Defaults) -> Sequence[str]:
@@ -183,6 +208,8 @@ def revision(worker: Worker, defaults: Defaults, referenced: Mapping[str, str]) 
         "nonce": worker.spec.restart_nonce,
         "referenced": dict(sorted(referenced.items())),
     }
+    if is_stock(worker):
+        inputs["options"] = connect_pods.inputs(worker)
     if worker.spec.kafka != Kafka():
         # Not written otherwise: members of before would be replaced for nothing.
         inputs["kafka"] = worker.spec.kafka.model_dump(mode="json")

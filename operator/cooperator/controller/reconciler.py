@@ -14,25 +14,30 @@ from typing import Any, Final
 
 from cooperator.controller.access import KafkaAccess
 from cooperator.controller.api import PODS, WORKERS, Api, ApiError
+from cooperator.controller.connect_pods import is_stock
 from cooperator.controller.hands import PodHands
 from cooperator.controller.lives import in_pool_names, pod_status, proven_ends
 from cooperator.controller.names import FINALIZER, WORKER_LABEL
 from cooperator.controller.news import News, ids_of
 from cooperator.controller.observe import Body, milliseconds, node, phase, pod
 from cooperator.controller.options import OperatorOptions
+from cooperator.controller.orphans import release
 from cooperator.controller.pins import PINNED, pin_of, upgrade_available
 from cooperator.controller.pods import pod_manifest, servers
 from cooperator.controller.publish import Publisher
 from cooperator.controller.resources import Readings
+from cooperator.controller.rest_front import WorkerFront
 from cooperator.controller.store import CONNECTOR, POD, WORKER, Name, Seen, Store
 from cooperator.controller.supplies import Supplies
 from cooperator.controller.tombs import Tombs
 from cooperator.crd import Condition, Connector, Worker, compile_desired, compile_policy
+from cooperator.crd.choices import DeletionPolicy
 from cooperator.host.desired import pool_desired
 from cooperator.host.group import departures, group_seen
 from cooperator.host.leader import changed_connectors, leader_settings, same_leader, started_leader
 from cooperator.host.pool_step import PoolStep
 from cooperator.host.status import WorkerFacts
+from cooperator.host.stock import StockLives
 from cooperator.leader.clock import SteadyClock
 from cooperator.leader.service import LeaderService
 from cooperator.log_lines import within
@@ -80,10 +85,12 @@ class Reconciler:
         )
         self._pool = PoolStep(self._hands, self._tell_leader, self._clock)
         self._facts = Facts()
+        self._stock = StockLives()
         self._worker: Worker | None = None
         self._connectors: Mapping[str, DesiredConnector] = {}
         self._applied: object = None
         self._leader: LeaderService | None = None
+        self._front = WorkerFront(api, options, lambda: self._leader)
         self._status: Mapping[str, Any] = {}
         self._status_at = float("-inf")
         self._listed_at = float("-inf")
@@ -144,6 +151,7 @@ class Reconciler:
                 pause_s = _ERROR_PAUSE_S
             self._wake.wait(pause_s)
             self._wake.clear()
+        self._front.close()
         if self._leader is not None:
             self._leader.stop(leave=self.done)
 
@@ -174,6 +182,9 @@ class Reconciler:
             self._publisher.unreadable(seen.worker, self._readings.problems)
             return
         removing = seen.worker["metadata"].get("deletionTimestamp") is not None
+        if removing and worker.spec.deletion_policy is DeletionPolicy.ORPHAN:
+            self._leave(seen.worker, seen)
+            return
         if not removing:
             read = worker
             self._try(lambda: self._keep_finalizer(body))
@@ -185,12 +196,17 @@ class Reconciler:
         self._worker = worker
         connectors = self._read_connectors(seen)
         self._apply(worker, () if removing else connectors)
+        self._try(lambda: self._front.keep(None if removing else worker))
+        if self._front.refusal:
+            self._publisher.refused(self._front.refusal)
         self._refresh_status()
-        leader = in_pool_names(self._status, seen.pods)
         bodies = [*seen.pods.values(), *seen.gone]
         self._tombs.see(seen.pods.values(), seen.gone)
         self._hands.pods = seen.pods
         pods = tuple(pod(body) for body in (*seen.pods.values(), *self._tombs.standing(seen.pods)))
+        if is_stock(worker):
+            self._stock = self._stock.seen(self._status, {p.identity: p.incarnation for p in pods})
+        leader = self._stock.in_pool_names(in_pool_names(self._status, seen.pods))
         observed = PoolObserved(
             pods=pods,
             group=group_seen(leader),
@@ -321,7 +337,7 @@ class Reconciler:
 
     def _ends(self, facts: PoolFacts, bodies: list[Body]) -> frozenset[tuple[str, str]]:
         lives = ((identity, incarnation) for identity, incarnation in self._status.get("lives", ()))
-        return proven_ends(lives, bodies, facts.ended)
+        return proven_ends(lives, bodies, facts.ended) | self._stock.ended(facts.ended)
 
     def _tell_leader(self, facts: Facts) -> None:
         departed = departures(self._facts, facts)
@@ -372,6 +388,12 @@ class Reconciler:
         if left:
             self._publisher.left_behind(seen.worker, left)
         if self._publisher.finalize(WORKERS, seen.worker, keep=False):
+            self._finish()
+
+    def _leave(self, body: Body, seen: Seen) -> None:
+        """Its members stay: they are on their own from now on."""
+        release(self._api, seen.pods.values())
+        if self._publisher.finalize(WORKERS, body, keep=False):
             self._finish()
 
     def _finish(self) -> None:

@@ -9,9 +9,9 @@ from cooperator.crd.kafka import Kafka
 from cooperator.host.security import CERTIFICATE_KEY, PRIVATE_KEY
 
 _ROOT: Final = PurePosixPath("/etc/cooperator/kafka")
-_SASL: Final = _ROOT / "sasl"
-_CA: Final = _ROOT / "ca"
-_CERTIFICATE: Final = _ROOT / "certificate"
+SASL: Final = _ROOT / "sasl"
+CA: Final = _ROOT / "ca"
+CERTIFICATE: Final = _ROOT / "certificate"
 _MODE: Final = 0o440
 """For the member's group, which is the volume's (fsGroup)."""
 
@@ -37,13 +37,13 @@ def secret_mounts(kafka: Kafka) -> Iterator[SecretMount]:
     """What a member needs, and of each Secret no more than that."""
     if kafka.sasl is not None:
         keys = {"username": kafka.sasl.username_key, "password": kafka.sasl.password_key}
-        yield SecretMount("kafka-sasl", _SASL, kafka.sasl.secret_ref.name, keys)
+        yield SecretMount("kafka-sasl", SASL, kafka.sasl.secret_ref.name, keys)
     if kafka.tls is not None:
         if (ca := kafka.tls.ca_secret_ref) is not None:
-            yield SecretMount("kafka-ca", _CA, ca.name, {"ca.crt": ca.key})
+            yield SecretMount("kafka-ca", CA, ca.name, {"ca.crt": ca.key})
         if (shown := kafka.tls.certificate_secret_ref) is not None:
             files = {key: key for key in (CERTIFICATE_KEY, PRIVATE_KEY)}
-            yield SecretMount("kafka-certificate", _CERTIFICATE, shown.name, files)
+            yield SecretMount("kafka-certificate", CERTIFICATE, shown.name, files)
 
 
 def security_options(kafka: Kafka) -> Sequence[str]:
@@ -53,15 +53,15 @@ def security_options(kafka: Kafka) -> Sequence[str]:
     options = {"--security-protocol": kafka.security_protocol.value}
     if kafka.sasl is not None:
         options["--sasl-mechanism"] = kafka.sasl.mechanism.value
-        options["--sasl-username-file"] = str(_SASL / "username")
-        options["--sasl-password-file"] = str(_SASL / "password")
+        options["--sasl-username-file"] = str(SASL / "username")
+        options["--sasl-password-file"] = str(SASL / "password")
     flags = []
     if kafka.tls is not None:
         if kafka.tls.ca_secret_ref is not None:
-            options["--ssl-ca-file"] = str(_CA / "ca.crt")
+            options["--ssl-ca-file"] = str(CA / "ca.crt")
         if kafka.tls.certificate_secret_ref is not None:
-            options["--ssl-certificate-file"] = str(_CERTIFICATE / CERTIFICATE_KEY)
-            options["--ssl-key-file"] = str(_CERTIFICATE / PRIVATE_KEY)
+            options["--ssl-certificate-file"] = str(CERTIFICATE / CERTIFICATE_KEY)
+            options["--ssl-key-file"] = str(CERTIFICATE / PRIVATE_KEY)
         if not kafka.tls.verify_hostname:
             flags.append("--no-ssl-verify-hostname")
     return [*(word for option in options.items() for word in option), *flags]

@@ -31,6 +31,10 @@ class Server:
     def url(self) -> str:
         return self._endpoint.url
 
+    @property
+    def port(self) -> int:
+        return self._endpoint.port
+
     def start(self) -> None:
         """Raises OSError when the port is taken."""
         self._endpoint.start()

@@ -1,0 +1,134 @@
+"""Kafka Connect's REST API of one Worker on Kubernetes: a server of this process, and a Service before it.
+
+Members know nothing of it. The Service has no selector, since the operator may live in another namespace:
+whoever leads writes where it is.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from cooperator.controller.api import ENDPOINT_SLICES, SERVICES, Api, ApiError, Kind
+from cooperator.controller.managers import REST
+from cooperator.controller.names import WORKER_LABEL
+from cooperator.controller.options import OperatorOptions
+from cooperator.controller.pods import owner
+from cooperator.controller.rest_access import KubernetesAccess
+from cooperator.controller.rest_store import KubernetesConnectors
+from cooperator.crd import Worker
+from cooperator.leader.service import LeaderService
+from cooperator.rest.app import Server
+from cooperator.rest.of_worker import front_of, terms_of
+
+log = logging.getLogger(__name__)
+
+_AGAIN_S: Final = 60.0
+"""How often the Service is written when nothing has changed."""
+
+OFF: Final = (
+    "spec.rest.enabled asks for Kafka Connect's REST API, which this operator does not serve: start it with "
+    "--rest (the chart's value rest.enabled), or take the field away"
+)
+
+
+class WorkerFront:
+    """Used by one reconciler's thread. ``leader``: the Worker's present one."""
+
+    def __init__(
+        self, api: Api, options: OperatorOptions, leader: Callable[[], LeaderService | None]
+    ) -> None:
+        self._api = api
+        self._options = options
+        self._leader = leader
+        self._server: Server | None = None
+        self._terms: object = None
+        self._written_at = float("-inf")
+        self.refusal = ""
+        """Why what the Worker asks for is not served; empty when it is, or it asks for nothing."""
+
+    def keep(self, worker: Worker | None) -> None:
+        """Serve as the Worker says; None: it goes. Raises ApiError, OSError."""
+        asked = worker is not None and worker.spec.rest.enabled
+        self.refusal = OFF if asked and not self._options.rest else ""
+        if worker is None or not asked or self.refusal:
+            if self._server is not None:
+                self.close()
+                if worker is not None:
+                    self._take_away(worker)
+            return
+        if self._server is None or terms_of(worker) != self._terms:
+            self.close()
+            self._start(worker)
+        if time.monotonic() - self._written_at > _AGAIN_S:
+            assert self._server is not None
+            for kind, manifest in manifests(worker, self._options.advertised_host, self._server.port):
+                self._api.apply(kind, manifest)
+            self._written_at = time.monotonic()
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.stop()
+        self._server = None
+
+    def _start(self, worker: Worker) -> None:
+        namespace, name = worker.metadata.namespace, worker.metadata.name
+        api = self._api.writing_as(REST)
+        connectors = KubernetesConnectors(api, namespace, name)
+        front = front_of(worker, self._leader, connectors, KubernetesAccess(api, namespace))
+        server = Server(front, self._options.host, 0)
+        server.start()
+        log.info("Worker %s/%s: Kafka Connect's REST API at port %d", namespace, name, server.port)
+        self._server, self._terms = server, terms_of(worker)
+        self._written_at = float("-inf")
+
+    def _take_away(self, worker: Worker) -> None:
+        namespace, name = worker.metadata.namespace, service_name(worker)
+        for kind in (SERVICES, ENDPOINT_SLICES):
+            try:
+                metadata = self._api.get(kind, namespace, name)["metadata"]
+            except ApiError as error:
+                if error.is_missing:
+                    continue
+                raise
+            # What is not ours only has its name.
+            if any(each["uid"] == worker.metadata.uid for each in metadata.get("ownerReferences") or ()):
+                self._api.delete(kind, namespace, name, metadata["uid"])
+
+
+def service_name(worker: Worker) -> str:
+    return f"{worker.metadata.name}-rest"
+
+
+def manifests(worker: Worker, host: str, port: int) -> tuple[tuple[Kind, Mapping[str, Any]], ...]:
+    """The Service and where it leads to: ``port`` of ``host``, the operator's own. Pure."""
+    name = service_name(worker)
+    labels = {"app.kubernetes.io/managed-by": "cooperator", WORKER_LABEL: worker.metadata.name}
+    metadata: Mapping[str, Any] = {
+        "name": name,
+        "namespace": worker.metadata.namespace,
+        "labels": labels,
+        "ownerReferences": [owner(worker)],
+    }
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": metadata,
+        "spec": {"ports": [{"name": "rest", "port": worker.spec.rest.port, "protocol": "TCP"}]},
+    }
+    endpoints = {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {
+            **metadata,
+            "labels": {
+                **labels,
+                "kubernetes.io/service-name": name,
+                "endpointslice.kubernetes.io/managed-by": "cooperator",
+            },
+        },
+        "addressType": "IPv6" if ":" in host else "IPv4",
+        "endpoints": [{"addresses": [host], "conditions": {"ready": True}}],
+        "ports": [{"name": "rest", "port": port, "protocol": "TCP"}],
+    }
+    return (SERVICES, service), (ENDPOINT_SLICES, endpoints)

@@ -1,0 +1,162 @@
+"""Stock Connect workers under the operator: a real API server, real JVMs as pods; measured at the tasks."""
+
+import json
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from connect_worker import write_worker_classes
+from controller_scene import Scene
+from cooperator.local.broker import EmbeddedBroker
+from stock_connectors import plugin_path
+from support import eventually
+from tests.kubernetes.control_plane import ControlPlane
+from tests.kubernetes.fixtures import make_namespace
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
+
+PATIENCE_S = 300.0
+"""JVMs start beside other tests."""
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+TASKS = ("a-0", "a-1", "a-2", "a-3", "a-instance")
+
+
+@pytest.fixture(scope="module")
+def scene(
+    prepared: ControlPlane, broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Scene]:
+    """Two stock workers, which run four tasks of one connector; all tests begin with these."""
+    folder = tmp_path_factory.mktemp("stock")
+    write_worker_classes(broker.bootstrap_servers, folder)
+    scene = Scene(prepared, make_namespace(prepared, "stock"), broker.bootstrap_servers, folder)
+    try:
+        scene.operator()
+        worker(scene)
+        scene.connector(
+            "a",
+            **{"class": "cooperator.stock.SequenceSource"},
+            tasksMax=4,
+            config={"topic": "numbers", "journal": scene.journal_path},
+        )
+        scene.runs(*TASKS, timeout_s=PATIENCE_S)
+        yield scene
+    finally:
+        scene.close()
+
+
+def worker(scene: Scene, **spec: Any) -> None:
+    stock = {
+        "heapMb": 160,
+        "jvmOptions": ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"],
+        "pluginPath": [str(plugin_path())],
+        "config": {
+            "plugin.discovery": "service_load",
+            "offset.storage.partitions": 1,
+            "offset.flush.interval.ms": 1_000,
+        },
+    }
+    scene.worker(**{"replicas": 2, "runtime": "connect", "connect": stock, **spec})
+
+
+def lives(scene: Scene) -> dict[str, str]:
+    return {name: pod["metadata"]["uid"] for name, pod in scene.pods().items()}
+
+
+def starts(scene: Scene) -> dict[str, int]:
+    """How often each task has been started, by the connector's own word."""
+    count: dict[str, int] = {}
+    for run in scene.journal.runs():
+        count[run.task] = count.get(run.task, 0) + 1
+    return count
+
+
+def test_a_worker_that_is_killed_gets_exactly_its_own_back(scene: Scene) -> None:
+    before, count, pods = scene.runs(*TASKS, timeout_s=PATIENCE_S), starts(scene), lives(scene)
+
+    scene.kubelet.crash("lake-1")
+
+    eventually(lambda: lives(scene).get("lake-1", pods["lake-1"]) != pods["lake-1"], PATIENCE_S)
+    own = {task for task, at in before.items() if at == "lake-1"}
+    eventually(lambda: all(starts(scene)[task] > count[task] for task in own), PATIENCE_S, "its tasks start")
+    assert scene.runs(*TASKS) == before
+    others = set(TASKS) - own
+    assert {task: starts(scene)[task] for task in others} == {task: count[task] for task in others}
+    assert lives(scene)["lake-0"] == pods["lake-0"]
+
+
+def stops(scene: Scene, member: str, life: str) -> set[str]:
+    """Tasks that this life of a member has stopped in order."""
+    runs = scene.journal.runs()
+    return {
+        run.task for run in runs if (run.member, run.incarnation) == (member, life) and run.end_ms is not None
+    }
+
+
+def test_a_pod_that_is_deleted_hands_over_before_its_worker_is_told_to_end(scene: Scene) -> None:
+    before, pods = scene.runs(*TASKS, timeout_s=PATIENCE_S), lives(scene)
+    own = {task for task, at in before.items() if at == "lake-1"}
+
+    scene.delete_pod("lake-1")
+
+    eventually(lambda: own <= stops(scene, "lake-1", pods["lake-1"]), PATIENCE_S, "it has let go of all")
+    assert scene.kubelet.container("lake-1").uid == pods["lake-1"], "and is not told to end before"
+    eventually(lambda: lives(scene).get("lake-1", pods["lake-1"]) != pods["lake-1"], PATIENCE_S)
+    eventually(lambda: "lake-1" in scene.runs(*TASKS).values(), PATIENCE_S, "its next life takes its part")
+    assert lives(scene)["lake-0"] == pods["lake-0"]
+
+
+def test_a_roll_that_holds_touches_no_other_and_gives_each_its_own_back(scene: Scene) -> None:
+    before, pods = scene.runs(*TASKS, timeout_s=PATIENCE_S), lives(scene)
+
+    worker(scene, restartNonce="again")
+
+    eventually(lambda: lives(scene).keys() == pods.keys() and not lives(scene).items() & pods.items(), 600)
+    assert scene.runs(*TASKS, timeout_s=PATIENCE_S) == before
+    assert {(run.task, run.member) for run in scene.journal.runs()} >= set(before.items())
+
+
+def test_scaled_down_the_work_of_who_leaves_moves_first(scene: Scene) -> None:
+    before, pods = scene.runs(*TASKS, timeout_s=PATIENCE_S), lives(scene)
+    count = starts(scene)
+    own = {task for task, at in before.items() if at == "lake-1"}
+
+    worker(scene, restartNonce="again", replicas=1)
+
+    eventually(lambda: lives(scene) == {"lake-0": pods["lake-0"]}, PATIENCE_S)
+    assert own <= stops(scene, "lake-1", pods["lake-1"]), "stopped in order, not cut off"
+    assert set(scene.runs(*TASKS, timeout_s=PATIENCE_S).values()) == {"lake-0"}
+    assert {task: starts(scene)[task] - count[task] for task in TASKS} == {
+        task: int(task in own) for task in TASKS
+    }
+
+
+def test_an_orphaned_group_goes_on_without_its_worker(scene: Scene) -> None:
+    before, pods, count = scene.runs(*TASKS, timeout_s=PATIENCE_S), lives(scene), starts(scene)
+    worker(scene, restartNonce="again", replicas=1, deletionPolicy="Orphan")
+
+    scene.delete("workers", "lake")
+
+    eventually(lambda: scene.is_gone("workers", "lake"), 60)
+    address = scene.kubelet.container("lake-0").address
+
+    def leads() -> None:
+        assert running_at(address) == {name.replace("-instance", "") for name in TASKS}
+
+    eventually(leads, PATIENCE_S, "the worker answers for itself")
+    assert lives(scene) == pods
+    assert "ownerReferences" not in scene.pods()["lake-0"]["metadata"]
+    assert (scene.runs(*TASKS), starts(scene)) == (before, count), "no task has stopped"
+
+
+def running_at(address: str) -> set[str]:
+    """Items that run, by the word of a worker's own REST API."""
+    try:
+        with DIRECT.open(f"http://{address}:8083/connectors?expand=status", timeout=10) as answer:
+            found = json.load(answer)
+    except OSError as error:
+        raise AssertionError(str(error)) from None
+    status = found["a"]["status"]
+    tasks = {f"a-{task['id']}" for task in status["tasks"] if task["state"] == "RUNNING"}
+    return tasks | ({"a"} if status["connector"]["state"] == "RUNNING" else set())

@@ -1,0 +1,152 @@
+"""Kafka Connect's REST API on Kubernetes: callers' rights and other managers' fields, as the API server has
+them; what runs, by the members' own journal."""
+
+import socket
+from collections.abc import Sequence
+from typing import Any
+
+import psutil
+import pytest
+
+from controller_scene import RESOURCES, Scene
+from cooperator.controller.rest_front import OFF
+from rest.client import Client
+
+pytestmark = pytest.mark.real
+
+RBAC = "rbac.authorization.k8s.io"
+READING = [{"apiGroups": ["cooperator.dev"], "resources": ["connectors"], "verbs": ["get", "list"]}]
+EDITING = [
+    {
+        "apiGroups": ["cooperator.dev"],
+        "resources": ["connectors", "connectors/restart", "connectors/offsets"],
+        "verbs": ["get", "list", "create", "update", "patch", "delete"],
+    },
+    {"apiGroups": ["cooperator.dev"], "resources": ["workers"], "verbs": ["get"]},
+]
+
+
+def account(scene: Scene, name: str, rules: Sequence[Any]) -> str:
+    """What one that may do just this sends as its authorization."""
+    metadata = {"name": name, "namespace": scene.namespace}
+    scene.cluster.apply(
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata},
+        {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": metadata, "rules": list(rules)},
+        {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": "RoleBinding",
+            "metadata": metadata,
+            "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": scene.namespace}],
+        },
+    )
+    path = f"/api/v1/namespaces/{scene.namespace}/serviceaccounts/{name}/token"
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    return f"Bearer {scene.cluster.api.post(path, request)['status']['token']}"
+
+
+def own_address() -> str:
+    """One that is not the loopback's, which no Service may lead to."""
+    addresses = [each for interface in psutil.net_if_addrs().values() for each in interface]
+    return next(
+        each.address
+        for each in addresses
+        if each.family == socket.AF_INET and not each.address.startswith("127.")
+    )
+
+
+def front(scene: Scene) -> str:
+    """Where the Service leads to."""
+    path = f"/apis/discovery.k8s.io/v1/namespaces/{scene.namespace}/endpointslices/lake-rest"
+
+    def found() -> str:
+        body = scene.cluster.api.get(path)
+        [endpoint], [port] = body["endpoints"], body["ports"]
+        return f"http://{endpoint['addresses'][0]}:{port['port']}"
+
+    return str(scene.eventually(found))
+
+
+@pytest.fixture
+def served(scene: Scene) -> Client:
+    """A Worker of two members, and somebody who may do everything to its Connectors."""
+    scene.grant(rest=True)
+    scene.operator(rest=True, host=own_address())
+    scene.worker(replicas=2, rest={"enabled": True, "port": 8084})
+    client = Client(front(scene), account(scene, "editor", EDITING))
+    scene.eventually(lambda: client("GET /health")["status"] == "healthy", 90)
+    return client
+
+
+def noop(scene: Scene, **more: Any) -> dict[str, Any]:
+    return {
+        "connector.class": "noop",
+        "tasks.max": "2",
+        "units": "2",
+        "journal": scene.journal_path,
+        **more,
+    }
+
+
+def test_what_callers_may_is_what_the_api_server_allows_them(scene: Scene, served: Client) -> None:
+    for authorization in ("", "Bearer nonsense", "Basic YTpi"):
+        code, body = Client(served.url, authorization).send("GET /connectors")
+        assert (code, body["error_code"]) == (401, 401)
+    reader = Client(served.url, account(scene, "reader", READING))
+    scene.eventually(lambda: reader("GET /connectors") == [])
+    told = reader("POST /connectors", {"name": "a", "config": noop(scene)}, 403)["message"]
+    who = f"system:serviceaccount:{scene.namespace}:reader"
+    assert told.startswith(f"{who} may not create connectors.cooperator.dev in namespace")
+    assert scene.is_gone("connectors", "a")
+
+    served("POST /connectors", {"name": "a", "config": noop(scene)}, 201)
+    scene.runs("a-0", "a-1")
+    [entry] = [
+        e for e in scene.get("connectors", "a")["metadata"]["managedFields"] if "f:spec" in e["fieldsV1"]
+    ]
+    assert entry["manager"] == "cooperator-rest"
+    assert reader("GET /connectors/a/config")["units"] == "2"
+    for line in ("PUT /connectors/a/pause", "POST /connectors/a/restart", "DELETE /connectors/a/offsets"):
+        reader(line, code=403)
+
+    served("PUT /connectors/a/stop", code=204)
+    scene.runs()
+    served("PATCH /connectors/a/config", {"units": None, "stop.delay.ms": 1})
+    assert scene.get("connectors", "a")["spec"]["config"].keys() == {"journal", "stop.delay.ms"}
+    served("DELETE /connectors/a", code=204)
+    scene.eventually(lambda: scene.is_gone("connectors", "a"))
+
+
+def test_what_somebody_else_applies_is_changed_there(scene: Scene, served: Client) -> None:
+    """A manifest says class, tasksMax and config, and nothing of the state."""
+    scene.connector("a", tasksMax=2, config={"units": 2})
+    scene.runs("a-0", "a-1")
+    config = served("GET /connectors/a/config")
+    told = served("PUT /connectors/a/config", {**config, "stop.delay.ms": "1"}, 403)["message"]
+    assert "spec.config by 'kubectl'" in told
+    assert "by 'kubectl'" in served("DELETE /connectors/a", code=403)["message"]
+    served("PUT /connectors/a/config", config)  # That changes nothing.
+
+    served("PUT /connectors/a/pause", code=202)
+    served.in_states("a", "PAUSED", "PAUSED", "PAUSED")
+    # Whoever applies the manifest does not take the pause back: it is not in it.
+    scene.connector("a", tasksMax=2, config={"units": 2})
+    assert scene.get("connectors", "a")["spec"]["state"] == "Paused"
+    scene.connector("a", tasksMax=2, config={"units": 2}, state="Running")
+    assert "spec.state by 'kubectl'" in served("PUT /connectors/a/stop", code=403)["message"]
+
+
+def test_the_service_comes_and_goes_with_the_field(scene: Scene, served: Client) -> None:
+    path = f"/api/v1/namespaces/{scene.namespace}/services/lake-rest"
+    assert scene.cluster.api.get(path)["spec"]["ports"][0]["port"] == 8084
+    scene.worker(replicas=2, rest={"enabled": False})
+    scene.eventually(lambda: not scene.cluster.api.exists(path))
+    with pytest.raises(OSError, match="refused"):
+        served.send("GET /health")
+
+
+def test_an_operator_that_does_not_serve_it_says_so(scene: Scene) -> None:
+    scene.operator()
+    scene.worker(replicas=1, rest={"enabled": True})
+    conditions = f"{RESOURCES}/{scene.namespace}/workers/lake"
+    scene.eventually(lambda: OFF in str(scene.cluster.api.get(conditions).get("status")))
