@@ -141,6 +141,7 @@ class Scene:
         connectors: Mapping[str, Mapping[str, str]],
         expected: Sequence[str] = (),
         adopt: bool = False,
+        exactly_once: bool = False,
         policy: Mapping[str, Any] = POLICY,
         **said: Any,
     ) -> LeaderService:
@@ -148,7 +149,9 @@ class Scene:
         told = {"bootstrap_servers": self.bootstrap_servers, "group_id": self.group_id, "policy": policy}
         settings = settings_of({**told, **said})
         policy_of_group = GroupPolicy.ADOPT if adopt else GroupPolicy.CREATE
-        service = LeaderService(replace(settings, group_policy=policy_of_group))
+        service = LeaderService(
+            replace(settings, group_policy=policy_of_group, exactly_once_source=exactly_once)
+        )
         service.start()
         self.leaders.append(service)
         self.facts(service, expected)
