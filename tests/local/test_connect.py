@@ -119,10 +119,9 @@ def test_another_version_rolls_the_workers_and_each_gets_its_own_back(running: L
 
     running.apply(worker(version="3.9"))
 
-    def rolled() -> None:
+    def rolled() -> bool:
         now = running.lives()
-        assert now.keys() == lives.keys()
-        assert not now.items() & lives.items()
+        return now.keys() == lives.keys() and not now.items() & lives.items()
 
     eventually(rolled, 2 * PATIENCE_S, "both are replaced")
     assert eventually(running.placed, PATIENCE_S, "all tasks run") == before
