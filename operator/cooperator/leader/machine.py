@@ -25,7 +25,8 @@ from cooperator.leader.status_chores import StatusChores
 from cooperator.leader.stock import holding_down, hung, hung_next_ms
 from cooperator.leader.uptake import Uptake
 from cooperator.leader.writes import REPEAT_MS, Repeats, Writes
-from cooperator.model import ConnectorConfig, Epoch, Member, Memory, Policy, PolicyName
+from cooperator.model import ConnectorConfig, Epoch, Member, Memory, Policy, PolicyName, Share
+from cooperator.model.recent import remaining
 from cooperator.planner import plan as decide
 from cooperator.planner.plan import Plan
 from cooperator.planner.view import View
@@ -49,6 +50,7 @@ class LeaderMachine:
         self._planned_with = self.state.memory
         self._evicted: tuple[Member, ...] | None = None
         """To take the lead, until the first round that is planned; None: there was one."""
+        self._stops_the_world = False
         self._sent: Plan | None = None
         """Of the present generation; None: its members were sent nothing new."""
         self._rejoin_reason = ""
@@ -107,25 +109,16 @@ class LeaderMachine:
         return self._consider(now_ms)
 
     def post_tasks(self, event: ev.TasksPosted, now_ms: int) -> tuple[int, list[ev.Instruction]]:
-        """A connector's new task configurations: the HTTP code to answer, and what to do.
-
-        204: they are what the config log says, or are being written to it. 202: running tasks change,
-        so those are revoked first; the caller repeats until it gets 204, which also survives a change
-        of leader. 503 where all members are stock workers, which would take a 202 for done: nothing may be
-        written just now. 404 and 409 as in Kafka Connect (protocol notes, 9).
-        """
+        """See ``Writes``: the HTTP code to answer, and what to do."""
         code, out = self._writes.post_tasks(event, self._in_round, now_ms)
         return code, [*out, *self._consider(now_ms)]
 
     def restart(self, record: RestartRecord, now_ms: int) -> tuple[int, list[ev.Instruction]]:
-        """Ask the members to restart what ``record`` names: 202, or 404 and 409 as for ``post_tasks``."""
+        """See ``Writes``."""
         return self._writes.restart(record), self._consider(now_ms)
 
     def fenced(self, record: FencingRecord, generation: int, now_ms: int) -> tuple[int, list[ev.Instruction]]:
-        """Producers of earlier tasks were fenced for the tasks of ``generation``: that is to be recorded.
-
-        204: it is. 503: ask again. 410: there is a later generation by now. 409: not leading.
-        """
+        """See ``Writes``."""
         code, out = self._writes.fenced(record, generation, self._in_round, now_ms)
         return code, [*out, *self._consider(now_ms)]
 
@@ -184,10 +177,14 @@ class LeaderMachine:
         state.config = event.config
         state.generation = event.generation
         state.leader_id = event.leader_id
-        ids = {member.member_id for member in state.members}
+        ran = {m.member_id: remaining(m.owned, m.stopping) for m in state.members}
         state.held_down_by = holding_down(
-            event.protocol, state.protocol, ids, state.held_down_by, event.members
+            event.protocol, state.protocol, ran.keys(), state.held_down_by, event.members
         )
+        eager = Protocol.DEFAULT.value
+        # Who comes from an incremental round has stopped nothing for this one, though it cannot say so.
+        self._stops_the_world = event.protocol == eager and state.protocol in ("", eager)
+        keeps = event.protocol == eager and not self._stops_the_world
         state.protocol = event.protocol
         state.members = event.members
         self._in_round = True
@@ -215,7 +212,12 @@ class LeaderMachine:
             self._evicted = None
         state.memory = self._planned_with = absences.for_round(state.memory, event.generation)
         pending = state.causes.pending(now_ms)
-        plan, memory = decide(self.view(now_ms, pending or cause), state.memory)
+        plan, memory = (
+            Plan({m.member_id: Share(ran.get(m.member_id, ())) for m in event.members}),
+            state.memory,
+        )
+        if not keeps:
+            plan, memory = decide(self.view(now_ms, pending or cause), state.memory)
         events = state.causes.of_round(pending, state.memory, memory)
         memory = replace(
             memory,
@@ -265,8 +267,7 @@ class LeaderMachine:
     def _policy(self) -> Policy:
         """Where somebody speaks nothing but the eager protocol all stop everything before they join."""
         policy = self.state.policy
-        is_eager = self.state.protocol == Protocol.DEFAULT.value
-        return replace(policy, name=PolicyName.EAGER) if is_eager else policy
+        return replace(policy, name=PolicyName.EAGER) if self._stops_the_world else policy
 
     def view(self, now_ms: int, cause: str) -> View:
         """What a round would be planned with now."""
@@ -349,6 +350,8 @@ class LeaderMachine:
         state = self.state
         if state.generation < 0:
             return ""
+        if state.protocol == Protocol.DEFAULT.value and not self._stops_the_world:
+            return "all stop for the eager protocol"
         due = state.plan is not None and state.plan.rejoin_at_ms is not None
         if self._policy().name is not PolicyName.DEFAULT:
             # Kafka's rules count rounds, so a question "what if" would differ from the round itself.
