@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from cooperator.leader import events as ev
 from cooperator.leader.machine import LeaderMachine
+from cooperator.leader.quiet import SETTLE_MS
 from cooperator.leader.state import LeaderSettings
 from cooperator.model import (
     INSTANCE,
@@ -174,6 +175,8 @@ class GroupTwin:
                 self._take_up(member, data)
         self.check()
         self._do(ev.Delivered(self.generation))
+        if any(not member.is_agent for member in self.members.values()):
+            self.advance(SETTLE_MS)
 
     def settle(self, rounds: int = 20) -> int:
         """Stops finish and rounds follow until nobody wants one; how many there were."""

@@ -19,13 +19,15 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class Reports:
     """``members``: workers in the order of the round. ``idle_ids``: members that are no workers (an absent
-    operator) or cannot be understood; they need an empty share. ``urls``: of members, by member id."""
+    operator) or cannot be understood; they need an empty share. ``urls``: of members, and ``offsets``, as
+    stock workers have read the config log, by member id."""
 
     members: tuple[Member, ...]
     idle_ids: tuple[str, ...]
     highest_offset: int
     metadata_bytes: int
     urls: Mapping[str, str]
+    offsets: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +52,10 @@ class ReportReader:
         members = tuple(d.member for d in self._known.values() if d.member is not None)
         idle = tuple(member_id for member_id, d in self._known.items() if d.member is None)
         highest = max((d.offset for d in self._known.values() if d.member is not None), default=-1)
+        offsets = {i: d.offset for i, d in self._known.items() if d.member and not d.member.is_agent}
         size = sum(len(decoded.metadata) for decoded in self._known.values())
         urls = {key: decoded.url for key, decoded in self._known.items() if decoded.member is not None}
-        return Reports(members, idle, highest, size, urls)
+        return Reports(members, idle, highest, size, urls, offsets)
 
     def expect(self, members: Iterable[Member], written: Mapping[str, bytes]) -> None:
         """Those of ``members`` (with all that they were assigned) that ran nothing before will report just

@@ -3,12 +3,13 @@
 import asyncio
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from aiohttp import web
 
 from cooperator.leader.endpoint import Handler, error_answer, json_answer
+from cooperator.leader.events import PostOutcome
 from cooperator.leader.lead import Lead
 from cooperator.leader.lease import Asked, may_confirm
 from cooperator.leader.posts import PostRefused, read_task_configs
@@ -16,6 +17,7 @@ from cooperator.logs import Logs
 from cooperator.model import Epoch
 
 ANSWER_S = 15.0
+AGAIN_S = 0.1
 FORGET_MS = 60_000
 
 
@@ -70,9 +72,23 @@ class LeaderRoutes:
             configs = read_task_configs(body, headers, key, lead.standing.protocol)
         except PostRefused as refused:
             return refused.code, str(refused)
-        code = await asyncio.wait_for(asyncio.wrap_future(lead.post_tasks(name, configs)), ANSWER_S)
-        messages = {404: f"connector {name} is unknown", 409: "this member does not lead"}
+        code = await self._posted(lead, name, configs)
+        messages = {
+            404: f"connector {name} is unknown",
+            409: "this member does not lead",
+            503: "a round is under way, and nothing may be written; try again",
+        }
         return code, messages.get(code, "")
+
+    async def _posted(self, lead: Lead, name: str, configs: Sequence[Mapping[str, str]]) -> int:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + ANSWER_S
+        while True:
+            left_s = deadline - loop.time()
+            code = await asyncio.wait_for(asyncio.wrap_future(lead.post_tasks(name, configs)), max(left_s, 1))
+            if code != PostOutcome.AGAIN or left_s < AGAIN_S:
+                return code
+            await asyncio.sleep(AGAIN_S)
 
     async def _post_lease(self, request: web.Request) -> web.StreamResponse:
         """``{"member_id", "term", "generation"}``: 200 when the lease may be counted from this question."""
