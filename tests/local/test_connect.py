@@ -124,9 +124,13 @@ def test_another_version_rolls_the_workers_and_each_gets_its_own_back(running: L
         return now.keys() == lives.keys() and not now.items() & lives.items()
 
     eventually(rolled, 2 * PATIENCE_S, "both are replaced")
-    assert eventually(running.placed, PATIENCE_S, "all tasks run") == before
     folder = running.state.worker("default", running.worker).members
-    assert all("version: 3.9" in (folder / name / "member.log").read_text() for name in lives)
+
+    def say_so() -> bool:
+        return all("Kafka version: 3.9" in (folder / name / "member.log").read_text() for name in lives)
+
+    eventually(say_so, PATIENCE_S, "both are of the other line")
+    assert eventually(running.placed, PATIENCE_S, "all tasks run") == before
 
 
 def test_orphaned_the_workers_run_on_and_are_found_again(running: Local) -> None:

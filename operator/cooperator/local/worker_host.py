@@ -136,6 +136,9 @@ class WorkerHost:
         wanted = self._wanted
         if wanted.goal is Goal.REMOVE and wanted.worker.spec.deletion_policy is DeletionPolicy.ORPHAN:
             # Its members run on; applied again, the Worker finds them.
+            if self._leader is not None:
+                self._leader.hand_back()
+                self._leader = None
             self._directory.manifest.unlink(missing_ok=True)
             self._done.set()
             return
