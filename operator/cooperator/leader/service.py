@@ -85,9 +85,7 @@ class LeaderService:
         self._facts = Facts()
         self._policy = settings.policy
         self._contact_at = float("-inf")
-        self._owned = (
-            False  # once marked as ours a group stays so: its stock workers cannot say whose they are
-        )
+        self._owned = False  # A group once marked as ours stays so: stock workers cannot say whose they are.
         self._evicted: tuple[Member, ...] = ()
         self._described: dict[str, DescribedMember] = {}
         self._projected: dict[str, Any] = {}
