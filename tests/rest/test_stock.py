@@ -179,7 +179,8 @@ def test_what_only_a_worker_knows_is_asked_of_it(mill: Mill) -> None:
     config = mill.config(topic="t", **{"connector.class": SOURCE, "tasks.max": "none", "name": "x"})
     found = ask(f"PUT /connector-plugins/{SOURCE}/config/validate", config)
     errors = {each["value"]["name"]: each["value"]["errors"] for each in found["configs"]}
-    assert found["error_count"] == len(errors["tasks.max"]) == 1
+    assert found["error_count"] > 0
+    assert "Not a number" in errors["tasks.max"][0]
     missing = {"name": "x", "config": {"connector.class": "org.example.Missing"}}
     assert "org.example.Missing" in ask("POST /connectors", missing, 400)["message"]
     without = {"name": "x", "config": {"connector.class": SOURCE, "value.converter": "org.example.None"}}
