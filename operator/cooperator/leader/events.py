@@ -95,6 +95,13 @@ class PolicyChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class HandBack:
+    """Make the layout even by count, for stock workers to lead themselves; or, if not ``wanted``, no more."""
+
+    wanted: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class TasksPosted:
     """The connector's instance computed new task configurations (POST /connectors/{name}/tasks)."""
 
@@ -127,6 +134,7 @@ Event = (
     | DesiredChanged
     | FactsChanged
     | PolicyChanged
+    | HandBack
     | TasksPosted
     | StatusesRead
     | Tick

@@ -166,6 +166,10 @@ class Lead:
         """See ``LeaderMachine.fenced``; the future gives the HTTP code."""
         return self._answered(lambda machine, now_ms: machine.fenced(record, generation, now_ms))
 
+    def lacks_for_hand_back(self) -> "Future[object]":
+        """See ``LeaderMachine.lacks_for_hand_back``."""
+        return self.ask(lambda machine: machine.lacks_for_hand_back(self._clock_ms()))
+
     def asked_for_fence(self, connector: str) -> None:
         """A task of ``connector`` is being started (see ``uptake``)."""
         self._queue.put(lambda: self.machine.uptake.asked_for_fence(connector))
@@ -259,9 +263,8 @@ class Lead:
             self.urls = reports.urls
             if not self.machine.state.leading or round_.generation <= self.machine.state.generation:
                 self._take(evicted)
-            config = self._own_writes_read()
-            if reports.highest_offset > config.offset:
-                config = self._catch_up(config.offset)
+            # Who reads on while it joins has read the leader's own records: the round has to name them.
+            config = self._config_up_to(max(reports.highest_offset, self._written_offset))
             self._handle(
                 ev.RoundReady(
                     round_.generation,
@@ -288,22 +291,15 @@ class Lead:
         finally:
             self._round = None
 
-    def _own_writes_read(self) -> ClusterConfig:
-        """A round names the offset after the last own record: who reads on while it joins has read that."""
+    def _config_up_to(self, offset: int) -> ClusterConfig:
+        """What the config log says at ``offset``, or as far as it can be read in time."""
         config = self._logs.config.snapshot()
-        if config.offset >= self._written_offset:
+        if config.offset >= offset:
             return config
-        try:
-            return self._logs.config.read_to(self._written_offset, CATCH_UP_MS)
-        except LogUnavailable:
-            log.warning("own config records could not be read back in time")
-            return self._logs.config.snapshot()
-
-    def _catch_up(self, offset: int) -> ClusterConfig:
         try:
             return self._logs.config.read_to_end(CATCH_UP_MS)
         except LogUnavailable:
-            log.warning("the config log could not be read past offset %d in time", offset)
+            log.warning("the config log could not be read past offset %d in time", config.offset)
             return self._logs.config.snapshot()
 
     def _take(self, evicted: tuple[Member, ...]) -> None:

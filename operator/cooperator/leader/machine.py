@@ -15,12 +15,14 @@ from dataclasses import replace
 
 from cooperator.leader import absences, answers
 from cooperator.leader import events as ev
+from cooperator.leader.handback import evenly, lacks
 from cooperator.leader.history import note_births, record_rebalance
 from cooperator.leader.quiet import Quiet
 from cooperator.leader.reconcile import managed_connectors
 from cooperator.leader.regroup import unsettled
 from cooperator.leader.state import LeaderSettings, LeaderState
 from cooperator.leader.status_chores import StatusChores
+from cooperator.leader.stock import holding_down, hung, hung_next_ms
 from cooperator.leader.uptake import Uptake
 from cooperator.leader.writes import REPEAT_MS, Repeats, Writes
 from cooperator.model import ConnectorConfig, Epoch, Member, Memory, Policy, PolicyName
@@ -95,6 +97,8 @@ class LeaderMachine:
             self.uptake.hear(event.statuses)
             forgotten = self._chores.take(event, state, now_ms) if state.leading else []
             return [*forgotten, *self._consider(now_ms)]
+        elif isinstance(event, ev.HandBack):
+            state.handing_back = event.wanted
         elif isinstance(event, ev.PolicyChanged):
             changed = state.policy != event.policy
             state.policy = event.policy
@@ -180,10 +184,14 @@ class LeaderMachine:
         state.config = event.config
         state.generation = event.generation
         state.leader_id = event.leader_id
+        ids = {member.member_id for member in state.members}
+        state.held_down_by = holding_down(
+            event.protocol, state.protocol, ids, state.held_down_by, event.members
+        )
+        turns = event.protocol == Protocol.DEFAULT.value != state.protocol  # eager, just now
         state.protocol = event.protocol
         state.members = event.members
-        self._in_round = True
-        self._sent = None
+        self._in_round, self._sent = True, None
         state.regroups = unsettled(state.regroups, state.config)
         cause = self._rejoin_reason or "members changed"
         self._rejoin_reason = ""
@@ -207,7 +215,9 @@ class LeaderMachine:
             self._evicted = None
         state.memory = self._planned_with = absences.for_round(state.memory, event.generation)
         pending = state.causes.pending(now_ms)
-        plan, memory = decide(self.view(now_ms, pending or cause), state.memory)
+        plan, memory = decide(replace(self.view(now_ms, pending or cause), turns_eager=turns), state.memory)
+        if turns:
+            self._want_round("the group has turned eager", now_ms)
         events = state.causes.of_round(pending, state.memory, memory)
         memory = replace(
             memory,
@@ -229,7 +239,7 @@ class LeaderMachine:
         self._config_planned = self._task_counts()
         self._chores.starts.give(event.members, plan, epoch)
         state.memory = memory
-        self._project(plan)
+        state.members = tuple(answers.projected(event.members, plan, epoch))
         if not self._is_durable(memory):
             return [ev.SaveMemory(memory), answer]
         self._saved = memory  # The next one has its sets: what is the same object is compared at once.
@@ -256,9 +266,8 @@ class LeaderMachine:
 
     def _policy(self) -> Policy:
         """Where somebody speaks nothing but the eager protocol all stop everything before they join."""
-        policy = self.state.policy
-        is_eager = self.state.protocol == Protocol.DEFAULT.value
-        return replace(policy, name=PolicyName.EAGER) if is_eager else policy
+        eager = self.state.protocol == Protocol.DEFAULT.value
+        return replace(self.state.policy, name=PolicyName.EAGER) if eager else self.state.policy
 
     def view(self, now_ms: int, cause: str) -> View:
         """What a round would be planned with now."""
@@ -266,7 +275,7 @@ class LeaderMachine:
         suspended = frozenset(t for regroup in state.regroups.values() for t in regroup.affected)
         desired = state.desired.connectors if state.desired is not None else {}
         weights = {name: connector.weight for name, connector in desired.items() if connector.weight != 1.0}
-        return View(
+        view = View(
             now_ms=now_ms,
             generation=state.generation,
             members=state.members,
@@ -281,6 +290,16 @@ class LeaderMachine:
             last_completed_generation=state.completed,
             leader_id=state.leader_id,
         )
+        return evenly(view) if state.handing_back else view
+
+    def lacks_for_hand_back(self, now_ms: int) -> str:
+        """Why a stock worker that led from now on would move something; empty when it would not."""
+        state = self.state
+        if not state.leading or self._in_round or not self.quiet.is_over(now_ms):
+            return "a round is under way"
+        if self._reason_for_round(now_ms):
+            return "tasks are being moved"
+        return lacks(state.members, self._task_counts())
 
     def _task_counts(self) -> Mapping[str, int]:
         """The same object as long as the connectors are; only the offset differs from round to round."""
@@ -296,19 +315,6 @@ class LeaderMachine:
             self.uptake.give(state.members, self._sent, state.generation, now_ms)
         self.quiet.delivered(state.generation, state.config.offset, now_ms)
 
-    def _project(self, plan: Plan) -> None:
-        """What the members will report once they have taken up the plan, if nothing else happens."""
-        state = self.state
-        epoch = Epoch(state.memory.term, state.generation)
-        projected = []
-        for member in state.members:
-            share = plan.shares[member.member_id]
-            owned, stopping = member.owned, member.stopping
-            if not share.is_empty:
-                owned, stopping = owned + share.assigned, stopping.union(share.revoked)
-            projected.append(member.having(owned, stopping, epoch if member.is_agent else None))
-        state.members = tuple(projected)
-
     # --- between rounds -----------------------------------------------------------------------------
 
     def _consider(self, now_ms: int) -> list[ev.Instruction]:
@@ -317,6 +323,8 @@ class LeaderMachine:
         if not state.leading or self._in_round:
             return []
         state.awaited = {i: until for i, until in state.awaited.items() if until > now_ms}
+        known = {member.identity for member in state.members} | state.memory.holds.keys()
+        state.hung = hung(self.uptake, state.policy, self.settings.awaited_ms, known, now_ms)
         out: list[ev.Instruction] = []
         if self.quiet.is_over(now_ms):
             out += self._writes.due(now_ms)
@@ -372,7 +380,8 @@ class LeaderMachine:
         return [ev.RequestRejoin(self._rejoin_reason)]
 
     def _next_wake_ms(self, now_ms: int) -> int:
-        soon = [at_ms for at_ms in self.quiet.next_ms(now_ms) if at_ms > now_ms]
+        hanging = hung_next_ms(self.uptake, self.state.policy, self.settings.awaited_ms)
+        soon = [at_ms for at_ms in (*self.quiet.next_ms(now_ms), *hanging) if at_ms > now_ms]
         times = [self._writes.key_due_ms(now_ms), *self._repeats.next_ms(), *soon]
         if self._rejoin_sent_ms is not None:
             times.append(self._rejoin_sent_ms + REPEAT_MS)

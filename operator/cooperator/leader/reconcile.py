@@ -13,8 +13,8 @@ from cooperator.wire import (
     TaskRecord,
 )
 
-TASKS_MAX: Final = "tasks.max"
-"""1 where others have not written it: a record for that alone would restart the connector."""
+ONE_TASK: Final = {"tasks.max": "1"}
+"""What others need not write: a record for that alone would restart the connector."""
 
 
 def connector_records(
@@ -36,7 +36,7 @@ def connector_records(
         state = present.target if present is not None else TargetState.STARTED
         if wanted.target is not state:
             records.append(TargetStateRecord(name, wanted.target))
-        if present is None or wanted.config not in (present.config, {TASKS_MAX: "1", **present.config}):
+        if present is None or {**ONE_TASK, **present.config} != {**ONE_TASK, **wanted.config}:
             records.append(ConnectorRecord(name, wanted.config))
             if with_tasks and present is not None and present.tasks and not present.inconsistent:
                 # Readers forget a commit that stands before its connector, as it would after a compaction.

@@ -19,8 +19,8 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class Reports:
     """``members``: workers in the order of the round. ``idle_ids``: members that are no workers (an absent
-    operator) or cannot be understood; they need an empty share. ``urls``: of members, by member id;
-    ``offsets``: of stock workers."""
+    operator) or cannot be understood; they need an empty share. ``urls``: of members, and ``offsets``, as
+    stock workers have read the config log, by member id."""
 
     members: tuple[Member, ...]
     idle_ids: tuple[str, ...]

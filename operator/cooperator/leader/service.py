@@ -56,6 +56,7 @@ from cooperator.wire import (
 log = logging.getLogger(__name__)
 
 RETRY_S = 2.0
+HAND_BACK_LOOK_S = 0.2
 FIRST_READ_MS = 8_000
 """Less than the 10 s within which a user is told that the broker does not answer."""
 
@@ -129,6 +130,20 @@ class LeaderService:
             self._logs.close()
         self._endpoint.stop()
 
+    def hand_back(self, timeout_s: float = 120) -> None:
+        """Give the group to its stock workers and end: their leader finds nothing to move, so that no task
+        stops. Raises TimeoutError when what runs could not be laid out evenly; then this leader leads on.
+        """
+        lead, deadline = self._lead, time.monotonic() + timeout_s
+        if lead is None:
+            raise TimeoutError(f"group {self.settings.group_id!r} is not led from here")
+        lead.submit(ev.HandBack())
+        while what := lead.lacks_for_hand_back().result(timeout_s):
+            if time.monotonic() > deadline or self._stopping.wait(HAND_BACK_LOOK_S):
+                lead.submit(ev.HandBack(wanted=False))
+                raise TimeoutError(f"group {self.settings.group_id!r} cannot be handed back evenly: {what}")
+        self.stop(leave=True)
+
     def set_desired(self, desired: Desired) -> None:
         with self._lock:
             self._desired = desired
@@ -185,6 +200,7 @@ class LeaderService:
                     "plans": lead.plans,
                     "plans_ms": lead.planning_s * 1000,
                     "unassigned_task_ms": self._unassigned.total_s * 1000,
+                    "forced_rounds": lead.machine.quiet.forced,
                 }
             for condition in plan_conditions(projected):
                 self.conditions.put(*condition)

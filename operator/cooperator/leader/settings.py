@@ -16,9 +16,9 @@ from cooperator.wire.signature import DEFAULT_ALGORITHM
 class ServiceSettings:
     """One group to lead. ``advertised_host``: by what members reach it, ``host`` when empty.
     ``group_security`` and ``log_security``: settings of kafka-python and of confluent-kafka, never shown.
-    ``topics``: of a Kafka Connect cluster, if its names are others than ours. ``stock_pool``: see
-    ``member_refusal``. ``exactly_once_source``: its
-    workers' exactly.once.source.support is on. ``session_key_…``: as their inter.worker.key settings.
+    ``topics``: of a Connect cluster, None for ours. ``stock_pool``: see ``member_refusal``.
+    ``exactly_once_source``: the workers' exactly.once.source.support is on. ``session_key_…``: as their
+    inter.worker.key settings.
 
     The session time-out is longer than a normal restart of the operator and shorter than every member's
     rebalance time-out: else an elected member would count the absent leader as a worker.

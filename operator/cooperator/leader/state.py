@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from cooperator.leader.causes import Causes
 from cooperator.leader.history import Rebalance
 from cooperator.leader.regroup import Regroup
+from cooperator.leader.stock import Hung
 from cooperator.model import ClusterConfig, Desired, Epoch, Member, Memory, Policy, TaskId
 from cooperator.planner.plan import Plan
 from cooperator.planner.view import Facts
@@ -37,6 +38,8 @@ class LeaderState:
     ``born``: of identities whose present life this leader has seen begin, that life and its first round's
     epoch. ``owners``: of tasks that nobody runs, the identity that did. ``stirred_ms``: when what is going on
     began (ms since the epoch); None while nothing is. ``reasons``: how many rounds each cause has had.
+    ``held_down_by``: who may be why the group does not speak the newest protocol. ``handing_back``: the
+    layout is made even, for stock workers to go on without this leader.
     """
 
     policy: Policy = field(default_factory=Policy)
@@ -58,6 +61,9 @@ class LeaderState:
     born: dict[str, tuple[str, Epoch]] = field(default_factory=dict)
     owners: dict[TaskId, str] = field(default_factory=dict)
     stirred_ms: int | None = None
+    hung: tuple[Hung, ...] = ()
+    held_down_by: tuple[str, ...] = ()
+    handing_back: bool = False
     rebalances: deque[Rebalance] = field(default_factory=lambda: deque(maxlen=100))
     counters: dict[str, int] = field(default_factory=dict)
     reasons: dict[str, int] = field(default_factory=dict)
