@@ -110,7 +110,7 @@ def test_what_callers_may_is_what_the_api_server_allows_them(scene: Scene, serve
         reader(line, code=403)
 
     served("PUT /connectors/a/stop", code=204)
-    scene.runs()
+    scene.eventually(lambda: not scene.journal.running())
     served("PATCH /connectors/a/config", {"units": None, "stop.delay.ms": 1})
     assert scene.get("connectors", "a")["spec"]["config"].keys() == {"journal", "stop.delay.ms"}
     served("DELETE /connectors/a", code=204)
@@ -132,7 +132,7 @@ def test_what_somebody_else_applies_is_changed_there(scene: Scene, served: Clien
     # Whoever applies the manifest does not take the pause back: it is not in it.
     scene.connector("a", tasksMax=2, config={"units": 2})
     assert scene.get("connectors", "a")["spec"]["state"] == "Paused"
-    scene.connector("a", tasksMax=2, config={"units": 2}, state="Running")
+    scene.connector("a", tasksMax=2, config={"units": 2}, state="Paused")
     assert "spec.state by 'kubectl'" in served("PUT /connectors/a/stop", code=403)["message"]
 
 

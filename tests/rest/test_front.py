@@ -198,9 +198,9 @@ def test_restarts_are_handed_to_the_group(twin: Twin) -> None:
     assert (answer.status, answer.body["name"]) == (202, "a")
     twin.ok("POST /connectors/a/tasks/1/restart", code=204)
     assert twin.group.restarts == [
-        RestartRecord("a", False, True, -1),
+        RestartRecord("a"),
         RestartRecord("a", True, True),
-        RestartRecord("a", False, True, 1),
+        RestartRecord("a", task=1),
     ]
     assert "task 9" in twin.refused("POST /connectors/a/tasks/9/restart", code=404)
     assert "includeTasks is 'maybe'" in twin.refused("POST /connectors/a/restart?includeTasks=maybe")

@@ -80,6 +80,7 @@ class GroupTwin:
         self.machine = LeaderMachine(LeaderSettings(url="http://leader/"), policy or Policy())
         self.members: dict[str, TwinMember] = {}
         self.generation = 0
+        self.protocol = "sessioned"
         self.lives = 0
         self.fold = ConfigFold()
         self.offset = 0
@@ -161,7 +162,7 @@ class GroupTwin:
         given = dict(self.given)
         self._do(
             ev.RoundReady(
-                self.generation, "sessioned", "leader-1", reports, ("leader-1",), self.offset or -1, config
+                self.generation, self.protocol, "leader-1", reports, ("leader-1",), self.offset or -1, config
             )
         )
         answers = [(self.members[i], data) for i, data in (self.answers or {}).items() if i in self.members]

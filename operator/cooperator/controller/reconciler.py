@@ -90,7 +90,7 @@ class Reconciler:
         self._connectors: Mapping[str, DesiredConnector] = {}
         self._applied: object = None
         self._leader: LeaderService | None = None
-        self._front = WorkerFront(api, options, lambda: self._leader)
+        self._front = WorkerFront(api, options, lambda: self._leader, self._publisher.refused)
         self._status: Mapping[str, Any] = {}
         self._status_at = float("-inf")
         self._listed_at = float("-inf")
@@ -197,8 +197,6 @@ class Reconciler:
         connectors = self._read_connectors(seen)
         self._apply(worker, () if removing else connectors)
         self._try(lambda: self._front.keep(None if removing else worker))
-        if self._front.refusal:
-            self._publisher.refused(self._front.refusal)
         self._refresh_status()
         bodies = [*seen.pods.values(), *seen.gone]
         self._tombs.see(seen.pods.values(), seen.gone)

@@ -33,10 +33,15 @@ OFF: Final = (
 
 
 class WorkerFront:
-    """Used by one reconciler's thread. ``leader``: the Worker's present one."""
+    """Used by one reconciler's thread. ``leader``: the Worker's present one. ``refused``: is told why what a
+    Worker asks for is not served."""
 
     def __init__(
-        self, api: Api, options: OperatorOptions, leader: Callable[[], LeaderService | None]
+        self,
+        api: Api,
+        options: OperatorOptions,
+        leader: Callable[[], LeaderService | None],
+        refused: Callable[[str], None],
     ) -> None:
         self._api = api
         self._options = options
@@ -44,14 +49,14 @@ class WorkerFront:
         self._server: Server | None = None
         self._terms: object = None
         self._written_at = float("-inf")
-        self.refusal = ""
-        """Why what the Worker asks for is not served; empty when it is, or it asks for nothing."""
+        self._refused = refused
 
     def keep(self, worker: Worker | None) -> None:
         """Serve as the Worker says; None: it goes. Raises ApiError, OSError."""
         asked = worker is not None and worker.spec.rest.enabled
-        self.refusal = OFF if asked and not self._options.rest else ""
-        if worker is None or not asked or self.refusal:
+        if asked and not self._options.rest:
+            self._refused(OFF)
+        if worker is None or not asked or not self._options.rest:
             if self._server is not None:
                 self.close()
                 if worker is not None:

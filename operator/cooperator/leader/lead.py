@@ -98,8 +98,6 @@ class Lead:
         self.plans = 0
         """How many rounds were planned here, and how long (seconds) that took, with their encoding."""
         self.planning_s = 0.0
-        self.urls: Mapping[str, str] = {}
-        """Where the members of the last round are reached, by member id."""
         self._group = group
         self._logs = logs
         self._claim = claim
@@ -260,7 +258,6 @@ class Lead:
         self._round = (round_.generation, future)
         try:
             reports = self._reader.read(round_)
-            self.urls = reports.urls
             if not self.machine.state.leading or round_.generation <= self.machine.state.generation:
                 self._take(evicted)
             # Who reads on while it joins has read the leader's own records: the round has to name them.

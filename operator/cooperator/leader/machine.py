@@ -324,7 +324,9 @@ class LeaderMachine:
             return []
         state.awaited = {i: until for i, until in state.awaited.items() if until > now_ms}
         known = {member.identity for member in state.members} | state.memory.holds.keys()
-        state.hung = hung(self.uptake, state.policy, self.settings.awaited_ms, known, now_ms)
+        state.hung = hung(
+            self.uptake, state.policy, self.settings.awaited_ms, known, state.facts.ended, now_ms
+        )
         out: list[ev.Instruction] = []
         if self.quiet.is_over(now_ms):
             out += self._writes.due(now_ms)

@@ -19,14 +19,13 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class Reports:
     """``members``: workers in the order of the round. ``idle_ids``: members that are no workers (an absent
-    operator) or cannot be understood; they need an empty share. ``urls``: of members, and ``offsets``, as
-    stock workers have read the config log, by member id."""
+    operator) or cannot be understood; they need an empty share. ``offsets``: by member id, as stock workers
+    have read the config log."""
 
     members: tuple[Member, ...]
     idle_ids: tuple[str, ...]
     highest_offset: int
     metadata_bytes: int
-    urls: Mapping[str, str]
     offsets: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -35,7 +34,6 @@ class _Decoded:
     metadata: bytes
     member: Member | None
     offset: int
-    url: str = ""
     known: KnownItems = field(default_factory=KnownItems)
 
 
@@ -54,8 +52,7 @@ class ReportReader:
         highest = max((d.offset for d in self._known.values() if d.member is not None), default=-1)
         offsets = {i: d.offset for i, d in self._known.items() if d.member and not d.member.is_agent}
         size = sum(len(decoded.metadata) for decoded in self._known.values())
-        urls = {key: decoded.url for key, decoded in self._known.items() if decoded.member is not None}
-        return Reports(members, idle, highest, size, urls, offsets)
+        return Reports(members, idle, highest, size, offsets)
 
     def expect(self, members: Iterable[Member], written: Mapping[str, bytes]) -> None:
         """Those of ``members`` (with all that they were assigned) that ran nothing before will report just
@@ -96,4 +93,4 @@ class ReportReader:
         if metadata.agent is not None and metadata.agent.role is Role.LEADER:
             return _Decoded(joined.metadata, None, -1)
         member = member_of(joined.member_id, joined.client_id, metadata)
-        return _Decoded(joined.metadata, member, metadata.config_offset, metadata.url, items)
+        return _Decoded(joined.metadata, member, metadata.config_offset, items)

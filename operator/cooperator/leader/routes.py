@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from aiohttp import web
@@ -18,6 +18,7 @@ from cooperator.model import Epoch
 
 ANSWER_S = 15.0
 AGAIN_S = 0.1
+_AGAIN = "a round is under way, and nothing may be written; try again"
 FORGET_MS = 60_000
 
 
@@ -56,9 +57,14 @@ class LeaderRoutes:
         return json_answer(200, await loop.run_in_executor(None, status))
 
     async def _post_tasks(self, request: web.Request) -> web.StreamResponse:
-        code, message = await self.take_tasks(
-            request.match_info["name"], await request.read(), dict(request.headers)
-        )
+        body = await request.read()
+        deadline = time.monotonic() + ANSWER_S
+        while True:
+            code, message = await self.take_tasks(request.match_info["name"], body, dict(request.headers))
+            if message != _AGAIN or time.monotonic() > deadline:
+                break
+            # A round is over sooner than the sender would ask again.
+            await asyncio.sleep(AGAIN_S)
         return json_answer(code, {}) if code < 300 else error_answer(code, message)
 
     async def take_tasks(self, name: str, body: bytes, headers: dict[str, str]) -> tuple[int, str]:
@@ -72,23 +78,13 @@ class LeaderRoutes:
             configs = read_task_configs(body, headers, key, lead.standing.protocol)
         except PostRefused as refused:
             return refused.code, str(refused)
-        code = await self._posted(lead, name, configs)
+        code = await asyncio.wait_for(asyncio.wrap_future(lead.post_tasks(name, configs)), ANSWER_S)
         messages = {
             404: f"connector {name} is unknown",
             409: "this member does not lead",
-            503: "a round is under way, and nothing may be written; try again",
+            PostOutcome.AGAIN: _AGAIN,
         }
         return code, messages.get(code, "")
-
-    async def _posted(self, lead: Lead, name: str, configs: Sequence[Mapping[str, str]]) -> int:
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + ANSWER_S
-        while True:
-            left_s = deadline - loop.time()
-            code = await asyncio.wait_for(asyncio.wrap_future(lead.post_tasks(name, configs)), max(left_s, 1))
-            if code != PostOutcome.AGAIN or left_s < AGAIN_S:
-                return code
-            await asyncio.sleep(AGAIN_S)
 
     async def _post_lease(self, request: web.Request) -> web.StreamResponse:
         """``{"member_id", "term", "generation"}``: 200 when the lease may be counted from this question."""

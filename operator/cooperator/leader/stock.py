@@ -26,9 +26,15 @@ class Hung:
 
 
 def hung(
-    uptake: Uptake, policy: Policy, patience_ms: int, known: Collection[str], now_ms: int
+    uptake: Uptake,
+    policy: Policy,
+    patience_ms: int,
+    known: Collection[str],
+    ended: Collection[tuple[str, str]],
+    now_ms: int,
 ) -> tuple[Hung, ...]:
-    """Who hangs, of the identities ``known``. ``patience_ms``: a rebalance time-out."""
+    """Who hangs, of the identities ``known`` and not of the lives ``ended``. ``patience_ms``: a rebalance
+    time-out."""
     after_ms = policy.hung_after_ms
     return tuple(
         Hung(
@@ -39,7 +45,7 @@ def hung(
             0 < after_ms <= now_ms - each.since_ms,
         )
         for each in uptake.hanging(min(patience_ms, after_ms or patience_ms), now_ms)
-        if each.member.identity in known
+        if each.member.identity in known and (each.member.identity, each.member.incarnation) not in ended
     )
 
 

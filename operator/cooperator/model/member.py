@@ -29,7 +29,7 @@ class Member:
     ``applied`` is the epoch of the last share the member has taken up; None for stock workers.
     ``draining``: the member announced its departure and lets everything go.
     ``warmth``: of its runtime; of whoever says nothing, such as a stock worker, nothing is waited for.
-    ``url``: where a stock worker serves; it keeps no lease.
+    ``url``: where it serves; a stock worker keeps no lease.
     """
 
     member_id: str

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from cooperator.crd import Connector
 from cooperator.crd.connector import State
-from cooperator.model import INSTANCE, without_reserved
+from cooperator.model import without_reserved
 from cooperator.rest import translate
 from cooperator.rest.answers import Answer, Call, Refused, Right
 from cooperator.rest.parts import Connectors, Group, Members
@@ -213,27 +213,24 @@ class ConnectorAnswers:
         """As Kafka's: without tasks and of whatever state it restarts the instance, and has no body."""
         self.config_of(call.name)
         tasks, failed = call.query["includeTasks"], call.query["onlyFailed"]
-        if tasks or failed:
-            record = RestartRecord(call.name, include_tasks=tasks, only_failed=failed)
-        else:
-            record = RestartRecord(call.name, only_failed=True, task=INSTANCE)
-        self._restart(record)
+        self._restart(RestartRecord(call.name, include_tasks=tasks, only_failed=failed))
         return Answer(202, self._status(call.name)) if tasks or failed else Answer(204)
 
     def restart_task(self, call: Call) -> Answer:
         number = _number(call)
         self.config_of(call.name)
-        # A stock worker restarts as little as can be when it is told of one task of ours.
-        self._restart(RestartRecord(call.name, only_failed=True, task=number))
+        self._restart(RestartRecord(call.name, task=number))
         return Answer(204)
 
     def _restart(self, record: RestartRecord) -> None:
         code = self._group.restart(record)
+        what = "connector" if record.task is None else f"task {record.task} of connector"
         if code == 404:
-            what = f"task {record.task} of connector" if (record.task or 0) > 0 else "connector"
             raise Refused(404, f"{what} {record.connector} is not configured (yet)")
-        if code != 202:
-            raise Refused(409, "the group has no leader at the moment: ask again")
+        if code == 503:
+            raise Refused(503, f"the worker that has {what} {record.connector} does not answer: ask again")
+        if code >= 300:
+            raise Refused(409, "the group has no leader at the moment, or its tasks move: ask again")
 
 
 def _number(call: Call) -> int:

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from cooperator.leader.lead import Lead
 from cooperator.leader.ownership import GroupPolicy
 from cooperator.leader.service import LeaderService
-from cooperator.logs import LogUnavailable
+from cooperator.logs import Logs, LogUnavailable
 from cooperator.logs.connect_offsets import kafka_cluster_id
 from cooperator.model import ClusterConfig, SessionKey
 from cooperator.rest.answers import Refused
@@ -48,11 +49,11 @@ class LedGroup:
         return self._cluster_id
 
     def urls(self) -> Sequence[str]:
-        """Of the members of the last round, the newest knowledge there is; without a slash at their ends."""
+        """Of the members of the last round, without a slash at their ends."""
         current = self._current()
-        if current is None:
-            return ()
-        return tuple(url.rstrip("/") for _, url in sorted(current[0].urls.items()) if url)
+        # A tuple that is replaced as a whole: read from any thread.
+        members = () if current is None else current[0].machine.state.members
+        return tuple(member.url.rstrip("/") for member in members if member.url)
 
     def fence(self, connector: str) -> None:
         """End what producers of its tasks may be left (KIP-618)."""
@@ -60,6 +61,6 @@ class LedGroup:
     def session_key(self) -> SessionKey | None:
         return self.config().session_key
 
-    def _current(self) -> Any:
+    def _current(self) -> tuple[Lead, Logs] | None:
         leader = self._leader()
         return None if leader is None else leader.current()

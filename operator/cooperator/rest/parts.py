@@ -59,7 +59,7 @@ class Group(Protocol):
         ...
 
     def restart(self, record: RestartRecord) -> int:
-        """202; 404 for what is not configured; 409 while nobody leads."""
+        """Below 300; 404 for what is not configured; 409 while nobody leads; 503: its worker is silent."""
         ...
 
     def cluster_id(self) -> str:

@@ -206,4 +206,5 @@ def member_of(member_id: str, client_id: str, metadata: Metadata) -> Member:
         capacity=agent.capacity,
         zone=agent.zone,
         warmth=agent.warmth,
+        url=metadata.url,
     )
