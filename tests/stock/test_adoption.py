@@ -51,7 +51,7 @@ def compiled(text: str) -> dict[str, dict[str, str]]:
     """What a leader is told of these manifests."""
     worker, *connectors = parse(text, "imported")
     assert isinstance(worker, Worker)
-    assert (worker.spec.group_policy, worker.spec.replicas) == (GroupPolicy.ADOPT, len(WORKERS))
+    assert (worker.spec.group_policy, worker.spec.replicas) == (GroupPolicy.ADOPT, 0)
     desired = compile_desired(worker, [c for c in connectors if isinstance(c, Connector)], revision=1)
     return {name: dict(connector.config) for name, connector in desired.connectors.items()}
 
