@@ -25,8 +25,7 @@ from cooperator.leader.status_chores import StatusChores
 from cooperator.leader.stock import holding_down, hung, hung_next_ms
 from cooperator.leader.uptake import Uptake
 from cooperator.leader.writes import REPEAT_MS, Repeats, Writes
-from cooperator.model import ConnectorConfig, Epoch, Member, Memory, Policy, PolicyName, Share
-from cooperator.model.recent import remaining
+from cooperator.model import ConnectorConfig, Epoch, Member, Memory, Policy, PolicyName
 from cooperator.planner import plan as decide
 from cooperator.planner.plan import Plan
 from cooperator.planner.view import View
@@ -50,7 +49,6 @@ class LeaderMachine:
         self._planned_with = self.state.memory
         self._evicted: tuple[Member, ...] | None = None
         """To take the lead, until the first round that is planned; None: there was one."""
-        self._stops_the_world = False
         self._sent: Plan | None = None
         """Of the present generation; None: its members were sent nothing new."""
         self._rejoin_reason = ""
@@ -177,18 +175,14 @@ class LeaderMachine:
         state.config = event.config
         state.generation = event.generation
         state.leader_id = event.leader_id
-        ran = {m.member_id: remaining(m.owned, m.stopping) for m in state.members}
+        ids = {member.member_id for member in state.members}
         state.held_down_by = holding_down(
-            event.protocol, state.protocol, ran.keys(), state.held_down_by, event.members
+            event.protocol, state.protocol, ids, state.held_down_by, event.members
         )
-        eager = Protocol.DEFAULT.value
-        # Who comes from an incremental round has stopped nothing for this one, though it cannot say so.
-        self._stops_the_world = event.protocol == eager and state.protocol in ("", eager)
-        keeps = event.protocol == eager and not self._stops_the_world
+        turns = event.protocol == Protocol.DEFAULT.value != state.protocol  # eager, just now
         state.protocol = event.protocol
         state.members = event.members
-        self._in_round = True
-        self._sent = None
+        self._in_round, self._sent = True, None
         state.regroups = unsettled(state.regroups, state.config)
         cause = self._rejoin_reason or "members changed"
         self._rejoin_reason = ""
@@ -212,12 +206,9 @@ class LeaderMachine:
             self._evicted = None
         state.memory = self._planned_with = absences.for_round(state.memory, event.generation)
         pending = state.causes.pending(now_ms)
-        plan, memory = (
-            Plan({m.member_id: Share(ran.get(m.member_id, ())) for m in event.members}),
-            state.memory,
-        )
-        if not keeps:
-            plan, memory = decide(self.view(now_ms, pending or cause), state.memory)
+        plan, memory = decide(replace(self.view(now_ms, pending or cause), turns_eager=turns), state.memory)
+        if turns:
+            self._want_round("the group has turned eager", now_ms)
         events = state.causes.of_round(pending, state.memory, memory)
         memory = replace(
             memory,
@@ -266,8 +257,8 @@ class LeaderMachine:
 
     def _policy(self) -> Policy:
         """Where somebody speaks nothing but the eager protocol all stop everything before they join."""
-        policy = self.state.policy
-        return replace(policy, name=PolicyName.EAGER) if self._stops_the_world else policy
+        eager = self.state.protocol == Protocol.DEFAULT.value
+        return replace(self.state.policy, name=PolicyName.EAGER) if eager else self.state.policy
 
     def view(self, now_ms: int, cause: str) -> View:
         """What a round would be planned with now."""
@@ -350,8 +341,6 @@ class LeaderMachine:
         state = self.state
         if state.generation < 0:
             return ""
-        if state.protocol == Protocol.DEFAULT.value and not self._stops_the_world:
-            return "all stop for the eager protocol"
         due = state.plan is not None and state.plan.rejoin_at_ms is not None
         if self._policy().name is not PolicyName.DEFAULT:
             # Kafka's rules count rounds, so a question "what if" would differ from the round itself.
