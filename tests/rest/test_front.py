@@ -1,10 +1,15 @@
 """Requests and answers of the front, over parts in memory (by Kafka's REST reference, and KIPs)."""
 
+import re
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
 from cooperator.crd import parse
 from cooperator.crd.connector import Connector
 from cooperator.rest.answers import Right
+from cooperator.rest.stock import StockMembers
 from cooperator.wire import RestartRecord
 from rest.twin import NOOP, Twin
 
@@ -139,7 +144,7 @@ def test_what_only_the_config_topic_has_is_read_and_not_changed(twin: Twin) -> N
     assert twin.ok("GET /connectors/old/config") == {"connector.class": "noop", "name": "old"}
     assert twin.ok("GET /connectors/old/offsets") == {"offsets": []}
     for line in ("PUT /connectors/old/config", "PATCH /connectors/old/config", "DELETE /connectors/old"):
-        assert "cooperator import" in twin.refused(line, NOOP, 409)
+        assert "cooperator import" in twin.refused(line, NOOP, 403)
     twin.refused("POST /connectors", {"name": "old", "config": NOOP}, 409)
 
 
@@ -183,11 +188,21 @@ def test_tasks_and_their_states_are_shown(twin: Twin) -> None:
     assert "no number" in twin.refused("GET /connectors/a/tasks/x/status", code=404)
 
 
-def test_topics_are_not_tracked_and_it_is_said(twin: Twin) -> None:
+def test_topics_are_answered_and_not_reset(twin: Twin) -> None:
+    """kcctl's `describe connector` ends with an error where they are refused."""
     twin.create("a")
-    for line in ("GET /connectors/a/topics", "PUT /connectors/a/topics/reset"):
-        assert "not tracked" in twin.refused(line, code=403)
+    assert twin.ok("GET /connectors/a/topics") == {"a": {"topics": []}}
+    assert "not reset" in twin.refused("PUT /connectors/a/topics/reset", code=403)
     twin.refused("GET /connectors/b/topics", code=404)
+
+
+def test_topics_of_a_stock_connector_are_what_a_worker_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(urls: Sequence[str], method: str, path: str) -> dict[str, Any]:
+        assert (list(urls), method, path) == (["http://w-1"], "GET", "/connectors/a%20b/topics")
+        return {"a b": {"topics": ["in", "out"]}}
+
+    monkeypatch.setattr("cooperator.rest.stock.ask", answer)
+    assert StockMembers(lambda: ["http://w-1"]).topics("a b") == ["in", "out"]
 
 
 def test_restarts_are_handed_to_the_group(twin: Twin) -> None:
@@ -253,7 +268,7 @@ def test_offsets_of_no_form_are_refused(twin: Twin, body: object, said: str) -> 
 
 def test_plugins_are_listed_and_their_settings_described(twin: Twin) -> None:
     found = {each["class"]: each["type"] for each in twin.ok("GET /connector-plugins?connectorsOnly=false")}
-    assert (found["kafka-to-files"], found["files-to-kafka"], found["noop"]) == ("sink", "source", "unknown")
+    assert (found["kafka-to-files"], found["files-to-kafka"], found["noop"]) == ("sink", "source", "source")
     units = next(each for each in twin.ok("GET /connector-plugins/noop/config") if each["name"] == "units")
     assert (units["type"], units["default_value"], units["required"]) == ("LONG", "1", False)
     twin.refused("GET /connector-plugins/noone/config", code=404)
@@ -278,7 +293,10 @@ def test_members_on_spark_have_no_loggers_to_set(twin: Twin) -> None:
 
 
 def test_the_front_tells_of_itself(twin: Twin) -> None:
-    assert twin.ok("GET /")["kafka_cluster_id"] == "twin"
+    about = twin.ok("GET /")
+    assert about["kafka_cluster_id"] == "twin"
+    assert about["commit"].startswith("cooperator-")
+    assert re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", about["version"]), "clients compare it with Kafka's"
     assert twin.ok("GET /health")["status"] == "healthy"
     twin.group.leading = False
     assert twin.ok("GET /health", code=503)["status"] == "starting"

@@ -9,6 +9,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from functools import cached_property
 from typing import Any, Final
 
 from confluent_kafka import (
@@ -176,8 +177,9 @@ class ConnectOffsets:
                 raise GroupInUse(group) from None
             raise LogUnavailable(f"consumer group {group}: {error_text(error)}") from None
 
-    @property
+    @cached_property
     def _admin(self) -> AdminClient:
+        """Kept: one that is let go answers nothing that it was asked before."""
         return self._access.admin(lambda error: None)
 
 

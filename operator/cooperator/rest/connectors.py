@@ -30,13 +30,15 @@ class ConnectorAnswers:
     # --- looking up ---
 
     def known(self, name: str) -> Connector:
-        """The Connector of this Worker. Refused 404; 409 for one that is in the group and has no resource."""
+        """The Connector of this Worker. Refused 404; 403 for one that is in the group and has no resource.
+
+        Not 409, which clients take for a rebalance and repeat: Strimzi for minutes, kcctl for 30 s."""
         found = self._ours(name)
         if found is not None:
             return found
         if name in self._adopted():
             raise Refused(
-                409,
+                403,
                 f"connector {name} is in the group's config topic and has no Connector of its own, so that "
                 "it can be read and not be changed: `cooperator import` writes its manifest, to be applied",
             )
@@ -125,8 +127,13 @@ class ConnectorAnswers:
         raise Refused(404, f"connector {call.name} has no task {number}")
 
     def topics(self, call: Call) -> Answer:
+        """Answered, since kcctl's ``describe connector`` fails without."""
         self.config_of(call.name)
-        raise Refused(403, "which topics a connector uses is not tracked here: ask Kafka's own admin tools")
+        return Answer(200, {call.name: {"topics": self._members.topics(call.name)}})
+
+    def reset_topics(self, call: Call) -> Answer:
+        self.config_of(call.name)
+        raise Refused(403, "which topics a connector has used is kept by its workers, and is not reset here")
 
     # --- making and changing ---
 

@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 
 _LEVELS: Final = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF")
 _DOCUMENT: Final = document()
+_SPOKEN: Final = "4.1.0"
+"""Kafka's version whose REST API this is: clients read numbers there, and ask for nothing that is newer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +92,9 @@ class Front:
     # --- the group itself ---
 
     def root(self, call: Call) -> Answer:
-        version = f"cooperator-{cooperator.__version__}"
+        commit = f"cooperator-{cooperator.__version__}"
         return Answer(
-            200, {"version": version, "commit": version, "kafka_cluster_id": self._group.cluster_id()}
+            200, {"version": _SPOKEN, "commit": commit, "kafka_cluster_id": self._group.cluster_id()}
         )
 
     def health(self, call: Call) -> Answer:

@@ -60,6 +60,7 @@ SCHEMAS: Final[Mapping[str, Any]] = {
     "TaskStatus": _TASK_STATUS,
     "Tasks": _many(_object({"id": _TASK_ID, "config": _map(TEXT)})),
     "TasksConfig": _map(_map(TEXT)),
+    "Topics": _map(_object({"topics": _many(TEXT)})),
     "Offsets": {**_object({"offsets": {**_many(_ENTRY), "minItems": 0}}), "additionalProperties": False},
     "Message": _object({"message": TEXT}),
     "Plugins": _many(_object({"class": TEXT, "type": TEXT}, version=TEXT)),

@@ -71,8 +71,8 @@ def _table() -> Iterator[Route]:
     yield Route("GET", f"{c}/tasks", "tasks", get, {200: "Tasks"}, (404,))
     yield Route("GET", f"{c}/tasks-config", "tasks_config", get, {200: "TasksConfig"}, (404,))  # KIP-661
     yield Route("GET", f"{c}/tasks/{{task}}/status", "task_status", get, {200: "TaskStatus"}, (404,))
-    yield Route("GET", f"{c}/topics", "topics", get, {}, (404,))  # KIP-558
-    yield Route("PUT", f"{c}/topics/reset", "topics", Right("patch"), {}, (404,))
+    yield Route("GET", f"{c}/topics", "topics", get, {200: "Topics"}, (404,))  # KIP-558
+    yield Route("PUT", f"{c}/topics/reset", "reset_topics", Right("patch"), {}, (404,))
     for word in ("pause", "resume"):
         yield Route("PUT", f"{c}/{word}", word, Right("patch"), {202: ""}, (404, 409))
     yield Route("PUT", f"{c}/stop", "stop", Right("patch"), {204: ""}, (404, 409))  # KIP-875

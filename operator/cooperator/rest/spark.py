@@ -24,9 +24,16 @@ class SparkMembers:
     they bring plug-ins of their own."""
 
     def plugins(self, connectors_only: bool) -> list[dict[str, Any]]:
+        """Kafka has a type for every plug-in, and kcctl's ``get plugins -t`` fails at another: what may read
+        anything is called a source."""
+        types = {name: self.type_of(name) for name in known_classes()}
         return [
-            {"class": name, "type": self.type_of(name), "version": cooperator.__version__}
-            for name in known_classes()
+            {
+                "class": name,
+                "type": "source" if type_ == "unknown" else type_,
+                "version": cooperator.__version__,
+            }
+            for name, type_ in types.items()
         ]
 
     def type_of(self, class_name: str) -> str:
@@ -34,6 +41,10 @@ class SparkMembers:
         if class_name.startswith("kafka-to-"):
             return "sink"
         return "source" if class_name.endswith("-to-kafka") else "unknown"
+
+    def topics(self, name: str) -> list[str]:
+        """Not tracked."""
+        return []
 
     def plugin_config(self, name: str) -> list[dict[str, Any]]:
         return [_definition(key, field) for key, field in option_names(_options(name)).items()]

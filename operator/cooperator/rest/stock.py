@@ -55,6 +55,11 @@ class StockMembers:
             self._types_until = self._clock_s() + _TYPES_S
         return self._types.get(class_name, "unknown")
 
+    def topics(self, name: str) -> list[str]:
+        """Every worker reads them from the status topic."""
+        found: list[str] = self._get(f"/connectors/{quote(name, safe='')}/topics")[name]["topics"]
+        return found
+
     def loggers(self) -> dict[str, Any]:
         """Of the member that was asked: each has its own."""
         found: dict[str, Any] = self._get("/admin/loggers")
