@@ -26,6 +26,8 @@ def settings_of(said: dict[str, Any]) -> ServiceSettings:
         session_timeout_ms=said.get("session_timeout_ms", 25_000),
         heartbeat_interval_ms=said.get("heartbeat_interval_ms", 1_000),
         rebalance_timeout_ms=said.get("rebalance_timeout_ms", 30_000),
+        exactly_once_source=said.get("exactly_once_source", False),
+        session_key_ttl_ms=said.get("session_key_ttl_ms", 3_600_000),
     )
 
 

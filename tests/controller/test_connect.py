@@ -3,11 +3,12 @@
 import json
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from connect_worker import write_worker_classes
+from connect_worker import ConnectWorker, write_worker_classes
 from controller_scene import Scene
 from cooperator.local.broker import EmbeddedBroker
 from stock_connectors import plugin_path
@@ -110,7 +111,7 @@ def test_a_pod_that_is_deleted_hands_over_before_its_worker_is_told_to_end(scene
 def test_a_roll_that_holds_touches_no_other_and_gives_each_its_own_back(scene: Scene) -> None:
     before, pods = scene.runs(*TASKS, timeout_s=PATIENCE_S), lives(scene)
 
-    worker(scene, restartNonce="again")
+    worker(scene, version="3.9.1")
 
     eventually(lambda: lives(scene).keys() == pods.keys() and not lives(scene).items() & pods.items(), 600)
     assert scene.runs(*TASKS, timeout_s=PATIENCE_S) == before
@@ -122,7 +123,7 @@ def test_scaled_down_the_work_of_who_leaves_moves_first(scene: Scene) -> None:
     count = starts(scene)
     own = {task for task, at in before.items() if at == "lake-1"}
 
-    worker(scene, restartNonce="again", replicas=1)
+    worker(scene, version="3.9.1", replicas=1)
 
     eventually(lambda: lives(scene) == {"lake-0": pods["lake-0"]}, PATIENCE_S)
     assert own <= stops(scene, "lake-1", pods["lake-1"]), "stopped in order, not cut off"
@@ -134,20 +135,50 @@ def test_scaled_down_the_work_of_who_leaves_moves_first(scene: Scene) -> None:
 
 def test_an_orphaned_group_goes_on_without_its_worker(scene: Scene) -> None:
     before, pods, count = scene.runs(*TASKS, timeout_s=PATIENCE_S), lives(scene), starts(scene)
-    worker(scene, restartNonce="again", replicas=1, deletionPolicy="Orphan")
+    worker(scene, version="3.9.1", replicas=1, deletionPolicy="Orphan")
 
     scene.delete("workers", "lake")
 
     eventually(lambda: scene.is_gone("workers", "lake"), 60)
     address = scene.kubelet.container("lake-0").address
 
-    def leads() -> None:
-        assert running_at(address) == {name.replace("-instance", "") for name in TASKS}
-
-    eventually(leads, PATIENCE_S, "the worker answers for itself")
+    items = {name.replace("-instance", "") for name in TASKS}
+    eventually(lambda: running_at(address) == items, PATIENCE_S, "the worker answers for itself")
     assert lives(scene) == pods
     assert "ownerReferences" not in scene.pods()["lake-0"]["metadata"]
     assert (scene.runs(*TASKS), starts(scene)) == (before, count), "no task has stopped"
+
+
+def test_a_group_that_others_run_is_adopted_with_its_connectors(scene: Scene, tmp_path: Path) -> None:
+    foreign = ConnectWorker(scene.bootstrap_servers, f"foreign-{scene.namespace}", tmp_path)
+    foreign.start()
+    try:
+        foreign.serves(PATIENCE_S)
+        (tmp_path / "lines").write_text("one\n")
+        foreign.create("lines", tmp_path / "lines")
+        before = eventually(lambda: both(foreign.running()), PATIENCE_S)
+
+        scene.worker("bay", replicas=0, runtime="connect", groupId=foreign.group_id, groupPolicy="Adopt")
+
+        def adopted() -> bool:
+            status = scene.get("workers", "bay")["status"]
+            assert [(m["identity"], m["phase"]) for m in status["members"]] == [(foreign.name, "Adopted")]
+            assert status["adopted"] == [{"name": "lines", "state": "STARTED", "tasks": 1}]
+            return scene.condition("workers", "bay", "MembersReady")["status"] == "True"
+
+        scene.eventually(adopted, PATIENCE_S)
+        assert foreign.running() == before
+        scene.delete("workers", "bay")
+        scene.eventually(lambda: scene.is_gone("workers", "bay"), 120)
+        assert foreign.ask("connectors") == ["lines"], "what is not ours is not deleted"
+    finally:
+        foreign.kill()
+
+
+def both(running: dict[str, str]) -> dict[str, str]:
+    """The connector and its task."""
+    assert len(running) == 2, running
+    return running
 
 
 def running_at(address: str) -> set[str]:

@@ -53,6 +53,15 @@ def test_stock_workers_need_adoption() -> None:
     assert member_refusal("me", members, GroupPolicy.ADOPT, "g") == ""
 
 
+def test_stock_workers_of_the_pool_are_ours_and_no_others() -> None:
+    def refusal(client_id: str) -> str:
+        return member_refusal("me", [(client_id, metadata(None))], GroupPolicy.CREATE, "g", stock_pool="lake")
+
+    assert refusal("lake-0") == refusal("lake-12") == ""
+    for foreign in ("lake", "lake-x", "my-lake-0", "connect-1"):
+        assert foreign in refusal(foreign)
+
+
 def test_members_that_the_broker_does_not_describe_are_not_judged() -> None:
     assert member_refusal("me", [("connect-1", b"")], GroupPolicy.CREATE, "g") == ""
 

@@ -1,6 +1,7 @@
 """Two tasks must not run one unit: what new task configurations wait for."""
 
-from cooperator.model import Policy
+from cooperator.model import Fencing, Policy
+from cooperator.planner.view import Facts
 from twins.group_twin import GroupTwin
 
 LEASE_AND_MARGIN_MS = 45_000
@@ -47,20 +48,37 @@ def test_a_member_that_vanishes_while_it_stops_is_waited_for() -> None:
 def test_a_stock_worker_that_vanishes_is_waited_for_as_long_as_its_hold() -> None:
     """It has no lease: what wakes after having been frozen runs on until it hears of its group."""
     hold_ms = LEASE_AND_MARGIN_MS + 10_000
-    policy = Policy(scheduled_rebalance_max_delay_ms=hold_ms, lease_ms=40_000, lease_margin_ms=5_000)
+    policy = Policy(scheduled_rebalance_max_delay_ms=hold_ms, fencing=Fencing.BEST_EFFORT)
     group = with_two_tasks(GroupTwin(policy), is_agent=False)
     group.die("lake-1", proven=False)
     group.round()
     post = ("a", "u0", "u1", "u2", "u3")
-    assert group.post(*post) == 202
-    group.advance(1_000)
-    group.round()
-    group.of("lake-0").stopping.clear()
-    group.round()
-    group.advance(LEASE_AND_MARGIN_MS)
-    assert group.post(*post) == 202
+    assert group.post(*post) == 503
+    group.advance(LEASE_AND_MARGIN_MS + 1_000)
+    assert group.post(*post) == 503
     group.advance(10_000)
     assert group.post(*post) == 204
+
+
+def test_without_best_effort_it_is_waited_for_until_its_end_is_proven() -> None:
+    group = with_two_tasks(GroupTwin(), is_agent=False)
+    vanished = group.die("lake-1", proven=False)
+    group.round()
+    post = ("a", "u0", "u1", "u2", "u3")
+    group.advance(3_600_000)
+    assert group.post(*post) == 503
+    group.facts(Facts(ended=frozenset({("lake-1", vanished.report().incarnation)})))
+    assert group.post(*post) == 204
+
+
+def test_stock_workers_stop_what_changes_themselves() -> None:
+    group = with_two_tasks(GroupTwin(), is_agent=False)
+    before = {identity: group.runs(identity) for identity in ("lake-0", "lake-1")}
+    assert group.post("a", "u0", "u1", "u2", "u3") == 204
+    group.settle()
+    assert all(group.runs(identity) >= tasks for identity, tasks in before.items())
+    assert group.post("a", "u0", "u1", "u2", "u3") == 204
+    assert group.written.count("commit-a") == 2, "the same again is not written again"
 
 
 def test_a_proof_of_its_end_is_enough() -> None:

@@ -58,9 +58,9 @@ def test_new_task_configurations_wait_for_an_evicted_newcomer_that_a_stranger_ga
         member.running.clear()
     newcomer = group.join("lake-9", is_agent=False)
     take_lead_without(group, newcomer, led_by_another(group, task, newcomer))
-    assert group.post("a", "u0,u1", "u2") == 202
+    assert group.post("a", "u0,u1", "u2") == 503
     group.advance(LEASE_AND_MARGIN_MS - 1_000)
-    assert group.post("a", "u0,u1", "u2") == 202
+    assert group.post("a", "u0,u1", "u2") == 503
     group.advance(1_000)
     assert group.post("a", "u0,u1", "u2") == 204
 

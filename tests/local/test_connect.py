@@ -45,7 +45,8 @@ spec:
   tasksMax: 4
   config:
     topic: ticks
-    journal: JOURNAL
+    journal: FOLDER/journal
+    tasks.fail.while: FOLDER/fails
 """
 
 
@@ -56,13 +57,16 @@ def running(tmp_path_factory: pytest.TempPathFactory, broker: EmbeddedBroker) ->
     local = Local(tmp_path_factory.mktemp("local"), f"stock-{os.getpid()}")
     try:
         local("up", "--bootstrap-servers", broker.bootstrap_servers)
-        journal = tmp_path_factory.mktemp("journal") / "journal.jsonl"
-        worker = WORKER.replace("PLUGINS", str(plugin_path()))
-        local.apply(worker, CONNECTOR.replace("JOURNAL", str(journal)))
+        local.apply(worker(), CONNECTOR.replace("FOLDER", str(local.state.root)))
         eventually(local.placed, PATIENCE_S, "all tasks run")
         yield local
     finally:
         kill_everything(local.state)
+
+
+def worker(**spec: object) -> str:
+    more = "".join(f"  {field}: {value!r}\n" for field, value in spec.items())
+    return WORKER.replace("PLUGINS", str(plugin_path())) + more
 
 
 def test_a_worker_that_is_killed_gets_exactly_its_own_back(running: Local) -> None:
@@ -74,3 +78,60 @@ def test_a_worker_that_is_killed_gets_exactly_its_own_back(running: Local) -> No
     eventually(lambda: running.lives().get(victim, lives[victim]) != lives[victim], PATIENCE_S, "a new life")
     assert eventually(running.placed, PATIENCE_S, "all tasks run") == before
     assert running.lives()[other] == lives[other]
+
+
+def test_what_a_task_fails_of_is_shown_and_a_restart_mends_it(running: Local) -> None:
+    before = running.placed()
+    (running.state.root / "fails").touch()
+
+    def failed() -> dict[str, str]:
+        tasks = {task["name"]: task for task in running.ask("tasks")}
+        assert [task["state"] for task in tasks.values()].count("FAILED") == 4, tasks
+        return {name: task["trace"] for name, task in tasks.items() if task["state"] == "FAILED"}
+
+    traces = eventually(failed, PATIENCE_S, "all four tasks have failed")
+    assert all("told to fail" in trace for trace in traces.values())
+
+    (running.state.root / "fails").unlink()
+    running("restart", "ticks")
+
+    assert eventually(running.placed, PATIENCE_S, "all tasks run") == before
+
+
+def test_scaled_down_the_tasks_of_who_leaves_move_before_it_is_told_to_end(running: Local) -> None:
+    before, lives = running.placed(), running.lives()
+    first, second = sorted(lives)
+    running("scale", "worker", running.worker, "--replicas", "1")
+
+    eventually(lambda: set(running.placed().values()) == {first}, PATIENCE_S, "all is with the first")
+    eventually(lambda: running.lives() == {first: lives[first]}, PATIENCE_S, "the second has ended")
+    log = (running.state.worker("default", running.worker).members / second / "member.log").read_text()
+    revoked, stopping = log.rindex("Rebalance started"), log.rindex("Kafka Connect stopping")
+    assert revoked < stopping, "it was told to end when it had nothing left"
+
+    running("scale", "worker", running.worker, "--replicas", "2")
+    eventually(lambda: len(set(running.placed().values())) == 2, PATIENCE_S, "both have work")
+    assert running.placed().keys() == before.keys()
+
+
+def test_another_version_rolls_the_workers_and_each_gets_its_own_back(running: Local) -> None:
+    before, lives = running.placed(), running.lives()
+
+    running.apply(worker(version="3.9"))
+
+    def rolled() -> bool:
+        now = running.lives()
+        return now.keys() == lives.keys() and not now.items() & lives.items()
+
+    eventually(rolled, 2 * PATIENCE_S, "both are replaced")
+    assert eventually(running.placed, PATIENCE_S, "all tasks run") == before
+    folder = running.state.worker("default", running.worker).members
+    assert all("version: 3.9" in (folder / name / "member.log").read_text() for name in lives)
+
+
+def test_down_the_workers_leave_in_order(running: Local) -> None:
+    running("down")
+
+    assert running.lives() == {}
+    for folder in running.state.worker("default", running.worker).members.iterdir():
+        assert "Kafka Connect stopped" in (folder / "member.log").read_text()

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from cooperator.pool import Create, Decision, Delete, Node, Phase, PoolDesired, Remove, ReportReason
+from cooperator.pool import Create, Decision, Delete, Node, Phase, PoolDesired, Remove, ReportReason, decide
 from pool.world import World
 
 Start = Callable[..., World]
@@ -37,6 +37,21 @@ def test_an_empty_world_is_filled_from_zero(pool: Start) -> None:
     assert decision.actions == (Create("lake-0", "r1"), Create("lake-1", "r1"), Create("lake-2", "r1"))
     assert decision.facts.expected == {"lake-0", "lake-1", "lake-2"}
     assert decision.next_ms is not None
+
+
+def test_a_life_that_hangs_is_told_to_end_and_its_successor_is_not(pool: Start) -> None:
+    world = pool(3)
+    pod = world.pods["lake-1"]
+    group = world.observed().group
+    assert group is not None
+    observed = replace(world.observed(), group=replace(group, hung=frozenset({("lake-1", pod.incarnation)})))
+
+    told = decide(world.desired, observed, world.memory, world.now_ms)
+
+    assert told.actions == (Delete("lake-1", pod.incarnation),)
+    later = replace(group, hung=frozenset({("lake-1", "an earlier life")}))
+    again = decide(world.desired, replace(observed, group=later), world.memory, world.now_ms)
+    assert again.actions == ()
 
 
 def test_an_order_that_shows_no_effect_is_repeated_after_a_while(pool: Start) -> None:

@@ -322,7 +322,8 @@ class StockProcess(WorkerProcess):
         known = self._config.connectors.get(connector)
         if wanted is None or TaskId(connector, -1) not in self.runtime.copies:
             return
-        if known is not None and known.tasks == wanted and not known.inconsistent:
+        is_current = known is not None and known.applied in (None, known.config)
+        if known is not None and known.tasks == wanted and not known.inconsistent and is_current:
             return
         self._posts += 1
         if self._leader_url:

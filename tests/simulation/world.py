@@ -11,7 +11,7 @@ from random import Random
 from cooperator.leader.lead import Lead
 from cooperator.leader.ownership import GroupPolicy
 from cooperator.logs import Topics as TopicNames
-from cooperator.model import Memory, Policy
+from cooperator.model import Fencing, Memory, Policy
 from cooperator.planner.plan import Plan
 from cooperator.planner.view import View
 from cooperator.pool import PoolPolicy
@@ -103,6 +103,8 @@ class World:
             lease_ms=times.lease_ms,
             lease_margin_ms=times.lease_margin_ms,
             join_wait_ms=times.join_wait_ms,
+            # Nobody proves the end of a stock worker here: held for ever, its tasks would never be at rest.
+            fencing=Fencing.BEST_EFFORT,
         )
         self.pool_policy = PoolPolicy(
             drain_timeout_ms=times.drain_ms,

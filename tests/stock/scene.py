@@ -141,6 +141,7 @@ class Scene:
         connectors: Mapping[str, Mapping[str, str]],
         expected: Sequence[str] = (),
         adopt: bool = False,
+        exactly_once: bool = False,
         policy: Mapping[str, Any] = POLICY,
         **said: Any,
     ) -> LeaderService:
@@ -148,7 +149,9 @@ class Scene:
         told = {"bootstrap_servers": self.bootstrap_servers, "group_id": self.group_id, "policy": policy}
         settings = settings_of({**told, **said})
         policy_of_group = GroupPolicy.ADOPT if adopt else GroupPolicy.CREATE
-        service = LeaderService(replace(settings, group_policy=policy_of_group))
+        service = LeaderService(
+            replace(settings, group_policy=policy_of_group, exactly_once_source=exactly_once)
+        )
         service.start()
         self.leaders.append(service)
         self.facts(service, expected)
@@ -244,6 +247,8 @@ class Scene:
         )
         values: list[str] = []
         try:
+            topics = consumer.list_topics(timeout=30).topics
+            assert topic in topics, f"{topic} is not there yet"
             end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)[1]
             consumer.assign([TopicPartition(topic, 0, 0)])
             # While it is written to, its end is never met: what came later ends the reading, too.

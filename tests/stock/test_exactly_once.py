@@ -31,7 +31,7 @@ SETTINGS = {"exactly.once.source.support": "enabled"}
 def test_every_number_is_there_once(scene: Scene, kills: int, boundary: str) -> None:
     once = {"exactly.once.support": "required", "transaction.boundary": boundary}
     connectors = {"a": scene.source("a", tasks=2, rate=50, **once)}
-    leader = scene.leader(connectors, WORKERS)
+    leader = scene.leader(connectors, WORKERS, exactly_once=True)
     for worker in WORKERS:
         scene.worker(worker, settings=SETTINGS)
     scene.runs(*EVERYTHING)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from cooperator.leader import events as ev
 from cooperator.leader.machine import LeaderMachine
+from cooperator.leader.quiet import SETTLE_MS
 from cooperator.leader.state import LeaderSettings
 from cooperator.model import (
     INSTANCE,
@@ -79,6 +80,7 @@ class GroupTwin:
         self.machine = LeaderMachine(LeaderSettings(url="http://leader/"), policy or Policy())
         self.members: dict[str, TwinMember] = {}
         self.generation = 0
+        self.protocol = "sessioned"
         self.lives = 0
         self.fold = ConfigFold()
         self.offset = 0
@@ -160,7 +162,7 @@ class GroupTwin:
         given = dict(self.given)
         self._do(
             ev.RoundReady(
-                self.generation, "sessioned", "leader-1", reports, ("leader-1",), self.offset or -1, config
+                self.generation, self.protocol, "leader-1", reports, ("leader-1",), self.offset or -1, config
             )
         )
         answers = [(self.members[i], data) for i, data in (self.answers or {}).items() if i in self.members]
@@ -174,6 +176,8 @@ class GroupTwin:
                 self._take_up(member, data)
         self.check()
         self._do(ev.Delivered(self.generation))
+        if any(not member.is_agent for member in self.members.values()):
+            self.advance(SETTLE_MS)
 
     def settle(self, rounds: int = 20) -> int:
         """Stops finish and rounds follow until nobody wants one; how many there were."""

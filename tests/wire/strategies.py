@@ -135,7 +135,7 @@ HOLDS = st.builds(
     cause=TEXT,
     blanket=st.booleans(),
 )
-UNSTOPPED = st.builds(Unstopped, TEXT, TEXT, TASK_SETS, st.none() | TIME_MS)
+UNSTOPPED = st.builds(Unstopped, TEXT, TEXT, TASK_SETS, st.none() | TIME_MS, st.booleans())
 KIP415 = st.builds(
     Kip415Memory,
     previous_generation=st.integers(-1, INT32_MAX),
@@ -161,5 +161,7 @@ MEMORIES = st.builds(
     unstopped=st.lists(UNSTOPPED, max_size=3).map(tuple),
     moving=st.dictionaries(TEXT, TASK_SETS, max_size=3),
     stock=st.booleans(),
+    leaseless=st.lists(TEXT, max_size=3).map(tuple),
+    managed=st.lists(TEXT, max_size=3).map(tuple),
     kip415=st.none() | KIP415,
 )

@@ -36,7 +36,7 @@ FILES: Final = f"{GROUP}/file-"
 _FOLDER: Final = PurePosixPath("/etc/cooperator/connect")
 _SETTINGS: Final = "worker.properties"
 _LOGS: Final = "/tmp/logs"
-_PATIENCE_S: Final = 10
+PATIENCE_S: Final = 10
 
 _PRE_STOP: Final = """\
 command -v bash > /dev/null || exec sleep PATIENCE
@@ -154,7 +154,7 @@ def container(worker: Worker) -> Manifest:
 
 def pre_stop(worker: Worker) -> str:
     """See ``_PRE_STOP``. The patience is two heartbeats longer, by which a worker learns of a round."""
-    patience_s = _PATIENCE_S + 2 * -(-worker.spec.heartbeat_interval_ms // 1000)
+    patience_s = PATIENCE_S + 2 * -(-worker.spec.heartbeat_interval_ms // 1000)
     numbers = {"PATIENCE": patience_s, "LIMIT": worker.spec.drain_timeout_seconds, "PORT": PORT}
     text = _PRE_STOP
     for name, number in numbers.items():

@@ -69,6 +69,14 @@ class HeldTaskStatus(Projection):
     reason: Word = Field(description="why it waits")
 
 
+class AdoptedStatus(Projection):
+    """A connector of the group that has no Connector resource: it runs on as it did, and is never deleted."""
+
+    name: Word = Field(description="the connector's name")
+    state: Word = Field(description="STARTED, PAUSED or STOPPED, as its configuration says")
+    tasks: Count = Field(description="how many tasks it has")
+
+
 class RebalanceStatus(Projection):
     """The last round that changed something: why it was, what it changed, how long it took."""
 
@@ -107,6 +115,14 @@ class WorkerStatus(Projection):
     held: tuple[HeldTaskStatus, ...] = Field(
         default=(), max_length=LISTED, description="tasks that wait; of more than 100 the ones that end first"
     )
+    adopted_count: Count = Field(
+        default=0, description="how many connectors without a resource there are, listed or not"
+    )
+    adopted: tuple[AdoptedStatus, ...] = Field(
+        default=(),
+        max_length=LISTED,
+        description="connectors of an adopted group without a Connector: they run on, and are never deleted",
+    )
     last_rebalance: RebalanceStatus | None = Field(default=None, description="the last round of the group")
     conditions: Conditions = Field(
         default=(), description="what is as it should be and what is not, and since when"
@@ -117,12 +133,15 @@ class WorkerStatus(Projection):
     def _capped(cls, data: dict[str, Any]) -> dict[str, Any]:
         members = tuple(data.get("members", ()))
         held = tuple(data.get("held", ()))
+        adopted = tuple(data.get("adopted", ()))
         return {
             **data,
             "members": most_urgent(members, lambda m: (m.phase == "Running", m.identity)),
             "member_count": len(members),
             "held": most_urgent(held, lambda h: (h.until, h.task)),
             "held_count": len(held),
+            "adopted": adopted[:LISTED],
+            "adopted_count": len(adopted),
         }
 
 

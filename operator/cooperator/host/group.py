@@ -33,6 +33,9 @@ def group_seen(leader: Mapping[str, Any]) -> GroupSeen | None:
             for member in leader["members"]
         },
         held=frozenset(task["held_for"] for task in tasks if "held_for" in task),
+        hung=frozenset(
+            (each["identity"], each["incarnation"]) for each in leader.get("hung", ()) if each["to_replace"]
+        ),
         moving=any(member["stopping"] for member in leader["members"])
         or any(_is_moving(task) for task in tasks),
     )

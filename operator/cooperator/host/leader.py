@@ -58,7 +58,14 @@ def leader_settings(
         log_security=security or {},
         topics=_topics(worker),
         stock_pool=worker.metadata.name if spec.runtime is Runtime.CONNECT else "",
+        exactly_once_source=_is_exactly_once(worker),
     )
+
+
+def _is_exactly_once(worker: Worker) -> bool:
+    connect = worker.spec.connect
+    support = str(connect.config.get("exactly.once.source.support", "")) if connect is not None else ""
+    return support.lower() in ("preparing", "enabled")
 
 
 def _topics(worker: Worker) -> Topics | None:

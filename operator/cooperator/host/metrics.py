@@ -124,6 +124,11 @@ def _of_rounds(statuses: Mapping[tuple[str, str], Status]) -> Iterable[Metric]:
         "Task-seconds that were HELD or UNASSIGNED",
         labels=_WORKER,
     )
+    forced = CounterMetricFamily(
+        "cooperator_worker_forced_rebalances",
+        "Rounds that cost stock workers a start, since the leader wrote to the config log too early",
+        labels=_WORKER,
+    )
     for worker, status in statuses.items():
         for reason, count in status.get("reasons", {}).items():
             rebalances.add_metric((*worker, reason), count)
@@ -134,7 +139,8 @@ def _of_rounds(statuses: Mapping[tuple[str, str], Status]) -> Iterable[Metric]:
             for key, summary in summaries.items():
                 summary.add_metric(worker, totals[key], totals[f"{key}_ms"] / 1000)
             unassigned.add_metric(worker, totals["unassigned_task_ms"] / 1000)
-    return (rebalances, *counters.values(), *summaries.values(), unassigned)
+            forced.add_metric(worker, totals["forced_rounds"])
+    return (rebalances, *counters.values(), *summaries.values(), unassigned, forced)
 
 
 def _gauge(name: str, documentation: str, values: Mapping[tuple[str, str], float]) -> GaugeMetricFamily:

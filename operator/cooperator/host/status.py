@@ -1,6 +1,6 @@
 """Statuses, made of what is seen of a Worker and what its leader says. Pure; decides nothing."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
@@ -16,7 +16,9 @@ from cooperator.crd import (
     summary_conditions,
     worker_found,
 )
+from cooperator.crd.choices import GroupPolicy
 from cooperator.crd.status import (
+    AdoptedStatus,
     HeldTaskStatus,
     MemberStatus,
     RebalanceStatus,
@@ -40,9 +42,10 @@ _GOOD = ("KafkaReachable", "Leading")
 
 _MESSAGES: Final = {
     "Warming": "its runtime is being started: it is given no task that another member has until that is up",
+    "Adopted": "it is no pod of this Worker: who started it replaces it and ends it",
     "Stalled": "its runtime has not started, as its log says: it is given nothing that another can run",
 }
-"""Of a member whose runtime is not up, by what it says of it; that is its phase, too."""
+"""Of a member by its phase; the runtime's own word for what it is, where that is not up."""
 
 
 class MemberLife(Protocol):
@@ -162,6 +165,7 @@ def worker_status(
             for task in seen.leader.get("tasks", ())
             if "held_for" in task
         ),
+        adopted=tuple(_adopted(worker, seen)),
         last_rebalance=_last_rebalance(seen.leader),
         conditions=(*summary, *known),
     )
@@ -223,6 +227,16 @@ def _is_stock(connector: Connector, workers: Iterable[Worker]) -> bool:
     )
 
 
+def _adopted(worker: Worker, seen: WorkerFacts) -> Iterator[AdoptedStatus]:
+    """Connectors that are configured and that nobody has asked for here."""
+    if worker.spec.group_policy is not GroupPolicy.ADOPT:
+        return
+    asked_for = seen.leader.get("inputs", {}).get("weights", {})
+    for name, connector in seen.leader.get("connectors", {}).items():
+        if name not in asked_for:
+            yield AdoptedStatus(name=name, state=connector["state"], tasks=connector["tasks"])
+
+
 def member_rows(worker: tuple[str, str], seen: WorkerFacts) -> list[dict[str, Any]]:
     """The members of a Worker: processes, be they in the group or not, and members without a process."""
     in_group = {member["identity"]: member for member in seen.leader.get("members", ())}
@@ -261,6 +275,8 @@ def _phase(life: MemberLife | None, member: Mapping[str, Any] | None) -> str:
         return "Draining"
     if member is None:
         return "Pending"
+    if life is None and not member.get("is_agent", True):
+        return "Adopted"
     runtime: str = member["runtime"]
     return runtime if runtime in _MESSAGES else "Running"
 

@@ -48,7 +48,8 @@ class StockLives:
         )
 
     def in_pool_names(self, leader: Leader) -> Leader:
-        """The projection with each stock member's incarnation as the pool calls it; without what is over."""
+        """The projection with each stock member's incarnation as the pool calls it; of several members of one
+        name, the newest."""
         if "members" not in leader:
             return leader
         members = (
@@ -57,9 +58,13 @@ class StockLives:
         named = [
             {**member, "incarnation": self.pods.get(life, member["incarnation"])}
             for member, life in members
-            if not self._is_over(life)
+            if self.newest.get(life[0], life[1]) == life[1]
         ]
-        return {**leader, "members": named}
+        hung = [
+            {**each, "incarnation": self.pods.get((each["identity"], each["incarnation"]), "")}
+            for each in leader.get("hung", ())
+        ]
+        return {**leader, "members": named, "hung": hung}
 
     def _is_over(self, life: Life) -> bool:
         """Its process, which lives on, is a member under a later id."""

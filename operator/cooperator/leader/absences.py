@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from cooperator.model import Hold, HoldReason, Member, Memory, Policy, Unstopped
 
+NEVER_MS = 2**62
 UNKNOWN = "(unknown)"
 """Stands for lives of ours that a stranger may have given work to, and of which nothing is heard."""
 
@@ -46,7 +47,8 @@ def over_ms(entry: Unstopped, policy: Policy) -> int:
     """When (ms) nothing of the entry can run any more without a proof; 0 for a member, whose report says."""
     if entry.gone_since_ms is None:
         return 0
-    return entry.gone_since_ms + policy.fence_ms
+    fence_ms = policy.fence_of_ms(entry.leased)
+    return NEVER_MS if fence_ms is None else entry.gone_since_ms + fence_ms
 
 
 def may_run(entry: Unstopped, ended: Container[tuple[str, str]], policy: Policy, now_ms: int) -> bool:
@@ -59,7 +61,8 @@ def may_run(entry: Unstopped, ended: Container[tuple[str, str]], policy: Policy,
 def as_given(memory: Memory) -> Iterable[Unstopped]:
     """What each life was given, of those that were members in the last round that was planned."""
     for identity, tasks in memory.given.items():
-        yield Unstopped(identity, memory.incarnations.get(identity, ""), tasks)
+        leased = identity not in memory.leaseless
+        yield Unstopped(identity, memory.incarnations.get(identity, ""), tasks, leased=leased)
 
 
 def any_stock(members: Iterable[Member]) -> bool:
@@ -112,11 +115,20 @@ def with_evicted(memory: Memory, evicted: Iterable[Member]) -> Memory:
     """
     given = dict(memory.given)
     incarnations = dict(memory.incarnations)
+    leaseless = set(memory.leaseless)
     unstopped = list(memory.unstopped)
     for member in evicted:
         owned = frozenset(member.owned)
+        if member.identity not in incarnations and not member.is_agent:
+            leaseless.add(member.identity)
         if incarnations.setdefault(member.identity, member.incarnation) == member.incarnation:
             given[member.identity] = owned | given.get(member.identity, frozenset())
         elif owned:
-            unstopped.append(Unstopped(member.identity, member.incarnation, owned))
-    return replace(memory, given=given, incarnations=incarnations, unstopped=tuple(unstopped))
+            unstopped.append(Unstopped(member.identity, member.incarnation, owned, leased=member.is_agent))
+    return replace(
+        memory,
+        given=given,
+        incarnations=incarnations,
+        leaseless=tuple(sorted(leaseless)),
+        unstopped=tuple(unstopped),
+    )

@@ -1,6 +1,9 @@
 """The bytes that a round ends with, for every member."""
 
+from collections.abc import Iterable, Iterator
+
 from cooperator.leader import events as ev
+from cooperator.model import Epoch, Member
 from cooperator.planner.plan import Plan
 from cooperator.wire import (
     CONFIG_MISMATCH,
@@ -41,6 +44,16 @@ def of_plan(event: ev.RoundReady, plan: Plan, url: str, agent: AgentShare) -> ev
         written[member_id] = encoder.write(share.assigned)
         assignments[member_id] = encoder.encode_written(written[member_id], share.revoked)
     return ev.Answer(event.generation, assignments, written)
+
+
+def projected(members: Iterable[Member], plan: Plan, epoch: Epoch) -> Iterator[Member]:
+    """What the members will report once they have taken up the plan, if nothing else happens."""
+    for member in members:
+        share = plan.shares[member.member_id]
+        owned, stopping = member.owned, member.stopping
+        if not share.is_empty:
+            owned, stopping = owned + share.assigned, stopping.union(share.revoked)
+        yield member.having(owned, stopping, epoch if member.is_agent else None)
 
 
 def mismatch(event: ev.RoundReady, url: str) -> ev.Answer:

@@ -28,7 +28,8 @@ class RoundReady:
 
     ``members``: workers, decoded. ``idle_ids``: members that must get an empty share (leaders, and
     members whose metadata cannot be read). ``highest_offset``: of the config log, over all reports.
-    ``metadata_bytes``: of all members together, as the broker keeps it.
+    ``metadata_bytes``: of all members together, as the broker keeps it. ``offsets``: of the config log, as
+    each stock worker has read it, by member id.
     """
 
     generation: int
@@ -39,6 +40,12 @@ class RoundReady:
     highest_offset: int
     config: ClusterConfig
     metadata_bytes: int = 0
+    offsets: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Joining:
+    """The leader is about to send its JoinGroup: a round is under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +95,13 @@ class PolicyChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class HandBack:
+    """Make the layout even by count, for stock workers to lead themselves; or, if not ``wanted``, no more."""
+
+    wanted: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class TasksPosted:
     """The connector's instance computed new task configurations (POST /connectors/{name}/tasks)."""
 
@@ -111,6 +125,7 @@ class Tick:
 
 Event = (
     LeadTaken
+    | Joining
     | RoundReady
     | RoundFailed
     | Delivered
@@ -119,6 +134,7 @@ Event = (
     | DesiredChanged
     | FactsChanged
     | PolicyChanged
+    | HandBack
     | TasksPosted
     | StatusesRead
     | Tick
@@ -229,3 +245,7 @@ class PostOutcome:
     PENDING = 202
     UNKNOWN_CONNECTOR = 404
     NOT_LEADING = 409
+    OUTDATED = 410
+    """Newer task configurations were committed; 409 to whoever asked."""
+    AGAIN = 503
+    """Nothing may be written now: a round is under way, or its outcome is being taken up."""

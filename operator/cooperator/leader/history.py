@@ -48,7 +48,7 @@ def record_rebalance(
     """
     state.stir(now_ms)
     since_ms = state.stirred_ms or now_ms
-    if not (memory.moving or memory.unstopped):
+    if not memory.moving and not any(entry.leased for entry in memory.unstopped):
         state.stirred_ms = None
     assigned = revoked = moved = 0
     owners = state.owners

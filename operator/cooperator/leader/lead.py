@@ -30,7 +30,7 @@ from cooperator.logs import (
 )
 from cooperator.model import ClusterConfig, Epoch, Member, Memory, Policy, PolicyName, SessionKey, TaskId
 from cooperator.planner import prepare
-from cooperator.wire import RestartRecord, SessionKeyRecord, encode_config
+from cooperator.wire import ConfigRecord, FencingRecord, RestartRecord, SessionKeyRecord, encode_config
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,6 @@ CATCH_UP_MS = 3_000
 """How long a round waits for the config log to reach what members have read (worker.sync.timeout.ms)."""
 READ_LOGS_MS = 10_000
 RETRY_MS = 1_000
-SESSION_KEY_BYTES = 32
 
 
 class GroupHandle(Protocol):
@@ -51,11 +50,13 @@ class GroupHandle(Protocol):
 @dataclass(frozen=True, slots=True)
 class Standing:
     """What others may know of the lead without waiting for its thread: the epoch that the last delivered
-    round put the members in (None in a round, and while not leading), who they are, and their protocol."""
+    round put the members in (None in a round, and while not leading), who they are, their protocol, and
+    whether there are stock workers among them."""
 
     epoch: Epoch | None = None
     member_ids: tuple[str, ...] = ()
     protocol: str = ""
+    stock: bool = False
 
 
 class PlanRefused(Exception):
@@ -107,6 +108,7 @@ class Lead:
         self._queue: queue.Queue[Callable[[], None] | None] = queue.Queue()
         self._wake_at_ms: int | None = None
         self._reader = ReportReader()
+        self._written_offset = -1
         self._tenure = False
         self._round: tuple[int, Future[Mapping[str, bytes]]] | None = None
         self._thread = threading.Thread(target=self._be, name="lead", daemon=True)
@@ -157,6 +159,18 @@ class Lead:
     def restart(self, record: RestartRecord) -> "Future[int]":
         """See ``LeaderMachine.restart``; the future gives the HTTP code."""
         return self._answered(lambda machine, now_ms: machine.restart(record, now_ms))
+
+    def fenced(self, record: FencingRecord, generation: int) -> "Future[int]":
+        """See ``LeaderMachine.fenced``; the future gives the HTTP code."""
+        return self._answered(lambda machine, now_ms: machine.fenced(record, generation, now_ms))
+
+    def lacks_for_hand_back(self) -> "Future[object]":
+        """See ``LeaderMachine.lacks_for_hand_back``."""
+        return self.ask(lambda machine: machine.lacks_for_hand_back(self._clock_ms()))
+
+    def asked_for_fence(self, connector: str) -> None:
+        """A task of ``connector`` is being started (see ``uptake``)."""
+        self._queue.put(lambda: self.machine.uptake.asked_for_fence(connector))
 
     def _answered(
         self, decide: Callable[[LeaderMachine, int], tuple[int, list[ev.Instruction]]]
@@ -233,7 +247,9 @@ class Lead:
             self.plans += 1
         # Before anything is carried out: a lease must not be confirmed while a plan is on its way.
         machine = self.machine
-        self.standing = Standing(machine.delivered_epoch(), machine.living_members(), machine.state.protocol)
+        state = machine.state
+        stock = any(not member.is_agent for member in state.members)
+        self.standing = Standing(machine.delivered_epoch(), machine.living_members(), state.protocol, stock)
         return instructions
 
     def _plan(
@@ -244,9 +260,8 @@ class Lead:
             reports = self._reader.read(round_)
             if not self.machine.state.leading or round_.generation <= self.machine.state.generation:
                 self._take(evicted)
-            config = self._logs.config.snapshot()
-            if reports.highest_offset > config.offset:
-                config = self._catch_up(config.offset)
+            # Who reads on while it joins has read the leader's own records: the round has to name them.
+            config = self._config_up_to(max(reports.highest_offset, self._written_offset))
             self._handle(
                 ev.RoundReady(
                     round_.generation,
@@ -257,6 +272,7 @@ class Lead:
                     reports.highest_offset,
                     config,
                     reports.metadata_bytes,
+                    reports.offsets,
                 )
             )
         except Exception as error:
@@ -272,11 +288,15 @@ class Lead:
         finally:
             self._round = None
 
-    def _catch_up(self, offset: int) -> ClusterConfig:
+    def _config_up_to(self, offset: int) -> ClusterConfig:
+        """What the config log says at ``offset``, or as far as it can be read in time."""
+        config = self._logs.config.snapshot()
+        if config.offset >= offset:
+            return config
         try:
             return self._logs.config.read_to_end(CATCH_UP_MS)
         except LogUnavailable:
-            log.warning("the config log could not be read past offset %d in time", offset)
+            log.warning("the config log could not be read past offset %d in time", config.offset)
             return self._logs.config.snapshot()
 
     def _take(self, evicted: tuple[Member, ...]) -> None:
@@ -328,7 +348,7 @@ class Lead:
                 self._group.rejoin(instruction.reason)
             elif isinstance(instruction, ev.WriteConfig):
                 log.info("writing %d config records: %s", len(instruction.records), instruction.why)
-                self._config_writer.write_config([encode_config(record) for record in instruction.records])
+                self._write_config(instruction.records)
             elif isinstance(instruction, ev.Evict):
                 log.info("evicting %s: %s", ", ".join(instruction.member_ids), instruction.reason)
                 self._group.evict(instruction.member_ids)
@@ -341,8 +361,15 @@ class Lead:
             elif isinstance(instruction, ev.SavePolicy):
                 self._writer.write_leader(policy=instruction.policy)
             elif isinstance(instruction, ev.MakeSessionKey):
-                key = SessionKey(secrets.token_bytes(SESSION_KEY_BYTES), "HmacSHA256", self._clock_ms())
-                self._config_writer.write_config([encode_config(SessionKeyRecord(key))])
+                settings = self.machine.settings
+                data = secrets.token_bytes(settings.session_key_bytes)
+                key = SessionKey(data, settings.session_key_algorithm, self._clock_ms())
+                self._write_config((SessionKeyRecord(key),))
+
+    def _write_config(self, records: Sequence[ConfigRecord]) -> None:
+        offset = self._config_writer.write_config([encode_config(record) for record in records])
+        self._written_offset = max(offset, self._written_offset)
+        self.machine.quiet.wrote(len(records), offset)
 
     def _say_round(self, generation: int) -> None:
         done = self.machine.state.rebalances

@@ -15,20 +15,23 @@ from dataclasses import replace
 
 from cooperator.leader import absences, answers
 from cooperator.leader import events as ev
+from cooperator.leader.handback import evenly, lacks
 from cooperator.leader.history import note_births, record_rebalance
-from cooperator.leader.reconcile import connector_records, task_records
-from cooperator.leader.regroup import Regroup, unsettled
+from cooperator.leader.quiet import Quiet
+from cooperator.leader.reconcile import managed_connectors
+from cooperator.leader.regroup import unsettled
 from cooperator.leader.state import LeaderSettings, LeaderState
 from cooperator.leader.status_chores import StatusChores
-from cooperator.model import INSTANCE, ConnectorConfig, Epoch, Member, Memory, Policy, PolicyName
+from cooperator.leader.stock import holding_down, hung, hung_next_ms
+from cooperator.leader.uptake import Uptake
+from cooperator.leader.writes import REPEAT_MS, Repeats, Writes
+from cooperator.model import ConnectorConfig, Epoch, Member, Memory, Policy, PolicyName
 from cooperator.planner import plan as decide
 from cooperator.planner.plan import Plan
 from cooperator.planner.view import View
-from cooperator.wire import AgentShare, ConfigRecord, RestartRecord, encode_config
+from cooperator.wire import AgentShare, FencingRecord, Protocol, RestartRecord
 
 REFUSED_PAUSE_MS = 30_000
-REPEAT_MS = 2_000
-"""A write or a request that shows no effect is repeated after this long."""
 
 
 class LeaderMachine:
@@ -46,13 +49,17 @@ class LeaderMachine:
         self._planned_with = self.state.memory
         self._evicted: tuple[Member, ...] | None = None
         """To take the lead, until the first round that is planned; None: there was one."""
+        self._sent: Plan | None = None
+        """Of the present generation; None: its members were sent nothing new."""
         self._rejoin_reason = ""
         self._rejoin_since_ms: int | None = None
         self._rejoin_sent_ms: int | None = None
         self._refused_until_ms = 0
-        self._restarts: list[RestartRecord] = []
         self._chores = StatusChores(REPEAT_MS)
-        self._emitted: dict[object, int] = {}
+        self._repeats = Repeats()
+        self.uptake = Uptake()
+        self.quiet = Quiet(self.uptake)
+        self._writes = Writes(settings, self.state, self._repeats, self.quiet)
         self._config_planned: Mapping[str, int] = {}
         self._counted: tuple[Mapping[str, ConnectorConfig], Mapping[str, int]] | None = None
 
@@ -68,10 +75,13 @@ class LeaderMachine:
         if isinstance(event, ev.LeadLost):
             self._stand_down()
             return []
-        if isinstance(event, ev.Delivered):
+        if isinstance(event, ev.Joining):
+            self.quiet.joining()
+        elif isinstance(event, ev.Delivered):
             if event.generation == state.generation:
                 self._in_round = False
                 state.completed = event.generation
+                self._taken_up(now_ms)
         elif isinstance(event, ev.RoundFailed):
             self._round_failed(event)
         elif isinstance(event, ev.ConfigChanged):
@@ -84,8 +94,11 @@ class LeaderMachine:
             state.facts = event.facts
             state.causes.hear(event.events, now_ms)
         elif isinstance(event, ev.StatusesRead):
+            self.uptake.hear(event.statuses)
             forgotten = self._chores.take(event, state, now_ms) if state.leading else []
             return [*forgotten, *self._consider(now_ms)]
+        elif isinstance(event, ev.HandBack):
+            state.handing_back = event.wanted
         elif isinstance(event, ev.PolicyChanged):
             changed = state.policy != event.policy
             state.policy = event.policy
@@ -98,35 +111,23 @@ class LeaderMachine:
 
         204: they are what the config log says, or are being written to it. 202: running tasks change,
         so those are revoked first; the caller repeats until it gets 204, which also survives a change
-        of leader. 404 and 409 as in Kafka Connect (protocol notes, 9).
+        of leader. 503 where all members are stock workers, which would take a 202 for done: nothing may be
+        written just now. 404 and 409 as in Kafka Connect (protocol notes, 9).
         """
-        state = self.state
-        if not state.leading:
-            return ev.PostOutcome.NOT_LEADING, []
-        committed = state.config.connectors.get(event.connector)
-        if committed is None:
-            return ev.PostOutcome.UNKNOWN_CONNECTOR, []
-        known = () if committed.inconsistent else committed.tasks
-        if known == event.configs and not committed.inconsistent:
-            state.regroups.pop(event.connector, None)
-            return ev.PostOutcome.WRITTEN, self._consider(now_ms)
-        regroup = Regroup.between(event.connector, known, event.configs)
-        if not self._in_round and not self._in_use(regroup, now_ms):
-            state.regroups.pop(event.connector, None)
-            records = task_records(event.connector, event.configs)
-            return ev.PostOutcome.WRITTEN, self._write(records, f"tasks of {event.connector}", now_ms)
-        state.regroups[event.connector] = regroup
-        return ev.PostOutcome.PENDING, self._consider(now_ms)
+        code, out = self._writes.post_tasks(event, self._in_round, now_ms)
+        return code, [*out, *self._consider(now_ms)]
 
     def restart(self, record: RestartRecord, now_ms: int) -> tuple[int, list[ev.Instruction]]:
         """Ask the members to restart what ``record`` names: 202, or 404 and 409 as for ``post_tasks``."""
-        if not self.state.leading:
-            return ev.PostOutcome.NOT_LEADING, []
-        known = self.state.config.connectors.get(record.connector)
-        if known is None or not (record.task is None or INSTANCE <= record.task < known.task_count):
-            return ev.PostOutcome.UNKNOWN_CONNECTOR, []
-        self._restarts.append(record)
-        return ev.PostOutcome.PENDING, self._consider(now_ms)
+        return self._writes.restart(record), self._consider(now_ms)
+
+    def fenced(self, record: FencingRecord, generation: int, now_ms: int) -> tuple[int, list[ev.Instruction]]:
+        """Producers of earlier tasks were fenced for the tasks of ``generation``: that is to be recorded.
+
+        204: it is. 503: ask again. 410: there is a later generation by now. 409: not leading.
+        """
+        code, out = self._writes.fenced(record, generation, self._in_round, now_ms)
+        return code, [*out, *self._consider(now_ms)]
 
     def delivered_epoch(self) -> Epoch | None:
         """The epoch that the members are in; None while not leading or while a round is under way."""
@@ -160,6 +161,7 @@ class LeaderMachine:
         state.members = ()
         state.regroups = {}
         self._chores = StatusChores(REPEAT_MS)
+        self.uptake.clear()
         self._in_round = True  # until the round that made us leader has been answered
         return [ev.SaveMemory(state.memory), ev.SavePolicy(state.policy)]
 
@@ -171,9 +173,9 @@ class LeaderMachine:
         state.regroups = {}
         state.plan = None
         self._in_round = False
-        self._restarts = []
+        self._writes.clear()
         self._rejoin_since_ms = self._rejoin_sent_ms = None
-        self._emitted.clear()
+        self._repeats.clear()
 
     # --- a round ------------------------------------------------------------------------------------
 
@@ -182,15 +184,22 @@ class LeaderMachine:
         state.config = event.config
         state.generation = event.generation
         state.leader_id = event.leader_id
+        ids = {member.member_id for member in state.members}
+        state.held_down_by = holding_down(
+            event.protocol, state.protocol, ids, state.held_down_by, event.members
+        )
         state.protocol = event.protocol
         state.members = event.members
         self._in_round = True
+        self._sent = None
         state.regroups = unsettled(state.regroups, state.config)
         cause = self._rejoin_reason or "members changed"
         self._rejoin_reason = ""
         self._rejoin_since_ms = self._rejoin_sent_ms = None
         for member in event.members:
             state.awaited.pop(member.identity, None)
+        self.quiet.round(event.generation, event.members, event.offsets, event.config.offset)
+        self.uptake.report(event.members, state.facts.ended)
         if event.highest_offset > event.config.offset:
             self._want_round("the config log was behind the members'", 0)
             return [answers.mismatch(event, self.settings.url)]
@@ -208,7 +217,12 @@ class LeaderMachine:
         pending = state.causes.pending(now_ms)
         plan, memory = decide(self.view(now_ms, pending or cause), state.memory)
         events = state.causes.of_round(pending, state.memory, memory)
-        memory = replace(memory, generation=event.generation, stock=absences.any_stock(event.members))
+        memory = replace(
+            memory,
+            generation=event.generation,
+            stock=absences.any_stock(event.members),
+            managed=managed_connectors(state.desired, state.config, state.memory.managed),
+        )
         epoch = Epoch(memory.term, event.generation)
         share = AgentShare(epoch, state.policy.lease_ms, events)
         answer = answers.of_plan(event, plan, self.settings.url, share)
@@ -219,11 +233,11 @@ class LeaderMachine:
             return [ev.RefuseRound(event.generation, state.refusal)]
         note_births(state, epoch)
         record_rebalance(state, plan, memory, cause, now_ms, events)
-        state.plan = plan
+        state.plan = self._sent = plan
         self._config_planned = self._task_counts()
         self._chores.starts.give(event.members, plan, epoch)
         state.memory = memory
-        self._project(plan)
+        state.members = tuple(answers.projected(event.members, plan, epoch))
         if not self._is_durable(memory):
             return [ev.SaveMemory(memory), answer]
         self._saved = memory  # The next one has its sets: what is the same object is compared at once.
@@ -248,18 +262,24 @@ class LeaderMachine:
             # What the members hold is unknown until they report again.
             self._want_round("the last round failed", 0)
 
+    def _policy(self) -> Policy:
+        """Where somebody speaks nothing but the eager protocol all stop everything before they join."""
+        policy = self.state.policy
+        is_eager = self.state.protocol == Protocol.DEFAULT.value
+        return replace(policy, name=PolicyName.EAGER) if is_eager else policy
+
     def view(self, now_ms: int, cause: str) -> View:
         """What a round would be planned with now."""
         state = self.state
         suspended = frozenset(t for regroup in state.regroups.values() for t in regroup.affected)
         desired = state.desired.connectors if state.desired is not None else {}
         weights = {name: connector.weight for name, connector in desired.items() if connector.weight != 1.0}
-        return View(
+        view = View(
             now_ms=now_ms,
             generation=state.generation,
             members=state.members,
             tasks=self._task_counts(),
-            policy=state.policy,
+            policy=self._policy(),
             facts=state.facts,
             weights=weights,
             suspended=suspended,
@@ -269,6 +289,16 @@ class LeaderMachine:
             last_completed_generation=state.completed,
             leader_id=state.leader_id,
         )
+        return evenly(view) if state.handing_back else view
+
+    def lacks_for_hand_back(self, now_ms: int) -> str:
+        """Why a stock worker that led from now on would move something; empty when it would not."""
+        state = self.state
+        if not state.leading or self._in_round or not self.quiet.is_over(now_ms):
+            return "a round is under way"
+        if self._reason_for_round(now_ms):
+            return "tasks are being moved"
+        return lacks(state.members, self._task_counts())
 
     def _task_counts(self) -> Mapping[str, int]:
         """The same object as long as the connectors are; only the offset differs from round to round."""
@@ -277,18 +307,12 @@ class LeaderMachine:
             self._counted = connectors, self.state.config.task_counts()
         return self._counted[1]
 
-    def _project(self, plan: Plan) -> None:
-        """What the members will report once they have taken up the plan, if nothing else happens."""
+    def _taken_up(self, now_ms: int) -> None:
+        """The shares are with the members: what of them stock workers take up is looked at."""
         state = self.state
-        epoch = Epoch(state.memory.term, state.generation)
-        projected = []
-        for member in state.members:
-            share = plan.shares[member.member_id]
-            owned, stopping = member.owned, member.stopping
-            if not share.is_empty:
-                owned, stopping = owned + share.assigned, stopping.union(share.revoked)
-            projected.append(member.having(owned, stopping, epoch if member.is_agent else None))
-        state.members = tuple(projected)
+        if self._sent is not None:
+            self.uptake.give(state.members, self._sent, state.generation, now_ms)
+        self.quiet.delivered(state.generation, state.config.offset, now_ms)
 
     # --- between rounds -----------------------------------------------------------------------------
 
@@ -298,24 +322,17 @@ class LeaderMachine:
         if not state.leading or self._in_round:
             return []
         state.awaited = {i: until for i, until in state.awaited.items() if until > now_ms}
+        known = {member.identity for member in state.members} | state.memory.holds.keys()
+        state.hung = hung(
+            self.uptake, state.policy, self.settings.awaited_ms, known, state.facts.ended, now_ms
+        )
         out: list[ev.Instruction] = []
-        key = state.config.session_key
-        if key is None or now_ms - key.created_ms > self.settings.session_key_ttl_ms:
-            out += self._once("session key", ev.MakeSessionKey(), now_ms)
-        if state.desired is not None:
-            wanted = connector_records(state.desired, state.config, self.settings.owns_config)
-            out += self._write(wanted, "desired connectors", now_ms)
-        if self._restarts:
-            out.append(ev.WriteConfig(tuple(self._restarts), "restarts that were asked for"))
-            self._restarts = []
-        for regroup in state.regroups.values():
-            if not self._in_use(regroup, now_ms):
-                records = task_records(regroup.connector, regroup.configs)
-                out += self._write(records, f"tasks of {regroup.connector}", now_ms)
+        if self.quiet.is_over(now_ms):
+            out += self._writes.due(now_ms)
         ended = [m.member_id for m in state.members if (m.identity, m.incarnation) in state.facts.ended]
         if ended:
             state.stir(now_ms)
-            out += self._once(("evict", *ended), ev.Evict(tuple(ended), "its end is proven"), now_ms)
+            out += self._repeats.once(("evict", *ended), ev.Evict(tuple(ended), "its end is proven"), now_ms)
         reason = self._reason_for_round(now_ms)
         if reason:
             state.stir(now_ms)
@@ -323,7 +340,9 @@ class LeaderMachine:
         out += self._pending_rejoin(now_ms)
         self._chores.leftovers.configured(self._task_counts())
         chore = self._chores.wanted(state, now_ms)
-        reading = self._once(chore, chore, now_ms) if chore is not None else []
+        reading = self._repeats.once(chore, chore, now_ms) if chore is not None else []
+        if not reading and self.quiet.looks(now_ms):
+            reading = [ev.ReadStatuses(frozenset(), False)]
         # Reading takes its time: after all else.
         return [*out, ev.WakeAt(self._next_wake_ms(now_ms)), *reading]
 
@@ -333,7 +352,7 @@ class LeaderMachine:
         if state.generation < 0:
             return ""
         due = state.plan is not None and state.plan.rejoin_at_ms is not None
-        if state.policy.name is not PolicyName.DEFAULT:
+        if self._policy().name is not PolicyName.DEFAULT:
             # Kafka's rules count rounds, so a question "what if" would differ from the round itself.
             if due and state.plan and (state.plan.rejoin_at_ms or 0) <= now_ms:
                 return "scheduled rebalance delay ended"
@@ -362,9 +381,9 @@ class LeaderMachine:
         return [ev.RequestRejoin(self._rejoin_reason)]
 
     def _next_wake_ms(self, now_ms: int) -> int:
-        key = self.state.config.session_key
-        times = [(key.created_ms if key else now_ms) + self.settings.session_key_ttl_ms]
-        times.extend(at + REPEAT_MS for at in self._emitted.values())
+        hanging = hung_next_ms(self.uptake, self.state.policy, self.settings.awaited_ms)
+        soon = [at_ms for at_ms in (*self.quiet.next_ms(now_ms), *hanging) if at_ms > now_ms]
+        times = [self._writes.key_due_ms(now_ms), *self._repeats.next_ms(), *soon]
         if self._rejoin_sent_ms is not None:
             times.append(self._rejoin_sent_ms + REPEAT_MS)
         elif self._rejoin_since_ms is not None:
@@ -379,21 +398,3 @@ class LeaderMachine:
             times.append(self._refused_until_ms)
         # What is overdue and changed nothing is looked at again at leisure, not at once for ever.
         return min(at if at > now_ms else now_ms + REPEAT_MS for at in times)
-
-    def _in_use(self, regroup: Regroup, now_ms: int) -> bool:
-        state = self.state
-        return regroup.in_use(state.members, state.memory, state.facts.ended, state.policy, now_ms)
-
-    def _write(self, records: tuple[ConfigRecord, ...], why: str, now_ms: int) -> list[ev.Instruction]:
-        if not records:
-            return []
-        same = tuple(encode_config(record) for record in records)
-        return self._once(same, ev.WriteConfig(records, why), now_ms)
-
-    def _once(self, key: object, instruction: ev.Instruction, now_ms: int) -> list[ev.Instruction]:
-        """``instruction``, unless the same was given so recently that its effect may not show yet."""
-        self._emitted = {k: at for k, at in self._emitted.items() if now_ms - at < REPEAT_MS}
-        if key in self._emitted:
-            return []
-        self._emitted[key] = now_ms
-        return [instruction]

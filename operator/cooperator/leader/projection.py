@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, fields
 from typing import Any, Final
 
+from cooperator.leader import stock
 from cooperator.leader.state import LeaderState
 from cooperator.model import INSTANCE, Epoch, Member, TaskId, TaskState, TaskStatus, Warmth
 
@@ -37,6 +38,8 @@ def project(state: LeaderState, statuses: Mapping[TaskId, TaskStatus]) -> dict[s
         "members": [_member(member) for member in sorted(state.members, key=lambda m: m.identity)],
         "awaited": dict(sorted(state.awaited.items())),
         "lives": _listed(_lives(state)),
+        "hung": [{**asdict(each), "items": [str(task) for task in each.items]} for each in state.hung],
+        "held_down_by": list(state.held_down_by),
         "connectors": {
             name: {
                 "state": connector.target.value,
@@ -92,6 +95,7 @@ def plan_conditions(status: Mapping[str, Any]) -> Iterator[tuple[str, bool, str,
     yield "Planned", not refusal, "GroupTooLarge" if refusal else "Planned", refusal
     warnings = "; ".join(status.get("warnings", ()))
     yield "PlannedAsAsked", not warnings, "PlanWarning" if warnings else "PlannedAsAsked", warnings
+    yield from stock.conditions(status)
 
 
 def is_settled(status: Mapping[str, Any]) -> bool:
@@ -158,6 +162,7 @@ def _tasks(
             "connector": task.connector,
             "task": task.task,
             "member": owner.identity if owner else None,
+            "worker_id": owner.worker_id if owner else None,
             "state": TaskState.UNASSIGNED.value,
             "at_ms": reported.at_ms if reported else 0,
             "progress": "",

@@ -31,7 +31,11 @@ class Regroup:
         unchanged = frozenset(t for t in tasks if t.task < len(new) and new[t.task] == old[t.task])
         return cls(connector, new, tasks - unchanged, unchanged)
 
-    def in_use(
+    def is_reported(self, members: Iterable[Member]) -> bool:
+        """Whether a task that is not among the unchanged ones runs at one of ``members``."""
+        return any(self._concerns(member.owned) for member in members)
+
+    def may_run(
         self,
         members: Iterable[Member],
         memory: Memory,
@@ -39,8 +43,8 @@ class Regroup:
         policy: Policy,
         now_ms: int,
     ) -> bool:
-        """Whether a task that is not among the unchanged ones runs, or may still run at a departed life whose
-        end is not in ``ended``: be it what that had, or what it was told to stop, or what nobody knows."""
+        """Whether such a task may still run at a departed life, one that is none of ``members`` and whose end
+        is not in ``ended``: be it what that had, or what it was told to stop, or what nobody knows."""
         if any(hold.blanket_until_ms > now_ms for hold in memory.holds.values()):
             return True
         # A stock worker has no lease by which it would have stopped: its hold is all that there is.
@@ -51,11 +55,7 @@ class Regroup:
             for identity, hold in memory.holds.items()
         ):
             return True
-        present: set[tuple[str, str]] = set()
-        for member in members:
-            present.add((member.identity, member.incarnation))
-            if self._concerns(member.owned):
-                return True
+        present = {(member.identity, member.incarnation) for member in members}
         # Who is missing since a round that was not planned is not known to be missing yet.
         entries = [*memory.unstopped, *absences.as_given(memory)]
         return any(

@@ -19,12 +19,14 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class Reports:
     """``members``: workers in the order of the round. ``idle_ids``: members that are no workers (an absent
-    operator) or cannot be understood; they need an empty share."""
+    operator) or cannot be understood; they need an empty share. ``offsets``: by member id, as stock workers
+    have read the config log."""
 
     members: tuple[Member, ...]
     idle_ids: tuple[str, ...]
     highest_offset: int
     metadata_bytes: int
+    offsets: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +50,9 @@ class ReportReader:
         members = tuple(d.member for d in self._known.values() if d.member is not None)
         idle = tuple(member_id for member_id, d in self._known.items() if d.member is None)
         highest = max((d.offset for d in self._known.values() if d.member is not None), default=-1)
+        offsets = {i: d.offset for i, d in self._known.items() if d.member and not d.member.is_agent}
         size = sum(len(decoded.metadata) for decoded in self._known.values())
-        return Reports(members, idle, highest, size)
+        return Reports(members, idle, highest, size, offsets)
 
     def expect(self, members: Iterable[Member], written: Mapping[str, bytes]) -> None:
         """Those of ``members`` (with all that they were assigned) that ran nothing before will report just

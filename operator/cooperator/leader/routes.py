@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from aiohttp import web
 
 from cooperator.leader.endpoint import Handler, error_answer, json_answer
+from cooperator.leader.events import PostOutcome
 from cooperator.leader.lead import Lead
 from cooperator.leader.lease import Asked, may_confirm
 from cooperator.leader.posts import PostRefused, read_task_configs
@@ -16,6 +17,8 @@ from cooperator.logs import Logs
 from cooperator.model import Epoch
 
 ANSWER_S = 15.0
+AGAIN_S = 0.1
+_AGAIN = "a round is under way, and nothing may be written; try again"
 FORGET_MS = 60_000
 
 
@@ -54,9 +57,14 @@ class LeaderRoutes:
         return json_answer(200, await loop.run_in_executor(None, status))
 
     async def _post_tasks(self, request: web.Request) -> web.StreamResponse:
-        code, message = await self.take_tasks(
-            request.match_info["name"], await request.read(), dict(request.headers)
-        )
+        body = await request.read()
+        deadline = time.monotonic() + ANSWER_S
+        while True:
+            code, message = await self.take_tasks(request.match_info["name"], body, dict(request.headers))
+            if message != _AGAIN or time.monotonic() > deadline:
+                break
+            # A round is over sooner than the sender would ask again.
+            await asyncio.sleep(AGAIN_S)
         return json_answer(code, {}) if code < 300 else error_answer(code, message)
 
     async def take_tasks(self, name: str, body: bytes, headers: dict[str, str]) -> tuple[int, str]:
@@ -71,7 +79,11 @@ class LeaderRoutes:
         except PostRefused as refused:
             return refused.code, str(refused)
         code = await asyncio.wait_for(asyncio.wrap_future(lead.post_tasks(name, configs)), ANSWER_S)
-        messages = {404: f"connector {name} is unknown", 409: "this member does not lead"}
+        messages = {
+            404: f"connector {name} is unknown",
+            409: "this member does not lead",
+            PostOutcome.AGAIN: _AGAIN,
+        }
         return code, messages.get(code, "")
 
     async def _post_lease(self, request: web.Request) -> web.StreamResponse:

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import Any
 
 from cooperator.group import DescribedMember, GroupConfig, Joined, Membership, Round
@@ -19,10 +19,12 @@ from cooperator.leader.durations import Durations
 from cooperator.leader.endpoint import Endpoint
 from cooperator.leader.lead import Lead, LeadRefused
 from cooperator.leader.machine import LeaderMachine
+from cooperator.leader.owners import ask_worker, restart_url
 from cooperator.leader.ownership import GroupPolicy, instance_id, log_refusal, member_refusal
 from cooperator.leader.projection import is_settled, plan_conditions, project
 from cooperator.leader.routes import LeaderRoutes
-from cooperator.leader.state import LeaderSettings
+from cooperator.leader.settings import ServiceSettings as ServiceSettings
+from cooperator.leader.stock_routes import StockRoutes
 from cooperator.leader.unassigned import UnassignedTime
 from cooperator.log_lines.context import event as current_event
 from cooperator.logs import (
@@ -30,11 +32,10 @@ from cooperator.logs import (
     LeaderState,
     LeadWriter,
     Logs,
-    LogsConfig,
     LogUnavailable,
     TopicMisconfigured,
-    Topics,
     ensure_topics,
+    fence_producers,
     open_gate,
     open_logs,
 )
@@ -45,7 +46,6 @@ from cooperator.wire import (
     AgentReport,
     DecodeError,
     Metadata,
-    Owner,
     RestartRecord,
     Role,
     decode_metadata,
@@ -56,34 +56,9 @@ from cooperator.wire import (
 log = logging.getLogger(__name__)
 
 RETRY_S = 2.0
+HAND_BACK_LOOK_S = 0.2
 FIRST_READ_MS = 8_000
 """Less than the 10 s within which a user is told that the broker does not answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServiceSettings:
-    """One group to lead. ``advertised_host``: by what members reach it, ``host`` when empty.
-    ``group_security`` and ``log_security``: settings of kafka-python and of confluent-kafka, never shown.
-    ``topics``: of a Connect cluster, None for ours. ``stock_pool``: see ``member_refusal``. The session
-    time-out is longer than a normal restart of the operator and shorter than every member's rebalance
-    time-out: else an elected member would count the absent leader as a worker.
-    """
-
-    bootstrap_servers: str
-    group_id: str
-    owner: Owner
-    group_policy: GroupPolicy = GroupPolicy.CREATE
-    policy: Policy = field(default_factory=Policy)
-    host: str = "127.0.0.1"
-    port: int = 0
-    advertised_host: str = ""
-    session_timeout_ms: int = 25_000
-    heartbeat_interval_ms: int = 3_000
-    rebalance_timeout_ms: int = 30_000
-    group_security: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    log_security: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    topics: Topics | None = None
-    stock_pool: str = ""
 
 
 class LeaderService:
@@ -101,13 +76,7 @@ class LeaderService:
     ) -> None:
         self.settings = settings
         self._on_restart = on_restart
-        self._logs_config = LogsConfig(
-            settings.bootstrap_servers,
-            settings.group_id,
-            security=settings.log_security,
-            topics=settings.topics,
-            gate=gate,
-        )
+        self._logs_config = settings.logs_config(gate)
         self.identity = instance_id(settings.owner)
         self.conditions = Conditions(_now_ms)
         self._stopping = threading.Event()
@@ -116,9 +85,7 @@ class LeaderService:
         self._facts = Facts()
         self._policy = settings.policy
         self._contact_at = float("-inf")
-        self._owned = (
-            False  # once marked as ours a group stays so: its stock workers cannot say whose they are
-        )
+        self._owned = False  # A group once marked as ours stays so: stock workers cannot say whose they are.
         self._evicted: tuple[Member, ...] = ()
         self._described: dict[str, DescribedMember] = {}
         self._projected: dict[str, Any] = {}
@@ -128,7 +95,10 @@ class LeaderService:
         self._lead: Lead | None = None
         self._membership: Membership | None = None
         self._routes = LeaderRoutes(self.current, self._leader_contact_age_ms, settings)
-        routes = {**self._routes.all(), "GET /status": self._get}
+        stock = StockRoutes(self.current, settings.group_id, self._fence, self.restart, self.status)
+        self.forwarded = stock.forwarded
+        """Who answers requests of users that stock workers hand on; may be given a handler."""
+        routes = {**self._routes.all(), "GET /status": self._get, **stock.all()}
         self._endpoint = Endpoint(settings.host, settings.port, routes)
         self._opener = threading.Thread(target=self._open, name="leader-open", daemon=True)
         self.conditions.put("Leading", False, "Starting")
@@ -160,6 +130,20 @@ class LeaderService:
             self._logs.close()
         self._endpoint.stop()
 
+    def hand_back(self, timeout_s: float = 120) -> None:
+        """Give the group to its stock workers and end: their leader finds nothing to move, so that no task
+        stops. Raises TimeoutError when what runs could not be laid out evenly; then this leader leads on.
+        """
+        lead, deadline = self._lead, time.monotonic() + timeout_s
+        if lead is None:
+            raise TimeoutError(f"group {self.settings.group_id!r} is not led from here")
+        lead.submit(ev.HandBack())
+        while what := lead.lacks_for_hand_back().result(timeout_s):
+            if time.monotonic() > deadline or self._stopping.wait(HAND_BACK_LOOK_S):
+                lead.submit(ev.HandBack(wanted=False))
+                raise TimeoutError(f"group {self.settings.group_id!r} cannot be handed back evenly: {what}")
+        self.stop(leave=True)
+
     def set_desired(self, desired: Desired) -> None:
         with self._lock:
             self._desired = desired
@@ -180,10 +164,17 @@ class LeaderService:
 
     def restart(self, record: RestartRecord, timeout_s: float = 10) -> int:
         """Have the members restart what ``record`` names. 202; 404 for what is not configured; 409 while
-        this leader does not lead. Raises TimeoutError, LogUnavailable."""
+        this leader does not lead. A single item of a stock worker is that worker's to restart: then its code.
+        Raises TimeoutError, LogUnavailable."""
         if self._lead is None:
             return ev.PostOutcome.NOT_LEADING
+        at = self._lead.ask(lambda machine: restart_url(machine.state, record)).result(timeout_s)
+        if isinstance(at, str):
+            return ask_worker(at, timeout_s)
         return self._lead.restart(record).result(timeout_s)
+
+    def _fence(self, transactional_ids: Sequence[str], overrides: Mapping[str, str]) -> None:
+        fence_producers(self._logs_config, transactional_ids, overrides)
 
     def status(self, timeout_s: float = 5) -> dict[str, Any]:
         """The projection (see ``projection``) with ``group_id``, ``url``, ``settled`` and ``conditions``,
@@ -209,6 +200,7 @@ class LeaderService:
                     "plans": lead.plans,
                     "plans_ms": lead.planning_s * 1000,
                     "unassigned_task_ms": self._unassigned.total_s * 1000,
+                    "forced_rounds": lead.machine.quiet.forced,
                 }
             for condition in plan_conditions(projected):
                 self.conditions.put(*condition)
@@ -247,13 +239,7 @@ class LeaderService:
             self.conditions.put("Leading", False, "GroupConflict", refusal)
             return False
         self._owned = state.owner is not None
-        machine = LeaderMachine(
-            LeaderSettings(
-                url=self.url,
-                awaited_ms=settings.rebalance_timeout_ms + settings.heartbeat_interval_ms,
-                owns_config=settings.group_policy is GroupPolicy.CREATE,
-            )
-        )
+        machine = LeaderMachine(settings.leader_settings(self.url))
         membership = Membership(
             GroupConfig(
                 bootstrap_servers=settings.bootstrap_servers,
@@ -315,6 +301,8 @@ class LeaderService:
     # --- what the membership tells ------------------------------------------------------------------
 
     def protocols(self) -> Sequence[tuple[str, bytes]]:
+        if self._lead is not None:
+            self._lead.submit(ev.Joining())
         logs = self._logs
         offset = logs.config.snapshot().offset if logs is not None else -1
         report = AgentReport(Role.LEADER, self.identity, self.identity)

@@ -24,6 +24,7 @@ from cooperator.logs.errors import (
 )
 from cooperator.logs.history import LogHistory, read_history
 from cooperator.logs.kafka import KafkaTransport, LogsRead, ensure_topics, open_logs, read_logs
+from cooperator.logs.kafka_fence import fence_producers
 from cooperator.logs.lead_writer import Gate, LeadWriter, open_gate
 from cooperator.logs.leader_log import LeaderLog, LeaderState
 from cooperator.logs.logs import Logs, LogsConfig, ensure_topics_of
@@ -57,6 +58,7 @@ __all__ = [
     "WriterFenced",
     "ensure_topics",
     "ensure_topics_of",
+    "fence_producers",
     "open_gate",
     "open_logs",
     "read_history",

@@ -25,10 +25,15 @@ class LeadWriter:
     """
 
     def __init__(
-        self, transport: Transport, topics: Topics, group_id: str, timeout_ms: int, gate: Gate = open_gate
+        self,
+        transport: Transport,
+        topics: Topics,
+        transactional_id: str,
+        timeout_ms: int,
+        gate: Gate = open_gate,
     ) -> None:
         self._topics = topics
-        self._transactor = transport.transactor(f"{group_id}-leader", timeout_ms)
+        self._transactor = transport.transactor(transactional_id, timeout_ms)
         self._gate = gate
 
     def open(self) -> None:

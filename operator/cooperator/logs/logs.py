@@ -18,13 +18,15 @@ class LogsConfig:
 
     ``security``: client settings in librdkafka's names (``security.protocol``, ``sasl.…``, ``ssl.…``); handed
     on, never shown. ``topics``: of an adopted Connect cluster, whose names are its own; None for ours.
-    ``write_timeout_ms``: of each call of the lead's writer. ``gate``: passed by each of its writes.
+    ``transactional_id``: of the lead's writer, if it is to be another one than ours. ``write_timeout_ms``: of
+    each of its calls. ``gate``: passed by each of its writes.
     """
 
     bootstrap_servers: str
     group_id: str
     security: Mapping[str, Any] = field(default_factory=dict, repr=False)
     topics: Topics | None = None
+    transactional_id: str = ""
     write_timeout_ms: int = 10_000
     gate: Gate = open_gate
 
@@ -45,7 +47,8 @@ class Logs:
         self.config = ConfigLog(transport, topics.config)
         self.status = StatusLog(transport, topics.status)
         self.leader = LeaderLog(transport, topics.leader)
-        self.writer = LeadWriter(transport, topics, config.group_id, config.write_timeout_ms, config.gate)
+        transactional_id = config.transactional_id or f"{config.group_id}-leader"
+        self.writer = LeadWriter(transport, topics, transactional_id, config.write_timeout_ms, config.gate)
 
     def close(self) -> None:
         """Write the statuses that wait, as far as a few seconds allow, and stop everything."""

@@ -5,7 +5,7 @@ configured state, holds and the leader's memory, shares. Values only: standard
 library, no clock, no randomness, no I/O, no imports from other rooms.
 """
 
-from cooperator.model.config import ClusterConfig, ConnectorConfig, SessionKey, TargetState
+from cooperator.model.config import ClusterConfig, ConnectorConfig, SessionKey, TargetState, TaskFencing
 from cooperator.model.desired import Desired, DesiredConnector
 from cooperator.model.ids import INSTANCE, Epoch, TaskId, group_tasks
 from cooperator.model.life import PodLife
@@ -37,6 +37,7 @@ __all__ = [
     "SessionKey",
     "Share",
     "TargetState",
+    "TaskFencing",
     "TaskId",
     "TaskState",
     "TaskStatus",

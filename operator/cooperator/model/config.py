@@ -31,17 +31,33 @@ class ConnectorConfig:
 
     ``inconsistent`` says that the committed set of task configurations is incomplete (a compaction
     race); such a connector counts as having no tasks, while its instance is still scheduled.
+    ``applied``: the configuration that was in force when its tasks were committed; None before that.
     """
 
     config: Mapping[str, str]
     target: TargetState = TargetState.STARTED
     tasks: tuple[Mapping[str, str], ...] = ()
     inconsistent: bool = False
+    applied: Mapping[str, str] | None = field(default=None, compare=False)
 
     @property
     def task_count(self) -> int:
         """How many tasks are scheduled now: none while stopped or inconsistent."""
         return 0 if self.inconsistent or self.target is TargetState.STOPPED else len(self.tasks)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFencing:
+    """How far the producers of a source connector's earlier tasks are fenced (KIP-618).
+
+    ``generation`` grows with each commit. ``recorded``: of how many tasks the last record of a
+    fencing speaks; None: there is none. ``pending``: tasks were committed after that record. All of it
+    outlives the connector: tasks of an earlier one of its name may still produce.
+    """
+
+    generation: int = 0
+    recorded: int | None = None
+    pending: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +67,7 @@ class ClusterConfig:
     offset: int = -1
     connectors: Mapping[str, ConnectorConfig] = field(default_factory=dict)
     session_key: SessionKey | None = None
+    fencings: Mapping[str, TaskFencing] = field(default_factory=dict, compare=False)
 
     def task_counts(self) -> dict[str, int]:
         """Connector name to its number of tasks (without the instance)."""

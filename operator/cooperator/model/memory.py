@@ -19,6 +19,8 @@ class HoldReason(StrEnum):
     """The member is gone, but its end is not proven: its lease may still run."""
     EVICTED = "Evicted"
     """The leader evicted the member to take the lead, and it has not rejoined yet."""
+    UNFENCED = "Unfenced"
+    """The member is gone and kept no lease: until its end is proven, or it is back, its tasks stay held."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +63,15 @@ class Unstopped:
     """Tasks that one life of an identity was told to stop and has not been seen to have stopped.
 
     ``gone_since_ms``: when (ms) that life was first missing from the group without a proof of its end; None
-    while it is a member. Its tasks start nowhere before its lease has run out.
+    while it is a member. Its tasks start nowhere before its lease has run out. ``leased``: whether it keeps
+    one at all (see ``Fencing``).
     """
 
     identity: str
     incarnation: str
     tasks: frozenset[TaskId]
     gone_since_ms: int | None = None
+    leased: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +101,9 @@ class Memory:
     ``joins``: per expected identity that is not a member yet, since when (ms) it is waited for.
     ``unstopped``: tasks revoked from a life and not yet known to have ended there.
     ``moving``: tasks that were revoked and are not assigned again yet, by ``"<why>:<cause>"``.
-    ``stock``: stock workers were members then: one that leads next leaves no memory.
+    ``stock``: stock workers were members then: one that leads next leaves no memory. ``leaseless``: those of
+    ``incarnations`` that are lives of such workers, by identity. ``managed``: connectors that were desired;
+    in a group that was adopted there are others, which are not ours to delete.
     """
 
     term: int = 0
@@ -111,4 +117,6 @@ class Memory:
     unstopped: tuple[Unstopped, ...] = ()
     moving: Mapping[str, frozenset[TaskId]] = field(default_factory=dict)
     stock: bool = False
+    leaseless: tuple[str, ...] = ()
+    managed: tuple[str, ...] = ()
     kip415: Kip415Memory | None = None

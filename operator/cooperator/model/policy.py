@@ -51,3 +51,10 @@ class Policy:
     def fence_ms(self) -> int:
         """After so long an absence without a proof nothing of a member of ours can run any more."""
         return self.lease_ms + self.lease_margin_ms
+
+    def fence_of_ms(self, leased: bool) -> int | None:
+        """The same for any member: of one that keeps no lease it is never certain without a proof (None), or
+        is taken for certain after its hold."""
+        if leased:
+            return self.fence_ms
+        return None if self.fencing is Fencing.STRICT else self.scheduled_rebalance_max_delay_ms

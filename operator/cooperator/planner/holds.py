@@ -8,7 +8,9 @@
                  before the life has certainly ended, be it free or owed
 
 The end of a life is certain when its host has proof of it, when that life is itself a member (what it does
-not report it does not run), or when its lease and a margin have passed since it was found missing.
+not report it does not run), or when its lease and a margin have passed since it was found missing. A stock
+worker keeps no lease. It has no other life than the one that is a member under its identity; while there is
+none, its end is uncertain until it is proven, or (``Fencing.BEST_EFFORT``) for as long as it is waited for.
 The deadline is scheduled.rebalance.max.delay.ms after an identity's own departure (KIP-415 has one for the
 whole group); there is none for an identity that will not come back or has used up its budget of returns.
 """
@@ -90,14 +92,21 @@ class _Settling:
         self.now_ms = view.now_ms
         self.fence_ms = view.policy.fence_ms
         self.settled = Settled(returns=self._recent_returns())
+        self.unfenced: set[TaskId] = set()
         self.fenced = self._fence()
         self._owed: set[TaskId] = set()
 
     def _fence(self) -> dict[TaskId, HeldTask]:
-        """What vanished lives may still run, with the end of the longest lease on it."""
+        """What vanished lives may still run, with the end of the longest lease on it. What has no such end is
+        among ``unfenced`` from here on."""
         present = {(member.identity, member.incarnation) for member in self.roster.present}
         vanished = [
-            Unstopped(identity, self.memory.incarnations.get(identity, ""), tasks)
+            Unstopped(
+                identity,
+                self.memory.incarnations.get(identity, ""),
+                tasks,
+                leased=identity not in self.memory.leaseless,
+            )
             for identity, tasks in sorted(self.memory.given.items())
         ]
         vanished.extend(self.memory.unstopped)
@@ -106,15 +115,21 @@ class _Settling:
             life = (entry.identity, entry.incarnation)
             if not entry.tasks or life in present or life in self.view.facts.ended:
                 continue
+            if not entry.leased and entry.identity in self.roster.current:
+                continue
             # As in ``_refresh``: the absence began before now, whatever a clock has said.
             since_ms = self.now_ms if entry.gone_since_ms is None else min(entry.gone_since_ms, self.now_ms)
-            until_ms = since_ms + self.fence_ms
-            if until_ms <= self.now_ms:
+            length_ms = self.view.policy.fence_of_ms(entry.leased)
+            until_ms = since_ms if length_ms is None else since_ms + length_ms
+            if length_ms is not None and until_ms <= self.now_ms:
                 continue
             self.settled.unstopped.append(replace(entry, gone_since_ms=since_ms))
-            waiting = HeldTask(entry.identity, until_ms, HoldReason.UNPROVEN, self.view.cause)
-            for task in entry.tasks & self.unreported:
-                if task not in fenced or fenced[task].until_ms < until_ms:
+            reason = HoldReason.UNFENCED if length_ms is None else HoldReason.UNPROVEN
+            waiting = HeldTask(entry.identity, until_ms, reason, self.view.cause)
+            for task in entry.tasks & self.unreported - self.unfenced:
+                if length_ms is None:
+                    self.unfenced.add(task)
+                if length_ms is None or task not in fenced or fenced[task].until_ms < until_ms:
                     fenced[task] = waiting
         return fenced
 
@@ -204,11 +219,14 @@ class _Settling:
         """Go on holding ``tasks``, if there are any."""
         not_before_ms = min(hold.not_before_ms, self.now_ms + self.fence_ms) if hold.blanket else 0
         if self.fenced:
-            ends = (self.fenced[task].until_ms for task in tasks if task in self.fenced)
+            ends = (self.fenced[task].until_ms for task in tasks - self.unfenced if task in self.fenced)
             not_before_ms = max(ends, default=not_before_ms)
         hold = replace(hold, tasks=tasks, not_before_ms=not_before_ms)
-        if hold.reason is not HoldReason.EVICTED and not_before_ms > max(hold.deadline_ms, self.now_ms):
-            hold = replace(hold, reason=HoldReason.UNPROVEN)
+        if hold.reason is not HoldReason.EVICTED:
+            if hold.deadline_ms <= self.now_ms and not self.unfenced.isdisjoint(tasks):
+                hold = replace(hold, reason=HoldReason.UNFENCED)
+            elif not_before_ms > max(hold.deadline_ms, self.now_ms):
+                hold = replace(hold, reason=HoldReason.UNPROVEN)
         if tasks or hold.blanket_until_ms > self.now_ms:
             self.settled.holds[identity] = hold
 
@@ -240,7 +258,7 @@ class _Settling:
             settled.held.update({task: held for task in hold.tasks if task not in settled.held})
             settled.frozen = settled.frozen or hold.blanket_until_ms > self.now_ms
             timers_ms |= {hold.until_ms, hold.blanket_until_ms}
-            if not hold.tasks <= self.fenced.keys():
+            if not hold.tasks <= self.fenced.keys() or not self.unfenced.isdisjoint(hold.tasks):
                 timers_ms.add(hold.deadline_ms)
         for task, fence in self.fenced.items():
             if task not in settled.held:

@@ -123,12 +123,15 @@ def _remember(
         if len(stays) != len(member.owned):
             is_gone = len(stays) + len(gone) == len(member.owned)
             stopping = gone if is_gone else missing(reported(member.owned).all, stays)
-            unstopped.append(Unstopped(member.identity, member.incarnation, stopping))
+            unstopped.append(Unstopped(member.identity, member.incarnation, stopping, leased=member.is_agent))
         if decision.roster.current[member.identity] is member:
             new = assigned.get(member.identity, ())
             reserved = settled.reserved.get(member.identity, frozenset())
             given[member.identity] = stays.union(new, reserved) if new or reserved else stays
     incarnations, former = remember_lives(decision.roster, memory, frozenset(settled.holds))
+    current = decision.roster.current
+    leaseless = {i for i in memory.leaseless if i in incarnations and i not in current}
+    leaseless.update(identity for identity, member in current.items() if not member.is_agent)
     return Memory(
         term=memory.term,
         generation=view.generation,
@@ -140,6 +143,7 @@ def _remember(
         joins=decision.joins,
         unstopped=tuple(unstopped),
         moving=_moving(memory, decision, assigned, revoked),
+        leaseless=tuple(sorted(leaseless)),
         kip415=memory.kip415,
     )
 

@@ -93,6 +93,8 @@ class _Acting:
             return self._bury(identity, life)
         if life.terminating:
             return self._hurry(identity, life)
+        if self.group is not None and (identity, life.pod.incarnation) in self.group.hung:
+            return Delete(identity, life.pod.incarnation)
         if identity not in self.names:
             return self._see_off(identity, life, MarkReason.SCALE_DOWN)
         if identity in self.step.outgoing:

@@ -82,11 +82,13 @@ class MemberSeen:
 @dataclass(frozen=True, slots=True)
 class GroupSeen:
     """The group as its leader knows it. ``held``: identities that tasks wait for; ``moving``: tasks are
-    being revoked or are unassigned and not held."""
+    being revoked or are unassigned and not held. ``hung``: (identity, incarnation) of lives that are to be
+    replaced, since they have been in the midst of a start or a stop for too long."""
 
     members: Mapping[str, MemberSeen] = field(default_factory=dict)
     held: frozenset[str] = frozenset()
     moving: bool = False
+    hung: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def calm(self) -> bool:

@@ -9,12 +9,14 @@ pass to a new one of the same name.)
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from cooperator.model import ClusterConfig, ConnectorConfig, SessionKey, TargetState
+from cooperator.model import ClusterConfig, ConnectorConfig, SessionKey, TargetState, TaskFencing
 from cooperator.wire.config import (
     CommitRecord,
     ConfigRecord,
     ConnectorRecord,
+    FencingRecord,
     SessionKeyRecord,
     TargetStateRecord,
     TaskRecord,
@@ -36,7 +38,9 @@ class ConfigFold:
         self._targets: dict[str, TargetState] = {}
         self._deferred: dict[str, dict[int, _Config]] = {}
         self._committed: dict[str, tuple[_Config, ...]] = {}
+        self._applied: dict[str, _Config] = {}
         self._inconsistent: set[str] = set()
+        self._fencings: dict[str, TaskFencing] = {}
         self._connectors: dict[str, ConnectorConfig] = {}
         self._snapshot: ClusterConfig | None = ClusterConfig()
 
@@ -70,23 +74,31 @@ class ConfigFold:
                 self._refresh(connector)
             case SessionKeyRecord(key):
                 self._session_key = key
+            case FencingRecord(connector, task_count):
+                fencing = self._fencings.get(connector, TaskFencing())
+                self._fencings[connector] = replace(fencing, recorded=task_count, pending=False)
         return decoded
 
     def snapshot(self) -> ClusterConfig:
         """The log as read so far. The same object as long as nothing has been read."""
         if self._snapshot is None:
-            self._snapshot = ClusterConfig(self._offset, dict(self._connectors), self._session_key)
+            self._snapshot = ClusterConfig(
+                self._offset, dict(self._connectors), self._session_key, dict(self._fencings)
+            )
         return self._snapshot
 
     def _commit(self, connector: str, task_count: int) -> None:
         if connector not in self._configs:
             self._remove(connector)
             return
+        fencing = self._fencings.get(connector, TaskFencing())
+        self._fencings[connector] = replace(fencing, generation=fencing.generation + 1, pending=True)
         deferred = self._deferred.pop(connector, {})
         # More than the commit names may be there, for the same reason of compaction: that is complete, too.
         if len(deferred) >= task_count and all(task in deferred for task in range(task_count)):
             self._committed[connector] = tuple(deferred[task] for task in range(task_count))
             self._inconsistent.discard(connector)
+            self._applied[connector] = self._configs[connector]
         else:
             self._committed.pop(connector, None)
             self._inconsistent.add(connector)
@@ -96,6 +108,7 @@ class ConfigFold:
         self._configs.pop(connector, None)
         self._deferred.pop(connector, None)
         self._committed.pop(connector, None)
+        self._applied.pop(connector, None)
         self._inconsistent.discard(connector)
         self._connectors.pop(connector, None)
 
@@ -107,4 +120,5 @@ class ConfigFold:
                 self._targets.get(connector, TargetState.STARTED),
                 self._committed.get(connector, ()),
                 connector in self._inconsistent,
+                self._applied.get(connector),
             )

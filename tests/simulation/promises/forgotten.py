@@ -90,7 +90,9 @@ class NothingForgotten(Promise):
     def _ends_in_time(self, planned: Planned, identity: str, hold: Hold, before: Memory) -> None:
         # A hold that another leader began counts by that one's clock, which may be ahead.
         now_ms = max(planned.view.now_ms, hold.since_ms)
-        if hold.not_before_ms > now_ms + self._fence_ms:
+        # Best effort: who keeps no lease is waited for as long as it is held for.
+        leased = not planned.memory.leaseless and all(each.leased for each in planned.memory.unstopped)
+        if hold.not_before_ms > now_ms + (self._fence_ms if leased else max(self._fence_ms, self._hold_ms)):
             raise self.broken(f"{identity}: the proof of an end is waited for until {hold.not_before_ms}")
         if hold.reason is HoldReason.EVICTED:
             return

@@ -1,0 +1,152 @@
+"""What a leader writes to the config log, and when: never inside a round (see ``quiet``). Pure."""
+
+from collections.abc import Container
+
+from cooperator.leader import events as ev
+from cooperator.leader.quiet import Quiet
+from cooperator.leader.reconcile import connector_records, task_records
+from cooperator.leader.regroup import Regroup
+from cooperator.leader.state import LeaderSettings, LeaderState
+from cooperator.model import INSTANCE, TaskFencing
+from cooperator.wire import ConfigRecord, FencingRecord, Protocol, RestartRecord, encode_config
+
+REPEAT_MS = 2_000
+"""A write or a request that shows no effect is repeated after this long."""
+
+
+class Repeats:
+    """What was asked for lately, so that its effect may not show yet."""
+
+    def __init__(self) -> None:
+        self._emitted: dict[object, int] = {}
+
+    def once(self, key: object, instruction: ev.Instruction, now_ms: int) -> list[ev.Instruction]:
+        """``instruction``, unless the same was given so recently that its effect may not show yet."""
+        self._emitted = {k: at for k, at in self._emitted.items() if now_ms - at < REPEAT_MS}
+        if key in self._emitted:
+            return []
+        self._emitted[key] = now_ms
+        return [instruction]
+
+    def next_ms(self) -> list[int]:
+        return [at + REPEAT_MS for at in self._emitted.values()]
+
+    def clear(self) -> None:
+        self._emitted.clear()
+
+
+class Writes:
+    """The records that are due. ``due`` is called where a record may be written, and nowhere else."""
+
+    def __init__(self, settings: LeaderSettings, state: LeaderState, repeats: Repeats, quiet: Quiet) -> None:
+        self._settings = settings
+        self._state = state
+        self._repeats = repeats
+        self._quiet = quiet
+        self._restarts: list[RestartRecord] = []
+
+    def clear(self) -> None:
+        self._restarts = []
+
+    def due(self, now_ms: int) -> list[ev.Instruction]:
+        """All that should be written now."""
+        state, settings = self._state, self._settings
+        out: list[ev.Instruction] = []
+        if self.key_is_due(now_ms):
+            out += self._repeats.once("session key", ev.MakeSessionKey(), now_ms)
+        if state.desired is not None:
+            # Stock workers compute their tasks anew themselves.
+            wanted = connector_records(
+                state.desired, state.config, settings.owns_config, not state.all_stock, state.memory.managed
+            )
+            out += self._write(wanted, "desired connectors", now_ms)
+        if self._restarts:
+            out.append(ev.WriteConfig(tuple(self._restarts), "restarts that were asked for"))
+            self._restarts = []
+        for regroup in state.regroups.values():
+            if not self._in_use(regroup, now_ms):
+                records = task_records(regroup.connector, regroup.configs)
+                out += self._write(records, f"tasks of {regroup.connector}", now_ms)
+        return out
+
+    def key_is_due(self, now_ms: int) -> bool:
+        """Whether requests are signed, and there is no key for it, or one to be replaced (KIP-507)."""
+        if self._state.protocol != Protocol.SESSIONED.value:
+            return False
+        key, settings = self._state.config.session_key, self._settings
+        return (
+            key is None
+            or now_ms - key.created_ms >= settings.session_key_ttl_ms
+            or key.algorithm != settings.session_key_algorithm
+            or len(key.key) != settings.session_key_bytes
+        )
+
+    def key_due_ms(self, now_ms: int) -> int:
+        key = self._state.config.session_key
+        return (key.created_ms if key else now_ms) + self._settings.session_key_ttl_ms
+
+    def post_tasks(
+        self, event: ev.TasksPosted, in_round: bool, now_ms: int
+    ) -> tuple[int, list[ev.Instruction]]:
+        """See ``LeaderMachine.post_tasks``."""
+        state = self._state
+        if not state.leading:
+            return ev.PostOutcome.NOT_LEADING, []
+        committed = state.config.connectors.get(event.connector)
+        if committed is None:
+            return ev.PostOutcome.UNKNOWN_CONNECTOR, []
+        known = () if committed.inconsistent else committed.tasks
+        stale = state.all_stock and committed.applied != committed.config
+        if known == event.configs and not committed.inconsistent and not stale:
+            state.regroups.pop(event.connector, None)
+            return ev.PostOutcome.WRITTEN, []
+        regroup = Regroup.between(event.connector, known, event.configs)
+        blocked = in_round or not self._quiet.is_over(now_ms)
+        if not blocked and not self._in_use(regroup, now_ms):
+            state.regroups.pop(event.connector, None)
+            records = task_records(event.connector, event.configs)
+            return ev.PostOutcome.WRITTEN, self._write(records, f"tasks of {event.connector}", now_ms)
+        if state.all_stock:
+            # They would take any 2xx for done, and stop what changes themselves: nothing is to be revoked.
+            return ev.PostOutcome.AGAIN, []
+        state.regroups[event.connector] = regroup
+        return ev.PostOutcome.PENDING, []
+
+    def restart(self, record: RestartRecord) -> int:
+        """See ``LeaderMachine.restart``."""
+        if not self._state.leading:
+            return ev.PostOutcome.NOT_LEADING
+        known = self._state.config.connectors.get(record.connector)
+        if known is None or not (record.task is None or INSTANCE <= record.task < known.task_count):
+            return ev.PostOutcome.UNKNOWN_CONNECTOR
+        self._restarts.append(record)
+        return ev.PostOutcome.PENDING
+
+    def fenced(
+        self, record: FencingRecord, generation: int, in_round: bool, now_ms: int
+    ) -> tuple[int, list[ev.Instruction]]:
+        """See ``LeaderMachine.fenced``."""
+        state = self._state
+        if not state.leading:
+            return ev.PostOutcome.NOT_LEADING, []
+        known = state.config.fencings.get(record.connector, TaskFencing())
+        if known.generation != generation:
+            return ev.PostOutcome.OUTDATED, []
+        if not known.pending and known.recorded == record.task_count:
+            return ev.PostOutcome.WRITTEN, []
+        if in_round or not self._quiet.is_over(now_ms):
+            return ev.PostOutcome.AGAIN, []
+        return ev.PostOutcome.AGAIN, self._write((record,), f"fencing of {record.connector}", now_ms)
+
+    def _in_use(self, regroup: Regroup, now_ms: int) -> bool:
+        state = self._state
+        ended: Container[tuple[str, str]] = state.facts.ended
+        if not state.all_stock and regroup.is_reported(state.members):
+            return True
+        return regroup.may_run(state.members, state.memory, ended, state.policy, now_ms)
+
+    def _write(self, records: tuple[ConfigRecord, ...], why: str, now_ms: int) -> list[ev.Instruction]:
+        if not records:
+            return []
+        same = tuple(encode_config(record) for record in records)
+        return self._repeats.once(same, ev.WriteConfig(records, why), now_ms)

@@ -1,0 +1,201 @@
+"""What is said of stock workers, what is fenced for them, and how they get their group back."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cooperator.leader import events as ev
+from cooperator.leader.fencing import Zombies, overrides, zombies
+from cooperator.leader.handback import lacks
+from cooperator.leader.owners import restart_url
+from cooperator.leader.projection import project
+from cooperator.leader.stock import conditions, holding_down
+from cooperator.model import INSTANCE, ClusterConfig, Desired, DesiredConnector, Member, Policy, TaskId
+from cooperator.planner import kip415
+from cooperator.planner.view import View
+from cooperator.wire import (
+    CommitRecord,
+    ConfigFold,
+    ConnectorRecord,
+    FencingRecord,
+    RestartRecord,
+    TaskRecord,
+    encode_config,
+)
+from twins.group_twin import GroupTwin, running_group
+
+
+def worker(name: str, *owned: TaskId) -> Member:
+    return Member(f"{name}-id", name, f"{name}-id", owned, is_agent=False, url=f"http://{name}:8083/")
+
+
+class TestFencing:
+    def log(self, *counts: int | str) -> ClusterConfig:
+        """A connector with so many tasks committed in turn; "fenced 2": a fencing of two tasks."""
+        fold = ConfigFold()
+        records: list[object] = [ConnectorRecord("a", {})]
+        for count in counts:
+            if isinstance(count, int):
+                records += [TaskRecord(TaskId("a", n), {}) for n in range(count)]
+                records.append(CommitRecord("a", count))
+            else:
+                records.append(FencingRecord("a", int(count.split()[1])))
+        for offset, record in enumerate(records):
+            fold.apply(encode_config(record), offset)  # type: ignore[arg-type]
+        return fold.snapshot()
+
+    def test_before_the_first_start_there_is_nobody_to_fence_but_that_is_recorded(self) -> None:
+        assert zombies(self.log(3), "a") == Zombies("a", fence=0, tasks=3, generation=1)
+
+    def test_once_recorded_nothing_is_done_until_tasks_are_committed_again(self) -> None:
+        assert zombies(self.log(3, "fenced 3"), "a") is None
+        assert zombies(self.log(3, "fenced 3", 2), "a") == Zombies("a", fence=3, tasks=2, generation=2)
+
+    def test_one_task_fences_its_own_predecessor(self) -> None:
+        assert zombies(self.log(1, "fenced 1", 1), "a") == Zombies("a", fence=0, tasks=1, generation=2)
+        assert zombies(self.log(1, "fenced 1", 2), "a") == Zombies("a", fence=1, tasks=2, generation=2)
+
+    def test_producers_are_named_as_stock_workers_name_them(self) -> None:
+        assert Zombies("a", 2, 5, 1).transactional_ids("lake") == ("lake-a-0", "lake-a-1")
+
+    def test_a_connectors_own_admin_settings_count(self) -> None:
+        config = {"admin.override.bootstrap.servers": "b:1", "producer.override.acks": "all"}
+        assert overrides(config) == {"bootstrap.servers": "b:1"}
+
+    def test_new_tasks_that_were_committed_meanwhile_have_to_be_fenced_again(self) -> None:
+        group = running_group(is_agent=False)
+        generation = group.fold.snapshot().fencings["a"].generation
+        assert group.post("a", *(f"v{n}" for n in range(6))) == 204
+        code, _ = group.machine.fenced(FencingRecord("a", 6), generation, group.now_ms)
+        assert code == ev.PostOutcome.OUTDATED
+        code, out = group.machine.fenced(FencingRecord("a", 6), generation + 1, group.now_ms)
+        assert code == ev.PostOutcome.AGAIN, "it is being written"
+        group._carry_out(out)
+        assert group.machine.fenced(FencingRecord("a", 6), generation + 1, group.now_ms)[0] == 204
+
+
+class TestProtocols:
+    def test_who_has_come_since_is_why_the_group_speaks_an_older_one(self) -> None:
+        members = (worker("w"), worker("v"), worker("new"))
+        named = holding_down("default", "sessioned", {"w-id", "v-id"}, (), members)
+        assert named == ("new",)
+        assert holding_down("default", "default", {m.member_id for m in members}, named, members) == named
+
+    def test_from_the_beginning_it_may_be_any_of_them(self) -> None:
+        assert holding_down("compatible", "", (), (), (worker("w"), worker("v"))) == ("v", "w")
+
+    def test_agents_speak_the_newest(self) -> None:
+        assert holding_down("default", "", (), (), (Member("m", "ours", "1"), worker("w"))) == ("w",)
+
+    def test_that_is_over_with_the_protocol(self) -> None:
+        assert holding_down("sessioned", "default", (), ("w",), (worker("w"),)) == ()
+
+    def test_in_a_group_that_is_eager_all_is_dealt_anew_and_nothing_is_asked_for_without_end(self) -> None:
+        group = GroupTwin()
+        for name in ("w", "v"):
+            group.join(name, is_agent=False)
+        group.protocol = "default"
+        group.round()
+        group.desire(a=4)
+        group.settle()
+        assert not group.asks_for_round()
+        assert condition(group, "EagerProtocol")[0]
+        assert condition(group, "UnsignedRequests")[0]
+
+
+def condition(group: GroupTwin, type_: str) -> tuple[bool, str]:
+    told = {
+        name: (status, message) for name, status, _, message in conditions(project(group.machine.state, {}))
+    }
+    return told[type_]
+
+
+def test_of_agents_alone_nothing_of_this_is_said() -> None:
+    assert list(conditions(project(running_group().machine.state, {}))) == []
+
+
+def test_who_left_unproven_is_named_once_its_hold_is_over() -> None:
+    group = running_group(Policy(scheduled_rebalance_max_delay_ms=10_000), is_agent=False)
+    group.die("lake-1", proven=False)
+    group.round()
+    group.advance(9_000)
+    assert not condition(group, "Unfenced")[0]
+    group.advance(1_000)
+    status, message = condition(group, "Unfenced")
+    assert status
+    assert "lake-1" in message
+    group.join("lake-1", is_agent=False)
+    group.round()
+    assert not condition(group, "Unfenced")[0]
+    assert len(group.all_running()) == 7, "it is back, and gets its own"
+
+
+class TestSingleRestarts:
+    def test_the_owner_is_asked(self) -> None:
+        group = GroupTwin()
+        state = group.machine.state
+        state.members = (worker("w", TaskId("a b", INSTANCE), TaskId("a b", 3)),)
+        told = restart_url(state, RestartRecord("a b", task=3))
+        assert told == "http://w:8083/connectors/a%20b/tasks/3/restart?forward=false"
+        assert (
+            restart_url(state, RestartRecord("a b")) == "http://w:8083/connectors/a%20b/restart?forward=false"
+        )
+
+    @pytest.mark.parametrize(
+        "record", [RestartRecord("a", True), RestartRecord("a", only_failed=True), RestartRecord("a", task=1)]
+    )
+    def test_of_several_and_of_what_nobody_runs_a_record_is_written(self, record: RestartRecord) -> None:
+        group = GroupTwin()
+        group.machine.state.members = (worker("w", TaskId("a", INSTANCE), TaskId("a", 0)),)
+        assert restart_url(group.machine.state, record) is None
+
+
+def layouts() -> st.SearchStrategy[tuple[int, dict[str, int], dict[str, float]]]:
+    names = st.sampled_from("abcde")
+    return st.tuples(
+        st.integers(1, 5),
+        st.dictionaries(names, st.integers(0, 7), min_size=1),
+        st.dictionaries(names, st.sampled_from([0.5, 3.0, 8.0])),
+    )
+
+
+class TestHandBack:
+    @given(layouts())
+    def test_a_java_leader_finds_nothing_to_move(
+        self, layout: tuple[int, dict[str, int], dict[str, float]]
+    ) -> None:
+        count, tasks, weights = layout
+        group = GroupTwin(Policy(assignor="Weighted"))
+        for number in range(count):
+            group.join(f"w{number}", is_agent=False)
+        group.round()
+        connectors = {
+            name: DesiredConnector(
+                {"connector.class": "x", "tasks.max": str(n)}, weight=weights.get(name, 1.0)
+            )
+            for name, n in tasks.items()
+        }
+        group._do(ev.DesiredChanged(Desired(1, connectors)))
+        group.settle()
+        for name, n in tasks.items():
+            group.post(name, *(f"u{i}" for i in range(n)))
+            group.settle()
+        group._do(ev.HandBack())
+        group.settle()
+        state = group.machine.state
+        assert group.machine.lacks_for_hand_back(group.now_ms) == ""
+        assert lacks(state.members, tasks) == ""
+        view = View(
+            now_ms=group.now_ms,
+            generation=group.generation + 1,
+            members=tuple(m.report() for m in group.members.values()),
+            tasks=tasks,
+            leader_id=next(iter(group.members)),
+        )
+        plan, _ = kip415.plan(view, group.saved)
+        assert all(share.is_empty for share in plan.shares.values())
+
+    def test_what_keeps_it_from_being_even_is_said(self) -> None:
+        a = [TaskId("a", n) for n in range(-1, 3)]
+        assert "a-2 is run by 0 workers" in lacks((worker("w", *a[:2]), worker("v", *a[2:3])), {"a": 3})
+        assert "workers have 0 to 3 tasks" in lacks((worker("w", *a), worker("v")), {"a": 3})

@@ -1,0 +1,269 @@
+"""A leader of ours does for stock workers all that theirs would do, and says what they keep from it."""
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cooperator.leader.service import LeaderService
+from cooperator.logs import LogsConfig, read_logs
+from cooperator.model import ClusterConfig, Desired, DesiredConnector, Fencing, SessionKey
+from cooperator.wire import RestartRecord, sign
+from stock.scene import LIMIT_S, Scene, doubled, missing
+from support import eventually
+
+pytestmark = pytest.mark.real
+
+WORKERS = ("w-1", "w-2")
+QUICK: Mapping[str, Any] = {"scheduled_rebalance_max_delay_ms": 3_000, "join_wait_ms": 1_000}
+EXACTLY_ONCE = {"exactly.once.source.support": "enabled"}
+
+
+def forced(scene: Scene) -> list[str]:
+    """What the workers themselves say of rounds that an offset forced."""
+    return [
+        line
+        for worker in scene.workers.values()
+        for line in worker.log.read_text().splitlines()
+        if "orcing rebalance" in line
+    ]
+
+
+def config(scene: Scene) -> ClusterConfig:
+    found = read_logs(LogsConfig(scene.bootstrap_servers, scene.group_id)).config
+    assert found is not None
+    return found
+
+
+def condition(leader: LeaderService, type_: str) -> tuple[str, str]:
+    found = next((each for each in leader.status()["conditions"] if each["type"] == type_), None)
+    assert found is not None, f"no condition {type_}"
+    return found["status"], found["message"]
+
+
+def ask(
+    leader: LeaderService, path: str, method: str, body: Any = None, headers: Mapping[str, str] | None = None
+) -> tuple[int, str]:
+    """The code and the text that the leader answers with."""
+    data = b"" if body is None else json.dumps(body).encode()
+    told = {"Content-Type": "application/json", **(headers or {})}
+    request = urllib.request.Request(leader.url + path, data, told, method=method)
+    try:
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def led(scene: Scene, connectors: Mapping[str, Mapping[str, str]], **options: Any) -> LeaderService:
+    """Two workers and a leader of ours, from the first moment on."""
+    leader = scene.leader(connectors, WORKERS, adopt=True, **options.pop("said", {}))
+    scene.cluster(*WORKERS, **options)
+    return leader
+
+
+def test_connectors_come_change_and_go_without_a_round_that_an_offset_forced(scene: Scene) -> None:
+    """And the duties: single restarts at their owner, signatures, users' requests, a new session key."""
+    one, two = scene.source("one", tasks=2), scene.source("two", tasks=1)
+    leader = led(scene, {"one": one})
+    scene.leads(leader, 2)
+    scene.runs("one-instance", "one-0", "one-1")
+    begun = scene.starts()
+
+    scene.want(leader, {"one": one, "two": two})
+    scene.runs("one-instance", "one-0", "one-1", "two-instance", "two-0")
+    assert {task: scene.starts()[task] for task in begun} == begun, "nothing is restarted for another one"
+    wider = {**one, "tasks.max": "4"}
+    scene.want(leader, {"one": wider, "two": two})
+    scene.runs("one-instance", "one-0", "one-1", "one-2", "one-3", "two-instance", "two-0")
+    before = scene.starts()["one-0"]
+    scene.want(leader, {"one": {**wider, "errors.tolerance": "all"}, "two": two})
+    eventually(lambda: scene.starts()["one-0"] == before + 1, LIMIT_S, "tasks start with the new settings")
+    scene.leads(leader, 2)
+
+    restarts_go_to_the_owner(scene, leader)
+    requests_are_answered(scene, leader)
+
+    scene.want(leader, {"one": {**wider, "errors.tolerance": "all"}})
+    scene.runs("one-instance", "one-0", "one-1", "one-2", "one-3")
+    lead = leader.current()
+    assert lead is not None
+    eventually(
+        lambda: "two" not in {task.connector for task in lead[1].status.read_to_end(5_000)},
+        LIMIT_S,
+        "statuses of what is deleted are forgotten",
+    )
+    scene.leads(leader, 2)
+    assert (leader.status()["totals"]["forced_rounds"], forced(scene)) == (0, [])
+    assert doubled(scene.numbers("two")) == {}
+
+
+def restarts_go_to_the_owner(scene: Scene, leader: LeaderService) -> None:
+    before = scene.starts()
+    assert leader.restart(RestartRecord("one", task=0)) == 204
+    eventually(lambda: scene.starts()["one-0"] == before["one-0"] + 1, LIMIT_S)
+    for worker in scene.workers.values():
+        # By way of any worker: it hands on to the leader what is not its own.
+        worker.ask("connectors/one/restart", method="POST")
+    eventually(lambda: scene.starts()["one-instance"] == before["one-instance"] + 2, LIMIT_S)
+    after = scene.starts()
+    assert {task for task in after if after[task] != before[task]} == {"one-0", "one-instance"}
+
+
+def requests_are_answered(scene: Scene, leader: LeaderService) -> None:
+    key = config(scene).session_key
+    assert key is not None
+    wrong = SessionKey(b"another key of thirty-two bytes!", key.algorithm, key.created_ms)
+    path = "connectors/one/tasks"
+    assert ask(leader, path, "POST", [])[0] == 400, "not signed"
+    assert ask(leader, path, "POST", [], sign(wrong, b"[]"))[0] == 403, "not with the key"
+    assert ask(leader, "connectors/three/tasks", "POST", [], sign(key, b"[]"))[0] == 404
+    assert ask(leader, "connectors/three/fence", "PUT", None, sign(key, b""))[0] == 404
+    assert ask(leader, "connectors/one/fence", "PUT")[0] == 400
+    for worker in scene.workers.values():
+        with pytest.raises(AssertionError, match="403.*Connector resources"):
+            worker.ask("connectors/one", method="DELETE")
+    assert "one" in config(scene).connectors
+
+
+def test_a_session_key_is_replaced_in_time_and_the_workers_go_on_with_the_new_one(scene: Scene) -> None:
+    leader = led(scene, {}, said={"session_key_ttl_ms": 15_000})
+    scene.leads(leader, 2)
+    first = config(scene).session_key
+    assert first is not None
+    assert len(first.key) == 32
+    rotated = eventually(lambda: (k := config(scene).session_key) != first and k, LIMIT_S, "another key")
+    assert rotated.key != first.key
+    scene.want(leader, {"a": scene.source("a", tasks=1)})
+    scene.runs("a-instance", "a-0")
+    assert ask(leader, "connectors/a/tasks", "POST", [], sign(first, b"[]"))[0] == 403
+
+
+def test_sources_are_exactly_once_over_kill_9_and_a_change_of_tasks(scene: Scene) -> None:
+    """Each start asks the leader to fence what may still produce: nothing is left out or written twice."""
+    wanted = scene.source("a", tasks=2)
+    leader = led(scene, {"a": wanted}, said={"exactly_once_source": True}, settings=EXACTLY_ONCE)
+    scene.leads(leader, 2)
+    before = scene.written("a")
+    assert config(scene).fencings["a"].recorded == 2
+
+    scene.want(leader, {"a": {**wanted, "tasks.max": "3"}})
+    scene.runs("a-instance", "a-0", "a-1", "a-2")
+    eventually(lambda: config(scene).fencings["a"].recorded == 3, LIMIT_S)
+    before = scene.written("a", before)
+
+    scene.kill("w-2")
+    scene.facts(leader, ("w-1",), gone=frozenset({"w-2"}))
+    scene.runs("a-instance", "a-0", "a-1", "a-2")
+    numbers = scene.written("a", before)
+    assert (missing(numbers), doubled(numbers)) == ({}, {})
+    assert leader.status()["totals"]["forced_rounds"] == 0
+
+
+def test_a_worker_that_only_speaks_the_eager_protocol_is_named(scene: Scene) -> None:
+    leader = led(scene, {"a": scene.source("a", tasks=3)})
+    scene.leads(leader, 2)
+    assert condition(leader, "EagerProtocol") == ("False", "")
+    scene.worker("w-3", protocol="eager")
+    _, message = eventually(
+        lambda: (found := condition(leader, "EagerProtocol"))[0] == "True" and found, LIMIT_S
+    )
+    assert "w-3" in message
+    assert "w-1" not in message
+    scene.runs("a-instance", "a-0", "a-1", "a-2")
+    assert len(set(scene.journal.running().values())) == 3, "the eager one has a part, too"
+    scene.stop("w-3")
+    scene.facts(leader, WORKERS)
+    eventually(lambda: condition(leader, "EagerProtocol")[0] == "False", LIMIT_S)
+    scene.runs("a-instance", "a-0", "a-1", "a-2")
+
+
+def test_who_vanishes_unproven_is_held_for_and_named_until_best_effort_is_good_enough(scene: Scene) -> None:
+    leader = scene.leader({"a": scene.source("a", tasks=3)}, WORKERS, adopt=True, policy=QUICK)
+    scene.cluster(*WORKERS)
+    scene.leads(leader, 2)
+    lost = scene.kill("w-2")
+    scene.ended.clear()  # Nobody tells the leader.
+    scene.facts(leader, WORKERS)
+
+    def unfenced() -> str:
+        status, message = condition(leader, "Unfenced")
+        assert status == "True"
+        return message
+
+    assert "w-2" in eventually(unfenced, LIMIT_S)
+    assert not lost & scene.journal.running().keys()
+    leader.set_policy(replace(leader.settings.policy, fencing=Fencing.BEST_EFFORT))
+    scene.runs("a-instance", "a-0", "a-1", "a-2")
+    eventually(lambda: condition(leader, "Unfenced")[0] == "False", LIMIT_S)
+
+
+def test_who_hangs_in_a_stop_is_named_and_then_named_to_be_replaced(scene: Scene) -> None:
+    policy = {**QUICK, "hung_after_ms": 20_000}
+    wanted = {"a": scene.source("a", tasks=2), "bad": scene.blocking("Source", "bad")}
+    leader = scene.leader(wanted, WORKERS, adopt=True, policy=policy, rebalance_timeout_ms=10_000)
+    scene.cluster(*WORKERS, settings={"rebalance.timeout.ms": 10_000})
+    eventually(lambda: "bad-0" in scene.journal.running(), LIMIT_S)
+    scene.leads(leader, 2)
+    assert condition(leader, "Hung") == ("False", "")
+    at = scene.journal.running()["bad-0"]
+
+    scene.workers[at].hangs.write_text("Task::start\n")
+    assert leader.restart(RestartRecord("bad", task=0)) == 204
+    scene.want(leader, {**wanted, "worse": scene.blocking("Source", "worse")})
+
+    def hung() -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = leader.status()["hung"]
+        return found
+
+    named = eventually(hung, LIMIT_S, "somebody hangs in the start of worse")
+    assert [each["items"] for each in named] == [["worse-0"]]
+    status, message = condition(leader, "Hung")
+    assert (status, named[0]["identity"] in message, "worse-0" in message) == ("True", True, True)
+    eventually(lambda: hung()[0]["to_replace"], LIMIT_S)
+    assert {"a-0", "a-1"} <= scene.journal.running().keys()
+    assert scene.starts()["a-0"] == 1
+    scene.workers[at].hangs.write_text("")
+    eventually(lambda: not hung(), LIMIT_S, "who goes on is named no more")
+
+
+def test_a_group_is_handed_back_without_a_task_that_stops(scene: Scene) -> None:
+    """Weights had their way while ours led; a Java leader counts: the layout is made even before it comes."""
+    heavy, light = scene.source("heavy", tasks=1), scene.source("light", tasks=5)
+    leader = scene.leader({"heavy": heavy, "light": light}, WORKERS, adopt=True)
+    weighted = {"heavy": DesiredConnector(heavy, weight=4.0), "light": DesiredConnector(light)}
+    leader.set_desired(Desired(100, weighted))
+    leader.set_policy(replace(leader.settings.policy, assignor="Weighted"))
+    scene.cluster(*WORKERS)
+    everything = ("heavy-instance", "heavy-0", "light-instance", *(f"light-{n}" for n in range(5)))
+    scene.runs(*everything)
+    scene.leads(leader, 2)
+    tasks = [name for name in everything if not name.endswith("-instance")]
+
+    def loads() -> list[int]:
+        running = scene.journal.running()
+        return sorted([running[task] for task in tasks].count(worker) for worker in WORKERS)
+
+    assert loads() != [3, 3]
+    key = config(scene).session_key
+
+    leader.hand_back()
+    scene.leaders.remove(leader)
+    assert loads() == [3, 3]
+    begun = scene.starts()
+    before = scene.written("light")
+    assert scene.led_by_a_worker() in WORKERS
+    before = scene.written("light", before)
+    # A round of the Java leader's own: nothing is to be moved in it.
+    scene.workers["w-1"].ask("connectors/heavy/restart?includeTasks=true", method="POST")
+    eventually(lambda: scene.starts()["heavy-0"] == begun["heavy-0"] + 1, LIMIT_S)
+    numbers = scene.written("light", before)
+    assert {task: scene.starts()[task] for task in begun if task.startswith("light")} == {
+        task: begun[task] for task in begun if task.startswith("light")
+    }
+    assert (missing(numbers), config(scene).session_key) == ({}, key)
