@@ -7,7 +7,8 @@ call has clients of its own: it is made by hand, now and then.
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import closing
 from typing import Any, Final
 
@@ -30,6 +31,9 @@ _TIMEOUT_S: Final = 15.0
 _ANY: Final = -1
 """The partitioner chooses."""
 _EMPTY: Final = frozenset({KafkaError.GROUP_ID_NOT_FOUND, KafkaError._NOENT})
+_IN_USE: Final = frozenset(
+    {KafkaError.NON_EMPTY_GROUP, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS}
+)
 
 Entry = tuple[Mapping[str, Any], Mapping[str, Any] | None]
 """(partition, offset); None: forgotten."""
@@ -131,11 +135,12 @@ class ConnectOffsets:
 
     def sink(self, group: str) -> dict[tuple[str, int], int]:
         """What a consumer group has committed, by topic and partition."""
+        admin = self._admin()
         try:
-            answer = self._admin.list_consumer_group_offsets(
+            answer = admin.list_consumer_group_offsets(
                 [ConsumerGroupTopicPartitions(group)], request_timeout=_TIMEOUT_S
             )
-            found = result_of(answer[group]).topic_partitions or []
+            found = _checked(result_of(answer[group]))
         except KafkaException as error:
             if error.args[0].code() in _EMPTY:
                 return {}
@@ -154,7 +159,7 @@ class ConnectOffsets:
             places = [TopicPartition(*place, offset) for place, offset in sorted(wanted.items())]
             self._change(
                 group,
-                lambda: self._admin.alter_consumer_group_offsets(
+                lambda admin: admin.alter_consumer_group_offsets(
                     [ConsumerGroupTopicPartitions(group, places)], request_timeout=_TIMEOUT_S
                 )[group],
             )
@@ -162,23 +167,33 @@ class ConnectOffsets:
     def forget_sink(self, group: str) -> None:
         """The group has committed nothing. Raises GroupInUse."""
         self._change(
-            group, lambda: self._admin.delete_consumer_groups([group], request_timeout=_TIMEOUT_S)[group]
+            group, lambda admin: admin.delete_consumer_groups([group], request_timeout=_TIMEOUT_S)[group]
         )
 
-    def _change(self, group: str, ask: Any) -> None:
+    def _change(self, group: str, ask: Callable[[AdminClient], "Future[Any]"]) -> None:
+        admin = self._admin()
         try:
-            result_of(ask())
+            _checked(result_of(ask(admin)))
         except KafkaException as error:
             code = error.args[0].code()
             if code in _EMPTY:
                 return
-            if code in (KafkaError.NON_EMPTY_GROUP, KafkaError.UNKNOWN_MEMBER_ID):
+            if code in _IN_USE:
                 raise GroupInUse(group) from None
             raise LogUnavailable(f"consumer group {group}: {error_text(error)}") from None
 
-    @property
     def _admin(self) -> AdminClient:
+        """To be kept until it has answered: one that is thrown away before never does."""
         return self._access.admin(lambda error: None)
+
+
+def _checked(answer: ConsumerGroupTopicPartitions | None) -> list[TopicPartition]:
+    """An answer to all may refuse each. Raises KafkaException."""
+    found = (answer.topic_partitions if answer is not None else None) or []
+    for place in found:
+        if place.error is not None:
+            raise KafkaException(place.error)
+    return found
 
 
 def _same(partition: object) -> str:
