@@ -207,7 +207,8 @@ def test_members_are_scraped_where_they_are(release: Release, values: Any, where
     spec = release.one("PodMonitor", {**values, "podMonitor": {"enabled": True}})["spec"]
     assert spec["selector"] == {"matchExpressions": [{"key": WORKER_LABEL, "operator": "Exists"}]}
     assert spec["namespaceSelector"] == where
-    [endpoint] = spec["podMetricsEndpoints"]
+    endpoint, of_stock_workers = spec["podMetricsEndpoints"]
+    assert of_stock_workers == {**endpoint, "port": "metrics"}
     member = a_member()
     assert endpoint["port"] in {port["name"] for port in member["spec"]["containers"][0]["ports"]}
     assert WORKER_LABEL in member["metadata"]["labels"]

@@ -42,6 +42,7 @@ def scene(
             config={"topic": "numbers", "journal": scene.journal_path},
         )
         scene.runs(*TASKS, timeout_s=PATIENCE_S)
+        scene.settled()
         yield scene
     finally:
         scene.close()
@@ -161,9 +162,10 @@ def test_a_group_that_others_run_is_adopted_with_its_connectors(scene: Scene, tm
         scene.worker("bay", replicas=0, runtime="connect", groupId=foreign.group_id, groupPolicy="Adopt")
 
         def adopted() -> bool:
-            status = scene.get("workers", "bay")["status"]
-            assert [(m["identity"], m["phase"]) for m in status["members"]] == [(foreign.name, "Adopted")]
-            assert status["adopted"] == [{"name": "lines", "state": "STARTED", "tasks": 1}]
+            status = scene.get("workers", "bay").get("status", {})
+            members = [(m["identity"], m["phase"]) for m in status.get("members", ())]
+            assert members == [(foreign.name, "Adopted")]
+            assert status.get("adopted") == [{"name": "lines", "state": "STARTED", "tasks": 1}]
             return scene.condition("workers", "bay", "MembersReady")["status"] == "True"
 
         scene.eventually(adopted, PATIENCE_S)

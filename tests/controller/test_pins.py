@@ -51,6 +51,14 @@ def test_who_names_the_image_is_told_of_other_templates_only(monkeypatch: pytest
     assert "spec.image" in told.message
 
 
+def test_another_image_of_the_operator_is_no_matter_of_stock_workers() -> None:
+    stock = worker("{runtime: connect}")
+    pinned = latest(stock, FIRST)
+
+    assert upgrade_available(stock, pinned, SECOND).status is ConditionStatus.FALSE
+    assert revision(stock, pinned.defaults(FIRST), {}) == revision(stock, pinned.defaults(SECOND), {})
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"renderVersion": "x"}', '{"renderVersion": 1}', "null"])
 def test_what_is_no_pin_is_none(text: str) -> None:
     assert pin_of(worker(), body(text=text), FIRST) == latest(worker(), FIRST)

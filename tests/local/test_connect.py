@@ -124,9 +124,29 @@ def test_another_version_rolls_the_workers_and_each_gets_its_own_back(running: L
         return now.keys() == lives.keys() and not now.items() & lives.items()
 
     eventually(rolled, 2 * PATIENCE_S, "both are replaced")
-    assert eventually(running.placed, PATIENCE_S, "all tasks run") == before
     folder = running.state.worker("default", running.worker).members
-    assert all("version: 3.9" in (folder / name / "member.log").read_text() for name in lives)
+
+    def say_so() -> bool:
+        return all("Kafka version: 3.9" in (folder / name / "member.log").read_text() for name in lives)
+
+    eventually(say_so, PATIENCE_S, "both are of the other line")
+    assert eventually(running.placed, PATIENCE_S, "all tasks run") == before
+
+
+def test_orphaned_the_workers_run_on_and_are_found_again(running: Local) -> None:
+    before, lives = running.placed(), running.lives()
+    attempts = (running.state.root / "journal").read_text().count('"start"')
+    orphan = worker(version="3.9", deletionPolicy="Orphan")
+    running.apply(orphan)
+
+    running("delete", "worker", running.worker)
+
+    manifest = running.state.worker("default", running.worker).manifest
+    eventually(lambda: not manifest.exists(), PATIENCE_S, "it is let go")
+    running.apply(orphan)
+    assert eventually(running.placed, PATIENCE_S, "all tasks run") == before
+    assert running.lives() == lives
+    assert (running.state.root / "journal").read_text().count('"start"') == attempts, "none was started again"
 
 
 def test_down_the_workers_leave_in_order(running: Local) -> None:

@@ -205,6 +205,15 @@ class Scene:
 
         return eventually(leading, LIMIT_S, "a worker leads")
 
+    def led_by_us(self) -> bool:
+        """Whether the workers' shares are from somebody who is none of them."""
+        group = describe_group(self.bootstrap_servers, self.group_id)
+        stock = [member for member in group.members if member.client_id in self.workers]
+        if group.state is not GroupState.STABLE or len(stock) < len(self.workers):
+            return False
+        leaders = {decode_assignment(member.assignment).leader for member in stock}
+        return not leaders & {member.member_id for member in stock}
+
     # --- looking ---
 
     def runs(self, *tasks: str, timeout_s: float = LIMIT_S) -> dict[str, str]:

@@ -9,7 +9,7 @@ from cooperator.cli.app import app
 from cooperator.crd import Connector, Worker, compile_desired, parse
 from cooperator.crd.worker import GroupPolicy
 from cooperator.leader.service import LeaderService
-from stock.scene import Scene, doubled, missing
+from stock.scene import Scene, doubled, is_instance, missing
 from support import eventually
 
 pytestmark = pytest.mark.real
@@ -51,7 +51,7 @@ def compiled(text: str) -> dict[str, dict[str, str]]:
     """What a leader is told of these manifests."""
     worker, *connectors = parse(text, "imported")
     assert isinstance(worker, Worker)
-    assert (worker.spec.group_policy, worker.spec.replicas) == (GroupPolicy.ADOPT, len(WORKERS))
+    assert (worker.spec.group_policy, worker.spec.replicas) == (GroupPolicy.ADOPT, 0)
     desired = compile_desired(worker, [c for c in connectors if isinstance(c, Connector)], revision=1)
     return {name: dict(connector.config) for name, connector in desired.connectors.items()}
 
@@ -89,7 +89,7 @@ def test_no_task_stops_when_the_lead_is_taken_left_alone_and_given_back(scene: S
     before = scene.written("a", before)
 
     # Given back.
-    leader.stop(leave=True)
+    leader.hand_back()
     gone(scene, leader)
     scene.written("a", before)
     assert scene.journal.running() == layout
@@ -100,3 +100,38 @@ def test_no_task_stops_when_the_lead_is_taken_left_alone_and_given_back(scene: S
         assert (missing(numbers), doubled(numbers)) == ({}, {})
     sunk = Counter(scene.told("into"))
     assert max(sunk.values()) == 1
+
+
+def test_what_is_uneven_is_made_even_before_it_is_given_back(scene: Scene) -> None:
+    """A Java leader counts instances and tasks apart: whatever it would move is moved by us, once."""
+    connectors = {
+        "a": scene.source("a", tasks=5),
+        "b": scene.source("b", tasks=1),
+        "c": scene.source("c", tasks=1),
+    }
+    every = tuple(f"{name}-instance" for name in "abc") + tuple(f"a-{n}" for n in range(5)) + ("b-0", "c-0")
+    leader = scene.leader(connectors, WORKERS)
+    for worker in WORKERS:
+        scene.worker(worker)
+    scene.runs(*every)
+    scene.leads(leader, 2)
+    # One of them has nothing but what it may not let go of: the other's share grows with a new connector.
+    scene.facts(leader, WORKERS, cordoned=frozenset({"w-2"}))
+    connectors |= {"d": scene.source("d", tasks=6)}
+    scene.want(leader, connectors)
+    every += ("d-instance", *(f"d-{n}" for n in range(6)))
+    scene.runs(*every)
+    scene.leads(leader, 2)
+    scene.facts(leader, WORKERS)
+    leader.hand_back()
+    even = scene.runs(*every)
+    begun = scene.starts()
+    gone(scene, leader)
+    for name in connectors:
+        scene.written(name)
+    scene.runs(*every)
+    for kind in (is_instance, lambda task: not is_instance(task)):
+        loads = Counter(where for task, where in even.items() if kind(task))
+        assert max(loads.values()) - min(loads.values()) <= 1
+    assert scene.journal.running() == even
+    assert scene.starts() - begun == Counter()

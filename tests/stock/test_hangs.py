@@ -2,6 +2,7 @@
 
 import pytest
 
+from cooperator.leader.service import LeaderService
 from stock.scene import Scene
 from support import at_a_desk, eventually
 
@@ -10,7 +11,8 @@ pytestmark = pytest.mark.real
 WORKERS = ("w-1", "w-2")
 FINE = ("fine-instance", "fine-0", "fine-1")
 AT_A_DESK = at_a_desk("env -u CI pytest tests/stock/test_hangs.py")
-ANY = ("Source", "Sink")
+NAMED = ("Connector::start", "Connector::initialize", "Task::start")
+"""Where a worker says nothing of what it was given: that is how it is seen from outside."""
 
 
 def hang(scene: Scene, *lines: str) -> None:
@@ -25,6 +27,11 @@ def hit(scene: Scene) -> list[str]:
     """Who hangs, or has hung, where: "point member"."""
     file = next(iter(scene.workers.values())).hangs.with_suffix(".hit")
     return file.read_text().splitlines() if file.exists() else []
+
+
+def who_hangs(leader: LeaderService) -> set[str]:
+    """Of whom the leader says that they do."""
+    return {each["identity"] for each in leader.status()["hung"]}
 
 
 @pytest.mark.timeout(600)
@@ -78,6 +85,8 @@ def test_others_run_on_and_new_ones_start(scene: Scene, kind: str, point: str) -
     scene.written("fine", numbers)
     running = scene.journal.running()
     assert {task: running[task] for task in FINE} == layout
+    if point in NAMED:
+        eventually(lambda: who_hangs(leader) == {line.split()[-1] for line in hit(scene)}, 90)
     assert all(scene.starts()[task] == begun[task] for task in FINE)
 
     hang(scene)

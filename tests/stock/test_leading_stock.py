@@ -126,7 +126,7 @@ def requests_are_answered(scene: Scene, leader: LeaderService) -> None:
     assert ask(leader, "connectors/three/fence", "PUT", None, sign(key, b""))[0] == 404
     assert ask(leader, "connectors/one/fence", "PUT")[0] == 400
     for worker in scene.workers.values():
-        with pytest.raises(AssertionError, match="403.*Connector resources"):
+        with pytest.raises(AssertionError, match=r"403.*Connector resources"):
             worker.ask("connectors/one", method="DELETE")
     assert "one" in config(scene).connectors
 

@@ -53,8 +53,8 @@ def test_one_that_knows_the_eager_protocol_only_costs_a_stop_of_all_in_every_rou
     status = scene.leads(leader, 2)
     assert status["protocol"] == "default"
     assert min((scene.starts() - begun)[task] for task in EVERYTHING) >= 1, "all were stopped"
-    [said] = [c for c in status["conditions"] if c["type"] == "Incremental"]
-    assert said["status"] == "False"
+    [said] = [c for c in status["conditions"] if c["type"] == "EagerProtocol"]
+    assert said["status"] == "True"
     assert "w-2" in said["message"]
 
     # Without it the group is incremental again, and nothing stops any more.

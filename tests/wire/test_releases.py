@@ -94,13 +94,27 @@ def test_what_the_first_release_wrote_is_read(name: str) -> None:
 
 
 def test_the_first_release_can_read_what_this_one_writes() -> None:
-    """It knows these bytes, and more of them behind: appended fields are all that may be new."""
+    """It knows these bytes, and more of them behind: appended fields are all that may be new.
+
+    But for the eager protocol's: stock workers died of a trailer where they look for v1's fields.
+    """
     for name, data in written().items():
+        if name.endswith(Protocol.DEFAULT.value):
+            continue
         if name.startswith("status"):
             first, now = (json.loads(bytes.fromhex(each)) for each in (GOLDEN[name], data))
             assert _without(now, first) == first
         else:
             assert _same_but_longer(bytes.fromhex(data), bytes.fromhex(GOLDEN[name])), name
+
+
+def test_stock_workers_read_the_eager_protocols_messages_as_the_next_version_and_find_nothing() -> None:
+    as_v1 = b"\x00\x01"
+    metadata = decode_metadata(as_v1 + encode_metadata(METADATA, Protocol.DEFAULT)[2:])
+    assert (metadata.url, metadata.allocation) == (METADATA.url, None)
+    share = encode_assignment(ASSIGNMENT, Protocol.DEFAULT)
+    assigned = decode_assignment(as_v1 + share[2:])
+    assert (assigned.revoked, assigned.delay_ms, assigned.agent) == ((), 0, SHARE)
 
 
 def test_fields_that_the_next_release_adds_are_passed_over() -> None:

@@ -55,7 +55,7 @@ def import_(
 ) -> None:
     """Print manifests of a Kafka Connect cluster that runs: a Worker that adopts it, and its connectors.
 
-    Read are its config topic and how many members it has; nobody joins, nothing is written. Secrets are not
+    Only its config topic is read; nobody joins, nothing is written. Secrets are not
     copied: a comment names each.
     """
     console = Console()
@@ -106,7 +106,7 @@ def _import(
             f"there is no topic {config_topic!r}: give --config-topic, the config.storage.topic of the "
             "cluster's workers"
         )
-    cluster = Cluster(bootstrap_servers, group, len(described.members), topics, kafka)
+    cluster = Cluster(bootstrap_servers, group, topics, kafka)
     return imported(cluster, config, name, namespace)
 
 

@@ -29,6 +29,13 @@ def leader(
     listen: Annotated[
         str, typer.Option(help="host:port that members reach; port 0 picks one.")
     ] = "127.0.0.1:0",
+    hand_back: Annotated[
+        bool,
+        typer.Option(
+            help="At the end, give the group back to its stock workers: what they run is laid out first so "
+            "that their own leader finds nothing to move."
+        ),
+    ] = False,
     log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
     """Lead the group of a Worker until SIGTERM; its members are started elsewhere."""
@@ -68,4 +75,11 @@ def leader(
     service.start()
     console.say(f"leading group {worker.group_id} at {service.url}")
     ended.wait()
+    if hand_back:
+        try:
+            service.hand_back()
+            console.say(f"group {worker.group_id} leads itself again")
+            return
+        except TimeoutError as error:
+            console.error(f"{error}. It is left as it is: whoever leads next may move some of it")
     service.stop()

@@ -145,6 +145,11 @@ def node(body: Body, zone_label: str = "") -> Node:
     )
 
 
+def nodes(bodies: Mapping[str, Body], zone_label: str = "") -> Mapping[str, Node] | None:
+    """By name; None while none is seen: they may not be looked at."""
+    return {name: node(body, zone_label) for name, body in bodies.items()} or None
+
+
 def milliseconds(timestamp: str) -> int:
     """RFC 3339 as the API writes it, in ms since the epoch."""
     text = timestamp.removesuffix("Z").removesuffix("+00:00")

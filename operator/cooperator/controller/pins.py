@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from cooperator.controller import pods
+from cooperator.controller.connect_pods import is_stock
 from cooperator.controller.names import GROUP
 from cooperator.controller.pods import Defaults
 from cooperator.crd import Condition, ConditionStatus, Worker
@@ -53,7 +54,7 @@ def upgrade_available(worker: Worker, pin: Pin, ours: Defaults) -> Condition:
     """Whether this operator would make other members than there are, and how to get them."""
     newest = latest(worker, ours)
     status, reason, message = ConditionStatus.FALSE, "UpToDate", ""
-    own_image = not worker.spec.image
+    own_image = _has_own_image(worker)
     if pin.render_version != newest.render_version or (own_image and pin.image != newest.image):
         status, reason = ConditionStatus.TRUE, "OperatorChanged"
         field = "spec.version" if own_image or worker.spec.version else "spec.image"
@@ -71,8 +72,13 @@ def upgrade_available(worker: Worker, pin: Pin, ours: Defaults) -> Condition:
     )
 
 
+def _has_own_image(worker: Worker) -> bool:
+    """Whether its members run the operator's own image; that of stock workers goes with the template."""
+    return not worker.spec.image and not is_stock(worker)
+
+
 def _words(worker: Worker, pin: Pin) -> str:
-    image = "" if worker.spec.image else f", image {pin.image}"
+    image = f", image {pin.image}" if _has_own_image(worker) else ""
     return f"template {pin.render_version}{image}"
 
 

@@ -19,7 +19,7 @@ from cooperator.controller.hands import PodHands
 from cooperator.controller.lives import in_pool_names, pod_status, proven_ends
 from cooperator.controller.names import FINALIZER, WORKER_LABEL
 from cooperator.controller.news import News, ids_of
-from cooperator.controller.observe import Body, milliseconds, node, phase, pod
+from cooperator.controller.observe import Body, milliseconds, nodes, phase, pod
 from cooperator.controller.options import OperatorOptions
 from cooperator.controller.orphans import release
 from cooperator.controller.pins import PINNED, pin_of, upgrade_available
@@ -166,9 +166,8 @@ class Reconciler:
         return ids_of(self._news)
 
     def _pause_s(self) -> float:
-        if self._next_ms is None:
-            return LOOK_S
-        return min(LOOK_S, max(0.05, (self._next_ms - self._clock()) / 1000))
+        due_s = LOOK_S if self._next_ms is None else (self._next_ms - self._clock()) / 1000
+        return min(LOOK_S, max(0.05, due_s))
 
     def _step(self) -> None:
         self._resync()
@@ -181,10 +180,9 @@ class Reconciler:
         if worker is None:
             self._publisher.unreadable(seen.worker, self._readings.problems)
             return
-        removing = seen.worker["metadata"].get("deletionTimestamp") is not None
-        if removing and worker.spec.deletion_policy is DeletionPolicy.ORPHAN:
-            self._leave(seen.worker, seen)
-            return
+        deleted = seen.worker["metadata"].get("deletionTimestamp") is not None
+        orphaned = deleted and worker.spec.deletion_policy is DeletionPolicy.ORPHAN
+        removing = deleted and not orphaned
         if not removing:
             read = worker
             self._try(lambda: self._keep_finalizer(body))
@@ -205,11 +203,7 @@ class Reconciler:
         if is_stock(worker):
             self._stock = self._stock.seen(self._status, {p.identity: p.incarnation for p in pods})
         leader = self._stock.in_pool_names(in_pool_names(self._status, seen.pods))
-        observed = PoolObserved(
-            pods=pods,
-            group=group_seen(leader),
-            nodes={name: node(each, worker.spec.zone_label) for name, each in seen.nodes.items()} or None,
-        )
+        observed = PoolObserved(pods, group_seen(leader), nodes(seen.nodes, worker.spec.zone_label))
         self._next_ms = self._pool.step(
             pool_desired(worker, self._supplies.revision(worker, [p.revision for p in pods]), removing),
             observed,
@@ -217,7 +211,9 @@ class Reconciler:
         )
         self._publish(worker, connectors, seen, leader)
         if removing:
-            self._remove(seen, worker)
+            self._remove(body, seen, worker)
+        elif orphaned:
+            self._leave(body, seen)
 
     def _allowed(self, worker: Worker) -> Worker:
         """What is refused for what surrounds it is said; one member at most runs then, which is safe."""
@@ -292,8 +288,7 @@ class Reconciler:
         for name in changed_connectors(self._connectors, desired.connectors):
             self._pool.pardon(name)
         self._connectors = desired.connectors
-        told = [news for news in self._news if news.kind in (WORKER, CONNECTOR)]
-        with within(event=ids_of(told)):
+        with within(event=ids_of(news for news in self._news if news.kind in (WORKER, CONNECTOR))):
             self._leader.set_desired(desired)
         self._applied = wanted
 
@@ -373,23 +368,26 @@ class Reconciler:
         if FINALIZER not in (metadata.get("finalizers") or ()):
             self._publisher.finalize(WORKERS, body, keep=True)
 
-    def _remove(self, seen: Seen, worker: Worker) -> None:
+    def _remove(self, body: Body, seen: Seen, worker: Worker) -> None:
         """Its members have ended, or will not within their time: let the object go."""
-        assert seen.worker is not None
-        left = sorted(name for name, body in seen.pods.items() if phase(body) is not Phase.ENDED)
-        deleted_ms = milliseconds(seen.worker["metadata"]["deletionTimestamp"])
-        overdue = (
-            self._clock() - deleted_ms > 2 * worker.spec.drain_timeout_seconds * 1000 + _REMOVAL_EXTRA_MS
-        )
-        if left and not overdue:
+        left = sorted(name for name, each in seen.pods.items() if phase(each) is not Phase.ENDED)
+        limit_ms = 2 * worker.spec.drain_timeout_seconds * 1000 + _REMOVAL_EXTRA_MS
+        if left and self._clock() - milliseconds(body["metadata"]["deletionTimestamp"]) <= limit_ms:
             return
         if left:
-            self._publisher.left_behind(seen.worker, left)
-        if self._publisher.finalize(WORKERS, seen.worker, keep=False):
+            self._publisher.left_behind(body, left)
+        if self._publisher.finalize(WORKERS, body, keep=False):
             self._finish()
 
     def _leave(self, body: Body, seen: Seen) -> None:
         """Its members stay: they are on their own from now on."""
+        if self._leader is not None:
+            try:
+                self._leader.hand_back()
+                self._leader = None
+            except TimeoutError as error:
+                log.warning("Worker %s/%s: %s", *self.name, error)
+                return
         release(self._api, seen.pods.values())
         if self._publisher.finalize(WORKERS, body, keep=False):
             self._finish()

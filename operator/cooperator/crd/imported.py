@@ -30,6 +30,11 @@ _HARMLESS: Final = re.compile(r"\.(id|alias|name|class|type|path|location|mechan
 _REFERENCE: Final = re.compile(r"\$\{[^}:]+:[^}]+\}")
 _CREDENTIALS_IN_URL: Final = re.compile(r"://[^/@\s]+:[^/@\s]+@|[?&;](password|pwd)=[^&;\s]", re.IGNORECASE)
 _PROVIDER: Final = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
+_ABOUT_WORKER: Final = (
+    "replicas: 0 leads the workers that run, and starts none beside them; their own settings (converters, "
+    "plug-in path, JVM options) are not in Kafka: add them under spec.connect before you raise it",
+    "fencing: BestEffort, since nobody can prove the end of a worker that this operator has not started",
+)
 _STATES: Final = {
     TargetState.STARTED: "Running",
     TargetState.PAUSED: "Paused",
@@ -39,11 +44,10 @@ _STATES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Where it is. ``members``: how many workers it has now."""
+    """Where it is."""
 
     bootstrap_servers: str
     group_id: str
-    members: int
     topics: Topics = field(default_factory=Topics)
     kafka: Kafka = field(default_factory=Kafka)
 
@@ -77,21 +81,18 @@ def imported(cluster: Cluster, config: ClusterConfig, name: str, namespace: str)
             "metadata": {"name": name, "namespace": namespace},
             "spec": {
                 "runtime": "connect",
-                "replicas": cluster.members,
+                "replicas": 0,
                 "groupId": cluster.group_id,
                 "groupPolicy": "Adopt",
                 "deletionPolicy": "Orphan",
+                "fencing": "BestEffort",
                 "bootstrapServers": cluster.bootstrap_servers,
                 "kafka": cluster.kafka,
                 "connect": Connect(topics=cluster.topics),
             },
         }
     )
-    note = (
-        "the workers' own settings (converters, plug-in path, JVM options) are not in Kafka: add them under "
-        "spec.connect before this operator starts workers of its own"
-    )
-    resources: list[tuple[Resource, tuple[str, ...]]] = [(worker, (note,))]
+    resources: list[tuple[Resource, tuple[str, ...]]] = [(worker, _ABOUT_WORKER)]
     left_out: dict[str, str] = {}
     for connector, committed in sorted(config.connectors.items()):
         secrets = _secrets(committed.config)

@@ -188,10 +188,10 @@ class LeaderMachine:
         state.held_down_by = holding_down(
             event.protocol, state.protocol, ids, state.held_down_by, event.members
         )
+        turns = event.protocol == Protocol.DEFAULT.value != state.protocol  # eager, just now
         state.protocol = event.protocol
         state.members = event.members
-        self._in_round = True
-        self._sent = None
+        self._in_round, self._sent = True, None
         state.regroups = unsettled(state.regroups, state.config)
         cause = self._rejoin_reason or "members changed"
         self._rejoin_reason = ""
@@ -215,7 +215,9 @@ class LeaderMachine:
             self._evicted = None
         state.memory = self._planned_with = absences.for_round(state.memory, event.generation)
         pending = state.causes.pending(now_ms)
-        plan, memory = decide(self.view(now_ms, pending or cause), state.memory)
+        plan, memory = decide(replace(self.view(now_ms, pending or cause), turns_eager=turns), state.memory)
+        if turns:
+            self._want_round("the group has turned eager", now_ms)
         events = state.causes.of_round(pending, state.memory, memory)
         memory = replace(
             memory,
@@ -264,9 +266,8 @@ class LeaderMachine:
 
     def _policy(self) -> Policy:
         """Where somebody speaks nothing but the eager protocol all stop everything before they join."""
-        policy = self.state.policy
-        is_eager = self.state.protocol == Protocol.DEFAULT.value
-        return replace(policy, name=PolicyName.EAGER) if is_eager else policy
+        eager = self.state.protocol == Protocol.DEFAULT.value
+        return replace(self.state.policy, name=PolicyName.EAGER) if eager else self.state.policy
 
     def view(self, now_ms: int, cause: str) -> View:
         """What a round would be planned with now."""

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from cooperator.crd import Connector, Runtime, Worker, compile_desired, compile_policy, dump
+from cooperator.crd.choices import DeletionPolicy
 from cooperator.host.desired import pool_desired
 from cooperator.host.leader import changed_connectors, leader_settings, port_of, same_leader, started_leader
 from cooperator.host.status import WorkerFacts
@@ -133,6 +134,14 @@ class WorkerHost:
 
     def _step(self) -> None:
         wanted = self._wanted
+        if wanted.goal is Goal.REMOVE and wanted.worker.spec.deletion_policy is DeletionPolicy.ORPHAN:
+            # Its members run on; applied again, the Worker finds them.
+            if self._leader is not None:
+                self._leader.hand_back()
+                self._leader = None
+            self._directory.manifest.unlink(missing_ok=True)
+            self._done.set()
+            return
         if wanted != self._applied:
             self._apply(wanted)
         self._refresh_status()

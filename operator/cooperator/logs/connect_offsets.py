@@ -7,9 +7,9 @@ call has clients of its own: it is made by hand, now and then.
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from functools import cached_property
 from typing import Any, Final
 
 from confluent_kafka import (
@@ -135,9 +135,8 @@ class ConnectOffsets:
 
     def sink(self, group: str) -> dict[tuple[str, int], int]:
         """What a consumer group has committed, by topic and partition."""
-        admin = self._admin()
         try:
-            answer = admin.list_consumer_group_offsets(
+            answer = self._admin.list_consumer_group_offsets(
                 [ConsumerGroupTopicPartitions(group)], request_timeout=_TIMEOUT_S
             )
             found = _checked(result_of(answer[group]))
@@ -159,7 +158,7 @@ class ConnectOffsets:
             places = [TopicPartition(*place, offset) for place, offset in sorted(wanted.items())]
             self._change(
                 group,
-                lambda admin: admin.alter_consumer_group_offsets(
+                lambda: self._admin.alter_consumer_group_offsets(
                     [ConsumerGroupTopicPartitions(group, places)], request_timeout=_TIMEOUT_S
                 )[group],
             )
@@ -167,13 +166,12 @@ class ConnectOffsets:
     def forget_sink(self, group: str) -> None:
         """The group has committed nothing. Raises GroupInUse."""
         self._change(
-            group, lambda admin: admin.delete_consumer_groups([group], request_timeout=_TIMEOUT_S)[group]
+            group, lambda: self._admin.delete_consumer_groups([group], request_timeout=_TIMEOUT_S)[group]
         )
 
-    def _change(self, group: str, ask: Callable[[AdminClient], "Future[Any]"]) -> None:
-        admin = self._admin()
+    def _change(self, group: str, ask: Any) -> None:
         try:
-            _checked(result_of(ask(admin)))
+            _checked(result_of(ask()))
         except KafkaException as error:
             code = error.args[0].code()
             if code in _EMPTY:
@@ -182,8 +180,9 @@ class ConnectOffsets:
                 raise GroupInUse(group) from None
             raise LogUnavailable(f"consumer group {group}: {error_text(error)}") from None
 
+    @cached_property
     def _admin(self) -> AdminClient:
-        """To be kept until it has answered: one that is thrown away before never does."""
+        """Kept: one that is let go answers nothing that it was asked before."""
         return self._access.admin(lambda error: None)
 
 

@@ -43,6 +43,8 @@ class View:
     ``awaited``: identities that the leader itself evicted when it took the lead and that are not back,
     with the time (ms) until which nothing of theirs moves. ``cause``: id of the event behind the round.
     ``last_completed_generation``: the last round whose assignment the leader knows to be delivered.
+    ``turns_eager``: the first round under the eager protocol. Stock workers have not stopped what they ran
+    under the one before, and cannot say what it is.
     """
 
     now_ms: int
@@ -58,6 +60,7 @@ class View:
     cause: str = ""
     last_completed_generation: int = -1
     leader_id: str = ""
+    turns_eager: bool = False
 
     @property
     def barred(self) -> frozenset[TaskId]:

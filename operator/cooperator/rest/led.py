@@ -3,12 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from cooperator.leader.fencing import overrides
 from cooperator.leader.lead import Lead
 from cooperator.leader.ownership import GroupPolicy
 from cooperator.leader.service import LeaderService
-from cooperator.logs import Logs, LogUnavailable
+from cooperator.logs import Logs, LogUnavailable, fence_producers
 from cooperator.logs.connect_offsets import kafka_cluster_id
-from cooperator.model import ClusterConfig, SessionKey
+from cooperator.model import ClusterConfig, SessionKey, TaskFencing
 from cooperator.rest.answers import Refused
 from cooperator.wire import RestartRecord
 
@@ -56,7 +57,22 @@ class LedGroup:
         return tuple(member.url.rstrip("/") for member in members if member.url)
 
     def fence(self, connector: str) -> None:
-        """End what producers of its tasks may be left (KIP-618)."""
+        """Return when no producer of its tasks can write any more (KIP-618); at once where sources are not
+        exactly once. Refused 400 and 503."""
+        leader, config = self._leader(), self.config()
+        if leader is None or not leader.settings.exactly_once_source:
+            return
+        fencing, known = config.fencings.get(connector, TaskFencing()), config.connectors.get(connector)
+        tasks = max(fencing.recorded or 0, len(known.tasks) if known is not None else 0)
+        ids = [f"{leader.settings.group_id}-{connector}-{number}" for number in range(tasks)]
+        try:
+            own = overrides({} if known is None else known.config)
+            fence_producers(leader.settings.logs_config(), ids, own)
+        except ValueError as error:
+            raise Refused(400, f"admin.override.*: {error}") from None
+        except LogUnavailable as error:
+            message = f"producers of {connector} could not be fenced, ask again: {error}"
+            raise Refused(503, message) from None
 
     def session_key(self) -> SessionKey | None:
         return self.config().session_key

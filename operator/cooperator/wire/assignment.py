@@ -76,6 +76,8 @@ class AssignmentEncoder:
             )
         )
         delay = primitives.int32(common.delay_ms, "assignment.delay_ms") if self._incremental else b""
+        if not self._incremental and common.agent is not None:
+            delay = _NOTHING_MORE  # Stock workers read v0 as v1: they would take the trailer for its fields.
         self._tail = delay + (_write_share(common.agent) if common.agent is not None else b"")
 
     def encode(self, assigned: Sequence[TaskId], revoked: Sequence[TaskId]) -> bytes:
@@ -108,6 +110,7 @@ def decode_assignment(data: bytes, known: KnownItems | None = None) -> Assignmen
     delay_ms = 0
     if version == 0:
         assigned = read_items(reader, "assignment.assigned", nullable=False)
+        reader.skip(_NOTHING_MORE)
     else:
         read_assigned = read_items if known is None else known.read
         assigned = read_assigned(reader, "assignment.assigned") if reader.remaining else ()

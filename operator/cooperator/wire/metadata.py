@@ -18,6 +18,8 @@ from cooperator.wire.trailer import read_trailer, write_trailer
 _MAGIC: Final = b"CoRe"
 _TRAILER_VERSION: Final = 1
 _EMPTY: Final = bytes(4)
+_NO_ALLOCATION: Final = primitives.nullable_bytes(None, "metadata.allocation")
+"""Between metadata v0 and a trailer: stock workers read v0 as v1, and take what follows for its fields."""
 _NONE: Final[frozenset[TaskId]] = frozenset()
 _EPOCH: Final = struct.Struct(">qi")
 
@@ -85,6 +87,8 @@ def encode_metadata(metadata: Metadata, protocol: Protocol) -> bytes:
         allocation = metadata.allocation
         encoded = None if allocation is None else encode_assignment(allocation, protocol)
         parts.append(primitives.nullable_bytes(encoded, "metadata.allocation"))
+    elif metadata.agent is not None:
+        parts.append(_NO_ALLOCATION)
     if metadata.agent is not None:
         parts.append(_write_report(metadata.agent))
     return b"".join(parts)
@@ -105,6 +109,8 @@ def decode_metadata(data: bytes, known: KnownItems | None = None) -> Metadata:
         encoded = reader.nullable_bytes("metadata.allocation")
         if encoded is not None:
             allocation = decode_assignment(encoded, known or KnownItems())
+    elif version == 0:
+        reader.skip(_NO_ALLOCATION)
     return Metadata(url, config_offset, allocation, _read_report(reader))
 
 

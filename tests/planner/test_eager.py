@@ -1,0 +1,33 @@
+"""The eager policy: everything dealt anew, and what stock workers do not stop as a group turns eager."""
+
+from dataclasses import replace
+
+from cooperator.model import Member, Memory, Policy, PolicyName, TaskId
+from cooperator.planner import plan
+from cooperator.planner.view import View
+
+MEMBERS = tuple(Member(f"{name}-id", name, f"{name}-id", is_agent=False) for name in ("w-1", "w-2"))
+VIEW = View(0, 2, MEMBERS, {"a": 2}, Policy(PolicyName.EAGER))
+ALL = {TaskId("a", number) for number in (-1, 0, 1)}
+BEFORE = Memory(term=1, generation=1, given={"w-1": frozenset(ALL)})
+
+
+def test_all_is_dealt_among_all() -> None:
+    decided, memory = plan(VIEW, BEFORE)
+    shares = {identity: set(tasks) for identity, tasks in memory.given.items()}
+    assert set.union(*shares.values()) == ALL
+    assert sorted(map(len, shares.values())) == [1, 2]
+    assert all(not share.revoked for share in decided.shares.values())
+
+
+def test_as_the_group_turns_eager_each_is_given_what_it_has_not_stopped() -> None:
+    decided, memory = plan(replace(VIEW, turns_eager=True), BEFORE)
+    assert set(decided.shares["w-1-id"].assigned) == ALL
+    assert decided.shares["w-2-id"].assigned == ()
+    later, _ = plan(VIEW, memory)
+    assert all(share.assigned for share in later.shares.values())
+
+
+def test_what_is_no_longer_configured_is_not_given_again() -> None:
+    decided, _ = plan(replace(VIEW, turns_eager=True, tasks={"a": 1}), BEFORE)
+    assert set(decided.shares["w-1-id"].assigned) == ALL - {TaskId("a", 1)}

@@ -1,0 +1,194 @@
+"""The API over a stock worker of ``cooperator local``: what its connectors write and read is looked at."""
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from connect_worker import write_worker_classes
+from cooperator.local.broker import EmbeddedBroker
+from cooperator.local.cluster import kill_everything
+from cooperator.local.settings import free_port
+from cooperator.runtime.connectors.topics import ensure_topic
+from journal import Journal
+from local.command_line import Local
+from rest.client import Client
+from stock_connectors import plugin_path
+from support import eventually
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
+
+PATIENCE_S = 240.0
+"""A JVM starts beside other tests."""
+WORKER = """
+apiVersion: cooperator.dev/v1alpha1
+kind: Worker
+metadata: {name: NAME}
+spec:
+  replicas: 1
+  runtime: connect
+  heartbeatIntervalMs: 1000
+  sessionTimeoutMs: 6000
+  rest: {enabled: true, port: PORT}
+  connect:
+    heapMb: 160
+    pluginPath: [PLUGINS]
+    jvmOptions: [-XX:TieredStopAtLevel=1, -XX:+UseSerialGC]
+    config: {plugin.discovery: service_load, offset.flush.interval.ms: 1000, offset.storage.partitions: 1}
+"""
+TEXT = "org.apache.kafka.connect.storage.StringConverter"
+STRINGS = {"key.converter": TEXT, "value.converter": TEXT}
+SOURCE = "cooperator.stock.SequenceSource"
+
+
+class Mill:
+    """One worker, and the API in front of it."""
+
+    def __init__(self, root: Path, broker: EmbeddedBroker) -> None:
+        self.local = Local(root, f"mill-{os.getpid()}")
+        self.journal = Journal(root / "journal.jsonl")
+        self.servers = broker.bootstrap_servers
+        port = free_port()
+        self.ask = Client(f"http://127.0.0.1:{port}")
+        self.local("up", "--bootstrap-servers", self.servers)
+        self.local.apply(WORKER.replace("PORT", str(port)).replace("PLUGINS", str(plugin_path())))
+        eventually(self.serves, PATIENCE_S, "the worker is a member")
+
+    def serves(self) -> bool:
+        return any(each["class"] == SOURCE for each in self.ask("GET /connector-plugins"))
+
+    def config(self, **more: Any) -> dict[str, Any]:
+        return {"journal": str(self.journal.path), **STRINGS, **more}
+
+    def read(self, topic: str) -> list[str]:
+        """All values that are in the topic now."""
+        consumer = Consumer({"bootstrap.servers": self.servers, "group.id": "reader"})
+        _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        # The source goes on writing: an end that is waited for may never come.
+        found = [message.value().decode() for message in consumer.consume(end, timeout=30)] if end else []
+        consumer.close()
+        return found
+
+
+@pytest.fixture(scope="module")
+def mill(tmp_path_factory: pytest.TempPathFactory, broker: EmbeddedBroker) -> Iterator[Mill]:
+    write_worker_classes(broker.bootstrap_servers, tmp_path_factory.mktemp("classes"))
+    root = tmp_path_factory.mktemp("stock")
+    try:
+        yield Mill(root, broker)
+    finally:
+        kill_everything(Local(root, "").state)
+
+
+@pytest.fixture
+def topic(mill: Mill, unique: str) -> str:
+    ensure_topic({"bootstrap.servers": mill.servers}, unique, 1, -1)
+    return unique
+
+
+def offset_of(ask: Client, name: str) -> Mapping[str, Any]:
+    [entry] = ask(f"GET /connectors/{name}/offsets")["offsets"]
+    offset: Mapping[str, Any] = entry["offset"]
+    return offset
+
+
+def test_a_source_is_led_by_requests_and_goes_on_where_they_say(mill: Mill, topic: str) -> None:
+    ask = mill.ask
+    config = mill.config(topic=topic, **{"connector.class": SOURCE, "tasks.max": 1, "rate": 100})
+    ask("POST /connectors", {"name": "count", "config": config, "initial_state": "STOPPED"}, 201)
+    ask.in_states("count", "STOPPED")
+    assert ask("GET /connectors/count")["type"] == "source"
+    assert "stop first" not in ask("DELETE /connectors/count/offsets")["message"]
+    ask("PUT /connectors/count/resume", code=202)
+    ask.in_states("count", "RUNNING", "RUNNING")
+    eventually(lambda: "count-0:5" in mill.read(topic), 60, "numbers are written")
+
+    before = len(mill.journal.runs())
+    ask("POST /connectors/count/tasks/0/restart", code=204)
+    eventually(lambda: [r.task for r in mill.journal.runs()[before:]] == ["count-0"], 60, "one task restarts")
+    ask("POST /connectors/count/restart?includeTasks=true", code=202)
+    eventually(lambda: len(mill.journal.runs()) == before + 3, 60, "instance and task restart")
+
+    ask("PUT /connectors/count/pause", code=202)
+    ask.in_states("count", "PAUSED", "PAUSED")
+    refused = ask("PATCH /connectors/count/offsets", {"offsets": [{"partition": {}, "offset": None}]}, 400)
+    assert "PUT /connectors/count/stop first" in refused["message"]
+    ask("PUT /connectors/count/stop", code=204)
+    ask.in_states("count", "STOPPED")
+    eventually(lambda: "count-0" not in mill.journal.running(), 60, "its task has ended")
+    assert offset_of(ask, "count")["number"] == int(mill.read(topic)[-1].partition(":")[2])
+
+    entry = {"partition": {"task": "count-0"}, "offset": {"number": 99_999}}
+    eventually(lambda: ask("PATCH /connectors/count/offsets", {"offsets": [entry]}))
+    assert offset_of(ask, "count") == {"number": 99_999}
+    written = len(mill.read(topic))
+    ask("PUT /connectors/count/resume", code=202)
+    eventually(lambda: mill.read(topic)[written:], 60)
+    assert mill.read(topic)[written] == "count-0:100000"
+
+    ask("PUT /connectors/count/stop", code=204)
+    eventually(lambda: ask("DELETE /connectors/count/offsets"), 60)
+    assert ask("GET /connectors/count/offsets") == {"offsets": []}
+    written = len(mill.read(topic))
+    ask("PUT /connectors/count/resume", code=202)
+    eventually(lambda: mill.read(topic)[written:], 60)
+    assert mill.read(topic)[written] == "count-0:0"
+    ask("DELETE /connectors/count", code=204)
+    eventually(lambda: not mill.journal.running(), 60, "nothing of it runs")
+
+
+def test_a_sink_reads_from_where_requests_say(mill: Mill, topic: str, tmp_path: Path) -> None:
+    ask = mill.ask
+    source = mill.config(topic=topic, **{"connector.class": SOURCE, "rate": 100})
+    ask("POST /connectors", {"name": "fill", "config": source}, 201)
+    eventually(lambda: "fill-0:30" in mill.read(topic), 60)
+    ask("DELETE /connectors/fill", code=204)
+    eventually(lambda: not mill.journal.running(), 60)
+    all_of_it = mill.read(topic)
+    class_ = "cooperator.stock.SequenceSink"
+    config = mill.config(topics=topic, into=str(tmp_path), **{"connector.class": class_})
+    ask("PUT /connectors/drain/config", config, 201)
+
+    def lives() -> list[list[str]]:
+        return sorted(path.read_text().split() for path in tmp_path.glob("*.txt"))
+
+    eventually(lambda: lives() == [all_of_it], 60, "everything is read")
+    assert ask("GET /connectors/drain")["type"] == "sink"
+    ask("PUT /connectors/drain/stop", code=204)
+    eventually(lambda: ask("GET /connectors/drain/offsets")["offsets"], 60)
+    eventually(lambda: offset_of(ask, "drain") == {"kafka_offset": len(all_of_it)}, 60)
+
+    partition = {"kafka_topic": topic, "kafka_partition": 0}
+    last = {"offsets": [{"partition": partition, "offset": {"kafka_offset": len(all_of_it) - 2}}]}
+    eventually(lambda: ask("PATCH /connectors/drain/offsets", last), 60)
+    ask("PUT /connectors/drain/resume", code=202)
+    eventually(lambda: all_of_it[-2:] in lives(), 60, "the last two are read again")
+    ask("PUT /connectors/drain/stop", code=204)
+    eventually(lambda: ask("DELETE /connectors/drain/offsets"), 60)
+    ask("PUT /connectors/drain/resume", code=202)
+    eventually(lambda: lives().count(all_of_it) == 2, 60, "everything is read again")
+    ask("DELETE /connectors/drain", code=204)
+
+
+def test_what_only_a_worker_knows_is_asked_of_it(mill: Mill) -> None:
+    ask = mill.ask
+    config = mill.config(topic="t", **{"connector.class": SOURCE, "tasks.max": "none", "name": "x"})
+    found = ask(f"PUT /connector-plugins/{SOURCE}/config/validate", config)
+    errors = {each["value"]["name"]: each["value"]["errors"] for each in found["configs"]}
+    assert found["error_count"] > 0
+    assert "Not a number" in errors["tasks.max"][0]
+    missing = {"name": "x", "config": {"connector.class": "org.example.Missing"}}
+    assert "org.example.Missing" in ask("POST /connectors", missing, 400)["message"]
+    without = {"name": "x", "config": {"connector.class": SOURCE, "value.converter": "org.example.None"}}
+    assert "value.converter" in ask("POST /connectors", without, 400)["message"]
+    assert ask("GET /connectors") == []
+
+    name = "org.apache.kafka.connect.runtime"
+    assert name in ask(f"PUT /admin/loggers/{name}", {"level": "debug"})
+    assert ask(f"GET /admin/loggers/{name}")["level"] == "DEBUG"
+    ask(f"PUT /admin/loggers/{name}?scope=cluster", {"level": "INFO"}, 204)
+    eventually(lambda: ask(f"GET /admin/loggers/{name}")["level"] == "INFO", 30)
