@@ -14,7 +14,7 @@ from cooperator.logs import LogsConfig, read_logs
 from cooperator.model import ClusterConfig, Desired, DesiredConnector, Fencing, SessionKey
 from cooperator.wire import RestartRecord, sign
 from stock.scene import LIMIT_S, Scene, doubled, missing
-from support import eventually
+from support import at_a_desk, eventually
 
 pytestmark = pytest.mark.real
 
@@ -185,6 +185,7 @@ def test_a_worker_that_only_speaks_the_eager_protocol_is_named(scene: Scene) -> 
     scene.runs("a-instance", "a-0", "a-1", "a-2")
 
 
+@at_a_desk("env -u CI pytest tests/stock/test_leading_stock.py -k vanishes")
 def test_who_vanishes_unproven_is_held_for_and_named_until_best_effort_is_good_enough(scene: Scene) -> None:
     leader = scene.leader({"a": scene.source("a", tasks=3)}, WORKERS, adopt=True, policy=QUICK)
     scene.cluster(*WORKERS)
