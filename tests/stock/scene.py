@@ -25,6 +25,8 @@ from support import eventually
 
 HOLD_MS: Final = 20_000
 POLICY: Final = {"scheduled_rebalance_max_delay_ms": HOLD_MS, "lease_ms": 40_000, "join_wait_ms": 1_000}
+PATIENT: Final = {**POLICY, "scheduled_rebalance_max_delay_ms": 180_000}
+"""Where whoever ends comes back, however long a busy machine takes to start it."""
 PACKAGE: Final = "cooperator.stock."
 LIMIT_S: Final = 90.0
 """Within which everything happens; on a busy machine most of it is waiting for a turn."""

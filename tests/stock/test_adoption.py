@@ -1,6 +1,7 @@
 """A cluster that leads itself is taken over, left alone, taken over again and given back: nothing stops."""
 
 from collections import Counter
+from collections.abc import Mapping
 
 import pytest
 from typer.testing import CliRunner
@@ -10,7 +11,7 @@ from cooperator.crd import Connector, Worker, compile_desired, parse
 from cooperator.crd.worker import GroupPolicy
 from cooperator.leader.service import LeaderService
 from stock.scene import Scene, doubled, is_instance, missing
-from support import eventually
+from support import at_a_desk, eventually
 
 pytestmark = pytest.mark.real
 
@@ -102,36 +103,69 @@ def test_no_task_stops_when_the_lead_is_taken_left_alone_and_given_back(scene: S
     assert max(sunk.values()) == 1
 
 
-def test_what_is_uneven_is_made_even_before_it_is_given_back(scene: Scene) -> None:
-    """A Java leader counts instances and tasks apart: whatever it would move is moved by us, once."""
+def uneven(scene: Scene) -> tuple[LeaderService, tuple[str, ...]]:
+    """One of two workers has nearly everything; and all items."""
     connectors = {
         "a": scene.source("a", tasks=5),
         "b": scene.source("b", tasks=1),
         "c": scene.source("c", tasks=1),
     }
     every = tuple(f"{name}-instance" for name in "abc") + tuple(f"a-{n}" for n in range(5)) + ("b-0", "c-0")
-    leader = scene.leader(connectors, WORKERS)
+    leader = scene.leader(connectors, WORKERS, session_timeout_ms=10_000)
     for worker in WORKERS:
         scene.worker(worker)
     scene.runs(*every)
     scene.leads(leader, 2)
-    # One of them has nothing but what it may not let go of: the other's share grows with a new connector.
     scene.facts(leader, WORKERS, cordoned=frozenset({"w-2"}))
     connectors |= {"d": scene.source("d", tasks=6)}
     scene.want(leader, connectors)
     every += ("d-instance", *(f"d-{n}" for n in range(6)))
     scene.runs(*every)
     scene.leads(leader, 2)
+    return leader, every
+
+
+def spreads(layout: Mapping[str, str]) -> list[int]:
+    """By how much the workers' numbers of instances, and of tasks, differ."""
+    found = []
+    for wanted in (True, False):
+        loads = Counter(where for task, where in layout.items() if is_instance(task) is wanted)
+        found.append(max(loads.values()) - min(loads[worker] for worker in WORKERS))
+    return found
+
+
+def test_what_is_uneven_is_made_even_before_it_is_given_back(scene: Scene) -> None:
+    """A Java leader counts instances and tasks apart: whatever it would move is moved by us, once."""
+    leader, every = uneven(scene)
+    assert max(spreads(scene.runs(*every))) > 1
     scene.facts(leader, WORKERS)
     leader.hand_back()
     even = scene.runs(*every)
     begun = scene.starts()
     gone(scene, leader)
-    for name in connectors:
+    for name in "abcd":
         scene.written(name)
-    scene.runs(*every)
-    for kind in (is_instance, lambda task: not is_instance(task)):
-        loads = Counter(where for task, where in even.items() if kind(task))
-        assert max(loads.values()) - min(loads.values()) <= 1
-    assert scene.journal.running() == even
+    assert max(spreads(even)) <= 1
+    assert scene.runs(*every) == even
     assert scene.starts() - begun == Counter()
+
+
+@at_a_desk("env -u CI pytest tests/stock/test_adoption.py")
+def test_what_is_uneven_when_the_operator_vanishes_is_moved_by_a_worker_and_nothing_else(
+    scene: Scene,
+) -> None:
+    """Measured for the guarantees (docs/stock-connect.md)."""
+    leader, every = uneven(scene)
+    before, begun = scene.runs(*every), scene.starts()
+    leader.stop(leave=False)
+    gone(scene, leader)
+
+    def even() -> dict[str, str]:
+        layout = scene.runs(*every)
+        assert max(spreads(layout)) <= 1, layout
+        return layout
+
+    after = eventually(even, 90)
+    moved = {task for task in every if before[task] != after[task]}
+    assert scene.starts() - begun == Counter(moved)
+    print(f"{len(moved)} of {len(every)} moved")  # noqa: T201

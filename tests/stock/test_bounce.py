@@ -2,7 +2,7 @@
 
 import pytest
 
-from stock.scene import Scene, doubled, missing
+from stock.scene import PATIENT, Scene, doubled, missing
 from support import at_a_desk
 
 pytestmark = pytest.mark.real
@@ -28,7 +28,7 @@ def test_bounce(scene: Scene, clean: bool, protocol: str, rounds: int) -> None:
     """Written at least once, and none is missing; none twice where every stop was clean."""
     workers = WORKERS if rounds > 1 else WORKERS[:2]
     connectors = {"a": scene.source("a", tasks=3), "into": scene.sink("into", scene.make_topic("a"))}
-    leader = scene.leader(connectors, workers)
+    leader = scene.leader(connectors, workers, policy=PATIENT)
     for worker in workers:
         scene.worker(worker, protocol=protocol)
     scene.runs(*EVERYTHING)

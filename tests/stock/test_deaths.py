@@ -1,10 +1,12 @@
 """Workers that die, return and are rolled under our leader; a leader that is away when one dies."""
 
 from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
-from stock.scene import HOLD_MS, Scene, doubled, missing
+from stock.scene import HOLD_MS, PATIENT, POLICY, Scene, doubled, missing
 from support import eventually
 
 pytestmark = pytest.mark.real
@@ -13,18 +15,20 @@ WORKERS = ("w-1", "w-2")
 EVERYTHING = ("a-instance", "a-0", "a-1", "b-instance", "b-0", "b-1", "b-2")
 
 
-def begin(scene: Scene, **options: str) -> tuple[dict[str, dict[str, str]], "Counter[str]"]:
+def begin(
+    scene: Scene, policy: Mapping[str, Any] = POLICY
+) -> tuple[dict[str, dict[str, str]], "Counter[str]"]:
     connectors = {"a": scene.source("a", tasks=2), "b": scene.source("b", tasks=3)}
-    leader = scene.leader(connectors, WORKERS, session_timeout_ms=10_000)
+    leader = scene.leader(connectors, WORKERS, policy=policy, session_timeout_ms=10_000)
     for worker in WORKERS:
-        scene.worker(worker, **options)
+        scene.worker(worker)
     scene.runs(*EVERYTHING)
     scene.leads(leader, 2)
     return connectors, scene.starts()
 
 
 def test_each_is_rolled_in_its_turn_and_has_its_own_back_while_nobody_else_stops(scene: Scene) -> None:
-    _, begun = begin(scene)
+    _, begun = begin(scene, PATIENT)
     [leader] = scene.leaders
     layout = scene.runs(*EVERYTHING)
     own = Counter[str]()

@@ -13,21 +13,8 @@ SETTINGS = {"exactly.once.source.support": "enabled"}
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    ("kills", "boundary"),
-    [
-        pytest.param(2, "poll", id="2-kills"),
-        pytest.param(
-            10, "poll", id="10-kills", marks=at_a_desk("env -u CI pytest tests/stock/test_exactly_once.py")
-        ),
-        pytest.param(
-            4,
-            "connector",
-            id="4-kills-own-boundaries",
-            marks=at_a_desk("env -u CI pytest tests/stock/test_exactly_once.py"),
-        ),
-    ],
-)
+@at_a_desk("env -u CI pytest tests/stock/test_exactly_once.py")
+@pytest.mark.parametrize(("kills", "boundary"), [(10, "poll"), (4, "connector")])
 def test_every_number_is_there_once(scene: Scene, kills: int, boundary: str) -> None:
     once = {"exactly.once.support": "required", "transaction.boundary": boundary}
     connectors = {"a": scene.source("a", tasks=2, rate=50, **once)}

@@ -39,7 +39,7 @@ def who_hangs(leader: LeaderService) -> set[str]:
     ("kind", "point"),
     [
         pytest.param("Source", "Connector::start", id="connector-start"),
-        pytest.param("Source", "Task::stop", id="source-task-stop"),
+        pytest.param("Source", "Task::stop", id="source-task-stop", marks=AT_A_DESK),
         pytest.param("Source", "Connector::initialize", id="connector-initialize", marks=AT_A_DESK),
         pytest.param("Source", "Connector::taskConfigs", id="connector-task-configs", marks=AT_A_DESK),
         pytest.param("Source", "Connector::stop", id="connector-stop", marks=AT_A_DESK),
@@ -93,3 +93,29 @@ def test_others_run_on_and_new_ones_start(scene: Scene, kind: str, point: str) -
     scene.want(leader, both)
     scene.runs(*FINE, "late-instance", "late-0", "late-1")
     scene.leads(leader, 2)
+
+
+@AT_A_DESK
+@pytest.mark.parametrize("point", ["Connector::start", "Connector::stop"])
+def test_a_worker_that_hangs_is_restarted_and_all_run_again(scene: Scene, point: str) -> None:
+    connectors = {"fine": scene.source("fine", tasks=2), "bad": scene.blocking("Source", "bad")}
+    leader = scene.leader(connectors, WORKERS)
+    for worker in WORKERS:
+        scene.worker(worker)
+    scene.runs(*FINE, "bad-instance", "bad-0")
+    scene.leads(leader, 2)
+    victim = scene.journal.running()["bad-instance"]
+    hang(scene, point)
+    if point == "Connector::start":
+        scene.stop(victim)
+        scene.facts(leader, WORKERS)
+        scene.again(victim)
+        eventually(lambda: hit(scene), 90)
+    scene.stop(victim)
+    assert hit(scene), f"it has hung in {point}"
+    hang(scene)
+    scene.facts(leader, WORKERS)
+    scene.again(victim)
+    scene.runs(*FINE, "bad-instance", "bad-0")
+    scene.leads(leader, 2)
+    scene.written("fine")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from stock.scene import Scene, doubled, missing
+from stock.scene import PATIENT, Scene, doubled, missing
 from support import eventually
 
 pytestmark = pytest.mark.real
@@ -19,7 +19,7 @@ def test_a_roll_from_the_line_before_to_the_present_one(
 ) -> None:
     archived("3.9")
     connectors = {name: scene.source(name, tasks=2) for name in "ab"}
-    leader = scene.leader(connectors, WORKERS)
+    leader = scene.leader(connectors, WORKERS, policy=PATIENT)
     for worker in WORKERS:
         scene.worker(worker, line="3.9")
     scene.runs(*EVERYTHING)

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import typer
 from pydantic import ValidationError
 
+from cooperator.crd.base import ObjectMeta
 from cooperator.crd.connect import Topics
-from cooperator.crd.imported import Cluster, Imported, imported
+from cooperator.crd.imported import Cluster, Imported, imported, why
 from cooperator.crd.kafka import Kafka, SaslMechanism, SecurityProtocol
 from cooperator.group import GroupState, GroupUnavailable, describe_group
 from cooperator.host.security import client_settings, text_of
@@ -70,12 +71,12 @@ def import_(
             certificate_file=certificate_file,
             key_file=key_file,
         )
-        name = name or group
+        name = _checked(name or group)
         kafka = _kafka(name, security_protocol, sasl_mechanism, ca_file, certificate_file)
         topics = Topics(config=config_topic, offset=offset_topic, status=status_topic)
         found = _import(bootstrap_servers, group, topics, kafka, settings, name, namespace)
     except ValidationError as error:
-        console.error("; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()))
+        console.error(why(error))
         raise typer.Exit(1) from None
     except (ImportRefused, GroupUnavailable, LogUnavailable) as error:
         console.error(str(error))
@@ -83,6 +84,13 @@ def import_(
     typer.echo(found.text(), nl=False)
     for warning in found.warnings:
         typer.echo(f"warning: {warning}", err=True)
+
+
+def _checked(name: str) -> str:
+    try:
+        return ObjectMeta(name=name).name
+    except ValidationError as error:
+        raise ImportRefused(f"--name {name!r}, of the Worker: {why(error)}") from None
 
 
 def _import(

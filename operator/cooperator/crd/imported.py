@@ -99,7 +99,7 @@ def imported(cluster: Cluster, config: ClusterConfig, name: str, namespace: str)
         try:
             resource = _connector(connector, committed, secrets, worker)
         except ValidationError as error:
-            left_out[connector] = _why(error)
+            left_out[connector] = why(error)
             continue
         resources.append((resource, tuple(_notes(secrets))))
     return Imported(tuple(resources), left_out)
@@ -149,7 +149,7 @@ def _notes(secrets: Mapping[str, str]) -> Iterable[str]:
         )
 
 
-def _why(error: ValidationError) -> str:
+def why(error: ValidationError) -> str:
     """Field and what is wrong with it; never the value, which may be a secret."""
     return "; ".join(
         f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors(include_url=False)

@@ -1,0 +1,35 @@
+"""``cooperator import`` where it cannot: the option, its value and the remedy are named."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cooperator.cli.app import app
+from cooperator.local.broker import EmbeddedBroker
+
+
+def refused(*words: object) -> str:
+    result = CliRunner().invoke(app, ["import", *map(str, words)])
+    assert result.exit_code == 1, result.output
+    return " ".join(result.output.split())
+
+
+@pytest.mark.real
+def test_a_group_that_does_not_exist(broker: EmbeddedBroker, unique: str) -> None:
+    said = refused("--bootstrap-servers", broker.bootstrap_servers, "--group", unique)
+    assert f"there is no group '{unique}'" in said
+    assert "check --group" in said
+
+
+def test_a_group_whose_name_no_worker_can_have() -> None:
+    said = refused("--bootstrap-servers", "127.0.0.1:1", "--group", "My_Group")
+    assert "--name" in said
+
+
+def test_a_password_that_is_not_there(tmp_path: Path) -> None:
+    empty = tmp_path / "password"
+    empty.touch()
+    where = ("--bootstrap-servers", "127.0.0.1:1", "--group", "etl")
+    assert f"--password-file {empty}: is empty" in refused(*where, "--password-file", empty)
+    assert "needs --sasl-mechanism" in refused(*where, "--security-protocol", "SASL_SSL")
