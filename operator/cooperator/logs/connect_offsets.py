@@ -31,6 +31,9 @@ _TIMEOUT_S: Final = 15.0
 _ANY: Final = -1
 """The partitioner chooses."""
 _EMPTY: Final = frozenset({KafkaError.GROUP_ID_NOT_FOUND, KafkaError._NOENT})
+_IN_USE: Final = frozenset(
+    {KafkaError.NON_EMPTY_GROUP, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS}
+)
 
 Entry = tuple[Mapping[str, Any], Mapping[str, Any] | None]
 """(partition, offset); None: forgotten."""
@@ -136,7 +139,7 @@ class ConnectOffsets:
             answer = self._admin.list_consumer_group_offsets(
                 [ConsumerGroupTopicPartitions(group)], request_timeout=_TIMEOUT_S
             )
-            found = result_of(answer[group]).topic_partitions or []
+            found = _checked(result_of(answer[group]))
         except KafkaException as error:
             if error.args[0].code() in _EMPTY:
                 return {}
@@ -168,12 +171,12 @@ class ConnectOffsets:
 
     def _change(self, group: str, ask: Any) -> None:
         try:
-            result_of(ask())
+            _checked(result_of(ask()))
         except KafkaException as error:
             code = error.args[0].code()
             if code in _EMPTY:
                 return
-            if code in (KafkaError.NON_EMPTY_GROUP, KafkaError.UNKNOWN_MEMBER_ID):
+            if code in _IN_USE:
                 raise GroupInUse(group) from None
             raise LogUnavailable(f"consumer group {group}: {error_text(error)}") from None
 
@@ -181,6 +184,15 @@ class ConnectOffsets:
     def _admin(self) -> AdminClient:
         """Kept: one that is let go answers nothing that it was asked before."""
         return self._access.admin(lambda error: None)
+
+
+def _checked(answer: ConsumerGroupTopicPartitions | None) -> list[TopicPartition]:
+    """An answer to all may refuse each. Raises KafkaException."""
+    found = (answer.topic_partitions if answer is not None else None) or []
+    for place in found:
+        if place.error is not None:
+            raise KafkaException(place.error)
+    return found
 
 
 def _same(partition: object) -> str:
