@@ -228,11 +228,12 @@ class Kubelet:
         [container] = spec["containers"]
         number = next(_numbers)
         address = f"127.{os.getpid() % 200 + 1}.{number // 250}.{1 + number % 250}"
+        secrets = self._mount_secrets(spec, folder)
         [volume] = (volume for volume in spec["volumes"] if "downwardAPI" in volume)
         for item in volume["downwardAPI"]["items"]:
             name = item["fieldRef"]["fieldPath"].partition("'")[2].rstrip("']")
             text = metadata["annotations"][name].replace("//0.0.0.0", f"//{address}")
-            (folder / item["path"]).write_text(text)
+            (folder / item["path"]).write_text(_expand(text, secrets))
         mounts = {m["name"]: m["mountPath"] for m in container["volumeMounts"]}
         said = {variable["name"]: variable.get("value", "") for variable in container["env"]}
         environment = {**said, "POD_NAME": metadata["name"], "POD_IP": address}

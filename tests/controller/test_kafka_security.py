@@ -1,6 +1,7 @@
 """A broker that asks for name and password: leader and members find them in a Secret."""
 
 import base64
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from controller_scene import Scene
 from secured import login_broker
+from stock_connectors import plugin_path
 from tests.kubernetes.control_plane import ControlPlane
 
 pytestmark = pytest.mark.real
@@ -68,6 +70,23 @@ def test_leader_and_member_prove_who_they_are(scene: Scene) -> None:
     scene.runs("a-0")
     scene.settled()
     assert scene.condition("workers", "lake", "KafkaReachable")["status"] == "True"
+    assert PASSWORD not in said_everywhere(scene)
+
+
+def test_a_stock_worker_and_its_connectors_prove_who_they_are(scene: Scene) -> None:
+    login(scene, PASSWORD)
+    scene.operator()
+    stock = {"heapMb": 160, "pluginPath": [str(plugin_path())], "config": {"offset.flush.interval.ms": 1_000}}
+    scene.worker(replicas=1, kafka=KAFKA, runtime="connect", connect=stock)
+    config = {"topic": "numbers", "journal": scene.journal_path}
+    scene.connector("a", **{"class": "cooperator.stock.SequenceSource"}, tasksMax=1, config=config)
+    scene.runs("a-0", "a-instance", timeout_s=240)
+
+    def delivers() -> "re.Match[str] | None":
+        log = (scene.kubelet.container("lake-0").folder / "log").read_text(errors="replace")
+        return re.search(r"Committing offsets for [1-9][0-9]* acknowledged messages", log)
+
+    scene.eventually(delivers, 60)
     assert PASSWORD not in said_everywhere(scene)
 
 

@@ -8,7 +8,7 @@ import pytest
 from cooperator.crd import parse
 
 ROOT = Path(__file__).parents[2]
-OF_KUBERNETES = ("volumes.yaml", "autoscaler.yaml", "executors.yaml")
+OF_KUBERNETES = ("volumes.yaml", "autoscaler.yaml", "executors.yaml", "rest.yaml")
 """Kinds of Kubernetes' own, which only an API server can check (test_api_server.py)."""
 EXAMPLES = sorted(
     path for path in (ROOT / "examples" / "kubernetes").glob("*.yaml") if path.name not in OF_KUBERNETES

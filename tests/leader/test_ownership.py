@@ -53,6 +53,20 @@ def test_stock_workers_need_adoption() -> None:
     assert member_refusal("me", members, GroupPolicy.ADOPT, "g") == ""
 
 
+def test_stock_workers_that_share_a_client_id_are_not_led() -> None:
+    def at(url: str) -> bytes:
+        return encode_metadata(Metadata(url, 3, None), Protocol.SESSIONED)
+
+    two = [("connect", at("http://a:8083/")), ("connect", at("http://b:8083/"))]
+    assert "'connect' (http://a:8083/ and http://b:8083/)" in member_refusal(
+        "me", two, GroupPolicy.ADOPT, "g"
+    )
+    one_twice = [two[0], two[0]]
+    assert member_refusal("me", one_twice, GroupPolicy.ADOPT, "g") == "", "it is back before it was missed"
+    pods = [("lake-0", data) for _, data in two]
+    assert member_refusal("me", pods, GroupPolicy.ADOPT, "g", stock_pool="lake") == "", "lives of one pod"
+
+
 def test_stock_workers_of_the_pool_are_ours_and_no_others() -> None:
     def refusal(client_id: str) -> str:
         return member_refusal("me", [(client_id, metadata(None))], GroupPolicy.CREATE, "g", stock_pool="lake")

@@ -127,6 +127,29 @@ def test_a_leader_of_stock_workers_keeps_its_records_until_the_round_is_over() -
     assert TaskId("b", INSTANCE) in group.all_running()
 
 
+def test_who_has_read_what_a_transaction_aborted_is_not_ahead_for_ever() -> None:
+    """Stock workers count such records; a leader that does not has to write one after them."""
+    group = running_group(is_agent=False)
+    ahead = group.offset + 3
+    members = tuple(member.report() for member in group.members.values())
+    group.generation += 1
+    config = group.fold.snapshot()
+    offsets = {member.member_id: ahead for member in members}
+    group._do(
+        ev.RoundReady(
+            group.generation, "sessioned", "leader-1", members, ("leader-1",), ahead, config, 0, offsets
+        )
+    )
+    written = len(group.written)
+    group._do(ev.Joining())
+    group.offset = ahead
+    group._do(ev.Delivered(group.generation))
+    assert group.written[written:] == ["target-state-a"]
+    group.round()
+    group.settle()
+    assert len(group.all_running()) == 7
+
+
 def test_a_leader_of_agents_does_not() -> None:
     group = running_group()
     group.machine.handle(ev.Joining(), group.now_ms)

@@ -20,6 +20,7 @@ from cooperator.wire import (
     FencingRecord,
     RestartRecord,
     TaskRecord,
+    decode_assignment,
     encode_config,
 )
 from twins.group_twin import GroupTwin, running_group
@@ -101,6 +102,21 @@ class TestProtocols:
         assert not group.asks_for_round()
         assert condition(group, "EagerProtocol")[0]
         assert condition(group, "UnsignedRequests")[0]
+
+
+def test_in_the_eager_protocol_a_stock_worker_is_sent_nothing_that_it_would_misread() -> None:
+    """It reads what comes behind as it would in a later version: as what it has to let go of."""
+    group = GroupTwin()
+    group.join("w", is_agent=False)
+    group.join("ours")
+    group.protocol = "default"
+    group.round()
+    assert group.answers is not None
+    for member_id, data in group.answers.items():
+        assert (decode_assignment(data).agent is not None) == member_id.startswith("ours")
+        as_later = b"\x00\x02" + data[2:]
+        if not member_id.startswith("ours"):
+            assert decode_assignment(as_later).revoked == ()
 
 
 def condition(group: GroupTwin, type_: str) -> tuple[bool, str]:

@@ -28,7 +28,8 @@ spec:
   connect:
     heapMb: 160
     pluginPath: [PLUGINS]
-    jvmOptions: [-XX:TieredStopAtLevel=1, -XX:+UseSerialGC]
+    jvmOptions: [-XX:TieredStopAtLevel=1, -XX:+UseSerialGC, -Dcooperator.hangs=FOLDER/hangs]
+    hungAfterMs: HUNG_MS
     config:
       plugin.discovery: service_load
       offset.flush.interval.ms: 1000
@@ -49,6 +50,16 @@ spec:
     tasks.fail.while: FOLDER/fails
 """
 
+BLOCKING = """
+apiVersion: cooperator.dev/v1alpha1
+kind: Connector
+metadata: {name: stuck}
+spec:
+  workerRef: {name: NAME}
+  class: cooperator.stock.BlockingSource
+  config: {topic: stuck, journal: FOLDER/stuck}
+"""
+
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory, broker: EmbeddedBroker) -> Iterator[Local]:
@@ -57,16 +68,21 @@ def running(tmp_path_factory: pytest.TempPathFactory, broker: EmbeddedBroker) ->
     local = Local(tmp_path_factory.mktemp("local"), f"stock-{os.getpid()}")
     try:
         local("up", "--bootstrap-servers", broker.bootstrap_servers)
-        local.apply(worker(), CONNECTOR.replace("FOLDER", str(local.state.root)))
+        local.apply(worker(local), CONNECTOR.replace("FOLDER", str(local.state.root)))
         eventually(local.placed, PATIENCE_S, "all tasks run")
         yield local
     finally:
         kill_everything(local.state)
 
 
-def worker(**spec: object) -> str:
+def worker(local: Local, hung_ms: int = 0, **spec: object) -> str:
     more = "".join(f"  {field}: {value!r}\n" for field, value in spec.items())
-    return WORKER.replace("PLUGINS", str(plugin_path())) + more
+    here = WORKER.replace("PLUGINS", str(plugin_path())).replace("FOLDER", str(local.state.root))
+    return here.replace("HUNG_MS", str(hung_ms)) + more
+
+
+def incarnations(local: Local) -> set[str]:
+    return {life.incarnation for life in local.lives().values()}
 
 
 def test_a_worker_that_is_killed_gets_exactly_its_own_back(running: Local) -> None:
@@ -98,6 +114,26 @@ def test_what_a_task_fails_of_is_shown_and_a_restart_mends_it(running: Local) ->
     assert eventually(running.placed, PATIENCE_S, "all tasks run") == before
 
 
+def test_a_worker_that_hangs_is_replaced_where_that_was_asked_for(running: Local) -> None:
+    lives, hangs = incarnations(running), running.state.root / "hangs"
+    hangs.write_text("Connector::start\n")
+    running.apply(worker(running, hung_ms=10_000), BLOCKING.replace("FOLDER", str(hangs.parent)))
+
+    eventually(hangs.with_suffix(".hit").exists, PATIENCE_S, "somebody hangs")
+    eventually(lambda: len(incarnations(running) - lives) == 1, PATIENCE_S, "it is replaced")
+
+    hangs.unlink()
+    running.apply(worker(running))
+
+    def all_run() -> bool:
+        tasks = {task["name"]: task["state"] for task in running.ask("tasks")}
+        return tasks.keys() > {"stuck", "stuck-0"} and set(tasks.values()) == {"RUNNING"}
+
+    eventually(all_run, PATIENCE_S, "all tasks run, also of what hung")
+    running("delete", "connector", "stuck")
+    eventually(running.placed, PATIENCE_S, "the others run on")
+
+
 def test_scaled_down_the_tasks_of_who_leaves_move_before_it_is_told_to_end(running: Local) -> None:
     before, lives = running.placed(), running.lives()
     first, second = sorted(lives)
@@ -117,7 +153,7 @@ def test_scaled_down_the_tasks_of_who_leaves_move_before_it_is_told_to_end(runni
 def test_another_version_rolls_the_workers_and_each_gets_its_own_back(running: Local) -> None:
     before, lives = running.placed(), running.lives()
 
-    running.apply(worker(version="3.9"))
+    running.apply(worker(running, version="3.9"))
 
     def rolled() -> bool:
         now = running.lives()
@@ -136,7 +172,7 @@ def test_another_version_rolls_the_workers_and_each_gets_its_own_back(running: L
 def test_orphaned_the_workers_run_on_and_are_found_again(running: Local) -> None:
     before, lives = running.placed(), running.lives()
     attempts = (running.state.root / "journal").read_text().count('"start"')
-    orphan = worker(version="3.9", deletionPolicy="Orphan")
+    orphan = worker(running, version="3.9", deletionPolicy="Orphan")
     running.apply(orphan)
 
     running("delete", "worker", running.worker)

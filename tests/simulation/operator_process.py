@@ -134,6 +134,7 @@ class OperatorProcess(Process):
                 session_timeout_ms=times.leader_session_ms,
                 heartbeat_interval_ms=times.heartbeat_ms,
                 rebalance_timeout_ms=times.rebalance_ms,
+                stock_pool="lake",
             )
         )
         self._service._endpoint.start()

@@ -17,7 +17,17 @@ from cooperator.agent import events as agent_events
 from cooperator.agent.instructions import PostTaskConfigs
 from cooperator.group import DescribedMember, GroupConfig, Joined, Round
 from cooperator.logs import LogsConfig, LogUnavailable
-from cooperator.model import ClusterConfig, Epoch, Memory, Policy, PolicyName, TargetState, TaskId
+from cooperator.model import (
+    ClusterConfig,
+    Epoch,
+    Memory,
+    Policy,
+    PolicyName,
+    TargetState,
+    TaskId,
+    TaskState,
+    TaskStatus,
+)
 from cooperator.planner import kip415
 from cooperator.planner.view import View
 from cooperator.runtime import TaskSpec
@@ -218,8 +228,11 @@ class StockProcess(WorkerProcess):
 
     # The listener of the runtime
 
-    def started(self, task: TaskId, attempt: int) -> None: ...
-    def paused(self, task: TaskId, attempt: int) -> None: ...
+    def started(self, task: TaskId, attempt: int) -> None:
+        self._say(task, TaskState.RUNNING)
+
+    def paused(self, task: TaskId, attempt: int) -> None:
+        self._say(task, TaskState.PAUSED)
 
     def stopped(self, task: TaskId, attempt: int) -> None:
         self._go_on()
@@ -229,6 +242,7 @@ class StockProcess(WorkerProcess):
 
     def failed(self, task: TaskId, attempt: int, trace: str) -> None:
         self._failed.add(task)
+        self._say(task, TaskState.FAILED)
         self._go_on()
 
     def units_changed(self, connector: str, configs: list[dict[str, str]]) -> None:
@@ -237,6 +251,11 @@ class StockProcess(WorkerProcess):
 
     def warmed_up(self) -> None: ...
     def warm_up_failed(self) -> None: ...
+
+    def _say(self, task: TaskId, state: TaskState) -> None:
+        """Signed with where it serves, and under the generation that it is in."""
+        worker = self._endpoint.url.partition("://")[2].strip("/")
+        self._logs.status.put(TaskStatus(task, state, worker, Epoch(0, self._completed)))
 
     # Its herder
 

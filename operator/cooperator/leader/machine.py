@@ -327,9 +327,7 @@ class LeaderMachine:
         state.hung = hung(
             self.uptake, state.policy, self.settings.awaited_ms, known, state.facts.ended, now_ms
         )
-        out: list[ev.Instruction] = []
-        if self.quiet.is_over(now_ms):
-            out += self._writes.due(now_ms)
+        out = self._writes.due(now_ms) if self.quiet.is_over(now_ms) else []
         ended = [m.member_id for m in state.members if (m.identity, m.incarnation) in state.facts.ended]
         if ended:
             state.stir(now_ms)

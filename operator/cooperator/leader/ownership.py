@@ -53,9 +53,11 @@ def member_refusal(
 ) -> str:
     """Why the lead must not be taken from these (client id, metadata bytes) members; empty when it may be.
 
-    ``stock_pool``: stock workers called so, with a number behind, are ours. A member without bytes is not
-    judged: the broker shows metadata of a stable group only.
+    ``stock_pool``: stock workers called so, with a number behind, are ours. Others are known by their client
+    ids alone, so that two of them must not share one. A member without bytes is not judged: the broker shows
+    metadata of a stable group only.
     """
+    addresses: dict[str, str] = {}
     for client_id, data in members:
         if not data:
             continue
@@ -68,6 +70,14 @@ def member_refusal(
             return (
                 f"group {group_id!r} has a member that is not ours ({client_id}): give this Worker another "
                 "spec.groupId, or set spec.groupPolicy to Adopt to take the group over"
+            )
+        if report is not None or metadata is None or is_ours:
+            continue
+        if addresses.setdefault(client_id, metadata.url) != metadata.url:
+            return (
+                f"group {group_id!r} has several workers with client.id {client_id!r} "
+                f"({addresses[client_id]} and {metadata.url}), which cannot be told apart: give each one "
+                "of its own, or remove the setting from all of them"
             )
     return ""
 

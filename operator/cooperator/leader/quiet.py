@@ -27,6 +27,8 @@ class Quiet:
         self.forced = 0
         self._uptake = uptake
         self._joining = False
+        self.is_behind = False
+        """Members have read more than the leader can: such a round starts nothing anywhere."""
         self._any_stock = False
         self._offset: int | None = None
         self._generation = -1
@@ -51,6 +53,7 @@ class Quiet:
     ) -> None:
         """All members have joined; ``offsets``: what they have read, by member id; ``offset``: the leader."""
         self._joining = False
+        self.is_behind = max(offsets.values(), default=-1) > offset
         self._any_stock = any(not member.is_agent for member in members)
         if self._was_forced(generation, offsets, members, offset):
             self.forced += 1
@@ -82,7 +85,7 @@ class Quiet:
 
     def is_over(self, now_ms: int) -> bool:
         """Whether a record may be written now."""
-        if not self._any_stock:
+        if not self._any_stock or self.is_behind:
             return True
         if self._joining:
             return False

@@ -8,7 +8,14 @@ from cooperator.leader.reconcile import connector_records, task_records
 from cooperator.leader.regroup import Regroup
 from cooperator.leader.state import LeaderSettings, LeaderState
 from cooperator.model import INSTANCE, TaskFencing
-from cooperator.wire import ConfigRecord, FencingRecord, Protocol, RestartRecord, encode_config
+from cooperator.wire import (
+    ConfigRecord,
+    FencingRecord,
+    Protocol,
+    RestartRecord,
+    TargetStateRecord,
+    encode_config,
+)
 
 REPEAT_MS = 2_000
 """A write or a request that shows no effect is repeated after this long."""
@@ -60,6 +67,8 @@ class Writes:
                 state.desired, state.config, settings.owns_config, not state.all_stock, state.memory.managed
             )
             out += self._write(wanted, "desired connectors", now_ms)
+        if self._quiet.is_behind:
+            out += self._repeats.once("again", self._again(), now_ms)
         if self._restarts:
             out.append(ev.WriteConfig(tuple(self._restarts), "restarts that were asked for"))
             self._restarts = []
@@ -68,6 +77,16 @@ class Writes:
                 records = task_records(regroup.connector, regroup.configs)
                 out += self._write(records, f"tasks of {regroup.connector}", now_ms)
         return out
+
+    def _again(self) -> ev.Instruction:
+        """Something that is so already, as another record.
+
+        Stock workers read what a transaction has aborted, and count it, too, unless sources are exactly-once.
+        Until there is a later record they are ahead of who does not.
+        """
+        for name, connector in sorted(self._state.config.connectors.items()):
+            return ev.WriteConfig((TargetStateRecord(name, connector.target),), "members have read further")
+        return ev.MakeSessionKey()
 
     def key_is_due(self, now_ms: int) -> bool:
         """Whether requests are signed, and there is no key for it, or one to be replaced (KIP-507)."""

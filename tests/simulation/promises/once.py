@@ -15,7 +15,9 @@ and a margin. There the sinks' epochs are what remains, and are what is checked.
 A stock worker has no lease. What it runs while it is not in touch with the broker, and until it is told to
 stop that afterwards, is Kafka's protocol to answer for (the table of guarantees), and is not counted. Nor is
 what a stock worker gives away while it leads, when whoever runs it is not in its round: it knows no leases.
-What a stock worker writes has no epoch, so that no order of epochs is asked for beside it.
+What a stock worker writes has no epoch, so that no order of epochs is asked for beside it. And stock workers
+stop tasks with new configurations themselves, each when it reads of them: two such tasks may share a unit
+for that long.
 """
 
 from itertools import combinations
@@ -64,6 +66,8 @@ class NoTaskRunsTwice(Promise):
 
     def _judge(self, one: Copy, other: Copy) -> None:
         if any(copy.stale and copy.member.is_stock for copy in (one, other)) or self._is_kafkas(one, other):
+            return
+        if one.task != other.task and one.member.is_stock and other.member.is_stock:
             return
         if one.stale or other.stale:
             stale, live = (one, other) if one.stale else (other, one)

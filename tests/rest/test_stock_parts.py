@@ -1,0 +1,181 @@
+"""What is asked of stock workers and of Kafka for them, over twins of both."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from cooperator.leader.endpoint import Endpoint, error_answer, json_answer
+from cooperator.logs import LogUnavailable
+from cooperator.logs.connect_offsets import Entry, GroupInUse
+from cooperator.rest.answers import Refused
+from cooperator.rest.stock import StockMembers
+from cooperator.rest.stock_offsets import StockOffsets
+
+SOURCE = {"connector.class": "org.example.LinesSource"}
+PLUGINS = [
+    {"class": "org.example.LinesSource", "type": "source", "version": "1"},
+    {"class": "org.example.LinesSinkConnector", "type": "sink", "version": "1"},
+    {"class": "org.example.Converter", "type": "converter"},
+]
+
+
+class Worker:
+    """One that answers, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, Any]] = []
+        self.endpoint = Endpoint("127.0.0.1", 0, {"* /{path:.*}": self.answer})
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        text = await request.text()
+        self.asked.append((f"{request.method} {request.path_qs}", json.loads(text) if text else None))
+        if request.path == "/connector-plugins":
+            return json_answer(200, PLUGINS)
+        if "missing" in request.path:
+            return error_answer(404, "no such plug-in")
+        return json_answer(200, ["a"])
+
+    @property
+    def url(self) -> str:
+        return self.endpoint.url.rstrip("/")
+
+
+@pytest.fixture
+def worker() -> Iterator[Worker]:
+    worker = Worker()
+    worker.endpoint.start()
+    yield worker
+    worker.endpoint.stop()
+
+
+class Kept:
+    """Offsets in memory. ``busy``: the group has members."""
+
+    def __init__(self, done: list[str]) -> None:
+        self.done = done
+        self.sources: dict[str, list[Entry]] = {}
+        self.groups: dict[str, dict[tuple[str, int], int | None]] = {}
+        self.busy = self.away = False
+
+    def source(self, topic: str, connector: str) -> list[Entry]:
+        if self.away:
+            raise LogUnavailable("no broker")
+        return self.sources.get(topic, [])
+
+    def write_source(self, topic: str, connector: str, entries: Sequence[Entry]) -> None:
+        self.done.append(f"write {topic}")
+        self.sources[topic] = [entry for entry in entries if entry[1] is not None]
+
+    def sink(self, group: str) -> Mapping[tuple[str, int], int | None]:
+        return self.groups.get(group, {})
+
+    def write_sink(self, group: str, offsets: Mapping[tuple[str, int], int | None]) -> None:
+        self.forget_sink(group)
+        self.groups[group] = dict(offsets)
+
+    def forget_sink(self, group: str) -> None:
+        if self.busy:
+            raise GroupInUse(group)
+        self.groups.pop(group, None)
+
+
+@pytest.fixture
+def kept() -> Kept:
+    return Kept([])
+
+
+@pytest.fixture
+def offsets(kept: Kept, worker: Worker) -> StockOffsets:
+    members = StockMembers(lambda: [worker.url])
+    fence = lambda name: kept.done.append(f"fence {name}")  # noqa: E731
+    return StockOffsets(lambda: kept, "offsets", members, fence)  # type: ignore[arg-type,return-value]
+
+
+def refused(call: Any) -> tuple[int, str]:
+    with pytest.raises(Refused) as caught:
+        call()
+    return caught.value.code, str(caught.value)
+
+
+def test_the_first_member_that_answers_answers_for_all(worker: Worker) -> None:
+    members = StockMembers(lambda: ["http://127.0.0.1:9", worker.url])
+    assert members.plugins(connectors_only=False) == PLUGINS
+    assert worker.asked == [("GET /connector-plugins?connectorsOnly=false", None)]
+    assert refused(lambda: members.plugin_config("missing")) == (404, "no such plug-in")
+
+
+def test_nobody_who_answers_is_503(worker: Worker) -> None:
+    assert refused(lambda: StockMembers(lambda: ()).plugins(True))[0] == 503
+    code, said = refused(lambda: StockMembers(lambda: ["http://127.0.0.1:9"]).plugins(True))
+    assert (code, "127.0.0.1:9" in said) == (503, True)
+
+
+def test_types_are_known_by_full_and_short_names_and_asked_for_now_and_then(worker: Worker) -> None:
+    now_s = [0.0]
+    members = StockMembers(lambda: [worker.url], lambda: now_s[0])
+    names = ("org.example.LinesSource", "LinesSink", "LinesSinkConnector", "org.example.Converter")
+    assert [members.type_of(name) for name in names] == ["source", "sink", "sink", "unknown"]
+    assert len(worker.asked) == 1
+    now_s[0] = 61.0
+    members.type_of("LinesSink")
+    assert len(worker.asked) == 2
+    assert StockMembers(lambda: ()).type_of("LinesSink") == "unknown"
+
+
+def test_levels_are_set_on_every_member(worker: Worker) -> None:
+    members = StockMembers(lambda: [worker.url, worker.url])
+    assert members.set_level("root", "DEBUG", "worker") == ["a"]
+    assert worker.asked == [("PUT /admin/loggers/root", {"level": "DEBUG"})] * 2
+    assert members.set_level("root", "DEBUG", "cluster") is None
+
+
+def test_producers_are_fenced_before_a_source_is_moved(offsets: StockOffsets, kept: Kept) -> None:
+    assert "have been altered" in offsets.alter("lines", SOURCE, [({"file": "x"}, {"position": 1})])
+    assert offsets.listed("lines", SOURCE) == [{"partition": {"file": "x"}, "offset": {"position": 1}}]
+    assert "have been reset" in offsets.reset("lines", SOURCE)
+    assert kept.done == ["fence lines", "write offsets"] * 2
+    assert offsets.listed("lines", SOURCE) == []
+
+
+def test_a_source_may_have_a_topic_of_its_own(offsets: StockOffsets, kept: Kept) -> None:
+    offsets.alter("lines", {**SOURCE, "offsets.storage.topic": "own"}, [({}, {"position": 1})])
+    assert kept.done == ["fence lines", "write own"]
+
+
+def test_a_sink_s_are_its_group_s(offsets: StockOffsets, kept: Kept) -> None:
+    place = {"kafka_topic": "t", "kafka_partition": "1"}
+    config = {"connector.class": "org.example.LinesSinkConnector"}
+    offsets.alter("lines", config, [(place, {"kafka_offset": 7})])
+    assert kept.groups == {"connect-lines": {("t", 1): 7}}
+    shown = {"kafka_topic": "t", "kafka_partition": 1}
+    assert offsets.listed("lines", config) == [{"partition": shown, "offset": {"kafka_offset": 7}}]
+    kept.busy = True
+    assert "still are in consumer group connect-lines" in refused(lambda: offsets.reset("lines", config))[1]
+    own = {**config, "consumer.override.group.id": "mine"}
+    assert offsets.listed("lines", own) == []
+
+
+@pytest.mark.parametrize(
+    ("partition", "offset"),
+    [
+        ({"topic": "t"}, {"kafka_offset": 1}),
+        ({"kafka_topic": "", "kafka_partition": 1}, {"kafka_offset": 1}),
+        ({"kafka_topic": "t", "kafka_partition": -1}, {"kafka_offset": 1}),
+        ({"kafka_topic": "t", "kafka_partition": True}, {"kafka_offset": 1}),
+        ({"kafka_topic": "t", "kafka_partition": 1}, {"kafka_offset": "x"}),
+        ({"kafka_topic": "t", "kafka_partition": 1}, {"kafka_offset": 1, "more": 1}),
+    ],
+)
+def test_a_sink_s_positions_have_one_form(offsets: StockOffsets, partition: Any, offset: Any) -> None:
+    config = {"connector.class": "org.example.LinesSinkConnector"}
+    code, said = refused(lambda: offsets.alter("lines", config, [(partition, offset)]))
+    assert (code, "kafka_partition" in said) == (400, True)
+
+
+def test_what_cannot_be_told_or_reached_is_to_be_asked_again(offsets: StockOffsets, kept: Kept) -> None:
+    assert refused(lambda: offsets.listed("lines", {"connector.class": "org.example.Gone"}))[0] == 503
+    kept.away = True
+    assert refused(lambda: offsets.listed("lines", SOURCE)) == (503, "no broker")
