@@ -17,7 +17,7 @@ from cooperator.group import takeover
 from cooperator.leader import events as ev
 from cooperator.leader import reconcile, reports, routes
 from cooperator.leader.machine import LeaderMachine
-from cooperator.leader.regroup import Regroup
+from cooperator.leader.writes import Writes
 from cooperator.logs import LeadWriter
 from cooperator.model import Memory
 from cooperator.planner import claims, default, holds, roster, step
@@ -180,7 +180,7 @@ def writes_connectors_without_their_tasks() -> Sequence[Patch]:
     def wrong(*args: Any) -> tuple[Any, ...]:
         return tuple(record for record in right(*args) if not isinstance(record, TaskRecord | CommitRecord))
 
-    return [patch.object(_module(LeaderMachine), "connector_records", wrong)]
+    return [patch.object(_module(Writes), "connector_records", wrong)]
 
 
 @planted
@@ -221,7 +221,7 @@ def sleeps_through_the_end_of_a_hold() -> Sequence[Patch]:
 @planted
 def regroups_what_runs() -> Sequence[Patch]:
     """New task configurations are written while the old tasks run."""
-    return [patch.object(Regroup, "in_use", lambda *args: False)]
+    return [patch.object(Writes, "_in_use", lambda *args: False)]
 
 
 @planted
