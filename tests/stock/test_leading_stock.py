@@ -147,8 +147,10 @@ def test_a_session_key_is_replaced_in_time_and_the_workers_go_on_with_the_new_on
 def test_sources_are_exactly_once_over_kill_9_and_a_change_of_tasks(scene: Scene) -> None:
     """Each start asks the leader to fence what may still produce: nothing is left out or written twice."""
     wanted = scene.source("a", tasks=2)
+    scene.make_topic("a")
     leader = led(scene, {"a": wanted}, said={"exactly_once_source": True}, settings=EXACTLY_ONCE)
     scene.leads(leader, 2)
+    scene.runs("a-instance", "a-0", "a-1")
     before = scene.written("a")
     assert config(scene).fencings["a"].recorded == 2
 
@@ -175,8 +177,8 @@ def test_a_worker_that_only_speaks_the_eager_protocol_is_named(scene: Scene) -> 
     )
     assert "w-3" in message
     assert "w-1" not in message
+    eventually(lambda: scene.journal.running_at("w-3"), LIMIT_S, "the eager one has a part, too")
     scene.runs("a-instance", "a-0", "a-1", "a-2")
-    assert len(set(scene.journal.running().values())) == 3, "the eager one has a part, too"
     scene.stop("w-3")
     scene.facts(leader, WORKERS)
     eventually(lambda: condition(leader, "EagerProtocol")[0] == "False", LIMIT_S)
@@ -203,7 +205,7 @@ def test_who_vanishes_unproven_is_held_for_and_named_until_best_effort_is_good_e
     eventually(lambda: condition(leader, "Unfenced")[0] == "False", LIMIT_S)
 
 
-def test_who_hangs_in_a_stop_is_named_and_then_named_to_be_replaced(scene: Scene) -> None:
+def test_who_hangs_in_a_start_is_named_and_then_named_to_be_replaced(scene: Scene) -> None:
     policy = {**QUICK, "hung_after_ms": 20_000}
     wanted = {"a": scene.source("a", tasks=2), "bad": scene.blocking("Source", "bad")}
     leader = scene.leader(wanted, WORKERS, adopt=True, policy=policy, rebalance_timeout_ms=10_000)
@@ -214,7 +216,6 @@ def test_who_hangs_in_a_stop_is_named_and_then_named_to_be_replaced(scene: Scene
     at = scene.journal.running()["bad-0"]
 
     scene.workers[at].hangs.write_text("Task::start\n")
-    assert leader.restart(RestartRecord("bad", task=0)) == 204
     scene.want(leader, {**wanted, "worse": scene.blocking("Source", "worse")})
 
     def hung() -> list[dict[str, Any]]:
@@ -222,12 +223,13 @@ def test_who_hangs_in_a_stop_is_named_and_then_named_to_be_replaced(scene: Scene
         return found
 
     named = eventually(hung, LIMIT_S, "somebody hangs in the start of worse")
+    begun = scene.starts()
     assert [each["items"] for each in named] == [["worse-0"]]
     status, message = condition(leader, "Hung")
     assert (status, named[0]["identity"] in message, "worse-0" in message) == ("True", True, True)
     eventually(lambda: hung()[0]["to_replace"], LIMIT_S)
     assert {"a-0", "a-1"} <= scene.journal.running().keys()
-    assert scene.starts()["a-0"] == 1
+    assert {task: scene.starts()[task] for task in ("a-0", "a-1")} == {t: begun[t] for t in ("a-0", "a-1")}
     scene.workers[at].hangs.write_text("")
     eventually(lambda: not hung(), LIMIT_S, "who goes on is named no more")
 
