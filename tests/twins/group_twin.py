@@ -308,8 +308,8 @@ class GroupTwin:
         assignment = decode_assignment(data)
         if assignment.error:
             return
-        assert assignment.agent is not None or not member.is_agent
-        member.applied = Epoch(0, self.generation) if assignment.agent is None else assignment.agent.epoch
+        assert assignment.agent is not None
+        member.applied = assignment.agent.epoch
         for task in assignment.revoked:
             member.running.discard(task)
             member.stopping.add(task)

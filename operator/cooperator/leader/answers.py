@@ -20,11 +20,7 @@ MEMBER_BYTES = 200
 
 
 def of_plan(event: ev.RoundReady, plan: Plan, url: str, agent: AgentShare) -> ev.Answer:
-    """Each member's share; members without changes share one encoding.
-
-    What only agents read stands behind all else. Stock workers pass over it, but not in the eager protocol:
-    there they take it for what the later ones have in that place.
-    """
+    """Each member's share; members without changes share one encoding."""
     protocol = Protocol(event.protocol)
     empty = Assignment(
         error=NO_ERROR,
@@ -36,17 +32,11 @@ def of_plan(event: ev.RoundReady, plan: Plan, url: str, agent: AgentShare) -> ev
         delay_ms=plan.delay_ms,
         agent=agent,
     )
-    encoder = agents = AssignmentEncoder(empty, protocol)
-    if protocol is Protocol.DEFAULT:
-        encoder = AssignmentEncoder(empty._replace(agent=None), protocol)
+    encoder = AssignmentEncoder(empty, protocol)
     nothing = encoder.encode((), ())
     assignments = dict.fromkeys(event.idle_ids, nothing)
     written: dict[str, bytes] = {}
     for member in event.members:
-        if protocol is Protocol.DEFAULT and member.is_agent:
-            share = plan.shares[member.member_id]
-            assignments[member.member_id] = agents.encode(share.assigned, share.revoked)
-            continue
         share, member_id = plan.shares[member.member_id], member.member_id
         if share.is_empty:
             assignments[member_id] = nothing

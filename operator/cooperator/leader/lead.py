@@ -152,16 +152,16 @@ class Lead:
         return future
 
     def post_tasks(self, connector: str, configs: Sequence[Mapping[str, str]]) -> "Future[int]":
-        """See ``LeaderMachine.post_tasks``; the future gives the HTTP code."""
+        """See ``Writes.post_tasks``; the future gives the HTTP code."""
         event = ev.TasksPosted(connector, tuple(dict(config) for config in configs))
         return self._answered(lambda machine, now_ms: machine.post_tasks(event, now_ms))
 
     def restart(self, record: RestartRecord) -> "Future[int]":
-        """See ``LeaderMachine.restart``; the future gives the HTTP code."""
+        """See ``Writes.restart``; the future gives the HTTP code."""
         return self._answered(lambda machine, now_ms: machine.restart(record, now_ms))
 
     def fenced(self, record: FencingRecord, generation: int) -> "Future[int]":
-        """See ``LeaderMachine.fenced``; the future gives the HTTP code."""
+        """See ``Writes.fenced``; the future gives the HTTP code."""
         return self._answered(lambda machine, now_ms: machine.fenced(record, generation, now_ms))
 
     def lacks_for_hand_back(self) -> "Future[object]":

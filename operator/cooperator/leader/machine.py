@@ -107,25 +107,16 @@ class LeaderMachine:
         return self._consider(now_ms)
 
     def post_tasks(self, event: ev.TasksPosted, now_ms: int) -> tuple[int, list[ev.Instruction]]:
-        """A connector's new task configurations: the HTTP code to answer, and what to do.
-
-        204: they are what the config log says, or are being written to it. 202: running tasks change,
-        so those are revoked first; the caller repeats until it gets 204, which also survives a change
-        of leader. 503 where all members are stock workers, which would take a 202 for done: nothing may be
-        written just now. 404 and 409 as in Kafka Connect (protocol notes, 9).
-        """
+        """See ``Writes``: the HTTP code to answer, and what to do."""
         code, out = self._writes.post_tasks(event, self._in_round, now_ms)
         return code, [*out, *self._consider(now_ms)]
 
     def restart(self, record: RestartRecord, now_ms: int) -> tuple[int, list[ev.Instruction]]:
-        """Ask the members to restart what ``record`` names: 202, or 404 and 409 as for ``post_tasks``."""
+        """See ``Writes``."""
         return self._writes.restart(record), self._consider(now_ms)
 
     def fenced(self, record: FencingRecord, generation: int, now_ms: int) -> tuple[int, list[ev.Instruction]]:
-        """Producers of earlier tasks were fenced for the tasks of ``generation``: that is to be recorded.
-
-        204: it is. 503: ask again. 410: there is a later generation by now. 409: not leading.
-        """
+        """See ``Writes``."""
         code, out = self._writes.fenced(record, generation, self._in_round, now_ms)
         return code, [*out, *self._consider(now_ms)]
 

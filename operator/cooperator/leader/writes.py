@@ -107,7 +107,13 @@ class Writes:
     def post_tasks(
         self, event: ev.TasksPosted, in_round: bool, now_ms: int
     ) -> tuple[int, list[ev.Instruction]]:
-        """See ``LeaderMachine.post_tasks``."""
+        """A connector's new task configurations: the HTTP code to answer, and what to do.
+
+        204: they are what the config log says, or are being written to it. 202: running tasks change,
+        so those are revoked first; the caller repeats until it gets 204, which also survives a change
+        of leader. 503 where all members are stock workers, which would take a 202 for done: nothing may be
+        written just now. 404 and 409 as in Kafka Connect (protocol notes, 9).
+        """
         state = self._state
         if not state.leading:
             return ev.PostOutcome.NOT_LEADING, []
@@ -132,7 +138,7 @@ class Writes:
         return ev.PostOutcome.PENDING, []
 
     def restart(self, record: RestartRecord) -> int:
-        """See ``LeaderMachine.restart``."""
+        """Ask the members to restart what ``record`` names: 202, or 404 and 409 as for ``post_tasks``."""
         if not self._state.leading:
             return ev.PostOutcome.NOT_LEADING
         known = self._state.config.connectors.get(record.connector)
@@ -144,7 +150,10 @@ class Writes:
     def fenced(
         self, record: FencingRecord, generation: int, in_round: bool, now_ms: int
     ) -> tuple[int, list[ev.Instruction]]:
-        """See ``LeaderMachine.fenced``."""
+        """Producers of earlier tasks were fenced for the tasks of ``generation``: that is to be recorded.
+
+        204: it is. 503: ask again. 410: there is a later generation by now. 409: not leading.
+        """
         state = self._state
         if not state.leading:
             return ev.PostOutcome.NOT_LEADING, []
