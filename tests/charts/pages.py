@@ -49,7 +49,7 @@ def of_the_operator() -> Labels:
         "reasons": {"Joined": 1},
         "counters": {},
         "totals": dict.fromkeys(
-            ("rebalances", "rebalances_ms", "plans", "plans_ms", "unassigned_task_ms"), 1
+            ("rebalances", "rebalances_ms", "plans", "plans_ms", "unassigned_task_ms", "forced_rounds"), 1
         ),
     }
     return _of(WorkerMetrics(lambda: {("lakes", "lake"): status}))

@@ -25,6 +25,7 @@ def test_a_group_of_another_owner_is_refused_whatever_the_policy() -> None:
         text = log_refusal(OURS, THEIRS, EMPTY, policy, "g")
         assert "green" in text
         assert "spec.groupId" in text
+        assert "topic g-leader" in text, "what to do where the owner is gone"
 
 
 def test_a_foreign_config_topic_needs_adoption() -> None:

@@ -10,7 +10,7 @@ from cooperator.local.broker import EmbeddedBroker
 from cooperator.local.cluster import kill_everything
 from local.command_line import Local
 from stock_connectors import plugin_path
-from support import eventually
+from support import at_a_desk, eventually
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 
@@ -169,6 +169,7 @@ def test_another_version_rolls_the_workers_and_each_gets_its_own_back(running: L
     assert eventually(running.placed, PATIENCE_S, "all tasks run") == before
 
 
+@at_a_desk("env -u CI pytest tests/local/test_connect.py")
 def test_orphaned_the_workers_run_on_and_are_found_again(running: Local) -> None:
     before, lives = running.placed(), running.lives()
     attempts = (running.state.root / "journal").read_text().count('"start"')

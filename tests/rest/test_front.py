@@ -218,6 +218,27 @@ def test_restarts_are_handed_to_the_group(twin: Twin) -> None:
         RestartRecord("a", task=1),
     ]
     assert "task 9" in twin.refused("POST /connectors/a/tasks/9/restart", code=404)
+
+
+@pytest.mark.parametrize(
+    ("query", "instance", "tasks"),
+    [
+        ("includeTasks=true", "RESTARTING", ["RESTARTING", "RESTARTING"]),
+        ("includeTasks=true&onlyFailed=true", "RUNNING", ["RUNNING", "RESTARTING"]),
+        ("onlyFailed=true", "RUNNING", ["RUNNING", "FAILED"]),
+    ],
+)
+def test_a_restart_shows_what_it_is_about_to_do(
+    twin: Twin, monkeypatch: pytest.MonkeyPatch, query: str, instance: str, tasks: list[str]
+) -> None:
+    """KIP-745; kcctl counts the tasks that are shown so."""
+    twin.create("a")
+    told = twin.group.status()
+    told["tasks"][-1]["state"] = "FAILED"
+    monkeypatch.setattr(twin.group, "status", lambda: told)
+    answer = twin(f"POST /connectors/a/restart?{query}").body
+    assert answer["connector"]["state"] == instance
+    assert [task["state"] for task in answer["tasks"]] == tasks
     assert "includeTasks is 'maybe'" in twin.refused("POST /connectors/a/restart?includeTasks=maybe")
     twin.group.leading = False
     assert "no leader" in twin.refused("POST /connectors/a/restart", code=409)

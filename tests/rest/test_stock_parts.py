@@ -122,7 +122,16 @@ def test_types_are_known_by_full_and_short_names_and_asked_for_now_and_then(work
     now_s[0] = 61.0
     members.type_of("LinesSink")
     assert len(worker.asked) == 2
-    assert StockMembers(lambda: ()).type_of("LinesSink") == "unknown"
+
+
+def test_who_does_not_answer_is_not_asked_for_each_type() -> None:
+    now_s, asked = [0.0], []
+    members = StockMembers(lambda: asked.append(1) or (), lambda: now_s[0])  # type: ignore[func-returns-value]
+    assert [members.type_of(name) for name in ("a", "b", "c")] == ["unknown"] * 3
+    assert len(asked) == 1
+    now_s[0] = 4.0
+    members.type_of("a")
+    assert len(asked) == 2
 
 
 def test_levels_are_set_on_every_member(worker: Worker) -> None:

@@ -28,7 +28,7 @@ POLICY: Final = {"scheduled_rebalance_max_delay_ms": HOLD_MS, "lease_ms": 40_000
 PATIENT: Final = {**POLICY, "scheduled_rebalance_max_delay_ms": 180_000}
 """Where whoever ends comes back, however long a busy machine takes to start it."""
 PACKAGE: Final = "cooperator.stock."
-LIMIT_S: Final = 90.0
+LIMIT_S: Final = 150.0
 """Within which everything happens; on a busy machine most of it is waiting for a turn."""
 
 

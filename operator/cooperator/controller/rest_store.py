@@ -12,6 +12,7 @@ from typing import Any, Final
 from cooperator.controller.api import CONNECTORS, Api, ApiError
 from cooperator.controller.managers import foreign, refusal
 from cooperator.crd import Connector, ResourceError, from_object, to_manifest
+from cooperator.crd.rules import DNS_SUBDOMAIN
 from cooperator.rest.answers import Refused
 
 _TRIES: Final = 5
@@ -35,11 +36,16 @@ class KubernetesConnectors:
 
     def find(self, name: str) -> Connector | None:
         try:
+            # It becomes a part of a path, and comes from a caller: "../../namespaces/…" would be another one.
+            DNS_SUBDOMAIN.check(name)
+        except ValueError:
+            return None  # A name that no resource can have is nobody's.
+        try:
             with _refusing():
                 return _read(self._api.get(CONNECTORS, self._namespace, name))
         except Refused as refused:
-            if refused.code in (HTTPStatus.NOT_FOUND, HTTPStatus.BAD_REQUEST):
-                return None  # A name that no resource can have is nobody's.
+            if refused.code == HTTPStatus.NOT_FOUND:
+                return None
             raise
 
     def create(self, connector: Connector) -> None:

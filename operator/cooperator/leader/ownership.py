@@ -33,7 +33,8 @@ def log_refusal(
             return ""
         return (
             f"group {group_id!r} belongs to Worker {found.namespace}/{found.name} of cluster "
-            f"{found.cluster!r}: give this Worker another spec.groupId"
+            f"{found.cluster!r}: give this Worker another spec.groupId; or, if that one is gone for good, "
+            f"delete the topic {group_id}-leader, which says so"
         )
     if policy is GroupPolicy.CREATE and config.connectors:
         names = ", ".join(sorted(config.connectors)[:5])

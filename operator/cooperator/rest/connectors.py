@@ -220,8 +220,9 @@ class ConnectorAnswers:
         """As Kafka's: without tasks and of whatever state it restarts the instance, and has no body."""
         self.config_of(call.name)
         tasks, failed = call.query["includeTasks"], call.query["onlyFailed"]
+        before = self._status(call.name)
         self._restart(RestartRecord(call.name, include_tasks=tasks, only_failed=failed))
-        return Answer(202, self._status(call.name)) if tasks or failed else Answer(204)
+        return Answer(202, translate.restarting(before, tasks, failed)) if tasks or failed else Answer(204)
 
     def restart_task(self, call: Call) -> Answer:
         number = _number(call)

@@ -11,6 +11,7 @@ from cooperator.rest.calls import ask
 
 _TYPES_S: Final = 60.0
 """A worker finds its plug-ins at its start; another may have others for as long as a roll lasts."""
+_SOON_S: Final = 3.0
 
 
 class StockMembers:
@@ -45,6 +46,8 @@ class StockMembers:
             try:
                 plugins = self.plugins(connectors_only=True)
             except Refused:
+                # Who lists many connectors does not wait for each of them.
+                self._types_until = self._clock_s() + _SOON_S
                 return self._types.get(class_name, "unknown")
             self._types = {
                 name: plugin["type"]

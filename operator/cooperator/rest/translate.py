@@ -124,3 +124,17 @@ def task_configs(name: str, config: ClusterConfig) -> list[dict[str, str]]:
     if connector is None:
         return []
     return [dict(without_reserved(task)) for task in connector.tasks[: connector.task_count]]
+
+
+def restarting(status: Mapping[str, Any], tasks: bool, only_failed: bool) -> dict[str, Any]:
+    """A connector's status with what is about to be restarted as RESTARTING (KIP-745)."""
+
+    def shown(item: Mapping[str, Any]) -> Mapping[str, Any]:
+        chosen = not only_failed or item["state"] == "FAILED"
+        return {**item, "state": "RESTARTING"} if chosen else item
+
+    return {
+        **status,
+        "connector": shown(status["connector"]),
+        "tasks": [shown(task) if tasks else task for task in status["tasks"]],
+    }
