@@ -77,6 +77,7 @@ def test_tasks_that_failed_are_restarted_and_no_others(pair: Pair, tmp_path: Pat
         sound=pair.scene.source("sound", tasks=2),
     )
     pair.becomes("RUNNING", "worn-0", "worn-1", "sound-0", "sound-1")
+    pair.scene.leads(pair.leader, 2)
     before = pair.scene.starts()
     failing.touch()
     pair.becomes("FAILED", "worn-0", "worn-1")
@@ -162,6 +163,7 @@ def test_lines_of_a_file_pass_through_a_transformation_into_a_file(pair: Pair, t
 def test_levels_of_loggers_change_on_one_worker_or_on_all_and_nothing_restarts(pair: Pair) -> None:
     scene = pair.scene
     one, other = scene.workers.values()
+    scene.leads(pair.leader, 2)
     before, generation = scene.starts(), pair.leader.status()["generation"]
     logger = "admin/loggers/org.apache.kafka.connect.runtime.WorkerSourceTask"
     one.ask(logger, {"level": "DEBUG"}, "PUT")
