@@ -12,7 +12,7 @@ from connect_worker import ConnectWorker, write_worker_classes
 from controller_scene import Scene
 from cooperator.local.broker import EmbeddedBroker
 from stock_connectors import plugin_path
-from support import eventually
+from support import at_a_desk, eventually
 from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.fixtures import make_namespace
 
@@ -48,8 +48,8 @@ def scene(
         scene.close()
 
 
-def worker(scene: Scene, **spec: Any) -> None:
-    stock = {
+def stock() -> dict[str, Any]:
+    return {
         "heapMb": 160,
         "jvmOptions": ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"],
         "pluginPath": [str(plugin_path())],
@@ -59,7 +59,10 @@ def worker(scene: Scene, **spec: Any) -> None:
             "offset.flush.interval.ms": 1_000,
         },
     }
-    scene.worker(**{"replicas": 2, "runtime": "connect", "connect": stock, **spec})
+
+
+def worker(scene: Scene, **spec: Any) -> None:
+    scene.worker(**{"replicas": 2, "runtime": "connect", "connect": stock(), **spec})
 
 
 def lives(scene: Scene) -> dict[str, str]:
@@ -177,19 +180,59 @@ def test_a_group_that_others_run_is_adopted_with_its_connectors(scene: Scene, tm
         foreign.kill()
 
 
+@at_a_desk("env -u CI pytest tests/controller/test_connect.py")
+def test_workers_of_others_give_way_to_ours(scene: Scene, tmp_path: Path) -> None:
+    """The steps of docs/stock-connect.md, under «To workers of the operator»."""
+    foreign = ConnectWorker(scene.bootstrap_servers, f"leaving-{scene.namespace}", tmp_path)
+    foreign.start()
+    try:
+        foreign.serves(PATIENCE_S)
+        (tmp_path / "lines").write_text("one\n")
+        foreign.create("lines", tmp_path / "lines")
+        eventually(lambda: both(foreign.running()), PATIENCE_S)
+        spec = {
+            "runtime": "connect",
+            "groupId": foreign.group_id,
+            "groupPolicy": "Adopt",
+            "fencing": "BestEffort",
+            "scheduledRebalanceMaxDelayMs": 1_000,
+        }
+        scene.worker("cove", replicas=0, **spec)
+        scene.eventually(lambda: phases(scene, "cove") == {foreign.name: "Adopted"}, PATIENCE_S)
+
+        scene.worker("cove", replicas=1, connect=stock(), **spec)
+        both_are = {foreign.name: "Adopted", "cove-0": "Running"}
+        scene.eventually(lambda: phases(scene, "cove") == both_are, PATIENCE_S)
+        foreign.terminate()
+
+        ours = scene.kubelet.container("cove-0").address
+        eventually(lambda: running_at(ours, "lines") == {"lines", "lines-0"}, PATIENCE_S, "ours has all")
+        scene.eventually(lambda: phases(scene, "cove") == {"cove-0": "Running"}, PATIENCE_S)
+        adopted = scene.get("workers", "cove")["status"]["adopted"]
+        assert adopted == [{"name": "lines", "state": "STARTED", "tasks": 1}]
+    finally:
+        foreign.kill()
+
+
+def phases(scene: Scene, name: str) -> dict[str, str]:
+    """Of a Worker's members."""
+    members = scene.get("workers", name).get("status", {}).get("members", ())
+    return {member["identity"]: member["phase"] for member in members}
+
+
 def both(running: dict[str, str]) -> dict[str, str]:
     """The connector and its task."""
     assert len(running) == 2, running
     return running
 
 
-def running_at(address: str) -> set[str]:
-    """Items that run, by the word of a worker's own REST API."""
+def running_at(address: str, connector: str = "a") -> set[str]:
+    """Items of a connector that run, by the word of a worker's own REST API."""
     try:
         with DIRECT.open(f"http://{address}:8083/connectors?expand=status", timeout=10) as answer:
             found = json.load(answer)
     except OSError as error:
         raise AssertionError(str(error)) from None
-    status = found["a"]["status"]
-    tasks = {f"a-{task['id']}" for task in status["tasks"] if task["state"] == "RUNNING"}
-    return tasks | ({"a"} if status["connector"]["state"] == "RUNNING" else set())
+    status = found[connector]["status"]
+    tasks = {f"{connector}-{task['id']}" for task in status["tasks"] if task["state"] == "RUNNING"}
+    return tasks | ({connector} if status["connector"]["state"] == "RUNNING" else set())
