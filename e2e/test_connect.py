@@ -1,0 +1,105 @@
+"""Stock Kafka Connect workers as restricted pods of real nodes: started, killed, deleted; measured at the tasks."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from release import WORKER
+
+from cooperator.artifacts import resolve
+from e2e_scene import RealPlace
+from stock_connectors import plugin_path
+from support import at_a_desk, eventually
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
+
+TASKS = ("a-0", "a-1", "a-2", "a-3", "a-instance")
+START = """\
+#!/bin/bash
+# As Kafka's own script of that name: by the same variables of the environment.
+mkdir -p "$LOG_DIR"
+exec java $KAFKA_HEAP_OPTS "-Dkafka.logs.dir=$LOG_DIR" $KAFKA_LOG4J_OPTS -cp "$(dirname "$0")/../libs/*" \\
+  $KAFKA_OPTS org.apache.kafka.connect.cli.ConnectDistributed "$@"
+"""
+
+
+def kafka_home(folder: Path) -> None:
+    """Kafka as its releases lay it out, for workers in an image that has Java and bash."""
+    (folder / "libs").mkdir(parents=True)
+    for jar in resolve("kafka"):
+        shutil.copy(jar, folder / "libs")
+    shutil.copytree(plugin_path(), folder / "plugins")
+    script = folder / "bin" / "connect-distributed.sh"
+    script.parent.mkdir()
+    script.write_text(START)
+    script.chmod(0o755)
+
+
+def uid(place: RealPlace, pod: str) -> str:
+    found: str = place.pods()[pod]["metadata"]["uid"]
+    return found
+
+
+def stopped_by(place: RealPlace, life: str) -> set[str]:
+    return {run.task for run in place.journal.runs() if run.incarnation == life and run.end_ms is not None}
+
+
+@at_a_desk("env -u CI pytest e2e/test_connect.py")
+def test_stock_workers_run_as_pods_and_each_gets_its_own_back(place: RealPlace) -> None:
+    kafka_home(place.shared / "kafka")
+    place.operator()
+    place.worker(
+        replicas=2,
+        runtime="connect",
+        image=WORKER,
+        imagePullPolicy="Never",
+        zoneLabel="kubernetes.io/hostname",
+        connect={
+            "command": "/checkpoints/kafka/bin/connect-distributed.sh",
+            "heapMb": 192,
+            # The kubelet knows these two; connectors of tests sign their journal with them.
+            "jvmOptions": ["-Dcooperator.identity=$(POD_NAME)", "-Dcooperator.life=$(POD_UID)"],
+            "pluginPath": ["/checkpoints/kafka/plugins"],
+            "config": {"offset.storage.partitions": 1},
+            "logLevels": {"org.apache.kafka.connect": "INFO"},
+        },
+        template={
+            "spec": {
+                "volumes": [{"name": "shared", "persistentVolumeClaim": {"claimName": "checkpoints"}}],
+                "containers": [
+                    {"name": "worker", "volumeMounts": [{"name": "shared", "mountPath": "/checkpoints"}]}
+                ],
+            }
+        },
+    )
+    place.connector(
+        "a",
+        **{"class": "cooperator.stock.SequenceSource"},
+        tasksMax=4,
+        config={"topic": f"numbers-{place.namespace}", "journal": place.journal_path},
+    )
+    before = place.runs(*TASKS, timeout_s=240)
+    place.settled()
+    assert place.node_of("lake-0") != place.node_of("lake-1"), "they are spread over the nodes"
+    own = {task for task, at in before.items() if at == "lake-1"}
+    assert own, before
+
+    # Killed: a new pod of the same name, with just what it had.
+    first, other = uid(place, "lake-1"), uid(place, "lake-0")
+    subprocess.run(["pkill", "-9", "-f", f"cooperator.life={first}"], check=True)
+    eventually(lambda: place.pods().get("lake-1", {}).get("metadata", {}).get("uid", first) != first, 120)
+    second = uid(place, "lake-1")
+    place.journal.ended[first] = max(run.last_ms for run in place.journal.runs() if run.incarnation == first)
+    eventually(lambda: {r.task for r in place.journal.runs() if r.incarnation == second} >= own, 240)
+    assert place.runs(*TASKS, timeout_s=60) == before
+    assert uid(place, "lake-0") == other
+    assert stopped_by(place, other) == set(), "nobody else was touched"
+
+    # Deleted: what it runs is handed over before its worker is told to end.
+    place.settled()
+    place.cluster.kubectl("delete", "pod", "-n", place.namespace, "lake-1", "--wait=false")
+    eventually(lambda: own <= stopped_by(place, second), 120, "it has let go of all")
+    eventually(lambda: place.pods().get("lake-1", {}).get("metadata", {}).get("uid", second) != second, 120)
+    eventually(lambda: "lake-1" in place.runs(*TASKS).values(), 240, "its next life takes its part")
+    assert uid(place, "lake-0") == other
