@@ -1,4 +1,4 @@
-"""Stock Kafka Connect workers as restricted pods of real nodes: started, killed, deleted; measured at the tasks."""
+"""Stock Kafka Connect workers as restricted pods of real nodes: started, killed, deleted."""
 
 import shutil
 import subprocess
