@@ -18,6 +18,8 @@ from support import at_a_desk, eventually, freeze_group
 
 pytestmark = pytest.mark.real
 
+AT_A_DESK = at_a_desk("env -u CI pytest tests/runtime/test_kafka_to_jdbc.py")
+
 NOW_MS = int(time.time()) * 1000
 """Records of long ago would be deleted by the broker (retention) before a slow test has read them."""
 ORDERS = (
@@ -223,7 +225,7 @@ def told(broker: EmbeddedBroker, tmp_path: Path, unique: str, tasks: list[list[o
     }
 
 
-@at_a_desk("env -u CI pytest tests/runtime/test_kafka_to_jdbc.py")
+@AT_A_DESK
 @pytest.mark.timeout(600)
 def test_members_killed_in_mid_stream_neither_lose_nor_double_a_row(
     broker: EmbeddedBroker, spark: SparkBench, postgres: Postgres, tmp_path: Path, unique: str
@@ -267,7 +269,7 @@ def test_members_killed_in_mid_stream_neither_lose_nor_double_a_row(
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("mode", ["append", "upsert"])
+@pytest.mark.parametrize("mode", [pytest.param("append", marks=AT_A_DESK), "upsert"])
 def test_a_member_killed_with_a_batch_in_flight_leaves_none_of_it_and_the_next_one_writes_it_once(
     broker: EmbeddedBroker, spark: SparkBench, postgres: Postgres, tmp_path: Path, unique: str, mode: str
 ) -> None:

@@ -16,7 +16,7 @@ from cooperator.runtime.output import committed_files, read_units
 from runtime.postgres import Postgres
 from runtime.registry import Registry
 from runtime.spark_bench import SparkBench, member
-from support import eventually
+from support import at_a_desk, eventually
 
 pytestmark = pytest.mark.real
 
@@ -152,6 +152,7 @@ def test_without_tolerance_a_record_that_cannot_be_read_fails_the_task(
     assert problem in spark.heard.traces[task, 1]
 
 
+@at_a_desk("env -u CI pytest tests/runtime/test_left_out.py")
 @pytest.mark.timeout(600)
 def test_members_killed_in_mid_stream_leave_each_bad_record_out_once(
     broker: EmbeddedBroker, spark: SparkBench, postgres: Postgres, tmp_path: Path, unique: str
