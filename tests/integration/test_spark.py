@@ -14,7 +14,7 @@ from cooperator.leader.service import LeaderService
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.runtime.output import read_units, unit_directories
 from stage import MemberProcess, Stage
-from support import eventually
+from support import at_a_desk, eventually
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(1200)]
 
@@ -125,6 +125,7 @@ def test_members_killed_in_mid_stream_lose_and_double_no_row(stage: Stage) -> No
     eventually(lambda: set(states(leader).values()) == {"RUNNING"}, PATIENCE_S, f"all run: {states(leader)}")
 
 
+@at_a_desk("env -u CI pytest tests/integration/test_spark.py")
 def test_a_drain_and_an_outage_of_two_minutes_in_mid_stream(stage: Stage, broker: EmbeddedBroker) -> None:
     leader = running(stage)
     eventually(lambda: rows(stage) > 0, PATIENCE_S, "rows flow")

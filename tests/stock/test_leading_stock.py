@@ -206,6 +206,7 @@ def test_who_vanishes_unproven_is_held_for_and_named_until_best_effort_is_good_e
     eventually(lambda: condition(leader, "Unfenced")[0] == "False", LIMIT_S)
 
 
+@at_a_desk("env -u CI pytest tests/stock/test_leading_stock.py -k hangs")
 def test_who_hangs_in_a_start_is_named_and_then_named_to_be_replaced(scene: Scene) -> None:
     policy = {**QUICK, "hung_after_ms": 20_000}
     wanted = {"a": scene.source("a", tasks=2), "bad": scene.blocking("Source", "bad")}
