@@ -112,3 +112,18 @@ def test_a_task_that_failed_says_when_it_is_tried_again_and_the_group_is_at_rest
 
     [_, found] = told_with(replace(waits, state=TaskState.FAILED, reason="RestartLimit"))["tasks"]
     assert (found["state"], found["reason"]) == ("FAILED", "RestartLimit")
+
+
+def test_a_stopped_connector_is_at_rest_though_its_instance_does_not_run() -> None:
+    group = with_one_task("a")
+    instance, a0 = TaskId("a", INSTANCE), TaskId("a", 0)
+    said = {
+        instance: TaskStatus(instance, TaskState.STOPPED, "lake-0"),
+        a0: TaskStatus(a0, TaskState.RUNNING, "lake-0"),
+    }
+    told = dict(project(group.machine.state, said))
+    assert not is_settled(told), "nobody has asked for that: it is being started anew"
+
+    [target] = told["connectors"].values()
+    target["state"] = "STOPPED"
+    assert is_settled(told)

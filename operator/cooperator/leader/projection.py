@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from cooperator.leader import stock
 from cooperator.leader.state import LeaderState
-from cooperator.model import INSTANCE, Epoch, Member, TaskId, TaskState, TaskStatus, Warmth
+from cooperator.model import INSTANCE, Epoch, Member, TargetState, TaskId, TaskState, TaskStatus, Warmth
 
 POISON_TASK: Final = "PoisonTask"
 _QUARANTINE: Final = (
@@ -104,7 +104,6 @@ def is_settled(status: Mapping[str, Any]) -> bool:
     One that failed and waits for its next attempt is, as one that failed for good: no round will help it.
     A member that warms up will be given tasks when it is warm.
     """
-    resting = {TaskState.RUNNING.value, TaskState.PAUSED.value, TaskState.FAILED.value}
     return (
         bool(status["leading"])
         and not status["awaited"]
@@ -113,8 +112,16 @@ def is_settled(status: Mapping[str, Any]) -> bool:
             member["stopping"] or member["draining"] or member["runtime"] == Warmth.WARMING
             for member in status["members"]
         )
-        and all(task["state"] in resting or "next_attempt_ms" in task for task in status["tasks"])
+        and all(_is_at_rest(task, status["connectors"][task["connector"]]) for task in status["tasks"])
     )
+
+
+def _is_at_rest(task: Mapping[str, Any], connector: Mapping[str, Any]) -> bool:
+    if task["state"] == TaskState.STOPPED.value:
+        # The instance of a stopped connector stays where it is, and does not run (KIP-875).
+        return bool(connector["state"] == TargetState.STOPPED.value)
+    resting = {TaskState.RUNNING.value, TaskState.PAUSED.value, TaskState.FAILED.value}
+    return task["state"] in resting or "next_attempt_ms" in task
 
 
 def _member(member: Member) -> dict[str, Any]:
