@@ -160,7 +160,7 @@ def pre_stop_s(port: int, limit_s: int = 60) -> float:
 
 
 def test_a_pod_waits_until_its_worker_owns_nothing() -> None:
-    left = iter((3, 3, 2, 1, 0))
+    left = iter((4, 3, 2, 1, 0))
     with serving(lambda: next(left)) as port:
         pre_stop_s(port)
     assert next(left, None) is None, "it has asked until there was nothing"

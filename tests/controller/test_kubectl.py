@@ -170,6 +170,7 @@ def test_pause_resume_stop_and_restart_change_one_field_each(scene: Scene, perso
     scene.eventually(lambda: scene.get("connectors", "a")["status"]["state"] == "RUNNING")
     person.cooperator("stop", "b")
     scene.runs(*SIX)
+    scene.eventually(lambda: scene.get("connectors", "b")["status"]["state"] == "STOPPED")
 
     scene.settled()
     starts = {task: scene.journal.starts(task) for task in SIX}

@@ -98,7 +98,13 @@ class KafkaTransactor:
         ends at the broker what has never begun there, and takes the refusal (INVALID_TXN_STATE) as fatal.
         """
         with self._clients.sharing() as shared:
-            found = count_partitions(shared.admin(), topic, remaining_s(deadline))
+            admin = shared.admin()
+            try:
+                found = count_partitions(admin, topic, remaining_s(deadline))
+            except KafkaException:
+                # One that met a broker at its start may know of no controller, and ask for none for minutes.
+                shared.renew_admin(admin)
+                raise
         if found is None:
             raise LogUnavailable(f"topic {topic} does not exist (yet)")
 
