@@ -7,11 +7,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
 
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.local.settings import free_port
-from cooperator.logs import KafkaTransport, Logs, LogsConfig, LogUnavailable, ensure_topics, open_logs
+from cooperator.logs import (
+    KafkaTransport,
+    Logs,
+    LogsConfig,
+    LogUnavailable,
+    ensure_topics,
+    kafka_transactor,
+    open_logs,
+)
+from cooperator.logs.kafka_topics import count_partitions
 from cooperator.logs.transport import Batch
 from cooperator.model import TaskId, TaskState, TaskStatus
 from cooperator.wire import ConnectorRecord, encode_config
@@ -306,3 +316,30 @@ def test_what_one_that_closes_has_not_written_is_not_written_later_and_others_lo
 
     assert staying.status.read_to_end(MS) == statuses
     assert process.open(process.config(f"{unique}-a")).status.read_to_end(MS) == {X: RUNNING}
+
+
+def test_an_admin_client_that_knows_no_controller_is_not_asked_again(
+    process: Process, unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one does for minutes that has met a broker in the middle of its start."""
+    logs = process.in_use(unique)
+    logs.writer.open()
+    lost: list[AdminClient] = []
+
+    def answers(admin: AdminClient, topic: str, timeout_s: float) -> int | None:
+        lost[:] = lost or [admin]
+        if admin in lost:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "waiting for controller"))
+        return count_partitions(admin, topic, timeout_s)
+
+    monkeypatch.setattr(kafka_transactor, "count_partitions", answers)
+
+    def writes_again() -> bool:
+        try:
+            logs.writer.write_config([encode_config(ConnectorRecord("a", {"x": "1"}))])
+        except LogUnavailable as error:
+            raise AssertionError(str(error)) from None
+        return True
+
+    assert eventually(writes_again, 60)
+    assert logs.config.read_to_end(MS).connectors.keys() == {"a"}
