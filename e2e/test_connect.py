@@ -79,8 +79,9 @@ def test_stock_workers_run_as_pods_and_each_gets_its_own_back(place: RealPlace) 
         tasksMax=4,
         config={"topic": f"numbers-{place.namespace}", "journal": place.journal_path},
     )
-    before = place.runs(*TASKS, timeout_s=240)
+    place.runs(*TASKS, timeout_s=240)
     place.settled()
+    before = place.runs(*TASKS)
     assert place.node_of("lake-0") != place.node_of("lake-1"), "they are spread over the nodes"
     own = {task for task, at in before.items() if at == "lake-1"}
     assert own, before
