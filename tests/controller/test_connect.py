@@ -3,6 +3,7 @@
 import json
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -154,12 +155,7 @@ def test_an_orphaned_group_goes_on_without_its_worker(scene: Scene) -> None:
 
 
 def test_a_group_that_others_run_is_adopted_with_its_connectors(scene: Scene, tmp_path: Path) -> None:
-    foreign = ConnectWorker(scene.bootstrap_servers, f"foreign-{scene.namespace}", tmp_path)
-    foreign.start()
-    try:
-        foreign.serves(PATIENCE_S)
-        (tmp_path / "lines").write_text("one\n")
-        foreign.create("lines", tmp_path / "lines")
+    with somebody_elses(scene, "foreign", tmp_path) as foreign:
         before = eventually(lambda: both(foreign.running()), PATIENCE_S)
 
         scene.worker("bay", replicas=0, runtime="connect", groupId=foreign.group_id, groupPolicy="Adopt")
@@ -176,19 +172,12 @@ def test_a_group_that_others_run_is_adopted_with_its_connectors(scene: Scene, tm
         scene.delete("workers", "bay")
         scene.eventually(lambda: scene.is_gone("workers", "bay"), 120)
         assert foreign.ask("connectors") == ["lines"], "what is not ours is not deleted"
-    finally:
-        foreign.kill()
 
 
 @at_a_desk("env -u CI pytest tests/controller/test_connect.py")
 def test_workers_of_others_give_way_to_ours(scene: Scene, tmp_path: Path) -> None:
     """The steps of docs/stock-connect.md, under «To workers of the operator»."""
-    foreign = ConnectWorker(scene.bootstrap_servers, f"leaving-{scene.namespace}", tmp_path)
-    foreign.start()
-    try:
-        foreign.serves(PATIENCE_S)
-        (tmp_path / "lines").write_text("one\n")
-        foreign.create("lines", tmp_path / "lines")
+    with somebody_elses(scene, "leaving", tmp_path) as foreign:
         eventually(lambda: both(foreign.running()), PATIENCE_S)
         spec = {
             "runtime": "connect",
@@ -210,6 +199,18 @@ def test_workers_of_others_give_way_to_ours(scene: Scene, tmp_path: Path) -> Non
         scene.eventually(lambda: phases(scene, "cove") == {"cove-0": "Running"}, PATIENCE_S)
         adopted = scene.get("workers", "cove")["status"]["adopted"]
         assert adopted == [{"name": "lines", "state": "STARTED", "tasks": 1}]
+
+
+@contextmanager
+def somebody_elses(scene: Scene, name: str, folder: Path) -> Iterator[ConnectWorker]:
+    """A cluster of one worker that no operator has started, with a connector ``lines`` made by REST."""
+    foreign = ConnectWorker(scene.bootstrap_servers, f"{name}-{scene.namespace}", folder)
+    foreign.start()
+    try:
+        foreign.serves(PATIENCE_S)
+        (folder / "lines").write_text("one\n")
+        foreign.create("lines", folder / "lines")
+        yield foreign
     finally:
         foreign.kill()
 

@@ -22,7 +22,7 @@ from cooperator.connect.properties import (
 )
 from cooperator.controller.names import GROUP
 from cooperator.controller.secret_mounts import CA, CERTIFICATE, SASL
-from cooperator.crd import Runtime, Worker
+from cooperator.crd import Worker
 
 Manifest = dict[str, Any]
 IMAGES: Final[Mapping[int, str]] = {1: "apache/kafka:4.3.1"}
@@ -72,10 +72,6 @@ done
 """
 """Keeps the worker from being told to end while the leader takes its work away: until it owns nothing, by its
 own word; or for some seconds in which nothing was taken: nobody does (a roll that holds; no operator)."""
-
-
-def is_stock(worker: Worker) -> bool:
-    return worker.spec.runtime is Runtime.CONNECT
 
 
 def files(worker: Worker, bootstrap_servers: str) -> dict[str, str]:

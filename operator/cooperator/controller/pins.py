@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from cooperator.controller import pods
-from cooperator.controller.connect_pods import is_stock
 from cooperator.controller.names import GROUP
 from cooperator.controller.pods import Defaults
 from cooperator.crd import Condition, ConditionStatus, Worker
@@ -74,7 +73,7 @@ def upgrade_available(worker: Worker, pin: Pin, ours: Defaults) -> Condition:
 
 def _has_own_image(worker: Worker) -> bool:
     """Whether its members run the operator's own image; that of stock workers goes with the template."""
-    return not worker.spec.image and not is_stock(worker)
+    return not worker.spec.image and not worker.spec.is_stock
 
 
 def _words(worker: Worker, pin: Pin) -> str:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from cooperator.controller import connect_pods
-from cooperator.controller.connect_pods import is_stock
 from cooperator.controller.executors import add_rights, executor_conf, with_template
 from cooperator.controller.names import (
     CONTAINER,
@@ -47,7 +46,7 @@ class Defaults:
 
 
 def image(worker: Worker, defaults: Defaults) -> str:
-    ours = connect_pods.IMAGES[defaults.render_version] if is_stock(worker) else defaults.image
+    ours = connect_pods.IMAGES[defaults.render_version] if worker.spec.is_stock else defaults.image
     chosen = worker.spec.image or ours
     if worker.spec.version is None:
         return chosen
@@ -61,13 +60,13 @@ def servers(worker: Worker, defaults: Defaults) -> str:
 
 def port(worker: Worker) -> int:
     """Where members listen."""
-    return connect_pods.PORT if is_stock(worker) else PORT
+    return connect_pods.PORT if worker.spec.is_stock else PORT
 
 
 def template(worker: Worker, defaults: Defaults) -> Manifest:
     """The pod that every member of ``worker`` is made from; what differs between them is not in it."""
     spec = worker.spec
-    stock = is_stock(worker)
+    stock = worker.spec.is_stock
     user_id = connect_pods.USER_ID if stock else USER_ID
     volumes: list[Manifest] = [
         {"name": "state", "emptyDir": {}},
@@ -208,7 +207,7 @@ def revision(worker: Worker, defaults: Defaults, referenced: Mapping[str, str]) 
         "nonce": worker.spec.restart_nonce,
         "referenced": dict(sorted(referenced.items())),
     }
-    if is_stock(worker):
+    if worker.spec.is_stock:
         inputs["options"] = connect_pods.inputs(worker)
     if worker.spec.kafka != Kafka():
         # Not written otherwise: members of before would be replaced for nothing.

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from cooperator.controller.access import KafkaAccess
 from cooperator.controller.api import PODS, WORKERS, Api, ApiError
-from cooperator.controller.connect_pods import is_stock
 from cooperator.controller.hands import PodHands
 from cooperator.controller.lives import in_pool_names, pod_status, proven_ends
 from cooperator.controller.names import FINALIZER, WORKER_LABEL
@@ -200,7 +199,7 @@ class Reconciler:
         self._tombs.see(seen.pods.values(), seen.gone)
         self._hands.pods = seen.pods
         pods = tuple(pod(body) for body in (*seen.pods.values(), *self._tombs.standing(seen.pods)))
-        if is_stock(worker):
+        if worker.spec.is_stock:
             self._stock = self._stock.seen(self._status, {p.identity: p.incarnation for p in pods})
         leader = self._stock.in_pool_names(in_pool_names(self._status, seen.pods))
         observed = PoolObserved(pods, group_seen(leader), nodes(seen.nodes, worker.spec.zone_label))

@@ -287,6 +287,11 @@ class WorkerSpec(Model):
     )
 
     @property
+    def is_stock(self) -> bool:
+        """Whether members are stock Kafka Connect workers."""
+        return self.runtime is Runtime.CONNECT
+
+    @property
     def stock(self) -> Connect:
         """How stock workers are set up, whether or not anything is said of it."""
         return self.connect or Connect()
@@ -345,7 +350,7 @@ class WorkerSpec(Model):
                 f"sessionTimeoutMs ({self.session_timeout_ms}): one late heartbeat would cost a member its "
                 "tasks. Lower the first or raise the second"
             )
-        if self.runtime is Runtime.CONNECT:
+        if self.is_stock:
             return self
         longest_silence_ms = self.rebalance_timeout_ms + self.heartbeat_interval_ms
         if self.lease_ms <= longest_silence_ms:

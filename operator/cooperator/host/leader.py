@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from cooperator.connect.topics import topic_names
-from cooperator.crd import Runtime, Worker, compile_policy
+from cooperator.crd import Worker, compile_policy
 from cooperator.host.gate import passing
 from cooperator.leader.ownership import GroupPolicy
 from cooperator.leader.service import LeaderService, ServiceSettings
@@ -57,7 +57,7 @@ def leader_settings(
         group_security=security or {},
         log_security=security or {},
         topics=_topics(worker),
-        stock_pool=worker.metadata.name if spec.runtime is Runtime.CONNECT else "",
+        stock_pool=worker.metadata.name if spec.is_stock else "",
         exactly_once_source=_is_exactly_once(worker),
     )
 
@@ -69,7 +69,7 @@ def _is_exactly_once(worker: Worker) -> bool:
 
 
 def _topics(worker: Worker) -> Topics | None:
-    if worker.spec.runtime is not Runtime.CONNECT:
+    if not worker.spec.is_stock:
         return None
     named = topic_names(worker)
     return replace(Topics.of(worker.group_id), config=named.config, status=named.status)

@@ -9,7 +9,6 @@ from cooperator.crd import (
     ConditionStatus,
     Connector,
     ConnectorStatus,
-    Runtime,
     Worker,
     WorkerStatus,
     connector_conditions,
@@ -221,7 +220,7 @@ def connector_status(
 def _is_stock(connector: Connector, workers: Iterable[Worker]) -> bool:
     place = (connector.metadata.namespace, connector.spec.worker_ref.name)
     return any(
-        worker.spec.runtime is Runtime.CONNECT
+        worker.spec.is_stock
         for worker in workers
         if (worker.metadata.namespace, worker.metadata.name) == place
     )

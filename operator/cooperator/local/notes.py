@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from cooperator.connect.jvm import line_of
-from cooperator.crd import Connector, Resource, Runtime, Worker
+from cooperator.crd import Connector, Resource, Worker
 from cooperator.crd.worker import WorkerSpec
 
 _OF_PODS = (
@@ -33,19 +33,18 @@ def without_effect(resource: Resource) -> Iterator[str]:
 
 def _of_worker(worker: Worker) -> Iterator[str]:
     spec, nothing = worker.spec, WorkerSpec()
-    is_stock = spec.runtime is Runtime.CONNECT
     names = [
         WorkerSpec.model_fields[name].alias or name
         for name in _OF_PODS
         # Which Connect runs is chosen here, too.
-        if getattr(spec, name) != getattr(nothing, name) and not (is_stock and name == "version")
+        if getattr(spec, name) != getattr(nothing, name) and not (spec.is_stock and name == "version")
     ]
     if names:
         yield (
             f"{', '.join(f'spec.{name}' for name in names)}: for pods on Kubernetes; local members are "
             "processes, and run without"
         )
-    if is_stock:
+    if spec.is_stock:
         try:
             line_of(spec.version)
         except ValueError as error:

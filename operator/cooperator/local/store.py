@@ -14,7 +14,6 @@ from cooperator.crd import (
     Problem,
     Resource,
     ResourceError,
-    Runtime,
     Worker,
     dump,
     forbidden_changes,
@@ -175,7 +174,7 @@ def _anchored(resource: Resource, base: Path) -> Resource:
 
 
 def _is_stock(resource: Resource) -> bool:
-    return isinstance(resource, Worker) and resource.spec.runtime is Runtime.CONNECT
+    return isinstance(resource, Worker) and resource.spec.is_stock
 
 
 def _problems(new: Resource, old: Resource | None, source: str, stock: Collection[Key]) -> Iterator[Problem]:

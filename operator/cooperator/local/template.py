@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Sequence
 
-from cooperator.crd import Runtime, Worker
+from cooperator.crd import Worker
 from cooperator.host.member import member_options
 from cooperator.local.layout import WorkerDir
 from cooperator.local.stock import stock_command, stock_template
@@ -17,7 +17,7 @@ def member_command(directory: WorkerDir) -> MemberCommand:
     """How members are started that keep their files below ``directory``."""
 
     def command(worker: Worker, bootstrap_servers: str, identity: str, incarnation: str) -> list[str]:
-        if worker.spec.runtime is Runtime.CONNECT:
+        if worker.spec.is_stock:
             if not identity:
                 return stock_template(worker, bootstrap_servers)
             return stock_command(worker, bootstrap_servers, identity, directory.members / identity)

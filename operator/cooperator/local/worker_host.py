@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from cooperator.crd import Connector, Runtime, Worker, compile_desired, compile_policy, dump
+from cooperator.crd import Connector, Worker, compile_desired, compile_policy, dump
 from cooperator.crd.choices import DeletionPolicy
 from cooperator.host.desired import pool_desired
 from cooperator.host.leader import changed_connectors, leader_settings, port_of, same_leader, started_leader
@@ -156,7 +156,7 @@ class WorkerHost:
                 worker, self._servers(worker), identity, incarnation
             ),
             self._status,
-            is_stock=worker.spec.runtime is Runtime.CONNECT,
+            is_stock=worker.spec.is_stock,
         )
         if wanted.goal is Goal.REMOVE and all(life.ended for life in self._pool.lives.values()):
             self._directory.manifest.unlink(missing_ok=True)

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from cooperator.crd import Runtime, Worker
+from cooperator.connect.topics import topic_names
+from cooperator.crd import Worker
 from cooperator.leader.service import LeaderService
 from cooperator.logs.connect_offsets import ConnectOffsets
 from cooperator.rest.answers import Refused
@@ -20,7 +21,7 @@ def front_of(
     """``leader``: the Worker's present one; None while there is none."""
     name = (worker.metadata.namespace, worker.metadata.name)
     group = LedGroup(leader)
-    if worker.spec.runtime is not Runtime.CONNECT:
+    if not worker.spec.is_stock:
         offsets = SparkOffsets(group.urls, group.session_key)
         return Front(name, connectors, group, SparkMembers(), offsets, access)
 
@@ -30,7 +31,7 @@ def front_of(
             raise Refused(503, "the group has no leader at the moment: ask again")
         return ConnectOffsets(current.settings.bootstrap_servers, current.settings.log_security)
 
-    topic = worker.spec.stock.topics.offset or f"{worker.group_id}-offsets"
+    topic = topic_names(worker).offset
     members = StockMembers(group.urls)
     return Front(name, connectors, group, members, StockOffsets(kept, topic, members, group.fence), access)
 
