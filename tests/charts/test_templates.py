@@ -9,7 +9,7 @@ import pytest
 import typer
 import yaml
 
-from cooperator.cli.app import app
+from cooperator.cli.app import program
 from cooperator.controller.names import WORKER_LABEL
 from cooperator.controller.pods import Defaults, template
 from cooperator.crd import Worker
@@ -79,8 +79,8 @@ def test_the_charts_are_of_the_version_of_the_program(chart: Any) -> None:
 
 def understood(arguments: list[str]) -> Mapping[str, Any]:
     """What the program takes them for. Raises click's errors."""
-    program = typer.main.get_command(app)
-    known = program.get_command(typer.Context(program), arguments[0])  # type: ignore[attr-defined]
+    command = typer.main.get_command(program())
+    known = command.get_command(typer.Context(command), arguments[0])  # type: ignore[attr-defined]
     return dict(known.make_context(arguments[0], arguments[1:]).params)
 
 

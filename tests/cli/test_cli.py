@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cooperator.cli.app import app
+from cooperator.cli.app import program
 from cooperator.local.broker import EmbeddedBroker
 from support import eventually
 
@@ -33,13 +33,13 @@ WORKER = (
 
 
 def refused(*words: str) -> str:
-    result = CliRunner().invoke(app, words)
+    result = CliRunner().invoke(program(), words)
     assert result.exit_code in (1, 2), result.output
     return result.output
 
 
 def test_version() -> None:
-    assert CliRunner().invoke(app, ["--version"]).output == f"{version('cooperator')}\n"
+    assert CliRunner().invoke(program(), ["--version"]).output == f"{version('cooperator')}\n"
 
 
 def test_every_command_has_its_help() -> None:
@@ -53,7 +53,7 @@ def test_every_command_has_its_help() -> None:
         ["demo"],
         ["local", "apply"],
     ):
-        result = CliRunner().invoke(app, [*words, "--help"])
+        result = CliRunner().invoke(program(), [*words, "--help"])
         assert (result.exit_code, "Usage: " in result.output) == (0, True)
 
 

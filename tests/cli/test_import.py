@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cooperator.cli.app import app
+from cooperator.cli.app import program
 from cooperator.local.broker import EmbeddedBroker
 
 
 def refused(*words: object) -> str:
-    result = CliRunner().invoke(app, ["import", *map(str, words)])
+    result = CliRunner().invoke(program(), ["import", *map(str, words)])
     assert result.exit_code == 1, result.output
     return " ".join(result.output.split())
 

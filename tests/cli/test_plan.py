@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from cooperator.cli.app import app
+from cooperator.cli.app import program
 from cooperator.model import INSTANCE, Member, TaskId
 from cooperator.planner import Facts, View
 from cooperator.simulate.snapshot import LedBy, Snapshot, fresh_memory, to_json
@@ -37,7 +37,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def run(*words: object, code: int = 0) -> str:
-    result = CliRunner().invoke(app, ["plan", *map(str, words)])
+    result = CliRunner().invoke(program(), ["plan", *map(str, words)])
     assert result.exit_code == code, result.output
     return result.output
 

@@ -12,7 +12,7 @@ import yaml
 from pydantic import BaseModel, Field
 from typer.testing import CliRunner
 
-from cooperator.cli.app import app
+from cooperator.cli.app import program
 from cooperator.crd import ConnectorStatus, WorkerStatus
 from cooperator.crd.projection import Projection
 from cooperator.crd.render import definitions, structural, to_yaml
@@ -55,10 +55,10 @@ def test_what_is_checked_in_is_what_the_models_say() -> None:
 
 
 def test_the_command_prints_both_definitions_and_writes_them(tmp_path: Path) -> None:
-    printed = CliRunner().invoke(app, ["crds"])
+    printed = CliRunner().invoke(program(), ["crds"])
     assert list(yaml.safe_load_all(printed.output)) == list(definitions().values())
 
-    CliRunner().invoke(app, ["crds", "--directory", str(tmp_path / "new")])
+    CliRunner().invoke(program(), ["crds", "--directory", str(tmp_path / "new")])
     assert {path.name for path in (tmp_path / "new").iterdir()} == set(definitions())
 
 

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from typer.testing import CliRunner
 
 from connect_worker import MAX_DELAY_MS, ConnectWorker
-from cooperator.cli.app import app
+from cooperator.cli.app import program
 from cooperator.group import GroupState, describe_group
 from cooperator.leader.machine import REPEAT_MS
 from cooperator.leader.service import LeaderService
@@ -36,7 +36,7 @@ SAID: Mapping[str, Any] = {"policy": {"scheduled_rebalance_max_delay_ms": HOLD_M
 
 
 def plan(*words: object, code: int = 0) -> str:
-    result = CliRunner().invoke(app, ["plan", *map(str, words)])
+    result = CliRunner().invoke(program(), ["plan", *map(str, words)])
     assert result.exit_code == code, result.output
     return result.output
 

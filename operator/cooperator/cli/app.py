@@ -1,38 +1,48 @@
 """The program ``cooperator``, put together."""
 
+import sys
+from collections.abc import Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
-from cooperator.cli import crds, executor, import_command, leader, operator, packages, plan, simulate, worker
+from cooperator.cli.on_demand import add_commands
 from cooperator.cli.plugins import PluginError, load_assignors
-from cooperator.local.app import app as local_app
 from cooperator.local.console import Console
-from cooperator.local.demo_command import demo
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_show_locals=False,
-    help="Streaming tasks, scheduled cooperatively through the Kafka group protocol.",
-)
-app.add_typer(local_app, name="local")
-app.command()(demo)
-app.command()(worker.worker)
-app.command(hidden=True)(executor.executor)
-app.command()(leader.leader)
-app.command()(operator.operator)
-app.command()(crds.crds)
-app.command()(packages.packages)
-app.command()(simulate.simulate)
-app.command()(plan.plan)
-app.command("import")(import_command.import_)
-if find_spec("kubernetes") is not None:
-    from cooperator.cli.kubectl.app import app as kubectl_app
+_COMMANDS: Final = {
+    "local": "cooperator.local.app:app",
+    "demo": "cooperator.local.demo_command:demo",
+    "worker": "cooperator.cli.worker:worker",
+    "executor": "cooperator.cli.executor:executor",
+    "leader": "cooperator.cli.leader:leader",
+    "operator": "cooperator.cli.operator:operator",
+    "crds": "cooperator.cli.crds:crds",
+    "packages": "cooperator.cli.packages:packages",
+    "simulate": "cooperator.cli.simulate:simulate",
+    "plan": "cooperator.cli.plan:plan",
+    "import": "cooperator.cli.import_command:import_",
+}
 
-    app.add_typer(kubectl_app, name="kubectl")
+
+def program(words: Sequence[str] = ()) -> typer.Typer:
+    """The program that understands ``words``; without any, the whole of it."""
+    app = typer.Typer(
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_show_locals=False,
+        help="Streaming tasks, scheduled cooperatively through the Kafka group protocol.",
+    )
+    # A callback makes the first word a command's name even where there is one command only.
+    app.callback()(_options)
+    add_commands(app, _COMMANDS, words, hidden=("executor",))
+    if not (words and words[0] in _COMMANDS) and find_spec("kubernetes") is not None:
+        from cooperator.cli.kubectl.app import program as kubectl
+
+        app.add_typer(kubectl(words[1:]), name="kubectl")
+    return app
 
 
 def _version(wanted: bool) -> None:
@@ -41,7 +51,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     show_version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
@@ -56,4 +65,4 @@ def main() -> None:
     except PluginError as error:
         Console().error(str(error))
         raise SystemExit(1) from None
-    app(prog_name="cooperator")
+    program(sys.argv[1:])(prog_name="cooperator")

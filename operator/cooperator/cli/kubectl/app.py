@@ -1,26 +1,43 @@
 """The commands for a cluster, put together: ``kubectl cooperator …``, or ``cooperator kubectl …``."""
 
 import os
+import sys
+from collections.abc import Sequence
+from typing import Final
 
 import typer
 
-from cooperator.cli.kubectl import acts, completion, plan, status, story, top
+from cooperator.cli.kubectl import completion
+from cooperator.cli.on_demand import add_commands
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_show_locals=False,
-    help="Look at Workers and Connectors of a Kubernetes cluster, and ask things of them.",
-)
-app.command()(status.status)
-app.command()(story.story)
-app.command()(plan.plan)
-app.command()(acts.restart)
-app.command()(acts.pause)
-app.command()(acts.resume)
-app.command()(acts.stop)
-app.command()(top.top)
-app.command()(completion.completion)
+_COMMANDS: Final = {
+    "status": "cooperator.cli.kubectl.status:status",
+    "story": "cooperator.cli.kubectl.story:story",
+    "plan": "cooperator.cli.kubectl.plan:plan",
+    "restart": "cooperator.cli.kubectl.acts:restart",
+    "pause": "cooperator.cli.kubectl.acts:pause",
+    "resume": "cooperator.cli.kubectl.acts:resume",
+    "stop": "cooperator.cli.kubectl.acts:stop",
+    "top": "cooperator.cli.kubectl.top:top",
+    "completion": "cooperator.cli.kubectl.completion:completion",
+}
+
+
+def program(words: Sequence[str] = ()) -> typer.Typer:
+    """The program that understands ``words``; without any, the whole of it."""
+    app = typer.Typer(
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_show_locals=False,
+        help="Look at Workers and Connectors of a Kubernetes cluster, and ask things of them.",
+    )
+    # A callback makes the first word a command's name even where there is one command only.
+    app.callback()(_nothing)
+    add_commands(app, _COMMANDS, words)
+    return app
+
+
+def _nothing() -> None: ...
 
 
 def main() -> None:
@@ -28,5 +45,5 @@ def main() -> None:
     if completion.VARIABLE in os.environ:
         # A shell asks, by the script that ``completion`` has printed.
         completion.prepare()
-        app(prog_name=completion.PROGRAM)
-    app(prog_name="kubectl cooperator")
+        program(completion.asked())(prog_name=completion.PROGRAM)
+    program(sys.argv[1:])(prog_name="kubectl cooperator")

@@ -17,6 +17,7 @@ from typer.completion import completion_init  # type: ignore[attr-defined]
 
 PROGRAM: Final = "kubectl-cooperator"
 VARIABLE: Final = "_KUBECTL_COOPERATOR_COMPLETE"
+_ASKED: Final = "_TYPER_COMPLETE_ARGS"
 _NO_FILES: Final = ":4"
 """cobra's ShellCompDirectiveNoFileComp."""
 
@@ -48,13 +49,18 @@ def prepare() -> None:
     completion_init()
 
 
+def asked() -> list[str]:
+    """The words after the program's name that a shell asks about, as far as spaces tell them apart."""
+    return os.environ.get(_ASKED, "").split()[1:]
+
+
 def completed(words: Sequence[str]) -> list[tuple[str, str]]:
     """What may stand in place of the last of ``words``, each with its help. Never raises."""
     *before, begun = words or [""]
     # As PowerShell asks: the word that is begun is given by itself, and the answer is easy to take apart.
     said = {
         VARIABLE: "complete_powershell",
-        "_TYPER_COMPLETE_ARGS": shlex.join([PROGRAM, *before, *([begun] if begun else [])]),
+        _ASKED: shlex.join([PROGRAM, *before, *([begun] if begun else [])]),
         "_TYPER_COMPLETE_WORD_TO_COMPLETE": begun,
     }
     pairs = (line.partition(":::") for line in _typer(said).splitlines() if ":::" in line)
@@ -63,14 +69,14 @@ def completed(words: Sequence[str]) -> list[tuple[str, str]]:
 
 def _typer(said: Mapping[str, str]) -> str:
     """What typer answers a shell that has set these variables: its protocol with all of them."""
-    from cooperator.cli.kubectl.app import app
+    from cooperator.cli.kubectl.app import program
 
     prepare()
     answer = io.StringIO()
     os.environ.update(said)
     try:
         with redirect_stdout(answer), redirect_stderr(io.StringIO()):
-            app(args=[], prog_name=PROGRAM)
+            program(asked())(args=[], prog_name=PROGRAM)
     except (SystemExit, Exception):
         # A shell that waits for a word is no place for an error.
         pass
