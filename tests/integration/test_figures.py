@@ -8,7 +8,7 @@ import pytest
 
 from cooperator.leader.service import LeaderService
 from stage import Stage
-from support import eventually
+from support import at_a_desk, eventually
 
 pytestmark = pytest.mark.real
 
@@ -19,6 +19,9 @@ CONNECTORS = {
 }
 ALL = ("a-0", "a-1", "b-0")
 WORKERS = ("w-1", "w-2", "w-3")
+# What Kip415 plans is compared with Kafka's own in planner, round by round; who is led by either is the same.
+AT_A_DESK = at_a_desk("env -u CI pytest tests/integration/test_figures.py")
+POLICIES = pytest.mark.parametrize("name", [pytest.param("Kip415", marks=AT_A_DESK), "Default"])
 
 
 def policy(name: str) -> dict[str, object]:
@@ -47,7 +50,7 @@ def start(stage: Stage, name: str, members: int) -> LeaderService:
     return leader
 
 
-@pytest.mark.parametrize("name", ["Kip415", "Default"])
+@POLICIES
 def test_figure_1_a_new_worker_gets_one_task_and_the_others_run_on(stage: Stage, name: str) -> None:
     leader = start(stage, name, 2)
     before, starts = stage.journal.running(), stage.journal.starts()
@@ -61,10 +64,10 @@ def test_figure_1_a_new_worker_gets_one_task_and_the_others_run_on(stage: Stage,
     assert sorted(after.values()) == ["w-1", "w-2", "w-3"]
 
 
-@pytest.mark.parametrize("name", ["Kip415", "Default"])
+@POLICIES
 def test_figure_2_a_worker_bounces_and_has_its_tasks_again(stage: Stage, name: str) -> None:
     leader = start(stage, name, 3)
-    before = stage.journal.running()
+    before, starts = stage.journal.running(), stage.journal.starts()
     member = next(m for m in stage.members if m.identity == "w-2")
     lost = stage.journal.running_at("w-2")
     member.kill()
@@ -74,18 +77,18 @@ def test_figure_2_a_worker_bounces_and_has_its_tasks_again(stage: Stage, name: s
     assert not lost & set(stage.journal.running())
     stage.member("w-2")
     assert stage.runs(*ALL, timeout_s=HOLD_MS / 1000 + 20) == before
-    assert stage.journal.starts(*(set(ALL) - lost)) == len(ALL) - len(lost)
+    assert stage.journal.starts() == starts + len(lost)
     back_ms = min(r.start_ms for r in stage.journal.runs() if r.task in lost and r.start_ms > killed_ms)
     returned_early = back_ms - killed_ms < HOLD_MS
     assert returned_early == (name == "Default")
 
 
-@pytest.mark.parametrize("name", ["Kip415", "Default"])
+@POLICIES
 def test_figure_3_a_worker_leaves_for_good_and_its_tasks_move_when_the_delay_is_over(
     stage: Stage, name: str
 ) -> None:
     leader = start(stage, name, 3)
-    before = stage.journal.running()
+    before, starts = stage.journal.running(), stage.journal.starts()
     member = next(m for m in stage.members if m.identity == "w-2")
     lost = stage.journal.running_at("w-2")
     member.kill()
@@ -96,11 +99,12 @@ def test_figure_3_a_worker_leaves_for_good_and_its_tasks_move_when_the_delay_is_
     assert set(after.values()) == {"w-1", "w-3"}
     moved_ms = min(r.start_ms for r in stage.journal.runs() if r.task in lost and r.member != "w-2")
     assert moved_ms - killed_ms >= HOLD_MS - 1_000
-    assert stage.journal.starts() == len(ALL) + len(lost)
+    assert stage.journal.starts() == starts + len(lost)
 
 
 def test_better_than_figure_3_an_announced_departure_moves_first(stage: Stage) -> None:
     leader = start(stage, "Default", 3)
+    starts = stage.journal.starts()
     member = next(m for m in stage.members if m.identity == "w-2")
     moving = stage.journal.running_at("w-2")
     member.terminate()
@@ -110,4 +114,4 @@ def test_better_than_figure_3_an_announced_departure_moves_first(stage: Stage) -
     runs = [run for run in stage.journal.runs() if run.task in moving]
     gap_ms = max(r.start_ms for r in runs) - max(r.end_ms for r in runs if r.end_ms is not None)
     assert gap_ms < HOLD_MS / 2
-    assert stage.journal.starts() == len(ALL) + len(moving)
+    assert stage.journal.starts() == starts + len(moving)

@@ -151,27 +151,27 @@ def test_a_sink_reads_from_where_requests_say(mill: Mill, topic: str, tmp_path: 
     all_of_it = mill.read(topic)
     class_ = "cooperator.stock.SequenceSink"
     config = mill.config(topics=topic, into=str(tmp_path), **{"connector.class": class_})
-    ask("PUT /connectors/drain/config", config, 201)
+    ask("PUT /connectors/basin/config", config, 201)
 
     def lives() -> list[list[str]]:
         return sorted(path.read_text().split() for path in tmp_path.glob("*.txt"))
 
     eventually(lambda: lives() == [all_of_it], 60, "everything is read")
-    assert ask("GET /connectors/drain")["type"] == "sink"
-    ask("PUT /connectors/drain/stop", code=204)
-    eventually(lambda: ask("GET /connectors/drain/offsets")["offsets"], 60)
-    eventually(lambda: offset_of(ask, "drain") == {"kafka_offset": len(all_of_it)}, 60)
+    assert ask("GET /connectors/basin")["type"] == "sink"
+    ask("PUT /connectors/basin/stop", code=204)
+    eventually(lambda: ask("GET /connectors/basin/offsets")["offsets"], 60)
+    eventually(lambda: offset_of(ask, "basin") == {"kafka_offset": len(all_of_it)}, 60)
 
     partition = {"kafka_topic": topic, "kafka_partition": 0}
     last = {"offsets": [{"partition": partition, "offset": {"kafka_offset": len(all_of_it) - 2}}]}
-    eventually(lambda: ask("PATCH /connectors/drain/offsets", last), 60)
-    ask("PUT /connectors/drain/resume", code=202)
+    eventually(lambda: ask("PATCH /connectors/basin/offsets", last), 60)
+    ask("PUT /connectors/basin/resume", code=202)
     eventually(lambda: all_of_it[-2:] in lives(), 60, "the last two are read again")
-    ask("PUT /connectors/drain/stop", code=204)
-    eventually(lambda: ask("DELETE /connectors/drain/offsets"), 60)
-    ask("PUT /connectors/drain/resume", code=202)
+    ask("PUT /connectors/basin/stop", code=204)
+    eventually(lambda: ask("DELETE /connectors/basin/offsets"), 60)
+    ask("PUT /connectors/basin/resume", code=202)
     eventually(lambda: lives().count(all_of_it) == 2, 60, "everything is read again")
-    ask("DELETE /connectors/drain", code=204)
+    ask("DELETE /connectors/basin", code=204)
 
 
 def test_what_only_a_worker_knows_is_asked_of_it(mill: Mill) -> None:

@@ -232,6 +232,24 @@ class Scene:
         """How often each task and instance has been started."""
         return Counter(run.task for run in self.journal.runs())
 
+    def begun(self, *tasks: str) -> tuple[dict[str, str], Counter[str]]:
+        """What runs where, and ``starts``, when exactly ``tasks`` run (if none is named, any) and every
+        worker has acted upon all it has read.
+
+        One that reads configurations of tasks while it joins starts the tasks, and in the next turn of its
+        loop stops and starts them for what it has read (``DistributedHerder.tick``).
+        """
+
+        def acted() -> tuple[dict[str, str], Counter[str]]:
+            before = self.runs(*tasks) if tasks else self.journal.running(), self.starts()
+            # Answered in one turn of the loop, and in another one.
+            for worker in (*self.workers.values(), *self.workers.values()):
+                worker.ask("connectors")
+            assert before == (self.journal.running(), self.starts()), "something starts again"
+            return before
+
+        return eventually(acted, LIMIT_S, "workers have done what they read of")
+
     def lives_of(self, task: str) -> list[Run]:
         return [run for run in self.journal.runs() if run.task == task]
 

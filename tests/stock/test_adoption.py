@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pytest
 from typer.testing import CliRunner
 
-from cooperator.cli.app import app
+from cooperator.cli.app import program
 from cooperator.crd import Connector, Worker, compile_desired, parse
 from cooperator.crd.worker import GroupPolicy
 from cooperator.leader.service import LeaderService
@@ -43,7 +43,7 @@ def led_by_themselves(scene: Scene) -> None:
 def imports(scene: Scene) -> str:
     """What ``cooperator import`` prints of the group."""
     words = ("--bootstrap-servers", scene.bootstrap_servers, "--group", scene.group_id, "--name", "adopted")
-    result = CliRunner().invoke(app, ["import", *words])
+    result = CliRunner().invoke(program(), ["import", *words])
     assert result.exit_code == 0, result.output
     return result.stdout
 
@@ -68,7 +68,7 @@ def test_no_task_stops_when_the_lead_is_taken_left_alone_and_given_back(scene: S
     text = imports(scene)
     assert imports(scene) == text
     connectors = compiled(text)
-    layout, begun = scene.runs(*EVERYTHING), scene.starts()
+    layout, begun = scene.begun(*EVERYTHING)
     before = scene.written("a")
 
     # Taken.

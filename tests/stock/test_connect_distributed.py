@@ -78,7 +78,7 @@ def test_tasks_that_failed_are_restarted_and_no_others(pair: Pair, tmp_path: Pat
     )
     pair.becomes("RUNNING", "worn-0", "worn-1", "sound-0", "sound-1")
     pair.scene.leads(pair.leader, 2)
-    before = pair.scene.starts()
+    _, before = pair.scene.begun()
     failing.touch()
     pair.becomes("FAILED", "worn-0", "worn-1")
     failing.unlink()
@@ -164,7 +164,7 @@ def test_levels_of_loggers_change_on_one_worker_or_on_all_and_nothing_restarts(p
     scene = pair.scene
     one, other = scene.workers.values()
     scene.leads(pair.leader, 2)
-    before, generation = scene.starts(), pair.leader.status()["generation"]
+    (_, before), generation = scene.begun(), pair.leader.status()["generation"]
     logger = "admin/loggers/org.apache.kafka.connect.runtime.WorkerSourceTask"
     one.ask(logger, {"level": "DEBUG"}, "PUT")
     assert one.ask(logger)["level"] == "DEBUG"

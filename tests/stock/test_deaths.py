@@ -22,9 +22,8 @@ def begin(
     leader = scene.leader(connectors, WORKERS, policy=policy, session_timeout_ms=10_000)
     for worker in WORKERS:
         scene.worker(worker)
-    scene.runs(*EVERYTHING)
     scene.leads(leader, 2)
-    return connectors, scene.starts()
+    return connectors, scene.begun(*EVERYTHING)[1]
 
 
 def test_each_is_rolled_in_its_turn_and_has_its_own_back_while_nobody_else_stops(scene: Scene) -> None:

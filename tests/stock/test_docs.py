@@ -29,8 +29,7 @@ def test_a_cluster_is_taken_over_and_given_back_as_it_is_written(scene: Scene, t
     first, _ = scene.cluster("w-1", "w-2")
     for name, tasks in (("a", 2), ("b", 1)):
         first.ask("connectors", {"name": name, "config": scene.source(name, tasks=tasks)})
-    layout = scene.runs(*EVERYTHING)
-    begun = scene.starts()
+    layout, begun = scene.begun(*EVERYTHING)
 
     here = {"localhost:9092": scene.bootstrap_servers, "connect-cluster": scene.group_id}
     here |= {f"connect-{kind}": f"{scene.group_id}-{kind}" for kind in ("configs", "offsets", "status")}

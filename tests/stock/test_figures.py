@@ -17,9 +17,8 @@ def test_a_worker_joins_returns_and_leaves_for_good(scene: Scene) -> None:
     leader = scene.leader(connectors, ("w-1", "w-2"))
     scene.worker("w-1")
     scene.worker("w-2")
-    two = scene.runs(*EVERYTHING)
     scene.leads(leader, 2)
-    begun = scene.starts()
+    two, begun = scene.begun(*EVERYTHING)
 
     # Figure 1: a third one gets its share; what is not moved to it runs on.
     scene.facts(leader, ("w-1", "w-2", "w-3"))

@@ -60,9 +60,8 @@ def test_others_run_on_and_new_ones_start(scene: Scene, kind: str, point: str) -
     leader = scene.leader(fine, WORKERS)
     for worker in WORKERS:
         scene.worker(worker)
-    scene.runs(*FINE)
     scene.leads(leader, 2)
-    layout, begun = scene.runs(*FINE), scene.starts()
+    layout, begun = scene.begun(*FINE)
 
     hang(scene, point)
     scene.want(leader, bad)

@@ -72,8 +72,7 @@ def test_connectors_come_change_and_go_without_a_round_that_an_offset_forced(sce
     one, two = scene.source("one", tasks=2), scene.source("two", tasks=1)
     leader = led(scene, {"one": one})
     scene.leads(leader, 2)
-    scene.runs("one-instance", "one-0", "one-1")
-    begun = scene.starts()
+    _, begun = scene.begun("one-instance", "one-0", "one-1")
 
     scene.want(leader, {"one": one, "two": two})
     scene.runs("one-instance", "one-0", "one-1", "two-instance", "two-0")

@@ -22,9 +22,8 @@ def test_a_roll_from_the_line_before_to_the_present_one(
     leader = scene.leader(connectors, WORKERS, policy=PATIENT)
     for worker in WORKERS:
         scene.worker(worker, line="3.9")
-    scene.runs(*EVERYTHING)
     scene.leads(leader, 2)
-    layout, begun = scene.runs(*EVERYTHING), scene.starts()
+    layout, begun = scene.begun(*EVERYTHING)
     for worker in WORKERS:
         assert str(scene.workers[worker].ask("")["version"]).startswith("3.9")
         scene.stop(worker)
