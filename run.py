@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import time
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -311,26 +312,15 @@ def install_packages(missing: str, alternatives: tuple[str, ...], yes: bool) -> 
 # --- checks and tests -----------------------------------------------------------------------------------
 
 
-_BY_FILE = ("--dist", "loadfile", "--no-loadscope-reorder")
-"""One file in one process, since it may share a member. In the order named, what takes long first, so that
-no process ends long before the others. More processes than cores only where tests mostly wait."""
-TEST_PARTS = {
-    "simulation": ("tests/simulation", "tests/spec", "-n", "2", "--dist", "worksteal"),
-    "runtime": ("tests/guarantees", "tests/runtime", "-n", "2", *_BY_FILE),
-    "stock": ("tests/stock", "-n", "3", *_BY_FILE),
-    "members": ("tests/integration", "tests/local", "tests/agent", "-n", "3", *_BY_FILE),
-    "operator": ("tests/controller", "tests/crd", "tests/kubernetes", "-n", "4", *_BY_FILE),
-    "end to end": ("e2e",),
-}
-
-
 def test_parts(arguments: list[str]) -> dict[str, tuple[str, ...]]:
     """Arguments of pytest by the part of the tests; what somebody asked for is one part."""
     if arguments:
         return {"tests": tuple(arguments)}
-    elsewhere = [word for words in TEST_PARTS.values() for word in words if word.startswith("tests/")]
-    rest = ("tests", *(f"--ignore={folder}" for folder in elsewhere), "-n", "2", *_BY_FILE)
-    return {"units": rest, **TEST_PARTS}
+    tools = tomllib.loads((Path(__file__).resolve().parent / "pyproject.toml").read_text())["tool"]
+    parts = {name: tuple(words) for name, words in tools["cooperator"]["test-parts"].items()}
+    elsewhere = [word for words in parts.values() for word in words if word.startswith("tests/")]
+    rest = ("tests", *(f"--ignore={path}" for path in elsewhere), "-n", "2", "--dist", "loadfile")
+    return {"units": (*rest, "--no-loadscope-reorder"), **parts}
 
 
 FAILED = ROOT / ".pytest_cache" / "parts"

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 from release import CRDS, Helm
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.local.settings import free_port
@@ -19,6 +21,18 @@ from tests.kubernetes.fixtures import (
 from tests.kubernetes.nodes import Cluster
 
 __all__ = ["pytest_collection_finish", "pytest_runtest_makereport", "two_nodes", "unique"]
+
+
+class _NodesOfOne(LoadFileScheduling):
+    """A file is one process's, and all files of this folder are: they share the nodes."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "nodes" if nodeid.startswith("e2e/") else super()._split_scope(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
+    """What is run beside the tests on nodes may run in other processes."""
+    return _NodesOfOne(config, log)
 
 
 @pytest.fixture(scope="session")

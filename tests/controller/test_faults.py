@@ -4,6 +4,7 @@ import pytest
 
 from controller_scene import Scene
 from cooperator.local.broker import EmbeddedBroker
+from support import at_a_desk
 
 pytestmark = pytest.mark.real
 
@@ -73,6 +74,7 @@ def test_what_changes_while_kafka_is_away_is_done_when_it_is_back(
     assert {task: running[task] for task in TASKS} == before
 
 
+@at_a_desk("env -u CI pytest tests/controller/test_faults.py")
 def test_a_namespace_that_is_deleted_goes_whole(scene: Scene) -> None:
     scene.grant_everywhere("default")
     started(scene, home="default")

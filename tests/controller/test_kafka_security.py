@@ -10,6 +10,7 @@ import pytest
 from controller_scene import Scene
 from secured import login_broker
 from stock_connectors import plugin_path
+from support import at_a_desk
 from tests.kubernetes.control_plane import ControlPlane
 
 pytestmark = pytest.mark.real
@@ -73,6 +74,7 @@ def test_leader_and_member_prove_who_they_are(scene: Scene) -> None:
     assert PASSWORD not in said_everywhere(scene)
 
 
+@at_a_desk("env -u CI pytest tests/controller/test_kafka_security.py")
 def test_a_stock_worker_and_its_connectors_prove_who_they_are(scene: Scene) -> None:
     login(scene, PASSWORD)
     scene.operator()

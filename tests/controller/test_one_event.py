@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from controller_scene import Scene, started
+from support import at_a_desk
 
 pytestmark = pytest.mark.real
 
@@ -81,6 +82,7 @@ def test_a_death_that_moves_tasks_has_one_id_from_the_watch_to_the_last_start(sc
     assert any(f"(HoldEnded, by {event})" in each.get("note", "") for each in events)
 
 
+@at_a_desk("env -u CI pytest tests/controller/test_one_event.py")
 def test_and_so_has_one_that_comes_back(scene: Scene) -> None:
     before = started(scene)
     lost = {task for task, member in before.items() if member == "lake-1"}

@@ -10,7 +10,7 @@ from cooperator.local.broker import EmbeddedBroker
 from cooperator.logs import LogsConfig, open_logs
 from cooperator.model import Desired
 from stage import LeaderProcess, Stage
-from support import eventually
+from support import at_a_desk, eventually
 
 pytestmark = pytest.mark.real
 
@@ -170,6 +170,7 @@ def test_a_frozen_member_has_stopped_before_its_tasks_start_elsewhere(stage: Sta
     stage.journal.ended[frozen.incarnation] = max(run.last_ms for run in lives)
 
 
+@at_a_desk("env -u CI pytest tests/integration/test_leading.py")
 def test_an_outage_of_the_broker_that_is_many_leases_long_stops_no_task(
     stage: Stage, broker: EmbeddedBroker
 ) -> None:

@@ -109,6 +109,7 @@ def assert_exact(stage: Stage, files: int) -> None:
     assert not wrong, f"{len(wrong)} rows are missing or doubled, such as {next(iter(wrong.items()))}"
 
 
+@at_a_desk("env -u CI pytest tests/integration/test_spark.py")
 def test_members_killed_in_mid_stream_lose_and_double_no_row(stage: Stage) -> None:
     leader = running(stage)
     eventually(lambda: rows(stage) > 0, PATIENCE_S, "rows flow")

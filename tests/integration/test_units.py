@@ -18,7 +18,7 @@ from cooperator.runtime.connectors.topics import ensure_topic, grow_topic
 from guarantees.pipelines import Kafka
 from leader_process import desired_of
 from stage import Stage
-from support import eventually
+from support import at_a_desk, eventually
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(1200)]
 
@@ -193,6 +193,7 @@ def begin(stage: Stage, broker: EmbeddedBroker) -> Iterator[Begin]:
         yield begun
 
 
+@at_a_desk("env -u CI pytest tests/integration/test_units.py")
 def test_other_numbers_of_tasks_in_mid_stream_with_a_death_in_the_middle(begin: Begin) -> None:
     flow = begin(6, 2)
     for tasks_max, kept in ((5, set[str]()), (3, {"flow-0"})):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,10 +16,21 @@ from tests.kubernetes.slots import Slot
 
 @contextmanager
 def service_proxy(plane: ControlPlane, slot: Slot, wanted: bool) -> Iterator[None]:
-    """While the block runs, services can be reached by their addresses, from pods and from this machine."""
+    """While the block runs, services can be reached by their addresses, from pods and from this machine.
+
+    Waits while another cluster's can: kube-proxy's table in the kernel has a fixed name.
+    """
     if not wanted:
         yield
         return
+    with open(slot.folder.parent / "services.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with _running(plane, slot):
+            yield
+
+
+@contextmanager
+def _running(plane: ControlPlane, slot: Slot) -> Iterator[None]:
     health, metrics = free_ports(2)
     settings = plane.folder / "kube-proxy.yaml"
     settings.write_text(

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from support import eventually
+from support import at_a_desk, eventually
 from tests.kubernetes.fixtures import make_namespace
 from tests.kubernetes.images import BUSYBOX, OPERATOR, WORKER
 from tests.kubernetes.nodes import Cluster
+
+AT_A_DESK: pytest.MarkDecorator = at_a_desk("env -u CI pytest tests/kubernetes/test_nodes.py")
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 
@@ -121,6 +123,7 @@ def test_pods_of_two_nodes_reach_each_other(place: Namespace) -> None:
     assert "404 Not Found" in place.logs(asks)
 
 
+@AT_A_DESK
 def test_a_node_that_does_not_answer_is_seen_and_comes_back(place: Namespace) -> None:
     node = place.cluster.nodes[1]
     running = place.run(pod("stays", BUSYBOX, "sleep", "3600", node=node.name))
@@ -134,6 +137,7 @@ def test_a_node_that_does_not_answer_is_seen_and_comes_back(place: Namespace) ->
     assert place.phase(running) == "Running"
 
 
+@AT_A_DESK
 def test_a_node_that_was_killed_comes_back_empty(two_nodes: Cluster, place: Namespace) -> None:
     node = two_nodes.add_node()
     try:

@@ -25,7 +25,7 @@ from cooperator.runtime.connectors.registry import AvroReader
 from runtime.postgres import PASSWORD, Postgres
 from runtime.registry import Registry
 from runtime.spark_bench import SparkBench, member
-from support import eventually, freeze_group
+from support import at_a_desk, eventually, freeze_group
 
 pytestmark = pytest.mark.real
 
@@ -313,6 +313,7 @@ def growing(postgres: Postgres, table: str) -> Iterator[None]:
             one.result()
 
 
+@at_a_desk("env -u CI pytest tests/runtime/test_jdbc_to_kafka.py")
 @pytest.mark.timeout(600)
 def test_members_killed_or_frozen_in_mid_stream_neither_lose_nor_double_a_row(
     broker: EmbeddedBroker, spark: SparkBench, postgres: Postgres, tmp_path: Path, unique: str

@@ -269,7 +269,8 @@ def test_members_killed_in_mid_stream_neither_lose_nor_double_a_row(
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("mode", [pytest.param("append", marks=AT_A_DESK), "upsert"])
+@AT_A_DESK
+@pytest.mark.parametrize("mode", ["append", "upsert"])
 def test_a_member_killed_with_a_batch_in_flight_leaves_none_of_it_and_the_next_one_writes_it_once(
     broker: EmbeddedBroker, spark: SparkBench, postgres: Postgres, tmp_path: Path, unique: str, mode: str
 ) -> None:
@@ -327,6 +328,7 @@ def test_a_member_killed_with_a_batch_in_flight_leaves_none_of_it_and_the_next_o
     assert "failed" not in log.read_text()
 
 
+@AT_A_DESK
 @pytest.mark.timeout(600)
 def test_a_frozen_member_that_wakes_commits_nothing(
     broker: EmbeddedBroker, spark: SparkBench, postgres: Postgres, tmp_path: Path, unique: str

@@ -18,7 +18,7 @@ from cooperator.runtime.spark import SparkRuntime
 from runtime.heard import Heard
 from runtime.spark_bench import SparkBench, lines_in, member, to_files
 from runtime.spark_servers import ConnectServer, StandaloneCluster
-from support import eventually, freeze_group
+from support import at_a_desk, eventually, freeze_group
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 
@@ -60,6 +60,7 @@ def told(
     }
 
 
+@at_a_desk("env -u CI pytest tests/runtime/test_masters.py")
 def test_on_a_standalone_cluster_members_are_killed_and_deliver_once(
     cluster_of_spark: StandaloneCluster,
     broker: EmbeddedBroker,

@@ -16,6 +16,7 @@ from cooperator.runtime.conformance import RULES, NotConformant, check
 from cooperator.runtime.connectors import anchor, find, known_classes, validate
 from cooperator.runtime.options import OptionError
 from runtime.plugins.trial import CopiesTrial
+from support import at_a_desk
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -107,8 +108,16 @@ DEFECTS = [
 ]
 
 
+# Some are only told when the patience is over.
+AT_A_DESK = at_a_desk("env -u CI pytest tests/runtime/test_plugins.py")
+LATE = ("NeverLooksAgain", "WritesLater")
+
+
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize(("defect", "rule", "said"), DEFECTS, ids=[defect for defect, _, _ in DEFECTS])
+@pytest.mark.parametrize(
+    ("defect", "rule", "said"),
+    [pytest.param(*each, id=each[0], marks=AT_A_DESK if each[0] in LATE else ()) for each in DEFECTS],
+)
 def test_a_defect_breaks_its_rule_and_is_told(
     install: Install, tmp_path: Path, defect: str, rule: str, said: str
 ) -> None:
