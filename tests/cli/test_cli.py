@@ -4,15 +4,18 @@ import os
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from cooperator.cli.app import program
+from cooperator.cli.kubectl.app import program as kubectl
 from cooperator.local.broker import EmbeddedBroker
 from support import eventually
 
@@ -55,6 +58,34 @@ def test_every_command_has_its_help() -> None:
     ):
         result = CliRunner().invoke(program(), [*words, "--help"])
         assert (result.exit_code, "Usage: " in result.output) == (0, True)
+
+
+@pytest.mark.parametrize("make", [program, kubectl])
+def test_a_command_is_the_same_alone(make: Callable[..., typer.Typer]) -> None:
+    """What is called is put together without the others."""
+    whole = commands(make())
+    assert len(whole) > 5
+    for name, command in whole.items():
+        [(alone, same)] = commands(make([name, "--help"])).items()
+        assert alone == name
+        assert [each.name for each in same.params] == [each.name for each in command.params]
+        assert (same.help, same.hidden) == (command.help, command.hidden)
+
+
+def commands(app: typer.Typer) -> dict[str, Any]:
+    found: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    return found
+
+
+def test_a_shell_that_asks_for_a_word_does_not_wait_for_what_it_did_not_name() -> None:
+    code = (
+        "import sys; from cooperator.cli.kubectl.app import program; program(['status']); "
+        "print(*(name for name in sys.modules if name.startswith('cooperator.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    imported = set(done.stdout.split())
+    assert "cooperator.cli.kubectl.status" in imported
+    assert not imported & {"cooperator.cli.plan", "cooperator.simulate", "cooperator.leader", "kopf"}
 
 
 @pytest.mark.parametrize(

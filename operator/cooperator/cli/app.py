@@ -37,7 +37,8 @@ def program(words: Sequence[str] = ()) -> typer.Typer:
     )
     # A callback makes the first word a command's name even where there is one command only.
     app.callback()(_options)
-    add_commands(app, _COMMANDS, words, hidden=("executor",))
+    if words[:1] != ["kubectl"]:
+        add_commands(app, _COMMANDS, words, hidden=("executor",))
     if not (words and words[0] in _COMMANDS) and find_spec("kubernetes") is not None:
         from cooperator.cli.kubectl.app import program as kubectl
 
