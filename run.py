@@ -18,7 +18,6 @@ import shutil
 import subprocess
 import sys
 import time
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -316,6 +315,9 @@ def test_parts(arguments: list[str]) -> dict[str, tuple[str, ...]]:
     """Arguments of pytest by the part of the tests; what somebody asked for is one part."""
     if arguments:
         return {"tests": tuple(arguments)}
+    # Not there where Python is too old, which is to be said first.
+    import tomllib
+
     tools = tomllib.loads((Path(__file__).resolve().parent / "pyproject.toml").read_text())["tool"]
     parts = {name: tuple(words) for name, words in tools["cooperator"]["test-parts"].items()}
     elsewhere = [word for words in parts.values() for word in words if word.startswith("tests/")]

@@ -253,6 +253,9 @@ def test_a_python_that_is_too_old_can_read_the_file_far_enough_to_say_so() -> No
     tree = ast.parse(RUN.read_text(), feature_version=(3, 7))
     annotations = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     assert annotations[0].module == "__future__"
+    imported = {name.name for node in tree.body if isinstance(node, ast.Import) for name in node.names}
+    assert "argparse" in imported
+    assert not imported & {"importlib.metadata", "zoneinfo", "graphlib", "tomllib"}, "it has none of these"
 
 
 def test_it_says_so(run: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
