@@ -11,9 +11,9 @@ from tests.kubernetes.fixtures import make_namespace
 from tests.kubernetes.images import BUSYBOX, OPERATOR, WORKER
 from tests.kubernetes.nodes import Cluster
 
-AT_A_DESK: pytest.MarkDecorator = at_a_desk("env -u CI pytest tests/kubernetes/test_nodes.py")
-
-pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
+# In every run, e2e has members and an operator on such nodes.
+AT_A_DESK = at_a_desk("env -u CI pytest tests/kubernetes/test_nodes.py")
+pytestmark = [pytest.mark.real, pytest.mark.timeout(900), AT_A_DESK]
 
 
 def pod(name: str, image: str, *arguments: str, node: str | None = None, **spec: Any) -> dict[str, Any]:
@@ -123,7 +123,6 @@ def test_pods_of_two_nodes_reach_each_other(place: Namespace) -> None:
     assert "404 Not Found" in place.logs(asks)
 
 
-@AT_A_DESK
 def test_a_node_that_does_not_answer_is_seen_and_comes_back(place: Namespace) -> None:
     node = place.cluster.nodes[1]
     running = place.run(pod("stays", BUSYBOX, "sleep", "3600", node=node.name))
@@ -137,7 +136,6 @@ def test_a_node_that_does_not_answer_is_seen_and_comes_back(place: Namespace) ->
     assert place.phase(running) == "Running"
 
 
-@AT_A_DESK
 def test_a_node_that_was_killed_comes_back_empty(two_nodes: Cluster, place: Namespace) -> None:
     node = two_nodes.add_node()
     try:
