@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from cooperator.cli.on_demand import add_commands
+from cooperator.cli.on_demand import put_together
 from cooperator.cli.plugins import PluginError, load_assignors
 from cooperator.local.console import Console
 
@@ -29,16 +29,9 @@ _COMMANDS: Final = {
 
 def program(words: Sequence[str] = ()) -> typer.Typer:
     """The program that understands ``words``; without any, the whole of it."""
-    app = typer.Typer(
-        no_args_is_help=True,
-        add_completion=False,
-        pretty_exceptions_show_locals=False,
-        help="Streaming tasks, scheduled cooperatively through the Kafka group protocol.",
-    )
-    # A callback makes the first word a command's name even where there is one command only.
-    app.callback()(_options)
-    if words[:1] != ["kubectl"]:
-        add_commands(app, _COMMANDS, words, hidden=("executor",))
+    about = "Streaming tasks, scheduled cooperatively through the Kafka group protocol."
+    places = {} if words[:1] == ["kubectl"] else _COMMANDS
+    app = put_together(about, places, words, _options, hidden=("executor",))
     if not (words and words[0] in _COMMANDS) and find_spec("kubernetes") is not None:
         from cooperator.cli.kubectl.app import program as kubectl
 

@@ -8,7 +8,7 @@ from typing import Final
 import typer
 
 from cooperator.cli.kubectl import completion
-from cooperator.cli.on_demand import add_commands
+from cooperator.cli.on_demand import put_together
 
 _COMMANDS: Final = {
     "status": "cooperator.cli.kubectl.status:status",
@@ -25,19 +25,8 @@ _COMMANDS: Final = {
 
 def program(words: Sequence[str] = ()) -> typer.Typer:
     """The program that understands ``words``; without any, the whole of it."""
-    app = typer.Typer(
-        no_args_is_help=True,
-        add_completion=False,
-        pretty_exceptions_show_locals=False,
-        help="Look at Workers and Connectors of a Kubernetes cluster, and ask things of them.",
-    )
-    # A callback makes the first word a command's name even where there is one command only.
-    app.callback()(_nothing)
-    add_commands(app, _COMMANDS, words)
-    return app
-
-
-def _nothing() -> None: ...
+    about = "Look at Workers and Connectors of a Kubernetes cluster, and ask things of them."
+    return put_together(about, _COMMANDS, words)
 
 
 def main() -> None:
