@@ -319,10 +319,17 @@ def test_parts(arguments: list[str]) -> dict[str, tuple[str, ...]]:
     import tomllib
 
     tools = tomllib.loads((Path(__file__).resolve().parent / "pyproject.toml").read_text())["tool"]
-    parts = {name: tuple(words) for name, words in tools["cooperator"]["test-parts"].items()}
-    elsewhere = [word for words in parts.values() for word in words if word.startswith("tests/")]
-    rest = ("tests", *(f"--ignore={path}" for path in elsewhere), "-n", "2", "--dist", "loadfile")
-    return {"units": (*rest, "--no-loadscope-reorder"), **parts}
+    parts: dict[str, list[str]] = tools["cooperator"]["test-parts"]
+    named = [word for words in parts.values() for word in words]
+
+    def elsewhere(words: list[str]) -> list[str]:
+        return [
+            path for path in named if path not in words and path.startswith(tuple(f"{w}/" for w in words))
+        ]
+
+    return {
+        name: (*words, *(f"--ignore={path}" for path in elsewhere(words))) for name, words in parts.items()
+    }
 
 
 FAILED = ROOT / ".pytest_cache" / "parts"
