@@ -56,6 +56,7 @@ RUN --mount=type=bind,from=requirements,source=/requirements/worker.txt,target=/
 ENV COOPERATOR_CACHE=/opt/cooperator/cache
 RUN --mount=type=bind,source=operator/cooperator/__init__.py,target=/build/cooperator/__init__.py \
     --mount=type=bind,source=operator/cooperator/artifacts,target=/build/cooperator/artifacts \
+    --mount=type=bind,source=operator/cooperator/model,target=/build/cooperator/model \
     PYTHONPATH=/build PYTHONDONTWRITEBYTECODE=1 \
     python -c "from cooperator.artifacts import resolve; [resolve(b, print) for b in ('spark-kafka', 'spark-s3', 'aws-sdk')]"
 # A cluster may choose a user that no file here names; Spark asks for its name (cooperator.runtime.user).

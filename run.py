@@ -99,7 +99,7 @@ def main(arguments: list[str]) -> int:
     try:
         check_python()
         make_venv(options.yes)
-        for_tests = {"spark", "s3", "connect", "kubernetes", "test"}
+        for_tests = {"spark", "s3", "spark-connect", "kubernetes", "test"}
         install_project({"spark"} if options.what == "demo" else for_tests)
         find_or_install_java(options.yes)
         if options.what == "tests":
@@ -370,7 +370,7 @@ def run_tests(pytest_arguments: list[str]) -> int:
     for name, (code, seconds) in results.items():
         print(f"    {name:<11} {'ok' if code == 0 else 'FAILED':<7} {seconds:7.1f} s")
     for test in unsteady:
-        print(f"    UNSTEADY: {test} failed, and passed alone: its report is above, mend it")
+        print(f"    UNSTEADY: {test} failed, and passed alone: its report is above; fix it")
     return 1 if any(code for code, _ in results.values()) else 0
 
 

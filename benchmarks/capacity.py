@@ -1,9 +1,9 @@
 """How many tasks a member can carry: memory and processor time, on a real Spark with its defaults.
 
-``python benchmarks/capacity.py --steps 10,25,50 --seconds 60``: one member, one broker. Each task copies one
-partition into parquet files. At each step tasks are added; then records come to all of them at every trigger
-("loaded"), then none ("idle"). What is measured is processor time and memory of the member's processes, so
-that other load on the machine changes little but the time to start. Ends with what follows for a member.
+``python -m benchmarks.capacity --steps 10,25,50 --seconds 60``: one member, one broker. Each task copies one
+partition into parquet files. Each step adds tasks; then all of them get records at every trigger ("loaded"),
+and then none ("idle"). The benchmark measures processor time and memory of the member's processes, so other
+load on the machine changes little but the time to start. It ends with conclusions for one member.
 """
 
 import argparse
@@ -21,22 +21,23 @@ from typing import Any
 import psutil
 from confluent_kafka import Producer
 
+from cooperator.connectors.topics import ensure_topic
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import TaskId
 from cooperator.runtime import RuntimeSettings, TaskSpec
-from cooperator.runtime.connectors.topics import ensure_topic
 from cooperator.runtime.spark import SparkRuntime
 
 MB = 2**20
 SHARE_OF_CORES = 0.5
-"""What tasks may use in the mean, so that a member can catch up after it was away."""
+"""The mean processor use to plan for, so that a member can catch up after an absence."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """``start_s``: until all tasks of the step had run a first batch. Memory in megabytes: ``resident`` of
-    Python and JVM; ``live`` on the JVM's heap after a full collection. ``threads`` of the JVM.
-    ``idle_cores``: processors in use while nothing comes; ``batch_s``: processor seconds of one batch."""
+    """``start_s`` is the time until all tasks of the step have run a first batch. Memory is in megabytes:
+    ``resident`` of Python and JVM, ``live`` on the JVM's heap after a full collection. ``threads`` are the
+    JVM's. ``idle_cores`` are the processors in use without input; ``batch_s`` are the processor seconds of
+    one batch."""
 
     tasks: int
     start_s: float
@@ -48,8 +49,8 @@ class Step:
     batch_s: float
 
 
-class Told:
-    """A listener that knows how many batches every task has done, and what failed."""
+class StatusReading:
+    """A listener that records how many batches every task has done, and failures."""
 
     def __init__(self) -> None:
         self.batches: dict[TaskId, int] = {}
@@ -77,10 +78,10 @@ class Told:
 
 
 class Member:
-    """This process and its JVM, as one member would run them."""
+    """This process and its JVM, as one member runs them."""
 
     def __init__(self, broker: str, root: Path, heap_mb: int, trigger_ms: int, partitions: int) -> None:
-        self.told = Told()
+        self.told = StatusReading()
         self._root, self._trigger_ms, self._partitions = root, trigger_ms, partitions
         settings = RuntimeSettings(
             member="bench-0",
@@ -99,7 +100,7 @@ class Member:
         self.tasks = 0
 
     def grow(self, tasks: int) -> float:
-        """Seconds until every one of them has done a batch."""
+        """Start tasks up to that number; returns the seconds until every one of them has done a batch."""
         began = time.monotonic()
         self.load(tasks)
         for number in range(self.tasks, tasks):
@@ -112,19 +113,19 @@ class Member:
         return time.monotonic() - began
 
     def load(self, tasks: int | None = None) -> None:
-        """A few records to every task."""
+        """Send a few records to every task."""
         for number in range(tasks or self.tasks):
             for _ in range(10):
                 self._producer.produce("bench", b"x" * 200, partition=number)
         self._producer.flush(30)
 
     def used_s(self) -> float:
-        """Processor time of both processes."""
+        """Processor seconds of both processes."""
         times = [process.cpu_times() for process in self._processes]
         return sum(spent.user + spent.system for spent in times)
 
     def memory_mb(self) -> tuple[int, int, int]:
-        """Resident, live on the heap, and the threads of the JVM."""
+        """Resident megabytes, live megabytes on the heap, and the threads of the JVM."""
         machine = self._jvm.java.lang.Runtime.getRuntime()
         self._jvm.java.lang.System.gc()
         live = machine.totalMemory() - machine.freeMemory()
@@ -145,7 +146,7 @@ class Member:
 
 
 def measured(member: Member, tasks: int, seconds: float, trigger_ms: int) -> Step:
-    """Loaded before idle: what the JVM has not compiled yet is paid for in between."""
+    """Measure one step, loaded before idle, so that the JVM's remaining compilation happens in between."""
     start_s = member.grow(tasks)
     settle(member, trigger_ms)
     batches = member.told.total()
@@ -167,7 +168,7 @@ def measured(member: Member, tasks: int, seconds: float, trigger_ms: int) -> Ste
 
 
 def settle(member: Member, trigger_ms: int) -> None:
-    """Until nothing is left to do: no task is behind, and none has done a batch for a while."""
+    """Wait until no task is behind and none has done a batch for a while."""
     seen, since = member.told.total(), time.monotonic()
     while any(member.told.lags.values()) or time.monotonic() < since + max(8.0, 3 * trigger_ms / 1000):
         time.sleep(0.5)

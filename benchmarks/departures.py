@@ -1,14 +1,14 @@
-"""How long a death takes to be dealt with, stage by stage, against a real API server and a real broker.
+"""How long it takes to deal with a death, stage by stage, against a real API server and a real broker.
 
-    python benchmarks/departures.py --deaths 20
+    python -m benchmarks.departures --deaths 20
 
-Members are processes in place of containers, and report through a kubelet of the tests, which looks ten times
-a second. Tasks are not held (a delay of 0), so that they move as soon as the end is proven:
+Members are processes in place of containers. A kubelet of the tests reports them; it polls ten times a
+second. Tasks are not held (a delay of 0), so they move as soon as the end is proven:
 
-    exit -> event      the container ends; the API server is told (the kubelet's part)
-    event -> eviction  the operator has seen it, decided, and sends LeaveGroup
-    eviction -> plan   the others have joined the round, its plan is saved and answered
-    plan -> running    the last of the lost tasks runs elsewhere, by its own word
+    exit -> event      the container ends; the kubelet reports it to the API server
+    event -> eviction  the operator sees it, decides, and sends LeaveGroup
+    eviction -> plan   the others join the round; its plan is saved and answered
+    plan -> running    the last of the lost tasks reports that it runs elsewhere
 """
 
 import itertools
@@ -22,8 +22,8 @@ from typing import Any
 
 import typer
 
-from controller_scene import ROOT, Scene
 from cooperator.local.broker import EmbeddedBroker
+from tests.harness.installation import ROOT, Installation
 from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.fixtures import make_namespace, wait_until_served
 
@@ -32,7 +32,7 @@ _LINE = re.compile(r"(\S+ \S+) INFO +(\S+): (.*)")
 
 
 def logged(path: Path, pattern: str, since: float) -> float:
-    """When (s since the epoch) the first line after ``since`` matched; 0: not yet."""
+    """When (s since the epoch) the first line after ``since`` matched; 0 if none has."""
     for line in path.read_text(errors="replace").splitlines():
         found = _LINE.match(line)
         if found and re.match(pattern, found[3]):
@@ -42,24 +42,26 @@ def logged(path: Path, pattern: str, since: float) -> float:
     return 0.0
 
 
-def one_death(scene: Scene, victim: str, tasks: tuple[str, ...]) -> list[float]:
+def one_death(installation: Installation, victim: str, tasks: tuple[str, ...]) -> list[float]:
     """Milliseconds of each stage."""
-    lost = {task for task, at in scene.runs(*tasks).items() if at == victim}
-    log = scene.operators[0].log
-    scene.kubelet.reported.clear()
+    lost = {task for task, at in installation.runs(*tasks).items() if at == victim}
+    log = installation.operators[0].log
+    installation.kubelet.reported.clear()
     killed = time.time()
-    scene.kubelet.crash(victim)
-    told = scene.eventually(lambda: next((at for pod, at in scene.kubelet.reported if pod == victim), 0.0))
+    installation.kubelet.crash(victim)
+    told = installation.eventually(
+        lambda: next((at for pod, at in installation.kubelet.reported if pod == victim), 0.0)
+    )
     # The log has milliseconds, the event's time is finer.
-    evicted = scene.eventually(lambda: logged(log, "evicting ", told - 0.001))
-    planned = scene.eventually(lambda: logged(log, r"generation \d+: [1-9]\d* assigned", evicted))
+    evicted = installation.eventually(lambda: logged(log, "evicting ", told - 0.001))
+    planned = installation.eventually(lambda: logged(log, r"generation \d+: [1-9]\d* assigned", evicted))
 
     def running() -> float:
-        runs = [run for run in scene.journal.runs() if run.task in lost and run.member != victim]
+        runs = [run for run in installation.journal.runs() if run.task in lost and run.member != victim]
         new = {run.task: run.start_ms for run in runs if run.start_ms > killed * 1000}
         return max(new.values()) / 1000 if new.keys() == lost else 0.0
 
-    ran = scene.eventually(running)
+    ran = installation.eventually(running)
     times = [killed, told, evicted, planned, ran]
     return [(later - earlier) * 1000 for earlier, later in itertools.pairwise(times)]
 
@@ -77,25 +79,25 @@ def measure(deaths: int, heartbeat_ms: int) -> list[list[float]]:
         make_namespace(plane, "bench")
         broker = EmbeddedBroker(Path(folder) / "broker")
         broker.start()
-        scene = Scene(plane, "bench", broker.bootstrap_servers, Path(folder))
+        installation = Installation(plane, "bench", broker.bootstrap_servers, Path(folder))
         try:
-            scene.kubelet.restart_s = 3
-            scene.operator()
-            scene.worker(**spec)
-            scene.connector("a", tasksMax=6)
+            installation.kubelet.restart_s = 3
+            installation.operator()
+            installation.worker(**spec)
+            installation.connector("a", tasksMax=6)
             found = []
             for number in range(deaths):
-                scene.eventually(
-                    lambda: set(scene.runs(*tasks).values()) == {"lake-0", "lake-1", "lake-2"}, 120
+                installation.eventually(
+                    lambda: set(installation.runs(*tasks).values()) == {"lake-0", "lake-1", "lake-2"}, 120
                 )
-                settled = lambda: scene.condition("workers", "lake", "Settled")["status"] == "True"  # noqa: E731
-                scene.eventually(settled, 120)
-                found.append(one_death(scene, f"lake-{number % 3}", tasks))
+                settled = lambda: installation.condition("workers", "lake", "Settled")["status"] == "True"  # noqa: E731
+                installation.eventually(settled, 120)
+                found.append(one_death(installation, f"lake-{number % 3}", tasks))
             return found
         finally:
-            for operator in scene.operators:
+            for operator in installation.operators:
                 operator.kill()
-            scene.kubelet.stop()
+            installation.kubelet.stop()
             broker.kill()
 
 

@@ -10,23 +10,24 @@ from types import TracebackType
 from typing import Final, Self
 
 from cooperator.artifacts import find_java, resolve
-from cooperator.model import Share, TaskId
+from cooperator.model import Assignment, TaskId
 
 PROGRAM: Final = Path(__file__).parent / "java" / "KafkaLeader.java"
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What Kafka decided, and the nanoseconds that it took from the reports' bytes to the shares' bytes."""
+    """What Kafka decided, and the nanoseconds from the reports' bytes to the assignments' bytes."""
 
     error: int
     delay_ms: int
     nanos: int
-    shares: Mapping[str, Share]
+    assignments: Mapping[str, Assignment]
 
 
 class KafkaLeader:
-    """A context manager: ``life`` first, then ``configure``, then rounds. RuntimeError if Java fails."""
+    """A context manager: call ``incarnation`` first, then ``configure``, then play rounds. Raises
+    RuntimeError if Java fails."""
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="kafka-leader-")
@@ -55,12 +56,12 @@ class KafkaLeader:
         self._java.communicate()
         self._folder.cleanup()
 
-    def life(self, delay_ms: int) -> None:
-        """Begin anew; ``delay_ms``: scheduled.rebalance.max.delay.ms."""
+    def incarnation(self, delay_ms: int) -> None:
+        """Start a new incarnation; ``delay_ms`` is scheduled.rebalance.max.delay.ms."""
         self._say([f"life {delay_ms}"])
 
     def configure(self, task_counts: Mapping[str, int]) -> None:
-        """The connectors, and how many tasks each has."""
+        """Set the connectors and the number of tasks of each."""
         self._say(["config", *(f"connector {name} {count}" for name, count in task_counts.items())])
 
     def decide(
@@ -74,10 +75,10 @@ class KafkaLeader:
         process: str,
         offset: int,
     ) -> Decision:
-        """Plan a round of ``members`` (id, config offset, what it runs, as it reports it).
+        """Plan a round of ``members`` (id, config offset, items that it reports as running).
 
-        ``completed``: the generation whose assignment the leader got last. ``process``: whose memory of the
-        rounds before it has. ``offset``: how far it has read the config topic.
+        ``completed`` is the generation whose assignment the leader got last. ``process`` selects whose memory
+        of earlier rounds it has. ``offset`` is how far it has read the config topic.
         """
         self._say([f"round {now_ms} {generation} {completed} {leader} {process} {offset}"])
         for member_id, member_offset, items in members:
@@ -90,11 +91,11 @@ class KafkaLeader:
         first = self._java.stdout.readline().split()
         if len(first) != 3:
             raise RuntimeError(f"Kafka's leader has ended: exit code {self._java.wait()}")
-        shares = {}
+        assignments = {}
         for line in iter(self._java.stdout.readline, "done\n"):
             member_id, given, revoked = line.replace(" revoked", " assigned").split(" assigned")
-            shares[member_id] = Share(_items(given), _items(revoked))
-        return Decision(int(first[0]), int(first[1]), int(first[2]), shares)
+            assignments[member_id] = Assignment(_items(given), _items(revoked))
+        return Decision(int(first[0]), int(first[1]), int(first[2]), assignments)
 
     def _say(self, lines: Iterable[str]) -> None:
         assert self._java.stdin is not None

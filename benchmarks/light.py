@@ -1,7 +1,7 @@
-"""Many pods and members on one machine: the pods are objects on a real API server and nothing else, and the
-members speak the real protocols (group, logs, the leader's endpoint) but run nothing.
+"""Many pods and members on one machine: the pods are mere objects on a real API server, and the members speak
+the real protocols (group, logs, the leader's endpoint) but run nothing.
 
-So what is measured of the operator is real, and what a member costs is not. All members share the process and
+So the operator's measurements are realistic, and a member's cost is not. All members share the process and
 its readers of the logs.
 """
 
@@ -22,7 +22,7 @@ from cooperator.logs import Logs, LogsConfig, open_logs
 from cooperator.model import INSTANCE, Epoch, TaskId, TaskState, TaskStatus
 from cooperator.wire import (
     AgentReport,
-    Assignment,
+    ExtendedAssignment,
     Metadata,
     Protocol,
     Role,
@@ -40,14 +40,14 @@ _LOOK_S: Final = 0.2
 
 
 class LightMember:
-    """A member that takes up what it is given, says that it runs, and lets go of what it is told to."""
+    """A member that takes up its assignments, reports them as running, and releases what is revoked."""
 
     def __init__(self, servers: str, group: str, identity: str, incarnation: str, logs: Logs) -> None:
         self.identity = identity
         self.incarnation = incarnation
         self.owned: dict[TaskId, Epoch] = {}
         self._logs = logs
-        self._share: Assignment | None = None
+        self._assignment: ExtendedAssignment | None = None
         self._applied: Epoch | None = None
         self._nonce = 0
         self._posts = ThreadPoolExecutor(1, f"post-{identity}")
@@ -63,10 +63,12 @@ class LightMember:
     # --- what the membership tells ---
 
     def protocols(self) -> Sequence[tuple[str, bytes]]:
-        share = self._share
+        assignment = self._assignment
         allocation = None
-        if share is not None:
-            allocation = Assignment(0, share.leader, share.leader_url, share.config_offset, tuple(self.owned))
+        if assignment is not None:
+            allocation = ExtendedAssignment(
+                0, assignment.leader, assignment.leader_url, assignment.config_offset, tuple(self.owned)
+            )
         offset = self._logs.config.snapshot().offset
         report = AgentReport(
             Role.WORKER, self.identity, self.incarnation, applied=self._applied, nonce=self._nonce
@@ -75,19 +77,19 @@ class LightMember:
         return [(protocol.value, encode_metadata(metadata, protocol)) for protocol in _PROTOCOLS]
 
     def joined(self, joined: Joined) -> None:
-        share = decode_assignment(joined.assignment)
-        if share.agent is None:
+        assignment = decode_assignment(joined.assignment)
+        if assignment.agent is None:
             return
-        self._share, self._applied = share, share.agent.epoch
-        for task in share.revoked:
+        self._assignment, self._applied = assignment, assignment.agent.epoch
+        for task in assignment.revoked:
             if self.owned.pop(task, None) is not None:
-                self._say(task, TaskState.UNASSIGNED, share.agent.epoch)
-        for task in share.assigned:
-            self.owned[task] = share.agent.epoch
-            self._say(task, TaskState.RUNNING, share.agent.epoch)
+                self._say(task, TaskState.UNASSIGNED, assignment.agent.epoch)
+        for task in assignment.assigned:
+            self.owned[task] = assignment.agent.epoch
+            self._say(task, TaskState.RUNNING, assignment.agent.epoch)
             if task.is_instance:
-                self._posts.submit(self._post, task.connector, share.leader_url)
-        if share.revoked:
+                self._posts.submit(self._post, task.connector, assignment.leader_url)
+        if assignment.revoked:
             self._nonce += 1
             self._membership.rejoin("let go")
 
@@ -101,7 +103,7 @@ class LightMember:
         self._logs.status.put(TaskStatus(task, state, self.identity, epoch=epoch, at_ms=now_ms))
 
     def _post(self, connector: str, leader_url: str) -> None:
-        """The connector's tasks to the leader, as the instance of a real one does, until they are taken."""
+        """Post the connector's tasks to the leader, like a real one's instance, until they are accepted."""
         while TaskId(connector, INSTANCE) in self.owned:
             config = self._logs.config.snapshot()
             found = config.connectors.get(connector)
@@ -135,8 +137,8 @@ class LightMember:
 
 @dataclass
 class LightNode:
-    """Binds the pods of ``namespaces``, calls them running, and has a light member for each whose Kafka is
-    there. A pod that is deleted is gone at once, and so is its member."""
+    """Binds the pods of ``namespaces``, reports them as running, and has a light member for each one whose
+    Kafka is there. A deleted pod is gone at once, and so is its member."""
 
     api: Api
     name: str
@@ -162,7 +164,7 @@ class LightNode:
             list(pool.map(lambda logs: logs.close(), self._logs.values()))
 
     def running(self) -> int:
-        """Tasks and instances that members say they run."""
+        """The number of tasks and instances that members report as running."""
         return sum(len(member.owned) for member in list(self.members.values()) if member)
 
     def _run(self) -> None:
@@ -195,8 +197,8 @@ class LightNode:
         group = f"cooperator-{namespace}-{worker}"
         if group not in self._logs:
             self._logs[group] = open_logs(LogsConfig(self.servers, group))
-        life = f"{metadata['uid']}.{time.time_ns() // 1_000_000}"
-        member = LightMember(self.servers, group, metadata["name"], life, self._logs[group])
+        incarnation = f"{metadata['uid']}.{time.time_ns() // 1_000_000}"
+        member = LightMember(self.servers, group, metadata["name"], incarnation, self._logs[group])
         member.start()
         return member
 

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """The leader's decision beside Kafka Connect's own: metadata of all members in, assignments of all out.
 
-    python benchmarks/planner.py [--sizes 900x3,10000x100] [--json FILE] [--document FILE]
+    python -m benchmarks.planner [--sizes 900x3,10000x100] [--json FILE] [--document FILE]
 
-Both play the same lives of a group, round by round (``lives``), Kafka's classes on a warm JVM, ours in a
-Python of its own, and must hand out and revoke the same numbers of items, or the run fails. They take turns
-of a few lives, so that a machine that is busy for a while slows both. Figures are medians over the lives but
-the first third, and a ratio is ours by Kafka's. The ratio of the shortest times stands beside it: where the
-two differ much, something disturbed the run. What Kafka has no counterpart of is timed apart: the record of
-the leader log, and what our leader does once the shares are delivered, when nobody waits for it.
+Both sides play the same incarnations of a group, round by round (``incarnations``), Kafka's classes on a warm
+JVM, ours in a Python process of its own. They must assign and revoke the same numbers of items, or the run
+fails. They take turns of a few incarnations, so that a busy machine slows both. Figures are medians over the
+incarnations without the first third, and a ratio is ours by Kafka's. The ratio of the shortest times stands
+beside it: where the two differ much, something disturbed the run. Work without a counterpart in Kafka is
+timed separately: the record of the leader log, and our leader's work once the assignments are delivered, when
+nobody waits for it.
 
 Needs the project's test extra.
 """
@@ -29,25 +30,25 @@ from typing import Any, Final
 
 from matplotlib.figure import Figure
 
+from benchmarks.incarnations import ROUNDS, TASKS_PER_CONNECTOR, Life, Timed, play_kafka
+from benchmarks.kafka_leader import KafkaLeader
 from cooperator.artifacts import KAFKA_VERSION
 from cooperator.leader.process import prepare_process
 from cooperator.wire import encode_leader
-from kafka_leader import KafkaLeader
-from lives import ROUNDS, TASKS_PER_CONNECTOR, Life, Timed, play_kafka
 
 SIZES: Final = ((900, 3), (1_000, 10), (10_000, 100), (30_000, 300), (100_000, 1_000), (100_000, 10))
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The largest ratio that a row must keep to, and the one that is aimed at, if there is one."""
+    """The upper limit of a row's ratio, and the target, if there is one."""
 
     must: float
     goal: float | None = None
 
 
 def bounds(tasks: int, members: int, name: str) -> Bounds:
-    """Of one row. With very many tasks a member Kafka's removals from lists are quadratic."""
+    """The bounds of one row. With very many tasks per member, Kafka's removals from lists are quadratic."""
     if tasks < 10_000:
         return Bounds(2)
     goal = 1 / 3 if tasks >= 100_000 else 1 / 2
@@ -58,50 +59,53 @@ def bounds(tasks: int, members: int, name: str) -> Bounds:
 
 @dataclass(slots=True)
 class Played:
-    """The lives of one side."""
+    """The incarnations of one side."""
 
-    lives: list[Sequence[Timed]] = field(default_factory=list)
+    incarnations: list[Sequence[Timed]] = field(default_factory=list)
 
     def of_round(self, name: str) -> list[Timed]:
-        """Without the first third of the lives, in which everything warms up."""
-        return [life[ROUNDS.index(name)] for life in self.lives[len(self.lives) // 3 :]]
+        """The rounds of this name without the first third of the incarnations, which are the warm-up."""
+        return [
+            incarnation[ROUNDS.index(name)]
+            for incarnation in self.incarnations[len(self.incarnations) // 3 :]
+        ]
 
     def times_ms(self, name: str) -> list[float]:
         return [timed.nanos / 1e6 for timed in self.of_round(name)]
 
     def afterwards_ms(self, name: str) -> float:
-        """The median of what follows the round."""
+        """The median of the work after the round."""
         return statistics.median(timed.afterwards_nanos / 1e6 for timed in self.of_round(name))
 
     def changes(self) -> list[tuple[int, int]]:
-        """Per round what is assigned and revoked; the same in all lives."""
-        return [(timed.assigned, timed.revoked) for timed in self.lives[-1]]
+        """Assigned and revoked items of each round; the same in all incarnations."""
+        return [(timed.assigned, timed.revoked) for timed in self.incarnations[-1]]
 
 
 @dataclass(frozen=True, slots=True)
-class OurLife:
-    """What our process says of a life: its rounds, the leader log's record, the peak of its memory so far."""
+class OurIncarnation:
+    """Our process's report: the rounds, the time of the leader log's record, the memory's peak so far."""
 
     rounds: Sequence[Timed]
     record_ms: float
     peak_mb: float
 
 
-def play_ours(tasks: int, members: int) -> OurLife:
-    """One life of our side, in this process."""
+def play_ours(tasks: int, members: int) -> OurIncarnation:
+    """Play one incarnation of our side, in this process."""
     group = Life(tasks, members)
     rounds = list(group.rounds())
     began = time.perf_counter_ns()
     encode_leader(group.memory)
     record_ms = (time.perf_counter_ns() - began) / 1e6
-    return OurLife(rounds, record_ms, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    return OurIncarnation(rounds, record_ms, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
-def lives_for(tasks: int, members: int) -> tuple[int, int, int]:
-    """How often the two sides take turns, and how many lives Kafka's side and ours play in a turn.
+def sizes_for(tasks: int, members: int) -> tuple[int, int, int]:
+    """How often the two sides take turns, and how many incarnations Kafka's side and ours play in a turn.
 
-    Enough to be warm: a short life right after the other side's finds nothing in the processor's caches. Few
-    where one takes a minute.
+    There are enough to be warm: a short incarnation right after the other side's finds nothing in the
+    processor's caches. There are few where one takes a minute.
     """
     if tasks // members > 2_000:
         return 3, 1, 3
@@ -110,20 +114,20 @@ def lives_for(tasks: int, members: int) -> tuple[int, int, int]:
 
 
 def measure(tasks: int, members: int) -> dict[str, Any]:
-    """One size: both sides in turn, compared. Raises RuntimeError when they do not do the same."""
-    turns, theirs_in_turn, ours_in_turn = lives_for(tasks, members)
+    """Measure one size, with both sides in turn. Raises RuntimeError if their results differ."""
+    turns, theirs_in_turn, ours_in_turn = sizes_for(tasks, members)
     kafka, us, records_ms, peak_mb = Played(), Played(), [], 0.0
-    # A process of its own, so that the peak of its memory is its own.
+    # A process of its own has its own memory peak.
     spawn = multiprocessing.get_context("spawn")
     with KafkaLeader() as leader, spawn.Pool(1, prepare_process) as process:
         for _ in range(turns):
             for _ in range(theirs_in_turn):
-                kafka.lives.append(list(play_kafka(leader, tasks, members)))
+                kafka.incarnations.append(list(play_kafka(leader, tasks, members)))
             for _ in range(ours_in_turn):
-                life = process.apply(play_ours, (tasks, members))
-                us.lives.append(life.rounds)
-                records_ms.append(life.record_ms)
-                peak_mb = life.peak_mb
+                incarnation = process.apply(play_ours, (tasks, members))
+                us.incarnations.append(incarnation.rounds)
+                records_ms.append(incarnation.record_ms)
+                peak_mb = incarnation.peak_mb
     if kafka.changes() != us.changes():
         raise RuntimeError(f"{tasks}x{members}: Kafka {kafka.changes()}, ours {us.changes()}")
     rows = []
@@ -151,7 +155,7 @@ def measure(tasks: int, members: int) -> dict[str, Any]:
 
 
 def verdict(ratio: float, bound: float | None) -> str:
-    """Whether a row keeps to its bound."""
+    """Whether a row meets its bound."""
     if bound is None:
         return ""
     return f"{'met' if ratio <= bound else '**missed**'} (≤ {bound:.3g})"
@@ -188,7 +192,7 @@ def document(sizes: Sequence[Mapping[str, Any]]) -> str:
     where = f"{platform.machine()}, {os.cpu_count()} cores, CPython {platform.python_version()}"
     return f"""# How long a decision takes
 
-Written by `python benchmarks/planner.py --document docs/speed.md` ({where}).
+Written by `python -m benchmarks.planner --document docs/speed.md` ({where}).
 Kafka is `IncrementalCooperativeAssignor` of Connect {KAFKA_VERSION} on a warm JVM; ours is the whole
 leader: reports read, plan made, shares encoded. Every connector has {TASKS_PER_CONNECTOR} tasks. In
 `taken up` all members report for the first time what they were given; in `no change` only offset and epoch
@@ -208,7 +212,7 @@ is given. What bounds it is said in [planner.md](planner.md#how-long-it-takes).
 
 
 def draw(sizes: Sequence[Mapping[str, Any]], file: Path) -> None:
-    """Time by number of tasks, both axes logarithmic, of the sizes with 100 tasks a member."""
+    """Draw time by number of tasks, both axes logarithmic, for the sizes with 100 tasks per member."""
     growing = [size for size in sizes if size["tasks"] == 100 * size["members"]]
     figure = Figure(figsize=(9, 4))
     parts = figure.subplots(1, 2, sharey=True)

@@ -1,11 +1,11 @@
 """How much one operator carries, against a real API server and a real broker.
 
-    python benchmarks/scale.py workers      100 Workers of which 10 have a Kafka that does not answer
-    python benchmarks/scale.py pods         one Worker with 200 pods and 500 Connectors of 2 tasks
+    python -m benchmarks.scale workers      100 Workers, 10 of which have a Kafka that does not answer
+    python -m benchmarks.scale pods         one Worker with 200 pods and 500 Connectors of 2 tasks
 
 Members are light ones (``light``): they speak the protocols and run nothing. The operator is the real one, in
-a process of its own, under its own rights; ``OPERATOR`` adds to it that it writes down when each of its
-heartbeats was sent.
+a process of its own, under its own rights; ``OPERATOR`` makes it also record when each of its heartbeats was
+sent.
 """
 
 import itertools
@@ -26,9 +26,9 @@ from typing import Any
 import psutil
 import typer
 
-from controller_scene import ROOT, OperatorProcess, Place
+from benchmarks.light import LightNode
 from cooperator.local.broker import EmbeddedBroker
-from light import LightNode
+from tests.harness.installation import ROOT, Namespace, OperatorProcess
 from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.fixtures import make_namespace, wait_until_served
 
@@ -54,9 +54,9 @@ main()
 
 @dataclass
 class Bench:
-    """One namespace. ``beats``: what the operator writes its heartbeats to."""
+    """One namespace. ``beats`` is the file that the operator writes its heartbeats to."""
 
-    place: Place
+    place: Namespace
 
     @property
     def beats(self) -> Path:
@@ -79,7 +79,7 @@ class Bench:
         return OperatorProcess(child, log)
 
     def connector(self, name: str, tasks: int) -> None:
-        """By a request: a kubectl for each would be what takes the time."""
+        """Create it with a direct request: a kubectl process for each would dominate the time."""
         place = self.place
         place.cluster.api.post(
             f"/apis/cooperator.dev/v1alpha1/namespaces/{place.namespace}/connectors",
@@ -92,7 +92,7 @@ class Bench:
         )
 
     def lateness_ms(self, since: float) -> dict[str, list[float]]:
-        """By group: by how much each answered request came after the one before plus a heartbeat interval."""
+        """By group: how late each answered request was, after the one before plus a heartbeat interval."""
         sent: dict[str, list[float]] = defaultdict(list)
         for line in self.beats.read_text().splitlines():
             group, at = line.rsplit(" ", 1)
@@ -117,13 +117,13 @@ def bench() -> Iterator[Bench]:
         broker = EmbeddedBroker(Path(folder) / "broker")
         broker.start()
         try:
-            yield Bench(Place(plane, "bench", broker.bootstrap_servers, Path(folder)))
+            yield Bench(Namespace(plane, "bench", broker.bootstrap_servers, Path(folder)))
         finally:
             broker.kill()
 
 
 def wait(condition: Callable[[], Any], timeout_s: float, what: str) -> float:
-    """Seconds until it was true; raises TimeoutError."""
+    """Seconds until the condition was true. Raises TimeoutError."""
     began = time.monotonic()
     while not condition():
         if time.monotonic() - began > timeout_s:
@@ -156,7 +156,7 @@ def workers(count: int = 100, dead: int = 10, seconds: float = 120) -> None:
         node.start()
         began = time.monotonic()
         for name in names:
-            # An address that swallows packets: nobody answers there, not even with a refusal.
+            # This address drops packets: nobody answers there, not even with a refusal.
             servers = {"bootstrapServers": "192.0.2.1:9092"} if name in lost else {}
             place.worker(
                 name, replicas=1, heartbeatIntervalMs=HEARTBEAT_MS, sessionTimeoutMs=10_000, **servers

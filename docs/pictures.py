@@ -45,11 +45,11 @@ def stretches(run: Run, end_ms: int) -> Iterator[tuple[TaskId, str, float, float
                 gone = [task for task, (worker, _) in running.items() if worker == event.subject]
                 yield from (stop(task, event.time_ms) for task in gone)
         for member in round_.members:
-            share = round_.outcome.share(member.member_id)
-            revoked = [task for task in share.revoked if task in running]
+            assignment = round_.outcome.assignment(member.member_id)
+            revoked = [task for task in assignment.revoked if task in running]
             yield from (stop(task, round_.time_ms) for task in revoked)
         for member in round_.members:
-            for task in round_.outcome.share(member.member_id).assigned:
+            for task in round_.outcome.assignment(member.member_id).assigned:
                 if not task.is_instance:
                     running[task] = (member.process.name, round_.time_ms)
     yield from [stop(task, end_ms) for task in list(running)]

@@ -1,16 +1,16 @@
-"""Two real nodes for the whole run, a broker that pods can reach, and a place for each test."""
+"""Two real nodes for the whole run, a broker that pods can reach, and a namespace for each test."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from release import CRDS, Helm
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.local.settings import free_port
-from e2e_scene import RealPlace
+from e2e.node_installation import NodeNamespace
+from e2e.release import CRDS, Helm
 from tests.conftest import unique
 from tests.kubernetes.fixtures import (
     pytest_collection_finish,
@@ -24,20 +24,20 @@ __all__ = ["pytest_collection_finish", "pytest_runtest_makereport", "two_nodes",
 
 
 class _NodesOfOne(LoadFileScheduling):
-    """A file is one process's, and all files of this folder are: they share the nodes."""
+    """Runs all files of this folder in one process, since they share the nodes; other files have one each."""
 
     def _split_scope(self, nodeid: str) -> str:
         return "nodes" if nodeid.startswith("e2e/") else super()._split_scope(nodeid)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
-    """What is run beside the tests on nodes may run in other processes."""
+    """Lets other processes run tests beside those on nodes."""
     return _NodesOfOne(config, log)
 
 
 @pytest.fixture(scope="session")
 def prepared(two_nodes: Cluster) -> Cluster:
-    """The cluster with our kinds of resources."""
+    """The cluster with our resource definitions."""
     Helm(two_nodes.plane, "kube-system").install(CRDS, CRDS)
     wait_until_served(two_nodes.plane)
     return two_nodes
@@ -45,7 +45,7 @@ def prepared(two_nodes: Cluster) -> Cluster:
 
 @pytest.fixture(scope="session")
 def servers(prepared: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Kafka, at an address that this machine and every pod reach."""
+    """Kafka, at an address that this machine and every pod can reach."""
     host, port, controller = prepared.plane.host, free_port(), free_port()
     broker = EmbeddedBroker(
         tmp_path_factory.mktemp("broker"),
@@ -62,8 +62,8 @@ def servers(prepared: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 @pytest.fixture
-def place(prepared: Cluster, servers: str, unique: str, tmp_path: Path) -> Iterator[RealPlace]:
-    place = RealPlace(prepared.plane, unique, servers, tmp_path, prepared)
+def place(prepared: Cluster, servers: str, unique: str, tmp_path: Path) -> Iterator[NodeNamespace]:
+    place = NodeNamespace(prepared.plane, unique, servers, tmp_path, prepared)
     yield place
     place.close()
 
@@ -71,8 +71,8 @@ def place(prepared: Cluster, servers: str, unique: str, tmp_path: Path) -> Itera
 @pytest.fixture
 def other(
     prepared: Cluster, servers: str, unique: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RealPlace]:
-    """One more, beside ``place``."""
-    other = RealPlace(prepared.plane, f"{unique}-2", servers, tmp_path_factory.mktemp("other"), prepared)
+) -> Iterator[NodeNamespace]:
+    """A second namespace beside ``place``."""
+    other = NodeNamespace(prepared.plane, f"{unique}-2", servers, tmp_path_factory.mktemp("other"), prepared)
     yield other
     other.close()

@@ -1,4 +1,4 @@
-"""The chart's Grafana dashboard as a picture: its panels where Grafana has them, its queries answered."""
+"""Draws the chart's Grafana dashboard: its panels in Grafana's layout, its queries answered."""
 
 import json
 import re
@@ -10,8 +10,8 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from prometheus import Series
 
+from e2e.prometheus import Series
 from tests.charts.rendered import OPERATOR
 
 DASHBOARD: Final = OPERATOR / "dashboards" / "cooperator.json"
@@ -23,14 +23,14 @@ _GREEN, _RED = "#2e8b57", "#c0392b"
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 Ask = Callable[[str], Sequence[Series]]
-"""Series by a query of the dashboard."""
+"""Returns the series of a query of the dashboard."""
 
 
 def draw(ask: Ask, began_s: float, ended_s: float, every_s: float, home: str, file: Path) -> list[str]:
-    """Writes ``file``, an SVG. Titles of the panels for which there was no series at all.
+    """Write ``file``, an SVG. Returns the titles of the panels without any series.
 
-    ``every_s``: from point to point; where one is missing a line has a gap. ``home``: a namespace that
-    legends need not name.
+    ``every_s`` is the interval between points; a missing point makes a gap. Legends omit the namespace
+    ``home``.
     """
     panels = json.loads(DASHBOARD.read_text())["panels"]
     rows = max(panel["gridPos"]["y"] + panel["gridPos"]["h"] for panel in panels)
@@ -68,7 +68,7 @@ def _legend(target: Mapping[str, Any], labels: Mapping[str, str]) -> str:
 
 
 def _points(series: Series, times: Numbers, every_s: float) -> Numbers:
-    """One for each of ``times``; NaN where there was none."""
+    """One value for each of ``times``; NaN where there is none."""
     found = np.full(len(times), np.nan)
     for at_s, value in series["values"]:
         found[min(len(times) - 1, round((at_s - times[0]) / every_s))] = float(value)
@@ -76,7 +76,7 @@ def _points(series: Series, times: Numbers, every_s: float) -> Numbers:
 
 
 def _stat(axes: Axes, defaults: Mapping[str, Any], values: Numbers) -> None:
-    """The newest, in the colour of the step that it has reached."""
+    """Draw the newest value in the colour of the threshold that it has reached."""
     axes.axis("off")
     value = values[~np.isnan(values)][-1]
     steps = defaults.get("thresholds", {}).get("steps", ())

@@ -1,4 +1,4 @@
-"""Rows that flow through a Worker's connectors, from one topic to another, and whether each arrived once."""
+"""Rows that flow through a Worker's connectors, from one topic to another, with a check for exactly-once."""
 
 import threading
 import uuid
@@ -8,17 +8,17 @@ from typing import Any, Self
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 
-from cooperator.runtime.connectors.topics import ensure_topic
-from e2e_scene import RealPlace
-from support import eventually
+from cooperator.connectors.topics import ensure_topic
+from e2e.node_installation import NodeNamespace
+from tests.harness.support import eventually
 
 _PAUSE_S = 0.1
 
 
 class Flow:
-    """Produces all the time, from another thread, until ``complete`` or the end of the block."""
+    """Produces continuously on another thread, until ``complete`` or the end of the block."""
 
-    def __init__(self, place: RealPlace, name: str = "copy", partitions: int = 4) -> None:
+    def __init__(self, place: NodeNamespace, name: str = "copy", partitions: int = 4) -> None:
         self.name = name
         self.source, self.sink = (f"{place.namespace}-{name}-{end}" for end in ("in", "out"))
         self._place = place
@@ -31,7 +31,7 @@ class Flow:
         ensure_topic(self._client, self.source, partitions, -1)
 
     def connector(self, worker: str = "lake", tasks: int = 2) -> None:
-        """Apply what carries the rows, exactly once."""
+        """Apply the connector that carries the rows, exactly once."""
         config = {"topics": self.source, "topic": self.sink}
         self._place.connector(self.name, worker, **{"class": "kafka-to-kafka"}, tasksMax=tasks, config=config)
 
@@ -45,13 +45,13 @@ class Flow:
         self._end()
 
     def goes_on(self, timeout_s: float = 90) -> None:
-        """Wait until a row has arrived that was not written yet when this was called."""
+        """Wait until a row has arrived that was written after this call."""
         mark = f"mark {uuid.uuid4().hex}"
         self._write(mark)
         eventually(lambda: mark in self._arrived(), timeout_s, f"a new row of {self.name} arrives")
 
     def complete(self, timeout_s: float = 120) -> None:
-        """Write no more; wait until all that was written has arrived, each row once."""
+        """Stop writing and wait until every written row has arrived exactly once."""
         self._end()
 
         def exact() -> bool:
@@ -85,7 +85,7 @@ class Flow:
 
 
 def committed(servers: str, topic: str) -> Counter[str]:
-    """Every value of the topic that is committed now, with how often it is there."""
+    """Every committed value of the topic with its number of occurrences."""
     consumer = Consumer(
         {
             "bootstrap.servers": servers,

@@ -1,4 +1,4 @@
-"""What the members of a Worker wrote about their tasks, from the first record on."""
+"""What the members of a Worker write about their tasks, from the first record on."""
 
 import threading
 from collections import Counter
@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from measured import spans
-
 from cooperator.logs import LogsConfig, open_logs
 from cooperator.model import TaskId, TaskState, TaskStatus
+from e2e.measured import spans
 
 
 class Observed:
-    """Records of ``group_id``'s status log, in their order; those of connectors' instances left out."""
+    """Records of ``group_id``'s status log, in order, without those of connectors' instances."""
 
     def __init__(self, servers: str, group_id: str) -> None:
         self._lock = threading.Lock()
@@ -36,10 +35,10 @@ class Observed:
 
     def starts(self) -> Counter[TaskId]:
         """How often each task began to run."""
-        return Counter({task: len(lives) for task, lives in spans(self.records).items()})
+        return Counter({task: len(incarnations) for task, incarnations in spans(self.records).items()})
 
     def states(self) -> dict[TaskId, TaskState]:
-        """By the last word about each task."""
+        """The last reported state of each task."""
         return {record.task: record.state for record in self.records}
 
     def _take(self, record: TaskStatus) -> None:

@@ -1,4 +1,4 @@
-"""A real Prometheus over one namespace: scrapes as the chart's monitors say, with the chart's alerts."""
+"""A real Prometheus over one namespace: it scrapes as the chart's monitors say, with the chart's alerts."""
 
 import json
 import shutil
@@ -14,13 +14,13 @@ from typing import Any, Final, Self
 import yaml
 
 from cooperator.local.settings import free_port
-from e2e_scene import RealPlace
+from e2e.node_installation import NodeNamespace
 from tests.charts.rendered import EVERYTHING, Release
 from tests.kubernetes.api import ApiError
 from tests.kubernetes.processes import Server
 
 EVERY_S: Final = 5
-"""From scrape to scrape."""
+"""The scrape interval in seconds."""
 _OPERATOR: Final = "cooperator"
 VARIABLES: Final = {
     "$__rate_interval": f"{4 * EVERY_S}s",
@@ -28,18 +28,18 @@ VARIABLES: Final = {
     "$worker": ".*",
     "$operator": _OPERATOR,
 }
-"""The dashboard's: everything, at the shortest interval that Grafana would take."""
+"""The dashboard's variables: everything, at the shortest interval that Grafana would use."""
 _TARGETS: Final = "targets.json"
 _RULES: Final = "rules.yaml"
 
 Series = dict[str, Any]
-"""As Prometheus answers: ``metric``, its labels, and ``values``, pairs of seconds and a number as text."""
+"""In Prometheus' format: ``metric`` has the labels, ``values`` has pairs of seconds and a number as text."""
 
 
 class Prometheus:
-    """Scrapes operator and members of ``place``. Raises ServerFailed when it does not start."""
+    """Scrapes operator and members of ``place``. Raises ServerFailed if it does not start."""
 
-    def __init__(self, place: RealPlace, folder: Path) -> None:
+    def __init__(self, place: NodeNamespace, folder: Path) -> None:
         if shutil.which("prometheus") is None:
             raise AssertionError("prometheus is not on the PATH: install it (Debian: apt install prometheus)")
         self.namespace = place.namespace
@@ -77,7 +77,7 @@ class Prometheus:
         self._server.kill()
 
     def _follow(self) -> None:
-        """Members come and go."""
+        """Update the targets as members come and go."""
         while not self._over.wait(2):
             with suppress(ApiError, OSError):
                 whole = self._targets.with_suffix(".new")
@@ -85,7 +85,7 @@ class Prometheus:
                 whole.replace(self._targets)
 
     def over_time(self, query: str) -> list[Series]:
-        """All that was there since it began; ``query`` may have the dashboard's variables."""
+        """All values since the start; ``query`` may contain the dashboard's variables."""
         for name, value in VARIABLES.items():
             query = query.replace(name, value)
         asked = {"query": query, "start": self.began_s, "end": time.time(), "step": EVERY_S}
@@ -93,11 +93,11 @@ class Prometheus:
         return found
 
     def rules(self) -> list[dict[str, Any]]:
-        """The alerts' ``name``, ``health`` and ``state``, as they were evaluated last."""
+        """The alerts' ``name``, ``health`` and ``state``, as evaluated last."""
         return [rule for group in self._ask("rules", {})["groups"] for rule in group["rules"]]
 
     def fired(self) -> set[str]:
-        """Names of alerts that have fired since it began."""
+        """Names of alerts that have fired since the start."""
         return {series["metric"]["alertname"] for series in self.over_time('ALERTS{alertstate="firing"}')}
 
     def _ask(self, what: str, asked: dict[str, Any]) -> dict[str, Any]:
@@ -119,10 +119,11 @@ def _rules(namespace: str) -> dict[str, Any]:
     return {"groups": manifest["spec"]["groups"]}
 
 
-def _config(place: RealPlace, folder: Path) -> dict[str, Any]:
-    """By way of the API server, which reaches pods also where this machine does not.
+def _config(place: NodeNamespace, folder: Path) -> dict[str, Any]:
+    """The configuration. Prometheus scrapes through the API server, which also reaches pods that this machine
+    cannot.
 
-    Targets come from a file: not every Prometheus can ask Kubernetes (Debian's cannot).
+    Targets come from a file: not every Prometheus can query Kubernetes (Debian's cannot).
     """
     kubeconfig = yaml.safe_load(place.cluster.kubeconfig.read_text())
     server, user = kubeconfig["clusters"][0]["cluster"], kubeconfig["users"][0]["user"]
@@ -148,10 +149,10 @@ def _config(place: RealPlace, folder: Path) -> dict[str, Any]:
     }
 
 
-def _targets(place: RealPlace) -> list[dict[str, Any]]:
-    """With the labels that a Prometheus Operator gives them by the chart's monitors.
+def _targets(place: NodeNamespace) -> list[dict[str, Any]]:
+    """The targets with the labels that a Prometheus Operator derives from the chart's monitors.
 
-    In place of its address each has its path below the API server's.
+    Instead of an address, each has its path below the API server's.
     """
     found = []
     for name, pod in place.pods().items():

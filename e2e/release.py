@@ -1,4 +1,4 @@
-"""The charts as releases of a real cluster, by the helm that a user would type."""
+"""The charts as releases of a real cluster, installed with helm as a user would."""
 
 import json
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from tests.kubernetes.images import OPERATOR, WORKER
 
 CHARTS = Path(__file__).parent.parent / "charts"
 BEFORE = Path(__file__).parent / "before"
-"""The charts as they were released before, packed; what there is is upgraded from them."""
+"""The previous releases of the charts, packed; tests upgrade from them."""
 CRDS = "cooperator-crds"
 
 
@@ -24,11 +24,11 @@ class Helm:
     namespace: str
 
     def install(self, release: str, chart: str | Path, **values: Any) -> str:
-        """Until all of it is ready."""
+        """Install and wait until everything is ready."""
         return self._change("install", release, chart, values)
 
     def upgrade(self, release: str, chart: str | Path, **values: Any) -> str:
-        """As docs/kubernetes.md says; what was set before stays set."""
+        """Upgrade as docs/kubernetes.md says; earlier values stay set."""
         return self._change("upgrade", release, chart, values, "--reset-then-reuse-values")
 
     def uninstall(self, release: str) -> str:
@@ -50,13 +50,13 @@ class Helm:
 
 
 def packed(chart: str) -> Path:
-    """That chart as it was released before."""
+    """The previous release of that chart."""
     [archive] = BEFORE.glob(f"{chart}-[0-9]*.tgz")
     return archive
 
 
 def of_images() -> dict[str, Any]:
-    """Values that name the images which nodes have."""
+    """Values that name the images that the nodes have."""
     (repository, _, tag), (worker, _, worker_tag) = (image.rpartition(":") for image in (OPERATOR, WORKER))
     return {
         "image": {"repository": repository, "tag": tag, "pullPolicy": "Never"},

@@ -1,21 +1,20 @@
-"""A store that speaks S3, in the cluster: the nodes of a test share one disk, which would hide that a
-checkpoint lies on the wrong machine."""
+"""An S3 store in the cluster: a test's nodes share one disk, which would hide misplaced checkpoints."""
 
 from typing import Any
 
-from runtime.s3_server import S3Server, program
-from support import eventually
+from tests.harness.support import eventually
 from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.fixtures import make_namespace
 from tests.kubernetes.images import BUSYBOX
 from tests.kubernetes.nodes import Cluster
+from tests.runtime.s3_server import S3Server, program
 
 PORT = 7070
 SECRET = "lake-store"
 
 
 class Store:
-    """On the first node, in a namespace of its own; its program is this machine's."""
+    """Runs on the first node, in a namespace of its own; the program is this machine's."""
 
     def __init__(self, nodes: Cluster, namespace: str) -> None:
         self._plane: ControlPlane = nodes.plane
@@ -28,7 +27,7 @@ class Store:
         eventually(lambda: self._is_ready(f"{path}/pods/store"), 120, "the store is up")
 
     def give_to(self, namespace: str) -> None:
-        """A Secret with the way in."""
+        """Create a Secret with address and credentials."""
         self._plane.apply(
             {
                 "apiVersion": "v1",

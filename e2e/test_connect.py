@@ -5,12 +5,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from release import WORKER
 
 from cooperator.artifacts import resolve
-from e2e_scene import RealPlace
-from stock_connectors import plugin_path
-from support import at_a_desk, eventually
+from e2e.node_installation import NodeNamespace
+from e2e.release import WORKER
+from tests.harness.stock_connectors import plugin_path
+from tests.harness.support import eventually, slow
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 
@@ -25,7 +25,7 @@ exec java $KAFKA_HEAP_OPTS "-Dkafka.logs.dir=$LOG_DIR" $KAFKA_LOG4J_OPTS -cp "$(
 
 
 def kafka_home(folder: Path) -> None:
-    """Kafka as its releases lay it out, for workers in an image that has Java and bash."""
+    """Kafka in the layout of its releases, for workers in an image that has Java and bash."""
     (folder / "libs").mkdir(parents=True)
     for jar in resolve("kafka"):
         shutil.copy(jar, folder / "libs")
@@ -36,17 +36,19 @@ def kafka_home(folder: Path) -> None:
     script.chmod(0o755)
 
 
-def uid(place: RealPlace, pod: str) -> str:
+def uid(place: NodeNamespace, pod: str) -> str:
     found: str = place.pods()[pod]["metadata"]["uid"]
     return found
 
 
-def stopped_by(place: RealPlace, life: str) -> set[str]:
-    return {run.task for run in place.journal.runs() if run.incarnation == life and run.end_ms is not None}
+def stopped_by(place: NodeNamespace, incarnation: str) -> set[str]:
+    return {
+        run.task for run in place.journal.runs() if run.incarnation == incarnation and run.end_ms is not None
+    }
 
 
-@at_a_desk("env -u CI pytest e2e/test_connect.py")
-def test_stock_workers_run_as_pods_and_each_gets_its_own_back(place: RealPlace) -> None:
+@slow("env -u CI pytest e2e/test_connect.py")
+def test_stock_workers_run_as_pods_and_each_gets_its_own_back(place: NodeNamespace) -> None:
     kafka_home(place.shared / "kafka")
     place.operator()
     place.worker(
@@ -58,7 +60,7 @@ def test_stock_workers_run_as_pods_and_each_gets_its_own_back(place: RealPlace) 
         connect={
             "command": "/checkpoints/kafka/bin/connect-distributed.sh",
             "heapMb": 192,
-            # The kubelet knows these two; connectors of tests sign their journal with them.
+            # The kubelet expands these two; the tests' connectors sign their journal with them.
             "jvmOptions": ["-Dcooperator.identity=$(POD_NAME)", "-Dcooperator.life=$(POD_UID)"],
             "pluginPath": ["/checkpoints/kafka/plugins"],
             "config": {"offset.storage.partitions": 1},
@@ -86,7 +88,7 @@ def test_stock_workers_run_as_pods_and_each_gets_its_own_back(place: RealPlace) 
     own = {task for task, at in before.items() if at == "lake-1"}
     assert own, before
 
-    # Killed: a new pod of the same name, with just what it had.
+    # The worker is killed: a new pod of the same name gets exactly what it had.
     first, other = uid(place, "lake-1"), uid(place, "lake-0")
     moved_first = stopped_by(place, other)
     subprocess.run(["pkill", "-9", "-f", f"cooperator.life={first}"], check=True)
@@ -98,7 +100,7 @@ def test_stock_workers_run_as_pods_and_each_gets_its_own_back(place: RealPlace) 
     assert uid(place, "lake-0") == other
     assert stopped_by(place, other) == moved_first, "nobody else was touched"
 
-    # Deleted: what it runs is handed over before its worker is told to end.
+    # The pod is deleted: its tasks are handed over before the worker is told to end.
     place.settled()
     place.cluster.kubectl("delete", "pod", "-n", place.namespace, "lake-1", "--wait=false")
     eventually(lambda: own <= stopped_by(place, second), 120, "it has let go of all")

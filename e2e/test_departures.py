@@ -1,20 +1,20 @@
-"""Deaths, drains and machines that end, on real kubelets; measured by what the members wrote themselves."""
+"""Deaths, drains and dead machines, on real kubelets; measured by what the members wrote themselves."""
 
 import time
 from typing import Any
 
 import pytest
 
-from cooperator.model import PodLife
-from e2e_scene import RealPlace
+from cooperator.model import PodIncarnation
+from e2e.node_installation import NodeNamespace
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 
 SIX = tuple(f"a-{n}" for n in range(6))
 
 
-def started(place: RealPlace, **spec: Any) -> dict[str, str]:
-    """Three members on two nodes that run six tasks, at rest."""
+def started(place: NodeNamespace, **spec: Any) -> dict[str, str]:
+    """Three members on two nodes that run six tasks, settled."""
     place.operator()
     place.pool(replicas=3, **spec)
     place.connector("a", tasksMax=6)
@@ -27,24 +27,26 @@ def of(running: dict[str, str], *members: str) -> set[str]:
     return {task for task, at in running.items() if at in members}
 
 
-def starts(place: RealPlace) -> dict[str, int]:
+def starts(place: NodeNamespace) -> dict[str, int]:
     count: dict[str, int] = {}
     for run in place.journal.runs():
         count[run.task] = count.get(run.task, 0) + 1
     return count
 
 
-def note_ends(place: RealPlace, pod: str) -> None:
-    """Take the kubelet's word for the end of the life of a pod before the present one."""
+def note_ends(place: NodeNamespace, pod: str) -> None:
+    """Record the end of the pod's previous incarnation from the kubelet's report."""
     status = place.pods()[pod]["status"]["containerStatuses"][0]
     for state in (status.get("state", {}), status.get("lastState", {})):
         if "terminated" in state:
-            life = PodLife.parse(state["terminated"]["message"].strip())
-            assert life is not None
-            place.journal.ended.setdefault(str(life), time.time_ns() // 1_000_000)
+            incarnation = PodIncarnation.parse(state["terminated"]["message"].strip())
+            assert incarnation is not None
+            place.journal.ended.setdefault(str(incarnation), time.time_ns() // 1_000_000)
 
 
-def test_a_member_that_is_killed_gets_its_own_tasks_back_and_nobody_else_is_touched(place: RealPlace) -> None:
+def test_a_member_that_is_killed_gets_its_own_tasks_back_and_nobody_else_is_touched(
+    place: NodeNamespace,
+) -> None:
     before = started(place)
     count = starts(place)
     place.execute("lake-1", "kill", "-9", "--", "-1")
@@ -57,13 +59,13 @@ def test_a_member_that_is_killed_gets_its_own_tasks_back_and_nobody_else_is_touc
     assert {task: starts(place)[task] for task in others} == {task: count[task] for task in others}
 
 
-def restarts(place: RealPlace, pod: str) -> int:
+def restarts(place: NodeNamespace, pod: str) -> int:
     count: int = place.pods()[pod]["status"]["containerStatuses"][0]["restartCount"]
     return count
 
 
 def test_a_drained_node_gives_its_tasks_away_first_and_its_members_come_back_elsewhere(
-    place: RealPlace,
+    place: NodeNamespace,
 ) -> None:
     before = started(place)
     node = place.node_of("lake-0")
@@ -87,7 +89,7 @@ def test_a_drained_node_gives_its_tasks_away_first_and_its_members_come_back_els
             assert place.runs(*SIX)[run.task] == run.member, "what left was stopped, not cut off"
 
 
-def test_a_silent_kubelet_moves_nothing_and_a_dead_machine_moves_what_was_on_it(place: RealPlace) -> None:
+def test_a_silent_kubelet_moves_nothing_and_a_dead_machine_moves_what_was_on_it(place: NodeNamespace) -> None:
     before = started(place, scheduledRebalanceMaxDelayMs=600_000)
     count = starts(place)
     # The operator is on the other one.

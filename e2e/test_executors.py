@@ -1,4 +1,4 @@
-"""Members whose Spark makes its executors as pods: rows go through these, and they go with their driver."""
+"""Members whose Spark makes its executors as pods: rows flow through them, and they end with their driver."""
 
 from collections import Counter
 from pathlib import Path
@@ -8,10 +8,10 @@ import pytest
 import yaml
 from confluent_kafka import Producer
 
-from cooperator.runtime.connectors.topics import ensure_topic
-from cooperator.runtime.output import read_units
-from e2e_scene import RealPlace
-from support import at_a_desk
+from cooperator.connectors.output import read_units
+from cooperator.connectors.topics import ensure_topic
+from e2e.node_installation import NodeNamespace
+from tests.harness.support import slow
 from tests.kubernetes.images import WORKER
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(1200)]
@@ -25,8 +25,8 @@ SMALL = {
 }
 
 
-def apply_example(place: RealPlace) -> None:
-    """As it is, less what it is that nobody here has: that much room, a name server, a registry."""
+def apply_example(place: NodeNamespace) -> None:
+    """Apply the example without what the test cluster lacks: such resources, a name server, a registry."""
     *rights, worker = yaml.safe_load_all(EXAMPLE.read_text())
     for manifest in rights:
         manifest["metadata"]["namespace"] = place.namespace
@@ -44,9 +44,9 @@ def apply_example(place: RealPlace) -> None:
 
 
 class Rows:
-    """What is produced, and what the sink has of it; by way of one member and its executor."""
+    """What is produced, and what the sink has of it, through one member and its executor."""
 
-    def __init__(self, place: RealPlace) -> None:
+    def __init__(self, place: NodeNamespace) -> None:
         self._place = place
         self._topic = f"rows-{place.namespace}"
         self._client: Any = {"bootstrap.servers": place.bootstrap_servers}
@@ -54,7 +54,7 @@ class Rows:
         ensure_topic(self._client, self._topic, 2, -1)
 
     def flow(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Until the first have arrived: the driver's pod, and its executor's."""
+        """Wait until the first rows have arrived; returns the driver's pod and its executor's."""
         self.produce("first")
         self._place.operator()
         apply_example(self._place)
@@ -74,7 +74,7 @@ class Rows:
         self._produced.update(rows)
 
     def all_arrive(self) -> None:
-        """Each once, by what the sink has committed."""
+        """Wait until each row has arrived once, by what the sink has committed."""
 
         def arrived() -> bool:
             table = read_units(self._place.shared / "out")
@@ -88,12 +88,12 @@ class Rows:
         return self._place.pods()["wide-0"]
 
     def executors(self) -> dict[str, dict[str, Any]]:
-        """By their uids."""
+        """Executor pods by uid."""
         path = f"/api/v1/namespaces/{self._place.namespace}/pods?labelSelector=spark-role%3Dexecutor"
         return {pod["metadata"]["uid"]: pod for pod in self._place.cluster.api.get(path)["items"]}
 
     def executor_of(self, driver: dict[str, Any], *before: dict[str, Any]) -> dict[str, Any]:
-        """The only one, owned by the driver's pod, once it has worked; those of ``before`` have gone."""
+        """The only executor, owned by the driver's pod, once it has worked; those of ``before`` are gone."""
 
         def found() -> dict[str, Any]:
             there = self.executors()
@@ -110,12 +110,14 @@ class Rows:
         return pod
 
 
-def test_rows_go_through_an_executor_in_a_pod_which_goes_with_the_pod_of_its_driver(place: RealPlace) -> None:
+def test_rows_go_through_an_executor_in_a_pod_which_goes_with_the_pod_of_its_driver(
+    place: NodeNamespace,
+) -> None:
     rows = Rows(place)
     driver, executor = rows.flow()
     assert_like_the_member_without_its_rights(driver, executor)
 
-    # It is killed while it hands over, so that Spark has no time to remove anything.
+    # The pod is killed during its hand-over, so Spark has no time to remove anything.
     place.delete_pod("wide-0", gracePeriodSeconds=1)
     rows.produce("second")
     place.eventually(
@@ -127,8 +129,10 @@ def test_rows_go_through_an_executor_in_a_pod_which_goes_with_the_pod_of_its_dri
     rows.executor_of(rows.driver(), executor)
 
 
-@at_a_desk("env -u CI pytest e2e/test_executors.py")
-def test_a_life_that_begins_in_the_same_pod_removes_the_executor_of_the_life_before(place: RealPlace) -> None:
+@slow("env -u CI pytest e2e/test_executors.py")
+def test_an_incarnation_that_begins_in_the_same_pod_removes_the_executor_of_the_incarnation_before(
+    place: NodeNamespace,
+) -> None:
     rows = Rows(place)
     driver, executor = rows.flow()
 

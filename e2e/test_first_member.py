@@ -3,15 +3,15 @@
 from collections import Counter
 
 import pytest
-from flows import committed
 
-from e2e_scene import RealPlace
-from support import eventually
+from e2e.flows import committed
+from e2e.node_installation import NodeNamespace
+from tests.harness.support import eventually
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 
 
-def test_data_flows_through_spark_in_restricted_pods_also_when_one_is_killed(place: RealPlace) -> None:
+def test_data_flows_through_spark_in_restricted_pods_also_when_one_is_killed(place: NodeNamespace) -> None:
     written: Counter[str] = Counter()
 
     def write(files: range) -> None:
@@ -19,7 +19,7 @@ def test_data_flows_through_spark_in_restricted_pods_also_when_one_is_killed(pla
         folder.mkdir(exist_ok=True)
         for number in files:
             lines = [f"file {number} line {line}" for line in range(50)]
-            # In one step: a file that is seen is whole.
+            # Rename it into place, so that a visible file is complete.
             (place.shared / "new").write_text("\n".join(lines) + "\n")
             (place.shared / "new").rename(folder / f"{number}.txt")
             written.update(lines)

@@ -1,8 +1,7 @@
-"""What the table of faults is made of."""
-
-from measured import Cost, Fault, cost, where
+"""The inputs of the table of faults."""
 
 from cooperator.model import Epoch, TaskId, TaskState, TaskStatus
+from e2e.measured import Cost, Fault, cost, where
 
 ONE, TWO = TaskId("a", 0), TaskId("a", 1)
 
@@ -47,7 +46,7 @@ def test_starts_that_nothing_asked_for_are_needless() -> None:
     assert cost(records, Fault(1_000, {"x": 2_000}, for_balance=1), 3).needless == 1
 
 
-def test_one_life_ends_with_the_words_of_its_own_member() -> None:
+def test_one_incarnation_ends_with_the_words_of_its_own_member() -> None:
     again = record(ONE, TaskState.STARTING, "x", 2_000), record(ONE, TaskState.RUNNING, "x", 2_300)
     assert cost((*BEFORE, *again), Fault(1_000, {"x": None}), 0) == Cost(0, 0, 0, 0.3)
     early = record(ONE, TaskState.STARTING, "y", 2_000, 2)

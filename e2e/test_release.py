@@ -1,17 +1,17 @@
 """The charts as a user installs, upgrades and removes them, while rows flow."""
 
 import pytest
-from flows import Flow
-from release import CRDS, Helm, packed
 
 from cooperator.model import TaskId, TaskState
-from e2e_scene import RealPlace
+from e2e.flows import Flow
+from e2e.node_installation import NodeNamespace
+from e2e.release import CRDS, Helm, packed
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 
 
-def test_a_release_is_upgraded_removed_and_brought_back_and_no_task_notices(place: RealPlace) -> None:
-    # The chart before knew no user but the image's.
+def test_a_release_is_upgraded_removed_and_brought_back_and_no_task_notices(place: NodeNamespace) -> None:
+    # The previous chart knew only the image's user.
     before = {name: value for name, value in place.values.items() if name != "podSecurityContext"}
     place.helm.install("cooperator", packed("cooperator"), **before)
     place.pool(replicas=1, inline=False, spark={"heapMb": 512})
@@ -38,7 +38,7 @@ def test_a_release_is_upgraded_removed_and_brought_back_and_no_task_notices(plac
         place.operator()
         place.settled()
         flow.goes_on()
-        # The other way round: the operator does without its definitions' release, too.
+        # In the opposite order: the operator also works without its definitions' release.
         Helm(place.cluster, "kube-system").uninstall(CRDS)
         place.connector("late", tasksMax=1)
         place.eventually(lambda: TaskId("late", 0) in seen.starts())
@@ -61,7 +61,9 @@ def test_a_release_is_upgraded_removed_and_brought_back_and_no_task_notices(plac
     place.eventually(lambda: all(not name.startswith("lake") for name in place.pods()), 60)
 
 
-def test_two_releases_side_by_side_do_not_disturb_each_other(place: RealPlace, other: RealPlace) -> None:
+def test_two_releases_side_by_side_do_not_disturb_each_other(
+    place: NodeNamespace, other: NodeNamespace
+) -> None:
     for each in (place, other):
         each.operator()
         each.pool(replicas=1)
@@ -75,7 +77,7 @@ def test_two_releases_side_by_side_do_not_disturb_each_other(place: RealPlace, o
     place.helm.uninstall("cooperator")
     assert set(place.runs("a-0", "a-1")) == {"a-0", "a-1"}
     assert other.journal.starts() == before, "what is done in one namespace is nothing to the other"
-    # It leads on, and has kept its own rights.
+    # It still leads and has kept its own rights.
     other.connector("b", tasksMax=1)
     other.runs("a-0", "a-1", "b-0")
     assert {name for name in other.pods() if name.startswith("lake")} == {"lake-0"}

@@ -1,7 +1,7 @@
-"""Every fault in turn, under a Worker on Spark whose rows flow all the time: what each of them costs.
+"""Every fault in turn, on a Worker with Spark under a constant flow of rows, and what each one costs.
 
-The table is printed, and written as JSON with its bounds to the file that COOPERATOR_E2E_TABLE names. With
-COOPERATOR_E2E_PICTURE a Prometheus watches, and the dashboard is drawn into the file of that name (SVG).
+The table is printed, and written as JSON with its bounds to the file in COOPERATOR_E2E_TABLE. With
+COOPERATOR_E2E_PICTURE a Prometheus watches, and the dashboard is drawn into that file (SVG).
 """
 
 import json
@@ -15,16 +15,16 @@ from typing import Any
 
 import dashboard
 import pytest
-from flows import Flow
-from measured import Cost, Fault, cost, spans, where
-from observed import Observed
-from prometheus import EVERY_S, Prometheus
-from store import SECRET, Store
 
 from cooperator.model import TaskId, TaskState
-from e2e_scene import RealPlace
-from scrapes import samples
-from support import at_a_desk
+from e2e.flows import Flow
+from e2e.measured import Cost, Fault, cost, spans, where
+from e2e.node_installation import NodeNamespace
+from e2e.observed import Observed
+from e2e.prometheus import EVERY_S, Prometheus
+from e2e.store import SECRET, Store
+from tests.harness.scrapes import samples
+from tests.harness.support import slow
 from tests.kubernetes.images import WORKER
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
@@ -33,19 +33,19 @@ NEXT = f"{WORKER}-next"
 TASKS = 6
 HOLD_MS = 120_000
 JVM_S = 45.0
-"""How long a member is away at most whose container is started again, on two cores: Python, JVM and Spark."""
+"""The upper limit of a member's absence after a container restart, on two cores: Python, JVM and Spark."""
 LEAVES = 4
-"""Rounds of a departure in order, at most: it is announced, it lets go, others take up, it leaves."""
+"""The upper limit of an orderly departure's rounds: announce, release, take up elsewhere, leave."""
 JOINS = 4
-"""Rounds of a new member, at most: it joins, it says that it is warm, others let go, it takes up."""
+"""The upper limit of a new member's rounds: join, report warm, release elsewhere, take up."""
 HAND_OVER_S = 10.0
 """From a task's end at one member to its start at another."""
 
 
-class Lake:
-    """The Worker, what flows through it, and what each fault was measured to cost."""
+class MeasuredWorker:
+    """The Worker, its flow of rows, and the measured cost of each fault."""
 
-    def __init__(self, place: RealPlace, seen: Observed, flow: Flow) -> None:
+    def __init__(self, place: NodeNamespace, seen: Observed, flow: Flow) -> None:
         self.place = place
         self._seen = seen
         self._flow = flow
@@ -55,7 +55,7 @@ class Lake:
         self.place.cluster.kubectl("scale", "-n", self.place.namespace, "worker/lake", f"--replicas={count}")
 
     def on(self, *members: str) -> int:
-        """How many tasks run there."""
+        """How many tasks run on these members."""
         return sum(member in members for member in where(self._seen.records).values())
 
     def members_on(self, node: str) -> list[str]:
@@ -66,7 +66,7 @@ class Lake:
         ]
 
     def calm(self, timeout_s: float = 300) -> None:
-        """Everything runs, at members that are there, and rows arrive."""
+        """Wait until all tasks run on existing members, and rows arrive."""
 
         def at_rest() -> bool:
             worker = self.place.get("workers", "lake")
@@ -86,7 +86,8 @@ class Lake:
     def suffer(
         self, name: str, do: Callable[[], Fault], bounds: Cost, *, after: Callable[[], None] = lambda: None
     ) -> None:
-        """Do it, wait until all is calm again, note what it cost. ``after``: what ends the fault itself."""
+        """Cause a fault, wait until all is settled again, record its cost. ``after`` ends the fault
+        itself."""
         generation = self._generation()
         before = where(self._seen.records)
         fault = do()
@@ -99,12 +100,12 @@ class Lake:
         sys.stderr.write(f"{name:<44} {found}\n")
 
     def _begun(self, since_ms: int) -> set[TaskId]:
-        """What began to run since then."""
-        lives = spans(self._seen.records)
-        return {task for task, each in lives.items() if each and each[-1].since_ms > since_ms}
+        """The tasks that began to run since then."""
+        incarnations = spans(self._seen.records)
+        return {task for task, each in incarnations.items() if each and each[-1].since_ms > since_ms}
 
     def _generation(self) -> int:
-        """Of the group, as its leader knows it."""
+        """The group's generation, as its leader knows it."""
 
         def asked() -> float:
             pods = self.place.pods()
@@ -113,7 +114,7 @@ class Lake:
                 for name, pod in pods.items()
                 if name.startswith("cooperator-") and pod["status"]["phase"] == "Running"
             }
-            # By way of the API server, which reaches pods also where this machine does not.
+            # The API server also reaches pods that this machine cannot.
             path = f"/api/v1/namespaces/{self.place.namespace}/pods/{operator}:8080/proxy/metrics"
             found = samples(self.place.cluster.api.text(path))
             return next(value for (key, _), value in found.items() if key == "cooperator_worker_generation")
@@ -122,7 +123,7 @@ class Lake:
 
 
 @pytest.fixture
-def store(place: RealPlace) -> Iterator[Store]:
+def store(place: NodeNamespace) -> Iterator[Store]:
     store = Store(place.nodes, place.namespace)
     store.give_to(place.namespace)
     yield store
@@ -131,13 +132,13 @@ def store(place: RealPlace) -> Iterator[Store]:
 
 @pytest.fixture
 def picture() -> Path | None:
-    """Where the dashboard is to be drawn."""
+    """Where to draw the dashboard."""
     named = os.environ.get("COOPERATOR_E2E_PICTURE")
     return Path(named) if named else None
 
 
 @pytest.fixture
-def watched(place: RealPlace, picture: Path | None, tmp_path: Path) -> Iterator[Prometheus | None]:
+def watched(place: NodeNamespace, picture: Path | None, tmp_path: Path) -> Iterator[Prometheus | None]:
     if picture is None:
         yield None
         return
@@ -149,9 +150,9 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-@at_a_desk("env -u CI pytest e2e/test_table.py -s")
+@slow("env -u CI pytest e2e/test_table.py -s")
 def test_what_each_fault_costs(
-    place: RealPlace, store: Store, watched: Prometheus | None, picture: Path | None
+    place: NodeNamespace, store: Store, watched: Prometheus | None, picture: Path | None
 ) -> None:
     place.operator()
     worker = {"name": "worker", "envFrom": [{"secretRef": {"name": SECRET}}]}
@@ -166,7 +167,7 @@ def test_what_each_fault_costs(
     )
     with Flow(place, partitions=TASKS) as flow, place.observed() as seen:
         flow.connector(tasks=TASKS)
-        lake = Lake(place, seen, flow)
+        lake = MeasuredWorker(place, seen, flow)
         lake.calm(400)
         pods_die(lake)
         scale(lake)
@@ -183,14 +184,14 @@ def test_what_each_fault_costs(
 
 
 def show(prometheus: Prometheus, file: Path) -> None:
-    """Every panel has something to show, every alert is evaluated, and none is for what heals by itself."""
+    """Every panel shows data, every alert is evaluated, and none has fired for what heals by itself."""
     when = (prometheus.began_s, time.time(), EVERY_S)
     assert dashboard.draw(prometheus.over_time, *when, prometheus.namespace, file) == []
     assert {rule["health"] for rule in prometheus.rules()} == {"ok"}
     assert prometheus.fired() <= {"CooperatorRebalancesKeepComing"}
 
 
-def pods_die(lake: Lake) -> None:
+def pods_die(lake: MeasuredWorker) -> None:
     place = lake.place
 
     def killed() -> Fault:
@@ -211,7 +212,7 @@ def pods_die(lake: Lake) -> None:
         return Fault(began, {"lake-1": None if not options else began}, for_balance=mine)
 
     mine = lake.on("lake-1")
-    # As many come back to the new one, which starts them when its JVM is up; they may be others.
+    # The new member gets back as many tasks, maybe others, and starts them when its JVM is up.
     lake.suffer("a pod deleted", deleted, Cost(LEAVES + JOINS, 2 * mine, 0, mine * (HAND_OVER_S + JVM_S)))
     mine = lake.on("lake-1")
     lake.suffer(
@@ -221,7 +222,7 @@ def pods_die(lake: Lake) -> None:
     )
 
 
-def scale(lake: Lake) -> None:
+def scale(lake: MeasuredWorker) -> None:
     def to(count: int, *gone: str) -> Fault:
         began = now_ms()
         lake.replicas(count)
@@ -230,7 +231,7 @@ def scale(lake: Lake) -> None:
         )
         return Fault(began, dict.fromkeys(gone), for_balance=0 if gone else TASKS // 2)
 
-    # Nothing is taken for who is new until its JVM is up.
+    # Nothing is revoked for a new member until its JVM is up.
     lake.suffer("scaled from 3 to 5", lambda: to(5), Cost(2 * JOINS, 3, 0, 3 * HAND_OVER_S))
     gone = ("lake-2", "lake-3", "lake-4")
     mine = lake.on(*gone)
@@ -240,7 +241,7 @@ def scale(lake: Lake) -> None:
     lake.suffer("scaled from 2 to 3", lambda: to(3), Cost(JOINS, 2, 0, 2 * HAND_OVER_S))
 
 
-def nodes_die(lake: Lake) -> None:
+def nodes_die(lake: MeasuredWorker) -> None:
     place, plane = lake.place, lake.place.cluster
     node = place.nodes.nodes[1]
 
@@ -252,7 +253,7 @@ def nodes_die(lake: Lake) -> None:
             *("drain", node.name, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=300s"),
             *("--pod-selector", "cooperator.dev/worker"),
         )
-        # They come back one after the other, and each has its part then.
+        # They come back one after the other, and then each gets its part.
         return Fault(began, dict.fromkeys(there), for_balance=TASKS)
 
     mine, there = lake.on(*lake.members_on(node.name)), len(lake.members_on(node.name))
@@ -299,8 +300,8 @@ def nodes_die(lake: Lake) -> None:
     lake.calm()
 
 
-def move_to(lake: Lake, pod: str, node: str) -> Fault:
-    """Delete it while the other node is closed."""
+def move_to(lake: MeasuredWorker, pod: str, node: str) -> Fault:
+    """Delete the pod while the other nodes are cordoned."""
     place = lake.place
     began = now_ms()
     others = [each.name for each in place.nodes.nodes if each.name != node]
@@ -323,18 +324,18 @@ def move_to(lake: Lake, pod: str, node: str) -> Fault:
     return Fault(began, {pod: None}, for_balance=TASKS // 2)
 
 
-def tag_next(place: RealPlace) -> None:
+def tag_next(place: NodeNamespace) -> None:
     for node in place.nodes.nodes:
         node.tag(WORKER, NEXT)
 
 
-def images(place: RealPlace, members: Collection[str]) -> list[str]:
-    """Of those members' pods; "" for one that is not there."""
+def images(place: NodeNamespace, members: Collection[str]) -> list[str]:
+    """The images of those members' pods; "" for a missing pod."""
     pods = place.pods()
     return [pods[name]["spec"]["containers"][0]["image"] if name in pods else "" for name in members]
 
 
-def roll(lake: Lake) -> None:
+def roll(lake: MeasuredWorker) -> None:
     place = lake.place
     members = ("lake-0", "lake-1", "lake-2")
 
@@ -360,8 +361,8 @@ def roll(lake: Lake) -> None:
     lake.suffer("rolled, the operator restarted meanwhile", lambda: rolled(WORKER, restarted), bounds)
 
 
-def deletion(lake: Lake, seen: Observed) -> None:
-    """In the order that the documentation says; what is asserted is what is left: nothing."""
+def deletion(lake: MeasuredWorker, seen: Observed) -> None:
+    """Delete in the order of the documentation, and check that nothing is left."""
     place = lake.place
     place.delete("connectors", "copy")
     place.eventually(lambda: place.is_gone("connectors", "copy"), 120)

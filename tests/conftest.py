@@ -18,6 +18,7 @@ from tests.kubernetes.fixtures import (
     pytest_runtest_makereport,
     two_nodes,
 )
+from tests.simulation.seeds import first_fresh, name_fresh
 
 __all__ = [
     "cluster",
@@ -32,10 +33,19 @@ __all__ = [
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# How long an example takes says more about the machine than about the code. At a desk every run tries new
+# How long an example takes says more about the machine than about the code. slow every run tries new
 # examples; a run that decides about a change tries the same ones again.
 settings.register_profile("cooperator", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("cooperator")
+
+# Before processes are started that share the tests: all of them look at the same fresh seeds.
+first_fresh()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reports = [report for outcome in ("passed", "failed") for report in terminalreporter.getreports(outcome)]
+    if any("tests/simulation/test_seeds.py" in report.nodeid for report in reports):
+        terminalreporter.write_line(name_fresh())
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,8 @@ LEASE_MS = 40_000
 
 
 class Talk:
-    """A supervisor with a clock. Quiet instructions (timers, the watchdog) are left out of the answers."""
+    """A supervisor with a clock. WriteWindow instructions (timers, the watchdog) are left out of the
+    answers."""
 
     def __init__(self, settings: Settings) -> None:
         self.supervisor = Supervisor(settings)
@@ -72,7 +73,7 @@ class Talk:
         self.config = ClusterConfig(self.config.offset + 1, {"a": connector})
         return self.tell(ev.ConfigChanged(self.config))
 
-    def share(
+    def assignment(
         self,
         assigned: Sequence[TaskId] = (),
         revoked: Sequence[TaskId] = (),
@@ -82,10 +83,10 @@ class Talk:
         epoch: Epoch | None = None,
         **more: object,
     ) -> list[do.Instruction]:
-        """A round completes: the broker answers, and then the share comes."""
+        """A round completes: the broker answers, and then the assignment comes."""
         self.generation += 1
         self.tell(ev.Contact(self.now_ms))
-        share = ev.ShareReceived(
+        assignment = ev.AssignmentReceived(
             epoch=epoch or Epoch(1, self.generation),
             answers=answers or self.report,
             assigned=tuple(assigned),
@@ -96,11 +97,11 @@ class Talk:
             member_id="member-1",
             **more,  # type: ignore[arg-type]
         )
-        return self.tell(share)
+        return self.tell(assignment)
 
     def run(self, *tasks: TaskId) -> None:
         """The tasks are assigned, and run."""
-        for start in [one for one in self.share(tasks) if isinstance(one, do.StartTask)]:
+        for start in [one for one in self.assignment(tasks) if isinstance(one, do.StartTask)]:
             self.tell(ev.Started(start.task, start.attempt))
 
     def attempt(self, task: TaskId) -> int:

@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from agent.cast import Played, noop_records
 from cooperator.agent import events as ev
 from cooperator.agent.options import WorkerOptions
 from cooperator.leader.endpoint import Endpoint, json_answer
 from cooperator.model import INSTANCE, TaskId, TaskState, Warmth
-from cooperator.runtime import InlineRuntime, RuntimeListener, TaskSpec
+from cooperator.runtime import RuntimeListener, TaskSpec
+from cooperator.runtime.inline import InlineRuntime
 from cooperator.wire import RestartRecord, encode_config
-from support import eventually
+from tests.agent.surroundings import Played, noop_records
+from tests.harness.support import eventually
 
 A, A0, A1 = (TaskId("a", task) for task in (INSTANCE, 0, 1))
 
@@ -48,9 +49,9 @@ def post(url: str, body: bytes = b"[]") -> int:
         return error.code
 
 
-def test_it_runs_its_share_and_says_so(member: Played) -> None:
+def test_it_runs_its_assignment_and_says_so(member: Played) -> None:
     offset = member.write(*noop_records("a", ["u-0", "u-1"], member.journal.path))
-    member.group.share([A0, A1], config_offset=offset)
+    member.group.assignment([A0, A1], config_offset=offset)
     eventually(lambda: set(member.journal.running()) == {"a-0", "a-1"}, 10)
     eventually(lambda: states(member) == {"a-0": TaskState.RUNNING, "a-1": TaskState.RUNNING}, 10)
     status = member.logs.status.snapshot()[A0]
@@ -62,10 +63,10 @@ def test_it_runs_its_share_and_says_so(member: Played) -> None:
 
 def test_a_revocation_is_acknowledged_when_it_has_stopped(member: Played) -> None:
     records = noop_records("a", ["u-0", "u-1"], member.journal.path, **{"stop.delay.ms": "300"})
-    member.group.share([A0, A1], config_offset=member.write(*records))
+    member.group.assignment([A0, A1], config_offset=member.write(*records))
     eventually(lambda: set(member.journal.running()) == {"a-0", "a-1"}, 10)
     member.group.join()
-    member.group.share(revoked=[A0])
+    member.group.assignment(revoked=[A0])
     join = eventually(lambda: len(member.group.joins) > 2 and member.group.joins[-1], 10)
     assert member.group.reasons == ["let go of a-0"]
     assert set(member.journal.running()) == {"a-1"}, "it had stopped by then"
@@ -76,7 +77,7 @@ def test_a_revocation_is_acknowledged_when_it_has_stopped(member: Played) -> Non
 
 def test_a_restart_is_read_from_the_config_log(member: Played) -> None:
     offset = member.write(*noop_records("a", ["u-0"], member.journal.path))
-    member.group.share([A0], config_offset=offset)
+    member.group.assignment([A0], config_offset=offset)
     eventually(lambda: states(member) == {"a-0": TaskState.RUNNING}, 10)
     member.write(encode_config(RestartRecord("a", include_tasks=True, only_failed=False)))
     eventually(lambda: member.journal.starts("a-0") == 2, 10)
@@ -85,16 +86,16 @@ def test_a_restart_is_read_from_the_config_log(member: Played) -> None:
 
 def test_a_drain_ends_when_everything_is_taken_away(member: Played) -> None:
     offset = member.write(*noop_records("a", ["u-0"], member.journal.path))
-    member.group.share([A0], config_offset=offset)
+    member.group.assignment([A0], config_offset=offset)
     eventually(lambda: states(member) == {"a-0": TaskState.RUNNING}, 10)
     member.agent.drain()
     eventually(lambda: member.group.reasons == ["departs"], 10)
     agent = member.group.joins[-1].agent
     assert agent is not None
     assert agent.draining
-    member.group.share(revoked=[A0])
+    member.group.assignment(revoked=[A0])
     eventually(lambda: member.group.reasons == ["departs", "let go of a-0"], 10)
-    member.group.share()
+    member.group.assignment()
     assert member.ended() == 0
     assert member.group.left is True
     assert member.watchdog.closed
@@ -103,7 +104,7 @@ def test_a_drain_ends_when_everything_is_taken_away(member: Played) -> None:
 
 def test_a_second_request_to_go_waits_for_nobody(member: Played) -> None:
     offset = member.write(*noop_records("a", ["u-0"], member.journal.path))
-    member.group.share([A0], config_offset=offset)
+    member.group.assignment([A0], config_offset=offset)
     eventually(lambda: states(member) == {"a-0": TaskState.RUNNING}, 10)
     member.agent.drain()
     member.agent.drain()
@@ -122,13 +123,13 @@ def test_what_its_instance_computes_reaches_the_leader(member: Played) -> None:
     leader = Endpoint("127.0.0.1", 0, {"POST /connectors/{name}/tasks": take})
     leader.start()
     offset = member.write(*noop_records("a", ["u-0,u-1,u-2"], member.journal.path))
-    member.group.share([A], config_offset=offset, leader_url=leader.url)
+    member.group.assignment([A], config_offset=offset, leader_url=leader.url)
     [(name, configs)] = eventually(lambda: posted, 10)
     assert name == "a"
     assert [config["task.units"] for config in configs] == ["unit-0,unit-1,unit-2"]
 
     offset = member.write(*noop_records("b", ["unit-2", "unit-0"], member.journal.path, units="3"))
-    member.group.share([A, TaskId("b", INSTANCE)], config_offset=offset, leader_url=leader.url)
+    member.group.assignment([A, TaskId("b", INSTANCE)], config_offset=offset, leader_url=leader.url)
     eventually(lambda: len(posted) > 1, 10)
     assert [config["task.units"] for config in posted[1][1]] == ["unit-2,unit-1", "unit-0"], "dealt anew"
     leader.stop()
@@ -137,7 +138,7 @@ def test_what_its_instance_computes_reaches_the_leader(member: Played) -> None:
 def test_an_event_that_cannot_be_changes_nothing(member: Played, caplog: pytest.LogCaptureFixture) -> None:
     member.agent.tell(ev.Stopped(A0, 17))
     offset = member.write(*noop_records("a", ["u-0"], member.journal.path))
-    member.group.share([A0], config_offset=offset)
+    member.group.assignment([A0], config_offset=offset)
     eventually(lambda: states(member) == {"a-0": TaskState.RUNNING}, 10)
     assert "attempt 17 of a-0 was never made" in caplog.text
 
@@ -148,14 +149,16 @@ def test_an_instruction_that_cannot_be_carried_out_ends_nothing_else(
     def refuse(reason: str) -> None:
         raise OSError("no loop to wake")
 
-    member.group.share([A0], config_offset=member.write(*noop_records("a", ["u-0"], member.journal.path)))
+    member.group.assignment(
+        [A0], config_offset=member.write(*noop_records("a", ["u-0"], member.journal.path))
+    )
     eventually(lambda: states(member) == {"a-0": TaskState.RUNNING}, 10)
     monkeypatch.setattr(member.group, "rejoin", refuse)
     member.group.join()
-    member.group.share(revoked=[A0])
+    member.group.assignment(revoked=[A0])
     eventually(lambda: states(member) == {"a-0": TaskState.UNASSIGNED}, 10)
     member.group.join()
-    member.group.share([A0])
+    member.group.assignment([A0])
     eventually(lambda: states(member) == {"a-0": TaskState.RUNNING}, 10)
 
 
@@ -166,7 +169,7 @@ class SlowRuntime(InlineRuntime):
         return True
 
     def is_up(self) -> None:
-        self._teller.warmed_up()
+        self._dispatcher.warmed_up()
 
 
 def test_it_joins_cold_and_says_when_it_is_warm(tmp_path: Path) -> None:
@@ -182,7 +185,7 @@ def test_it_joins_cold_and_says_when_it_is_warm(tmp_path: Path) -> None:
     assert join.agent is not None
     assert join.agent.warmth is Warmth.WARMING
     assert get(member.agent.url)["runtime"] == "Warming"
-    member.group.share()
+    member.group.assignment()
     made[0].is_up()
     eventually(lambda: member.group.reasons == ["the runtime is warm"], 10)
     agent = member.group.joins[-1].agent
@@ -202,7 +205,9 @@ def test_a_runtime_that_does_not_take_a_task_has_failed_it(tmp_path: Path) -> No
 
     member = Played(tmp_path, runtime=broken)
     member.start()
-    member.group.share([A0], config_offset=member.write(*noop_records("a", ["u-0"], member.journal.path)))
+    member.group.assignment(
+        [A0], config_offset=member.write(*noop_records("a", ["u-0"], member.journal.path))
+    )
     eventually(lambda: states(member) == {"a-0": TaskState.RESTARTING}, 10)
     status = member.logs.status.snapshot()[A0]
     assert "out of threads" in status.trace
@@ -214,7 +219,7 @@ def test_what_does_not_stop_in_time_is_killed(tmp_path: Path) -> None:
     member = Played(tmp_path, options={"kill_after_ms": 200})
     member.start()
     records = noop_records("a", ["u-0"], member.journal.path, **{"stop.delay.ms": "2000"})
-    member.group.share([A0], config_offset=member.write(*records))
+    member.group.assignment([A0], config_offset=member.write(*records))
     eventually(lambda: states(member) == {"a-0": TaskState.RUNNING}, 10)
     member.agent.stop()
     eventually(lambda: member.watchdog.killed, 10)
@@ -223,7 +228,7 @@ def test_what_does_not_stop_in_time_is_killed(tmp_path: Path) -> None:
 
 def test_its_endpoint_tells_what_it_is_and_does(member: Played) -> None:
     offset = member.write(*noop_records("a", ["u-0"], member.journal.path))
-    member.group.share([A, A0], config_offset=offset)
+    member.group.assignment([A, A0], config_offset=offset)
     eventually(lambda: states(member).get("a-0") is TaskState.RUNNING, 10)
     url = member.agent.url
     root = get(url)
@@ -272,7 +277,7 @@ def test_its_endpoint_serves_the_leaders_routes(tmp_path: Path) -> None:
     member.start()
     url, group, logs, _, contact_age_ms = given
     assert (url, group, logs) == (member.agent.url, member.group, member.logs)
-    member.group.share()
+    member.group.assignment()
     eventually(lambda: contact_age_ms() < 10_000, 10)
     assert post(url + "connectors/a/tasks") == post(url + "lease") == 204
     member.stop()

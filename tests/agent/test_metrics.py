@@ -2,13 +2,16 @@
 
 from collections import defaultdict
 
-from agent.cast import Played, noop_records
+import pytest
+
 from cooperator.agent.metrics import Tally
 from cooperator.model import INSTANCE, TargetState, TaskId
+from cooperator.model.status import RATE_VALID_MS
 from cooperator.wire import TargetStateRecord, encode_config
-from runtime.heard import Heard
-from scrapes import scraped
-from support import eventually
+from tests.agent.surroundings import Played, noop_records
+from tests.harness.scrapes import scraped
+from tests.harness.support import eventually
+from tests.runtime.heard import Heard
 
 A, A0, A1 = (TaskId("a", task) for task in (INSTANCE, 0, 1))
 
@@ -17,7 +20,7 @@ def test_each_task_has_a_state_and_counts_and_leaves_no_series_behind(tmp_path) 
     member = Played(tmp_path)
     member.start()
     records = noop_records("a", ["u-0", "u-1"], member.journal.path, **{"fail.after.ms": "0"})
-    member.group.share([A, A0, A1], config_offset=member.write(*records))
+    member.group.assignment([A, A0, A1], config_offset=member.write(*records))
 
     def failed() -> bool:
         seen = defaultdict(lambda: -1.0, scraped(member.agent.url))
@@ -31,7 +34,7 @@ def test_each_task_has_a_state_and_counts_and_leaves_no_series_behind(tmp_path) 
     eventually(failed, 20)
     assert scraped(member.agent.url)["cooperator_member_resident_memory_bytes", ()] > 1_000_000
 
-    member.group.share(revoked=[A0, A1])
+    member.group.assignment(revoked=[A0, A1])
     eventually(lambda: scraped(member.agent.url)["cooperator_member_tasks", ()] == 1, 20)
     left = {labels[:2] for (name, labels) in scraped(member.agent.url) if name.startswith("cooperator_task")}
     assert {labels[0] for labels in left} == {"a"}
@@ -44,7 +47,7 @@ def test_a_paused_task_says_so(tmp_path) -> None:
     member.start()
     records = noop_records("a", ["u-0"], member.journal.path)
     paused = encode_config(TargetStateRecord("a", TargetState.PAUSED))
-    member.group.share([A0], config_offset=member.write(*records, paused))
+    member.group.assignment([A0], config_offset=member.write(*records, paused))
     eventually(
         lambda: scraped(member.agent.url).get(("cooperator_task_state", ("a", "PAUSED", "0"))) == 1, 20
     )
@@ -56,10 +59,32 @@ def test_what_the_runtime_tells_is_kept_and_passed_on() -> None:
     tally = Tally(heard)
     tally.started(A0, 1)
     tally.progress(A0, 1, '{"rows_in": 7, "lag": 3}')
+    assert tally.of(A0)["lag"] == 3
     tally.failed(A0, 1, "no disk")
     told = tally.of(A0)
-    assert (told["rows_in"], told["lag"], told["starts"], told["failures"]) == (7, 3, 1, 1)
+    assert (told["rows_in"], told["starts"], told["failures"]) == (7, 1, 1)
     assert heard.of(A0) == [("started", 1), ("failed", 1)]
     assert heard.progress_of(A0) == {"rows_in": 7, "lag": 3}
     tally.keep([A1])
     assert tally.of(A0) == {"starts": 0, "failures": 0, "failed_s": 0.0}
+
+
+@pytest.mark.parametrize("end", ["paused", "stopped", "failed"])
+def test_figures_of_the_moment_end_with_the_attempt_that_told_them(end: str) -> None:
+    tally = Tally(Heard())
+    tally.progress(A0, 1, '{"rows_in": 7, "rows_per_s": 7089.0, "lag": 3}')
+    arguments = (A0, 1, "no disk") if end == "failed" else (A0, 1)
+    getattr(tally, end)(*arguments)
+    assert tally.of(A0).keys() & {"rows_in", "rows_per_s", "lag"} == {"rows_in"}
+
+
+def test_a_rate_that_is_not_told_again_is_no_metric_any_more() -> None:
+    now_s = 1_000.0
+    tally = Tally(Heard(), lambda: now_s)
+    tally.progress(A0, 1, '{"rows_per_s": 7089.0}')
+    tally.progress(A1, 1, '{"rows_per_s": 0.0}')
+    now_s += RATE_VALID_MS / 1000
+    assert tally.of(A0)["rows_per_s"] == 7089.0
+    now_s += 0.1
+    assert "rows_per_s" not in tally.of(A0)
+    assert tally.of(A1)["rows_per_s"] == 0.0, "it has read nothing since"

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from agent.cast import Watchdog, noop_records
 from cooperator.agent.main import Agent, Parts
 from cooperator.agent.options import RuntimeKind, WorkerOptions
 from cooperator.group import Round
@@ -24,9 +23,9 @@ from cooperator.local.broker import EmbeddedBroker
 from cooperator.logs import Logs, LogsConfig, ensure_topics, open_logs
 from cooperator.model import INSTANCE, Epoch, SessionKey, TaskId
 from cooperator.wire import (
+    AgentAssignment,
     AgentReport,
-    AgentShare,
-    Assignment,
+    ExtendedAssignment,
     Metadata,
     Protocol,
     Role,
@@ -38,9 +37,10 @@ from cooperator.wire import (
     member_of,
     verify,
 )
-from group.party import Party
-from journal import Journal
-from support import eventually
+from tests.agent.surroundings import Watchdog, noop_records
+from tests.group.recording_member import RecordingMember
+from tests.harness.journal import Journal
+from tests.harness.support import eventually
 
 pytestmark = pytest.mark.real
 
@@ -78,7 +78,7 @@ class Script:
         self.reports = {member.identity: set(member.owned) for member in members.values()}
         self.draining = {member.identity for member in members.values() if member.draining}
         taken = set().union(*self.reports.values()) if members else set()
-        shares = {}
+        assignments = {}
         for joined in round_.members:
             assigned: Sequence[TaskId] = ()
             revoked: Sequence[TaskId] = ()
@@ -87,20 +87,20 @@ class Script:
                 wanted = self.wanted.get(member.identity, set())
                 assigned = sorted(wanted - taken)
                 revoked = sorted(set(member.owned) - wanted)
-            share = Assignment(
+            assignment = ExtendedAssignment(
                 0,
                 round_.leader_id,
                 self.url,
                 self.config_offset,
                 tuple(assigned),
                 tuple(revoked),
-                agent=AgentShare(epoch, LEASE_MS),
+                agent=AgentAssignment(epoch, LEASE_MS),
             )
-            shares[joined.member_id] = encode_assignment(share, Protocol(round_.protocol))
-        return shares
+            assignments[joined.member_id] = encode_assignment(assignment, Protocol(round_.protocol))
+        return assignments
 
 
-class Cast:
+class RealMember:
     """One group of this test, with everything that has to end with it."""
 
     def __init__(self, broker: EmbeddedBroker, group_id: str, directory: Path) -> None:
@@ -128,7 +128,7 @@ class Cast:
         self.endpoint.start()
         self.script.url = self.endpoint.url
         me = AgentReport(Role.LEADER, "operator", "life-1")
-        self.leader = Party(
+        self.leader = RecordingMember(
             broker.bootstrap_servers,
             group_id,
             "operator",
@@ -242,149 +242,151 @@ class Cast:
 
 
 @pytest.fixture
-def cast(broker: EmbeddedBroker, unique: str, tmp_path: Path) -> Iterator[Cast]:
-    cast = Cast(broker, unique, tmp_path)
-    yield cast
-    cast.close()
+def real_member(broker: EmbeddedBroker, unique: str, tmp_path: Path) -> Iterator[RealMember]:
+    real_member = RealMember(broker, unique, tmp_path)
+    yield real_member
+    real_member.close()
 
 
-def test_tasks_move_between_members_and_the_others_stay(cast: Cast) -> None:
-    cast.configure(**{"stop.delay.ms": "300"})
-    cast.want(m_0=A)
-    cast.member("m-0")
-    cast.runs(m_0=A)
-    cast.member("m-1")
-    cast.want(m_0=A[:2], m_1=A[2:])
-    cast.runs(m_0=A[:2], m_1=A[2:])
-    assert cast.journal.starts("a-0", "a-1") == 2, "untouched tasks did not restart"
-    assert cast.journal.starts("a-2", "a-3") == 4
+def test_tasks_move_between_members_and_the_others_stay(real_member: RealMember) -> None:
+    real_member.configure(**{"stop.delay.ms": "300"})
+    real_member.want(m_0=A)
+    real_member.member("m-0")
+    real_member.runs(m_0=A)
+    real_member.member("m-1")
+    real_member.want(m_0=A[:2], m_1=A[2:])
+    real_member.runs(m_0=A[:2], m_1=A[2:])
+    assert real_member.journal.starts("a-0", "a-1") == 2, "untouched tasks did not restart"
+    assert real_member.journal.starts("a-2", "a-3") == 4
 
 
-def test_a_member_that_drains_goes_when_its_tasks_are_elsewhere(cast: Cast) -> None:
-    cast.configure()
-    cast.want(m_0=A[:2], m_1=A[2:])
-    leaver, _ = cast.member("m-0"), cast.member("m-1")
-    cast.runs(m_0=A[:2], m_1=A[2:])
+def test_a_member_that_drains_goes_when_its_tasks_are_elsewhere(real_member: RealMember) -> None:
+    real_member.configure()
+    real_member.want(m_0=A[:2], m_1=A[2:])
+    leaver, _ = real_member.member("m-0"), real_member.member("m-1")
+    real_member.runs(m_0=A[:2], m_1=A[2:])
     leaver.drain()
-    eventually(lambda: cast.script.draining == {"m-0"}, 20)
-    cast.runs(m_0=A[:2], m_1=A[2:])
-    cast.want(m_1=A)
-    cast.runs(m_1=A)
-    eventually(lambda: cast.codes == {"m-0": 0}, 20)
-    assert cast.journal.starts("a-2", "a-3") == 2
+    eventually(lambda: real_member.script.draining == {"m-0"}, 20)
+    real_member.runs(m_0=A[:2], m_1=A[2:])
+    real_member.want(m_1=A)
+    real_member.runs(m_1=A)
+    eventually(lambda: real_member.codes == {"m-0": 0}, 20)
+    assert real_member.journal.starts("a-2", "a-3") == 2
 
 
-def test_an_evicted_member_runs_on_and_comes_back_with_its_tasks(cast: Cast) -> None:
-    cast.configure()
-    cast.want(m_0=A)
-    cast.member("m-0")
-    cast.runs(m_0=A)
-    rounds = len(cast.script.epochs)
-    [member_id] = [m.member_id for m in cast.leader.rounds[-1].members if not m.group_instance_id]
-    cast.leader.membership.evict([member_id])
-    eventually(lambda: len(cast.script.epochs) > rounds and cast.script.reports == {"m-0": set(A)}, 20)
-    cast.runs(m_0=A)
-    assert cast.journal.starts() == 4
+def test_an_evicted_member_runs_on_and_comes_back_with_its_tasks(real_member: RealMember) -> None:
+    real_member.configure()
+    real_member.want(m_0=A)
+    real_member.member("m-0")
+    real_member.runs(m_0=A)
+    rounds = len(real_member.script.epochs)
+    [member_id] = [m.member_id for m in real_member.leader.rounds[-1].members if not m.group_instance_id]
+    real_member.leader.membership.evict([member_id])
+    eventually(
+        lambda: len(real_member.script.epochs) > rounds and real_member.script.reports == {"m-0": set(A)}, 20
+    )
+    real_member.runs(m_0=A)
+    assert real_member.journal.starts() == 4
 
 
-def test_without_an_operator_a_member_leads_and_even_that_one_drains(cast: Cast) -> None:
-    cast.configure()
-    both = [cast.member("m-0", _MAY_LEAD), cast.member("m-1", _MAY_LEAD)]
-    eventually(lambda: set(cast.running()) == {str(task) for task in A}, 40)
-    eventually(lambda: set(cast.running().values()) == {"m-0", "m-1"}, 40, "they share")
+def test_without_an_operator_a_member_leads_and_even_that_one_drains(real_member: RealMember) -> None:
+    real_member.configure()
+    both = [real_member.member("m-0", _MAY_LEAD), real_member.member("m-1", _MAY_LEAD)]
+    eventually(lambda: set(real_member.running()) == {str(task) for task in A}, 40)
+    eventually(lambda: set(real_member.running().values()) == {"m-0", "m-1"}, 40, "they share")
     leading = [agent for agent in both if agent.leads]
     [follower] = [agent for agent in both if not agent.leads]
     assert len(leading) == 1
-    stayed = cast.journal.running_at(follower.options.identity)
-    started = cast.journal.starts(*stayed)
+    stayed = real_member.journal.running_at(follower.options.identity)
+    started = real_member.journal.starts(*stayed)
     leading[0].drain()
-    eventually(lambda: cast.codes == {leading[0].options.identity: 0}, 40)
-    eventually(lambda: set(cast.running().values()) == {follower.options.identity}, 40)
-    eventually(lambda: set(cast.running()) == {str(task) for task in A}, 40)
-    assert cast.journal.starts(*stayed) == started
+    eventually(lambda: real_member.codes == {leading[0].options.identity: 0}, 40)
+    eventually(lambda: set(real_member.running().values()) == {follower.options.identity}, 40)
+    eventually(lambda: set(real_member.running()) == {str(task) for task in A}, 40)
+    assert real_member.journal.starts(*stayed) == started
 
 
-def test_its_instance_posts_signed_when_the_log_says_otherwise(cast: Cast) -> None:
-    cast.configure(tasks=2)
-    one_task_of_two = noop_records("a", ["unit-0,unit-1"], cast.journal.path)[1:]
-    cast.script.config_offset = cast.logs.writer.write_config(one_task_of_two)
-    cast.want(m_0=[TaskId("a", INSTANCE)])
-    cast.member("m-0")
-    name, configs = eventually(lambda: cast.posted, 20)[0]
+def test_its_instance_posts_signed_when_the_log_says_otherwise(real_member: RealMember) -> None:
+    real_member.configure(tasks=2)
+    one_task_of_two = noop_records("a", ["unit-0,unit-1"], real_member.journal.path)[1:]
+    real_member.script.config_offset = real_member.logs.writer.write_config(one_task_of_two)
+    real_member.want(m_0=[TaskId("a", INSTANCE)])
+    real_member.member("m-0")
+    name, configs = eventually(lambda: real_member.posted, 20)[0]
     assert (name, [config["task.units"] for config in configs]) == ("a", ["unit-0", "unit-1"])
 
 
-def test_a_process_that_is_told_to_stop_leaves_nothing_behind(cast: Cast) -> None:
-    cast.configure()
-    cast.want(m_0=A)
-    process = cast.process("m-0")
-    cast.runs(m_0=A)
+def test_a_process_that_is_told_to_stop_leaves_nothing_behind(real_member: RealMember) -> None:
+    real_member.configure()
+    real_member.want(m_0=A)
+    process = real_member.process("m-0")
+    real_member.runs(m_0=A)
     process.send_signal(signal.SIGINT)
     assert process.wait(20) == 0
     assert processes.marked("m-0-process") == ()
-    cast.runs()
+    real_member.runs()
 
 
-def test_a_process_that_is_told_to_go_drains_first(cast: Cast) -> None:
-    cast.configure()
-    cast.want(m_0=A)
-    process = cast.process("m-0")
-    cast.runs(m_0=A)
+def test_a_process_that_is_told_to_go_drains_first(real_member: RealMember) -> None:
+    real_member.configure()
+    real_member.want(m_0=A)
+    process = real_member.process("m-0")
+    real_member.runs(m_0=A)
     process.send_signal(signal.SIGTERM)
-    eventually(lambda: cast.script.draining == {"m-0"}, 20)
-    cast.runs(m_0=A)
-    cast.member("m-1")
-    cast.want(m_1=A)
+    eventually(lambda: real_member.script.draining == {"m-0"}, 20)
+    real_member.runs(m_0=A)
+    real_member.member("m-1")
+    real_member.want(m_1=A)
     assert process.wait(20) == 0
-    cast.runs(m_1=A)
+    real_member.runs(m_1=A)
 
 
-def test_a_process_whose_python_is_killed_takes_its_group_along(cast: Cast) -> None:
-    cast.configure()
-    cast.want(m_0=A)
-    process = cast.process("m-0")
-    cast.runs(m_0=A)
+def test_a_process_whose_python_is_killed_takes_its_group_along(real_member: RealMember) -> None:
+    real_member.configure()
+    real_member.want(m_0=A)
+    process = real_member.process("m-0")
+    real_member.runs(m_0=A)
     assert len(processes.marked("m-0-process")) == 2, "itself and its watchdog"
     process.kill()
     process.wait(20)
     eventually(lambda: processes.marked("m-0-process") == (), 10)
-    cast.journal.ended["m-0-process"] = time.time_ns() // 1_000_000
+    real_member.journal.ended["m-0-process"] = time.time_ns() // 1_000_000
 
 
 def test_an_outage_longer_than_the_lease_stops_nothing_while_the_leader_confirms(
-    cast: Cast, broker: EmbeddedBroker
+    real_member: RealMember, broker: EmbeddedBroker
 ) -> None:
-    cast.configure()
-    cast.want(m_0=A)
-    cast.member("m-0")
-    cast.runs(m_0=A)
-    cast.confirming = True
-    asked = len(cast.questions)
+    real_member.configure()
+    real_member.want(m_0=A)
+    real_member.member("m-0")
+    real_member.runs(m_0=A)
+    real_member.confirming = True
+    asked = len(real_member.questions)
     outage_began = time.monotonic()
     broker.kill()
     try:
         eventually(lambda: time.monotonic() - outage_began > 1.5 * LEASE_MS / 1000, 60)
-        assert len(cast.questions) > asked
-        cast.runs(m_0=A)
+        assert len(real_member.questions) > asked
+        real_member.runs(m_0=A)
     finally:
         broker.start()
-    cast.want(m_0=A[:3])
-    cast.runs(m_0=A[:3], timeout_s=60)
-    assert cast.journal.starts() == 4
+    real_member.want(m_0=A[:3])
+    real_member.runs(m_0=A[:3], timeout_s=60)
+    assert real_member.journal.starts() == 4
 
 
 def test_an_outage_longer_than_the_lease_stops_everything_when_nobody_confirms(
-    cast: Cast, broker: EmbeddedBroker
+    real_member: RealMember, broker: EmbeddedBroker
 ) -> None:
-    cast.configure()
-    cast.want(m_0=A)
-    member = cast.member("m-0")
-    cast.runs(m_0=A)
+    real_member.configure()
+    real_member.want(m_0=A)
+    member = real_member.member("m-0")
+    real_member.runs(m_0=A)
     broker.kill()
     try:
-        cast.runs(timeout_s=LEASE_MS / 1000 + 10)
+        real_member.runs(timeout_s=LEASE_MS / 1000 + 10)
         eventually(lambda: member.report.owned == (), 10, "the member knows that it runs nothing")
     finally:
         broker.start()
-    cast.runs(m_0=A, timeout_s=60)
-    assert cast.journal.starts() == 8
+    real_member.runs(m_0=A, timeout_s=60)
+    assert real_member.journal.starts() == 8

@@ -5,6 +5,7 @@ import pytest
 from cooperator.agent import events as ev
 from cooperator.agent import instructions as do
 from cooperator.model import INSTANCE, AutoRestart, TargetState, TaskId, TaskState
+from cooperator.model.trace import error_of
 
 A, A0, A1 = (TaskId("a", task) for task in (INSTANCE, 0, 1))
 TWICE = AutoRestart(max_restarts=2, backoff_ms=1_000, reset_after_ms=30_000)
@@ -53,7 +54,8 @@ def test_pauses_double_up_to_the_longest_and_then_the_task_stays_failed(member):
     status, in_ms = last(member)
     assert (status.state, status.reason, in_ms) == (TaskState.FAILED, "RestartLimit", None)
     assert "after 4 automatic restarts (maxRestarts is 4)" in status.trace
-    assert status.trace.endswith("no disk")
+    assert error_of(status.trace) == "no disk", "the cause stands first"
+    assert status.trace.startswith("no disk")
     gives_up(member)
     assert member.report.owned == (A0, A1), "it is not let go of"
     assert member.attempt(A1) == 2, "the other one was left alone"
@@ -165,7 +167,7 @@ def test_what_is_paused_meanwhile_comes_back_paused(member):
 def test_what_is_revoked_meanwhile_does_not_come_back(member):
     member.run(A0)
     fails(member)
-    assert member.share(revoked=[A0]) == [do.Rejoin("let go of a-0")]
+    assert member.assignment(revoked=[A0]) == [do.Rejoin("let go of a-0")]
     assert starts(member.time_passes(10_000)) == []
 
 

@@ -11,127 +11,129 @@ URL = "http://leader/"
 
 class TestShares:
     def test_what_is_assigned_starts_with_its_configuration(self, member):
-        said = member.share([A0])
+        said = member.assignment([A0])
         assert said == [do.StartTask(A0, 1, {"unit": "0"}, paused=False, epoch=Epoch(1, 1))]
         assert member.report.owned == (A0,)
         member.tell(ev.Started(A0, 1))
         assert member.statuses() == [("a-0", TaskState.RUNNING)]
 
     def test_that_a_task_starts_is_said_before_it_does(self, member):
-        member.share([A0])
+        member.assignment([A0])
         [word, start] = [one for one in member.said if isinstance(one, do.PutStatus | do.StartTask)]
         assert isinstance(start, do.StartTask)
         assert (word.status.state, word.status.epoch) == (TaskState.STARTING, Epoch(1, 1))
 
-    def test_the_rest_of_a_share_is_left_alone(self, member):
+    def test_the_rest_of_an_assignment_is_left_alone(self, member):
         member.run(A0, A1)
-        assert member.share([A2]) == [do.StartTask(A2, 3, {"unit": "2"}, paused=False, epoch=Epoch(1, 2))]
+        assert member.assignment([A2]) == [
+            do.StartTask(A2, 3, {"unit": "2"}, paused=False, epoch=Epoch(1, 2))
+        ]
         assert member.report.owned == (A0, A1, A2)
 
     def test_a_revoked_task_is_owned_until_it_has_stopped_and_then_acknowledged(self, member):
         member.run(A0, A1)
-        assert member.share(revoked=[A0]) == [do.StopTask(A0, 1)]
+        assert member.assignment(revoked=[A0]) == [do.StopTask(A0, 1)]
         assert (member.report.owned, member.report.stopping) == ((A0, A1), {A0})
         before = member.report.nonce
         assert member.stopped(A0) == [do.Rejoin("let go of a-0")]
         assert member.statuses() == [("a-0", TaskState.UNASSIGNED)]
         assert (member.report.owned, member.report.stopping) == ((A1,), frozenset())
         assert member.report.nonce != before, "other bytes, or the broker makes no round"
-        assert member.share() == []
+        assert member.assignment() == []
 
     def test_a_late_word_of_an_earlier_assignment_says_nothing_of_this_one(self, member):
         member.run(A0)
-        member.share(revoked=[A0])
+        member.assignment(revoked=[A0])
         member.stopped(A0)
-        member.share()
-        member.share([A0], config_offset=999)
+        member.assignment()
+        member.assignment([A0], config_offset=999)
         assert member.tell(ev.Stopped(A0, 1)) == []
         assert member.report.owned == (A0,)
 
     def test_stops_are_acknowledged_together(self, member):
         member.run(A0, A1, A2)
-        member.share(revoked=[A0, A1, A2])
+        member.assignment(revoked=[A0, A1, A2])
         assert member.stopped(A0) == []
         assert member.stopped(A1) == []
         assert member.stopped(A2) == [do.Rejoin("let go of a-0 and 2 more")]
 
     def test_a_slow_stop_does_not_delay_what_has_stopped(self, member):
         member.run(A0, A1)
-        member.share(revoked=[A0, A1])
+        member.assignment(revoked=[A0, A1])
         assert member.stopped(A0) == []
         assert member.time_passes(250) == [do.Rejoin("let go of a-0")]
         assert member.report.owned == (A1,)
-        member.share()
+        member.assignment()
         assert member.time_passes(5_000) == []
         assert member.stopped(A1) == [do.Rejoin("let go of a-1")]
 
-    def test_a_share_that_answers_an_older_report_makes_another_acknowledgement(self, member):
+    def test_an_assignment_that_answers_an_older_report_makes_another_acknowledgement(self, member):
         member.run(A0, A1)
-        member.share(revoked=[A0, A1])
+        member.assignment(revoked=[A0, A1])
         member.stopped(A0)
         member.time_passes(250)
         answered = member.report
         assert member.stopped(A1) == [], "a join is on its way"
-        assert member.share(answers=answered) == [do.Rejoin("let go of a-1")]
+        assert member.assignment(answers=answered) == [do.Rejoin("let go of a-1")]
 
     def test_a_rejoin_that_nobody_answers_is_asked_for_again(self, member):
         member.run(A0)
-        member.share(revoked=[A0])
+        member.assignment(revoked=[A0])
         member.stopped(A0)
         member.tell(ev.Contact(member.now_ms))
         assert do.Rejoin("let go of a-0") in member.time_passes(30_000)
 
     def test_a_revocation_of_what_is_not_there_is_acknowledged(self, member):
-        assert member.share(revoked=[A0]) == [do.Rejoin("let go of a-0")]
+        assert member.assignment(revoked=[A0]) == [do.Rejoin("let go of a-0")]
 
     def test_what_is_assigned_again_while_it_stops_starts_after_that(self, member):
         member.run(A0)
-        member.share(revoked=[A0])
-        assert member.share([A0]) == []
+        member.assignment(revoked=[A0])
+        assert member.assignment([A0]) == []
         assert member.report.stopping == frozenset()
         [start] = member.stopped(A0)
         assert start == do.StartTask(A0, 2, {"unit": "0"}, paused=False, epoch=Epoch(1, 3))
 
-    def test_a_share_from_the_past_is_refused_and_another_round_asked_for(self, member):
+    def test_an_assignment_from_the_past_is_refused_and_another_round_asked_for(self, member):
         member.run(A0)
-        assert member.share(revoked=[A0], epoch=Epoch(0, 99)) == []
-        again = do.Rejoin("the last share could not be taken")
+        assert member.assignment(revoked=[A0], epoch=Epoch(0, 99)) == []
+        again = do.Rejoin("the last assignment could not be taken")
         assert member.time_passes(2_000) == [again]
         assert member.report.owned == (A0,)
         assert again in member.time_passes(30_000), "as long as no other share comes"
 
     def test_a_round_without_a_plan_changes_nothing(self, member):
         member.run(A0)
-        assert member.share(revoked=[A0], error=1) == []
-        assert member.time_passes(2_000) == [do.Rejoin("the last share could not be taken")]
-        assert member.share(revoked=[A0]) == [do.StopTask(A0, 1)]
+        assert member.assignment(revoked=[A0], error=1) == []
+        assert member.time_passes(2_000) == [do.Rejoin("the last assignment could not be taken")]
+        assert member.assignment(revoked=[A0]) == [do.StopTask(A0, 1)]
 
-    def test_a_repeated_share_is_not_taken_twice(self, member):
+    def test_a_repeated_assignment_is_not_taken_twice(self, member):
         member.run(A0)
         member.time_passes(40_000)
         member.stopped(A0)
-        assert member.share([A0], epoch=Epoch(1, 1)) == [do.Rejoin("let go of a-0")]
+        assert member.assignment([A0], epoch=Epoch(1, 1)) == [do.Rejoin("let go of a-0")]
         assert member.report.owned == ()
 
-    def test_a_share_that_a_join_has_overtaken_is_not_taken(self, member):
-        assert member.share([A0], superseded=True) == []
+    def test_an_assignment_that_a_join_has_overtaken_is_not_taken(self, member):
+        assert member.assignment([A0], superseded=True) == []
         assert member.report.owned == ()
 
-    def test_a_share_may_come_from_a_new_leader(self, member):
+    def test_an_assignment_may_come_from_a_new_leader(self, member):
         member.run(A0)
-        assert member.share([A1], epoch=Epoch(2, 0)) != []
+        assert member.assignment([A1], epoch=Epoch(2, 0)) != []
         assert member.report.applied == Epoch(2, 0)
 
 
 class TestConfiguration:
     def test_a_task_waits_until_the_config_log_is_read(self, member):
-        assert member.share([A0], config_offset=1) == []
+        assert member.assignment([A0], config_offset=1) == []
         assert member.report.owned == (A0,), "owned all the same"
         [start] = member.configure(tasks=[{"unit": "new"}])
         assert start.config == {"unit": "new"}
 
     def test_a_task_without_configuration_waits_and_says_so(self, member):
-        assert member.share([TaskId("a", 7)]) == []
+        assert member.assignment([TaskId("a", 7)]) == []
         assert member.statuses() == [("a-7", TaskState.UNASSIGNED)]
         assert "config log up to 0" in member.all(do.PutStatus)[0].status.progress
         member.tell(ev.Tick())
@@ -174,7 +176,7 @@ class TestConfiguration:
 
     def test_what_is_paused_starts_paused(self, member):
         member.configure(target=TargetState.PAUSED)
-        [start] = member.share([A0])
+        [start] = member.assignment([A0])
         assert start.paused
 
     def test_a_stopped_connector_keeps_its_instance_and_does_not_run_it(self, member):
@@ -188,7 +190,7 @@ class TestConfiguration:
 
     def test_offsets_of_a_config_log_that_is_gone_are_not_waited_for(self, member):
         member.configure()
-        assert member.share([A0], config_offset=1_000) == []
+        assert member.assignment([A0], config_offset=1_000) == []
         member.config = ClusterConfig()
         [start] = member.configure()
         assert start.task == A0
@@ -206,7 +208,7 @@ class TestFailures:
         )
         assert put.next_attempt_in_ms == 10_000
         assert member.report.owned == (A0,)
-        assert member.share(revoked=[A0]) == [do.Rejoin("let go of a-0")]
+        assert member.assignment(revoked=[A0]) == [do.Rejoin("let go of a-0")]
 
     def test_a_task_that_ends_by_itself_has_failed(self, member):
         member.run(A0)
@@ -219,7 +221,7 @@ class TestFailures:
 
     def test_a_failure_while_it_stops_is_the_end_of_it(self, member):
         member.run(A0)
-        member.share(revoked=[A0])
+        member.assignment(revoked=[A0])
         assert member.tell(ev.Failed(A0, 1, "too late")) == [do.Rejoin("let go of a-0")]
 
     def test_a_restart_of_what_failed(self, member):
@@ -250,13 +252,3 @@ class TestFailures:
         for late in (ev.Started(A0, 1), ev.Failed(A0, 1, "late"), ev.Stopped(A0, 1)):
             assert member.tell(late) == []
         assert member.supervisor.state.tasks[A0].phase is Phase.STARTING
-
-    def test_progress_is_reported_now_and_then(self, member):
-        member.run(A0)
-        member.tell(ev.Progressed(A0, 1, "10 rows"))
-        assert member.all(do.PutStatus)[0].status.progress == "10 rows"
-        member.tell(ev.Progressed(A0, 1, "11 rows"))
-        assert member.all(do.PutStatus) == []
-        member.time_passes(10_000)
-        member.tell(ev.Progressed(A0, 1, "99 rows"))
-        assert member.all(do.PutStatus)[0].status.progress == "99 rows"

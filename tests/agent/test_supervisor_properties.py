@@ -10,16 +10,25 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
-from agent.world import AUTO, BACKOFF_MAX_MS, BY_HAND, LEASE_MS, MARGIN_MS, MAX_RESTARTS, TASKS, World
 from cooperator.agent import events as ev
 from cooperator.agent import instructions as do
-from cooperator.agent.state import Phase
+from cooperator.agent.state import Phase, Settings
 from cooperator.model import ConnectorConfig, Epoch, TargetState, TaskId, TaskState
+from tests.agent.supervisor_machine import (
+    AUTO,
+    BACKOFF_MAX_MS,
+    BY_HAND,
+    LEASE_MS,
+    MARGIN_MS,
+    MAX_RESTARTS,
+    TASKS,
+    SupervisorMachine,
+)
 
 SOME = st.one_of(st.just(set(TASKS)), st.sets(st.sampled_from(TASKS), max_size=4))
 
 
-class MemberInAWorld(World):
+class MemberInAWorld(SupervisorMachine):
     @initialize(assigned=SOME)
     def a_working_member(self, assigned: set[TaskId]) -> None:
         self.a_round_gives(assigned)
@@ -49,6 +58,12 @@ class MemberInAWorld(World):
         if isinstance(event, ev.Failed):
             self.runtime.end(task)
         self.runtime.telling.append(event)
+
+    @precondition(lambda self: self.runtime.runs)
+    @rule(data=st.data(), rows=st.integers(0, 2))
+    def something_progresses(self, data: st.DataObject, rows: int) -> None:
+        task = data.draw(st.sampled_from(sorted(self.runtime.runs)))
+        self.runtime.telling.append(ev.Progressed(task, self.runtime.runs[task], f"{rows} rows"))
 
     @precondition(lambda self: self.runtime.runs)
     @rule(data=st.data(), times=st.integers(2, 5))
@@ -108,55 +123,58 @@ class MemberInAWorld(World):
     def a_round_gives(self, assigned: set[TaskId]) -> None:
         self.a_join_is_sent()
         self.complete_round(assigned, set())
-        self.shares = self.shares[-1:]
-        self.a_share_arrives()
+        self.assignments = self.assignments[-1:]
+        self.an_assignment_arrives()
 
     @precondition(lambda self: not self.left)
     @rule(revoked=SOME)
     def a_round_takes(self, revoked: set[TaskId]) -> None:
         self.a_join_is_sent()
         self.complete_round(set(), revoked)
-        self.shares = self.shares[-1:]
-        self.a_share_arrives()
+        self.assignments = self.assignments[-1:]
+        self.an_assignment_arrives()
 
     @precondition(lambda self: not self.left)
     @rule(assigned=SOME)
-    def a_join_overtakes_a_share(self, assigned: set[TaskId]) -> None:
-        """The share is on its way inside of the member while its next join tells of a member without it."""
+    def a_join_overtakes_an_assignment(self, assigned: set[TaskId]) -> None:
+        """The assignment is on its way inside of the member while its next join tells of a member without
+        it."""
         self.a_join_is_sent()
         self.complete_round(assigned, set())
         self.a_join_is_sent()
         self.what_is_not_reported_runs_elsewhere()
 
-    @precondition(lambda self: self.shares)
+    @precondition(lambda self: self.assignments)
     @rule()
-    def a_share_arrives(self) -> None:
+    def an_assignment_arrives(self) -> None:
         self.prove()
-        joins, share = self.shares.pop(0)
-        share = replace(share, superseded=joins != self.joins)
+        joins, assignment = self.assignments.pop(0)
+        assignment = replace(assignment, superseded=joins != self.joins)
         self.answered_joins = joins
-        self.past_shares.append(share)
+        self.past_assignments.append(assignment)
         while self.contacts:
             self.a_contact_is_heard()
-        if not share.superseded:
+        if not assignment.superseded:
             self.needs.update(
-                dict.fromkeys(set(share.assigned) - set(self.report.owned), share.config_offset)
+                dict.fromkeys(set(assignment.assigned) - set(self.report.owned), assignment.config_offset)
             )
-            self.needs.update(dict.fromkeys(set(share.assigned) & self.report.stopping, share.config_offset))
-        out = self.tell(share)
-        named = {*share.assigned, *share.revoked}
+            self.needs.update(
+                dict.fromkeys(set(assignment.assigned) & self.report.stopping, assignment.config_offset)
+            )
+        out = self.tell(assignment)
+        named = {*assignment.assigned, *assignment.revoked}
         for instruction in out:
             if isinstance(instruction, do.StartTask | do.StopTask | do.Pause | do.Resume):
                 assert instruction.task in named, "an untouched task is left alone"
 
-    @precondition(lambda self: self.past_shares)
+    @precondition(lambda self: self.past_assignments)
     @rule(data=st.data())
-    def an_old_share_arrives(self, data: st.DataObject) -> None:
-        share = data.draw(st.sampled_from(self.past_shares))
-        if share.epoch == self.supervisor.state.applied or share.superseded:
-            out = self.tell(share)
+    def an_old_assignment_arrives(self, data: st.DataObject) -> None:
+        assignment = data.draw(st.sampled_from(self.past_assignments))
+        if assignment.epoch == self.supervisor.state.applied or assignment.superseded:
+            out = self.tell(assignment)
         else:
-            out = self.tell(replace(share, epoch=Epoch(0, share.epoch.generation)))
+            out = self.tell(replace(assignment, epoch=Epoch(0, assignment.epoch.generation)))
         assert not any(isinstance(one, do.StartTask | do.StopTask) for one in out)
 
     @precondition(lambda self: self.member and not self.left)
@@ -294,6 +312,15 @@ class MemberInAWorld(World):
                 assert self.said[key] == (TaskState.RESTARTING, restart_ms)
 
     @invariant()
+    def progress_that_waits_is_written_in_time(self) -> None:
+        state, every_ms = self.supervisor.state, Settings("lake-0").progress_every_ms
+        for task in state.tasks.values():
+            due_ms = state.progress_due_ms(task, every_ms)
+            if due_ms is not None and not self.ended:
+                assert self.timer_ms is not None
+                assert self.now_ms < self.timer_ms <= due_ms <= self.now_ms + every_ms
+
+    @invariant()
     def the_state_is_consistent(self) -> None:
         self.supervisor.validate()
 
@@ -306,7 +333,7 @@ class MemberInAWorld(World):
             self.put_config({"a": calm, "b": calm})
             self.the_config_log_is_read()
         if self.answered_joins != self.joins or not self.joins:
-            # The membership sees a join through to its share, and joins again when that fails.
+            # The membership sees a join through to its assignment, and joins again when that fails.
             self.wants_rejoin = True
         for _ in range(160):
             if self.ended:
@@ -337,12 +364,12 @@ class MemberInAWorld(World):
                 self.tell(event)
         if self.ended:
             return
-        self.shares.clear()
+        self.assignments.clear()
         self.member = True
         if self.wants_rejoin or self.joined is not None:
             self.a_join_is_sent()
             self.complete_round(set(TASKS), set(self.report.stopping))
-            self.a_share_arrives()
+            self.an_assignment_arrives()
         if not self.ended:
             self.hear(self.now_ms)
             self.tell(ev.Contact(self.now_ms))

@@ -26,7 +26,7 @@ class TestLease:
         member.configure(auto_restart=AutoRestart(enabled=False))
         member.run(A0, A1)
         member.tell(ev.Failed(A1, 2, "no disk"))
-        member.share([TaskId("a", 9)])
+        member.assignment([TaskId("a", 9)])
         assert do.StopTask(A0, 1) in member.time_passes(40_000)
         assert member.statuses() == []
         assert member.report.owned == (A0,), "only what still stops"
@@ -34,16 +34,16 @@ class TestLease:
         assert member.statuses() == []
         assert member.report.owned == ()
 
-    def test_what_was_let_go_of_comes_back_with_the_next_share(self, member):
+    def test_what_was_let_go_of_comes_back_with_the_next_assignment(self, member):
         member.run(A0)
         member.time_passes(40_000)
         said = member.stopped(A0)
         assert said == [do.Rejoin("let go of a-0")]
-        [start] = member.share([A0])
+        [start] = member.assignment([A0])
         assert start.attempt == 2
 
-    def test_a_share_without_contact_starts_nothing(self, member):
-        member.tell(ev.ShareReceived(Epoch(1, 1), member.report, assigned=(A0,)))
+    def test_an_assignment_without_contact_starts_nothing(self, member):
+        member.tell(ev.AssignmentReceived(Epoch(1, 1), member.report, assigned=(A0,)))
         assert member.report.owned == ()
 
     def test_the_leader_is_asked_from_half_of_it_on(self, member):
@@ -60,7 +60,7 @@ class TestLease:
             member.tell(ev.LeaderConfirmed(member.now_ms, Epoch(1, 1)))
         assert member.report.stopping == frozenset()
 
-    def test_the_word_for_another_share_does_not(self, member):
+    def test_the_word_for_another_assignment_does_not(self, member):
         member.run(A0)
         member.time_passes(30_000)
         member.tell(ev.LeaderConfirmed(member.now_ms, Epoch(1, 0)))
@@ -68,20 +68,20 @@ class TestLease:
         assert member.report.stopping == {A0}
 
     def test_a_member_that_leads_does_not_take_its_own_word(self, member):
-        member.share([A0], leads=True)
+        member.assignment([A0], leads=True)
         member.time_passes(30_000)
         member.tell(ev.LeaderConfirmed(member.now_ms, Epoch(1, 1)))
         member.time_passes(10_000)
         assert member.report.stopping == {A0}
 
     def test_one_without_tasks_asks_as_well_for_the_others_sake(self, member):
-        member.share()
+        member.assignment()
         assert do.AskLeader(URL, "member-1", Epoch(1, 1)) in member.time_passes(20_000)
 
     def test_being_dropped_stops_nothing(self, member):
         member.run(A0)
         assert member.tell(ev.Dropped("session lost")) == []
-        assert member.share(answers=member.report) == []
+        assert member.assignment(answers=member.report) == []
 
     def test_what_hangs_is_killed_with_its_process_group(self, member):
         member.run(A0)
@@ -95,7 +95,7 @@ class TestLease:
 
     def test_the_watchdog_sleeps_when_nothing_runs(self, member):
         member.run(A0)
-        member.share(revoked=[A0])
+        member.assignment(revoked=[A0])
         member.stopped(A0)
         assert do.Watch(None) in member.said
 
@@ -106,20 +106,20 @@ class TestDeparture:
         assert member.tell(ev.DrainRequested()) == [do.Rejoin("departs")]
         assert member.report.draining
         assert member.report.stopping == frozenset(), "it runs on until it is revoked"
-        assert member.share(revoked=[A0, A1]) == [do.StopTask(A0, 1), do.StopTask(A1, 2)]
+        assert member.assignment(revoked=[A0, A1]) == [do.StopTask(A0, 1), do.StopTask(A1, 2)]
         member.stopped(A0)
         assert member.stopped(A1) == [do.Rejoin("let go of a-0 and 1 more")]
-        assert member.share() == [do.Leave(), do.Exit(0)]
+        assert member.assignment() == [do.Leave(), do.Exit(0)]
 
     def test_without_tasks_the_leader_is_told_all_the_same(self, member):
-        member.share()
+        member.assignment()
         in_flight = member.report
         assert member.tell(ev.DrainRequested()) == [do.Rejoin("departs")]
-        [start, rejoin] = member.share([A0], answers=in_flight)
+        [start, rejoin] = member.assignment([A0], answers=in_flight)
         assert (start.task, rejoin) == (A0, do.Rejoin("departs"))
-        member.share(revoked=[A0])
+        member.assignment(revoked=[A0])
         member.stopped(A0)
-        assert member.share() == [do.Leave(), do.Exit(0)]
+        assert member.assignment() == [do.Leave(), do.Exit(0)]
 
     def test_one_that_has_never_joined_goes_at_once(self, member):
         assert member.tell(ev.DrainRequested()) == [do.Leave(), do.Exit(0)]
@@ -129,7 +129,7 @@ class TestDeparture:
         member.tell(ev.DrainRequested())
         for _ in range(29):
             member.time_passes(10_000)
-            assert member.share() == []
+            assert member.assignment() == []
         assert do.StopTask(A0, 1) in member.time_passes(10_000)
         assert member.stopped(A0) == [do.Leave(), do.Exit(0)]
 
@@ -202,7 +202,7 @@ class TestTaskConfigurations:
         assert member.tell(ev.UnitsChanged("a", self.NEW)) == []
         member.run(A)
         member.tell(ev.UnitsChanged("a", self.NEW))
-        member.share(revoked=[A])
+        member.assignment(revoked=[A])
         assert member.tell(ev.PostAnswered("a", 1, "409")) == []
         assert member.supervisor.state.posts == {}
 
@@ -210,19 +210,19 @@ class TestTaskConfigurations:
         member.run(A)
         member.tell(ev.UnitsChanged("a", self.NEW))
         member.tell(ev.PostAnswered("a", 1, "409"))
-        member.share(leads=True)
+        member.assignment(leads=True)
         assert member.all(do.PostTaskConfigs) == [do.PostTaskConfigs("a", 2, self.NEW, URL)]
 
 
 def test_a_story_tells_why(member):
     member.run(A0, A1)
-    member.share(revoked=[A0])
+    member.assignment(revoked=[A0])
     member.stopped(A0)
     told = [(line.cause, line.what) for line in member.supervisor.story(A0)]
     assert told[-5:] == [
-        ("ShareReceived#7", "share 1.2 taken"),
-        ("ShareReceived#7", "revoked by 1.2"),
-        ("ShareReceived#7", "stop attempt 1"),
+        ("AssignmentReceived#7", "assignment 1.2 taken"),
+        ("AssignmentReceived#7", "revoked by 1.2"),
+        ("AssignmentReceived#7", "stop attempt 1"),
         ("Stopped#8", "attempt 1 has stopped"),
         ("Stopped#8", "rejoin: let go of a-0"),
     ]

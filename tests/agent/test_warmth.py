@@ -12,7 +12,7 @@ A0 = TaskId("a", 0)
 @pytest.fixture
 def warming(member):
     member.tell(ev.WarmUpBegun())
-    member.share()
+    member.assignment()
     return member
 
 
@@ -30,30 +30,30 @@ def test_it_joins_again_when_it_is_warm(warming):
     assert warming.tell(ev.WarmedUp()) == [do.Rejoin("the runtime is warm")]
     assert warming.report.warmth is Warmth.WARM
     assert warming.report.nonce != nonce
-    assert warming.share() == [], "and that is all"
+    assert warming.assignment() == [], "and that is all"
 
 
-def test_a_share_that_answers_an_older_word_does_not_end_it(warming):
+def test_an_assignment_that_answers_an_older_word_does_not_end_it(warming):
     in_flight = warming.report
     warming.tell(ev.WarmedUp())
-    assert warming.share(answers=in_flight) == [do.Rejoin("the runtime is warm")]
+    assert warming.assignment(answers=in_flight) == [do.Rejoin("the runtime is warm")]
 
 
-def test_one_that_gets_warm_before_its_first_share_says_so_after_it(member):
+def test_one_that_gets_warm_before_its_first_assignment_says_so_after_it(member):
     member.tell(ev.WarmUpBegun())
     in_flight = member.report
     assert member.tell(ev.WarmedUp()) == []
-    assert member.share(answers=in_flight) == [do.Rejoin("the runtime is warm")]
+    assert member.assignment(answers=in_flight) == [do.Rejoin("the runtime is warm")]
 
 
-def test_a_word_that_no_share_answers_is_said_again(warming):
+def test_a_word_that_no_assignment_answers_is_said_again(warming):
     warming.tell(ev.WarmedUp())
     assert do.Rejoin("the runtime is warm") in warming.time_passes(30_000)
 
 
 def test_its_own_tasks_start_meanwhile(warming):
     warming.configure()
-    [start] = warming.share([A0])
+    [start] = warming.assignment([A0])
     assert isinstance(start, do.StartTask)
 
 
@@ -64,13 +64,13 @@ def test_one_that_takes_too_long_has_stalled(warming):
         heard = [one for one in warming.time_passes(20_000) if isinstance(one, do.Rejoin)]
     assert heard == [do.Rejoin("the runtime is stalled")]
     assert warming.report.warmth is Warmth.STALLED
-    warming.share()
+    warming.assignment()
     assert warming.tell(ev.WarmedUp()) == [do.Rejoin("the runtime is warm")], "it may come up after all"
 
 
 def test_one_that_cannot_start_has_stalled_until_it_can(warming):
     assert warming.tell(ev.WarmUpFailed()) == [do.Rejoin("the runtime is stalled")]
-    warming.share()
+    warming.assignment()
     assert warming.tell(ev.WarmUpFailed()) == [], "that is known"
     assert warming.tell(ev.WarmedUp()) == [do.Rejoin("the runtime is warm")]
 
@@ -80,4 +80,4 @@ def test_one_that_departs_says_both_at_once(warming):
     warming.tell(ev.WarmedUp())
     assert warming.report.draining
     assert warming.report.warmth is Warmth.WARM
-    assert warming.share() == [do.Leave(), do.Exit(0)]
+    assert warming.assignment() == [do.Leave(), do.Exit(0)]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from support import eventually, freeze
+from tests.harness.support import eventually, freeze
 
 WATCHED = """
 import os, subprocess, sys, time
@@ -42,7 +42,7 @@ class Watched:
         self.process.stdin.flush()
         assert self.process.stdout.readline() == "done\n"
 
-    def lives(self) -> bool:
+    def incarnations(self) -> bool:
         return self.process.poll() is None and is_alive(self.jvm)
 
     def is_gone(self) -> bool:
@@ -94,8 +94,8 @@ def test_the_last_word_counts(watched: Watched) -> None:
     watched.say(in_ms(300))
     watched.say(in_ms(2_000))
     until = time.monotonic() + 1.0
-    eventually(lambda: time.monotonic() > until or not watched.lives())
-    assert watched.lives()
+    eventually(lambda: time.monotonic() > until or not watched.incarnations())
+    assert watched.incarnations()
     eventually(watched.is_gone, 10)
 
 

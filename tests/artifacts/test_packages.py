@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from artifacts.folder_registry import folder_registry, publish
 from cooperator.artifacts import Artifact, ArtifactError, resolve_packages
+from tests.artifacts.folder_registry import folder_registry, publish
 
 pytestmark = pytest.mark.real
 

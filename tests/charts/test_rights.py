@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from cooperator.controller import api
-from cooperator.controller.api import Kind
+from cooperator.controller.api import client as api
+from cooperator.controller.api.client import Kind
 from tests.charts.rendered import CONFINED, MODES, NAMESPACED, OPERATOR, ROOT, Release
 from tests.kubernetes.helm import HelmFailed
 
@@ -153,7 +153,7 @@ def test_only_the_operator_s_own_pods_have_its_token(release: Release) -> None:
 
 def calls() -> Iterator[Right]:
     """What the controller's code asks of the API, as far as it names the kind where it does."""
-    for path in sorted(CODE.glob("*.py")):
+    for path in sorted(CODE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             match node:
                 case ast.Call(

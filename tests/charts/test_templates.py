@@ -10,8 +10,8 @@ import typer
 import yaml
 
 from cooperator.cli.app import program
+from cooperator.controller.manifests.pods import Defaults, template
 from cooperator.controller.names import WORKER_LABEL
-from cooperator.controller.pods import Defaults, template
 from cooperator.crd import Worker
 from tests.charts.rendered import (
     CRDS,
@@ -281,7 +281,7 @@ def names(release: Release, values: Any, clusterwide: bool) -> set[tuple[str, ..
     ],
 )
 @pytest.mark.parametrize("values", [EVERYTHING, {**EVERYTHING, "namespaces": ["a", "b", "a-b"]}])
-def test_two_releases_share_no_name(release: Release, one: Any, other: Any, values: Any) -> None:
+def test_two_releases_assignment_no_name(release: Release, one: Any, other: Any, values: Any) -> None:
     first, second = (Release(*words) for words in (one, other))
     for clusterwide in (True, False):
         assert names(first, values, clusterwide), "there is something to compare"

@@ -1,6 +1,7 @@
 """The program from outside: what each command refuses, and a leader and a member started by hand."""
 
 import os
+import signal
 import subprocess
 import sys
 import uuid
@@ -8,16 +9,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import typer
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from cooperator.cli.app import program
 from cooperator.cli.kubectl.app import program as kubectl
+from cooperator.cli.local import program as local
 from cooperator.local.broker import EmbeddedBroker
-from support import eventually
+from cooperator.model import Desired
+from tests.harness.support import eventually
 
 MANIFEST = """
 apiVersion: cooperator.dev/v1alpha1
@@ -60,7 +63,7 @@ def test_every_command_has_its_help() -> None:
         assert (result.exit_code, "Usage: " in result.output) == (0, True)
 
 
-@pytest.mark.parametrize("make", [program, kubectl])
+@pytest.mark.parametrize("make", [program, kubectl, local])
 def test_a_command_is_the_same_alone(make: Callable[..., typer.Typer]) -> None:
     """What is called is put together without the others."""
     whole = commands(make())
@@ -70,6 +73,16 @@ def test_a_command_is_the_same_alone(make: Callable[..., typer.Typer]) -> None:
         assert alone == name
         assert [each.name for each in same.params] == [each.name for each in command.params]
         assert (same.help, same.hidden) == (command.help, command.hidden)
+
+
+@pytest.mark.parametrize("name", ["pause", "resume", "stop", "start", "restart"])
+def test_a_verb_is_the_same_here_and_in_a_cluster(name: str) -> None:
+    here, there = commands(local())[name], commands(kubectl())[name]
+    assert here.help == there.help
+    places = {"state", "namespace", "context", "kubeconfig"}
+    assert [p.name for p in here.params if p.name not in places] == [
+        p.name for p in there.params if p.name not in places
+    ]
 
 
 def commands(app: typer.Typer) -> dict[str, Any]:
@@ -86,6 +99,20 @@ def test_a_shell_that_asks_for_a_word_does_not_wait_for_what_it_did_not_name() -
     imported = set(done.stdout.split())
     assert "cooperator.cli.kubectl.status" in imported
     assert not imported & {"cooperator.cli.plan", "cooperator.simulate", "cooperator.leader", "kopf"}
+
+
+@pytest.mark.parametrize("words", [["get", "tasks"], ["restart"], ["kill"], ["logs"]])
+def test_a_question_does_not_wait_for_what_only_the_daemon_needs(words: list[str]) -> None:
+    code = (
+        "import sys; from cooperator.cli.app import program; "
+        "from cooperator.cli.plugins import load_assignors; "
+        f"load_assignors(); program(['local', *{words}]); print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    imported = set(done.stdout.split())
+    assert "cooperator.local.options" in imported
+    heavy = {"pydantic", "yaml", "aiohttp", "confluent_kafka", "kafka", "kubernetes"}
+    assert not imported & {*heavy, "cooperator.crd", "cooperator.planner", "cooperator.runtime"}
 
 
 @pytest.mark.parametrize(
@@ -142,6 +169,98 @@ def test_a_leader_wants_one_worker_and_a_broker(tmp_path: Path) -> None:
     assert "apiVersion" in refused("leader", "-f", str(manifest))
 
 
+class Led:
+    """A leader that is told to end as soon as it has begun."""
+
+    wanted: ClassVar[list[Desired]] = []
+    url = ""
+    is_fenced = False
+
+    def __init__(self, *settings: object) -> None:
+        pass
+
+    def set_desired(self, desired: Desired) -> None:
+        self.wanted.append(desired)
+
+    def start(self) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    def stop(self) -> None:
+        pass
+
+
+def lead_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, service: type[Led], *words: str) -> Result:
+    manifest = tmp_path / "m.yaml"
+    manifest.write_text(MANIFEST.replace("NAME", "lake"))
+    monkeypatch.setattr("cooperator.leader.service.LeaderService", service)
+    monkeypatch.setattr("cooperator.leader.process.prepare_process", lambda: None)
+    monkeypatch.setattr("cooperator.cli.leader.log_to_stderr", lambda *format_: None)
+    monkeypatch.setattr("cooperator.cli.leader._LOOK_S", 0.01)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        return CliRunner().invoke(
+            program(), ["leader", "-f", str(manifest), "--bootstrap-servers", "127.0.0.1:1", *words]
+        )
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@pytest.mark.parametrize(("words", "prunes"), [((), False), (("--prune",), True)])
+def test_a_leader_by_hand_deletes_only_when_it_is_told_to(
+    words: tuple[str, ...], prunes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = lead_by_hand(tmp_path, monkeypatch, Led, *words)
+    assert done.exit_code == 0, done.output
+    assert Led.wanted[-1].prune is prunes
+
+
+class LedBeside(Led):
+    """Leads a group that runs a connector beside those of the manifest; ends at the third look."""
+
+    def start(self) -> None:
+        self.looks = 0
+
+    def status(self) -> dict[str, Any]:
+        self.looks += 1
+        if self.looks == 3:
+            signal.raise_signal(signal.SIGTERM)
+        return {"leading": self.looks > 1, "connectors": {"ticks": {}, "My B": {}}}
+
+
+@pytest.mark.parametrize(("words", "times"), [((), 1), (("--prune",), 0)])
+def test_a_leader_by_hand_names_what_runs_on(
+    words: tuple[str, ...], times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = lead_by_hand(tmp_path, monkeypatch, LedBeside, *words)
+    assert done.exit_code == 0, done.output
+    said = " ".join(done.output.split())
+    assert said.count("run on as they are (see --prune): My B") == times
+
+
+class FencedOut(Led):
+    """Is fenced at the first look."""
+
+    def start(self) -> None:
+        pass
+
+    def status(self) -> dict[str, Any]:
+        self.is_fenced = True
+        return {"leading": False}
+
+    def hand_back(self, *_: object) -> None:
+        raise AssertionError("it has nothing to hand back")
+
+
+def test_a_leader_by_hand_that_is_fenced_ends_with_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stayed for ever, and no service manager could see that it does not lead."""
+    done = lead_by_hand(tmp_path, monkeypatch, FencedOut, "--hand-back")
+    assert done.exit_code == 3, done.output
+    assert "led by another process" in " ".join(done.output.split())
+
+
 def test_simulate_names_the_line_that_is_wrong(tmp_path: Path) -> None:
     scenarios = tmp_path / "s.jsonl"
     scenarios.write_text("{}\n")
@@ -189,4 +308,4 @@ def test_a_leader_and_a_member_started_by_hand_find_each_other(
             assert member.wait(60) == 0
         leader.terminate()
         assert leader.wait(30) == 0
-    assert "leading group" in leader_log.read_text()
+    assert "Leading is True" in leader_log.read_text(), "conditions are said"

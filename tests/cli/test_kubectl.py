@@ -17,11 +17,14 @@ from cooperator.cli.kubectl.status_text import amiss, status_text
 from cooperator.cli.kubectl.story_text import Sources, meant, story_text
 from cooperator.cli.kubectl.top import view_of
 from cooperator.cli.plan import Asked
-from cooperator.controller.api import WORKERS, ApiError
-from cooperator.controller.kubeconfig import Place
+from cooperator.cli.plan_source import with_conditions
+from cooperator.controller.api.client import WORKERS, ApiError
+from cooperator.controller.api.kubeconfig import Place
 from cooperator.local.top import picture
 from cooperator.logs import LogHistory
-from cooperator.model import Epoch, Hold, Memory, PolicyName, TaskId, TaskState, TaskStatus
+from cooperator.model import Epoch, Hold, Memory, Policy, PolicyName, TaskId, TaskState, TaskStatus
+from cooperator.planner import View
+from cooperator.simulate.snapshot import LedBy, Snapshot
 
 NOW = 1_700_000_100_000  # 2023-11-14T22:15:00Z
 A0 = TaskId("a", 0)
@@ -77,7 +80,13 @@ LAKE = worker(
 )
 A = connector(
     {"id": 0, "state": "HELD"},
-    {"id": 1, "state": "RUNNING", "member": "lake-0", "progress": '{"rows_in": 5, "rows_per_s": 2}'},
+    {
+        "id": 1,
+        "state": "RUNNING",
+        "member": "lake-0",
+        "progress": '{"rows_in": 5, "rows_per_s": 2}',
+        "reportedAt": "2023-11-14T22:14:50Z",
+    },
 )
 
 
@@ -160,7 +169,11 @@ class TestStory:
     )
 
     def lines(self, **more: Any) -> list[str]:
-        return story_text(Sources(LAKE, [A], **more), A0, NOW).splitlines()
+        lines = story_text(Sources(LAKE, [A], **more), A0, NOW).splitlines()
+        assert lines[-1] == "Worker lake: UpgradeAvailable is True: set spec.version", (
+            "what is amiss, at the end"
+        )
+        return [line for line in lines if not line.startswith("Worker lake: ")]
 
     def test_it_ran_waited_by_which_cause_and_failed(self) -> None:
         told = [line.split("  ", 1)[1].split(maxsplit=1) for line in self.lines(history=self.HISTORY)[:-1]]
@@ -206,6 +219,45 @@ class TestStory:
         assert meant("a-0", [A]) == A0
         assert meant("a-0", [A, connector(name="a-0")]) == TaskId("a-0", -1)
         assert meant("a", [A]) == TaskId("a", -1)
+
+    def test_a_connector_whose_name_no_resource_can_have(self) -> None:
+        odd = connector({"id": 0, "state": "RUNNING", "member": "lake-0"}, name="my-a-1234")
+        odd["spec"]["connectorName"] = "My A"
+        for asked in ("My A-0", "my-a-1234-0"):
+            assert meant(asked, [A, odd]) == TaskId("My A", 0)
+        for asked in ("My A", "my-a-1234"):
+            assert meant(asked, [A, odd]) == TaskId("My A", -1)
+        events = [event("Connector", "my-a-1234", "2023-11-14T22:14:00Z", "TaskFailed", "My A-0 has failed")]
+        told = story_text(Sources(LAKE, [A, odd], events), TaskId("My A", 0), NOW)
+        assert "TaskFailed: My A-0 has failed" in told
+        assert "now: RUNNING on lake-0" in told
+
+
+def test_what_is_wrong_when_it_is_true_is_amiss_then_and_only_then() -> None:
+    """Of stock workers: the conditions are False while all is well."""
+    well = ("Unfenced", "Hung", "EagerProtocol", "UnsignedRequests")
+    calm = worker(conditions=[condition(kind, "False", "Fine") for kind in well])
+    assert amiss(calm) == []
+    for kind in well:
+        told = amiss(worker(conditions=[condition(kind, "True", "Bad", "do this")]))
+        assert [each["type"] for each in told] == [kind]
+
+
+def test_a_plan_says_what_is_amiss_with_its_worker() -> None:
+    view = View(NOW, 1, (), {}, Policy())
+    snapshot = with_conditions(
+        Snapshot("lake", LedBy.OPERATOR, view, Memory()),
+        [
+            condition("Leading", "False", "GroupConflict", "it is led by another"),
+            condition("Planned", "True", "Planned"),
+            condition("Unfenced", "False", "Fenced"),
+            condition("Hung", "True", "MemberHangs", "w-1 hangs"),
+        ],
+    )
+    assert snapshot.notes == (
+        "Leading is False (GroupConflict): it is led by another",
+        "Hung is True (MemberHangs): w-1 hangs",
+    )
 
 
 def test_the_live_picture_is_that_of_a_local_cluster() -> None:
@@ -278,7 +330,7 @@ def test_what_is_asked_travels_into_the_pod_as_it_was_asked() -> None:
 
 def test_words_complete_without_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", "/none")
-    assert {word for word, _ in completed(["st"])} == {"status", "story", "stop"}
+    assert {word for word, _ in completed(["st"])} == {"status", "story", "stop", "start"}
     assert completed(["status", ""]) == []
     assert [word for word, _ in completed(["status", "--all"])] == ["--all-namespaces"]
     assert [word for word, _ in completed(["status", "-o", "y"])] == ["yaml"]

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from controller_scene import Scene
 from cooperator.local.broker import EmbeddedBroker
+from tests.harness.installation import Installation
 from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.fixtures import wait_until_served
 
@@ -27,7 +27,9 @@ def prepared(cluster: ControlPlane) -> ControlPlane:
 
 
 @pytest.fixture
-def scene(prepared: ControlPlane, namespace: str, broker: EmbeddedBroker, tmp_path: Path) -> Iterator[Scene]:
-    scene = Scene(prepared, namespace, broker.bootstrap_servers, tmp_path)
-    yield scene
-    scene.close()
+def installation(
+    prepared: ControlPlane, namespace: str, broker: EmbeddedBroker, tmp_path: Path
+) -> Iterator[Installation]:
+    installation = Installation(prepared, namespace, broker.bootstrap_servers, tmp_path)
+    yield installation
+    installation.close()

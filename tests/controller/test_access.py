@@ -4,8 +4,8 @@ import base64
 from pathlib import Path
 from typing import Any
 
-from cooperator.controller.access import KafkaAccess
-from cooperator.controller.api import Api, ApiError, Kind
+from cooperator.controller.api.access import KafkaAccess
+from cooperator.controller.api.client import Api, ApiError, Kind
 from cooperator.crd import Worker, parse
 
 

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from controller.lake import worker
-from cooperator.controller import connect_pods
-from cooperator.controller.children import children, references
-from cooperator.controller.pods import Defaults, image, pod_manifest, revision, template
+from cooperator.controller.manifests import connect_pods
+from cooperator.controller.manifests.children import children, references
+from cooperator.controller.manifests.pods import Defaults, image, pod_manifest, revision, template
+from tests.controller.workers import worker
 
 DEFAULTS = Defaults("registry.example/cooperator:1.0", "kafka:9092")
 SECURED = (
@@ -77,7 +77,7 @@ def test_the_jvm_is_told_by_the_variables_that_kafkas_scripts_read() -> None:
     assert ports == {"rest": 8083, "jmx": 9999, "metrics": 9404}
 
 
-def test_a_pod_is_as_restricted_as_members_on_spark_and_has_one_life() -> None:
+def test_a_pod_is_as_restricted_as_members_on_spark_and_has_one_incarnation() -> None:
     spec = template(worker(stock()), DEFAULTS)["spec"]
 
     assert spec["restartPolicy"] == "Never"
@@ -85,7 +85,7 @@ def test_a_pod_is_as_restricted_as_members_on_spark_and_has_one_life() -> None:
     assert spec["securityContext"]["runAsNonRoot"] is True
     assert spec["containers"][0]["securityContext"]["readOnlyRootFilesystem"] is True
     assert spec["readinessGates"]
-    assert spec["terminationGracePeriodSeconds"] > worker(stock()).spec.drain_timeout_seconds
+    assert spec["terminationGracePeriodSeconds"] * 1000 > worker(stock()).spec.drain_timeout_ms
 
 
 def test_secrets_are_mounted_and_named_and_not_in_the_pod() -> None:
@@ -150,7 +150,7 @@ def serving(owned: Callable[[], int]) -> Iterator[int]:
 def pre_stop_s(port: int, limit_s: int = 60) -> float:
     """How long a pod waits before its worker is told to end; its patience is 2 s."""
     assert shutil.which("bash")
-    script = connect_pods.pre_stop(worker(stock(f", drainTimeoutSeconds: {limit_s}")))
+    script = connect_pods.pre_stop(worker(stock(f", drainTimeoutMs: {limit_s * 1000}")))
     patience = f">= {connect_pods.PATIENCE_S + 6}))"
     assert patience in script
     script = script.replace(patience, ">= 2))").replace(str(connect_pods.PORT), str(port))

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from cooperator.controller.executors import TEMPLATE, refusal
-from cooperator.controller.pods import Defaults, pod_manifest, revision
+from cooperator.controller.manifests.executors import TEMPLATE, refusal
+from cooperator.controller.manifests.pods import Defaults, pod_manifest, revision
 from cooperator.crd import Worker, from_object
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "kubernetes" / "executors.yaml"

@@ -11,96 +11,96 @@ from typing import Final
 
 import pytest
 
-from controller_scene import Scene
 from cooperator.host.gate import VARIABLE
+from tests.harness.installation import Installation
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(2 * 3600)]
 
 _MOST: Final = 400
 STRIDE: Final = int(os.environ.get("COOPERATOR_GATE_STRIDE") or (16 if os.environ.get("CI") else 1))
-"""Each write costs an operator's life; where time is short, not every one does."""
+"""Each write costs an operator's incarnation; where time is short, not every one does."""
 SIDES: Final = ("before",) if os.environ.get("CI") else ("before", "after")
 """After one write is before the next one, but for what other threads write in between."""
 FOUR: Final = ("a-0", "a-1", "a-2", "a-3")
 
 
-def through(scene: Scene, side: str, reached: Callable[[], object]) -> int:
+def through(installation: Installation, side: str, reached: Callable[[], object]) -> int:
     """Operators that end at their first, second, third … write, one after the other, until one gets through
     to ``reached``: every write of the way is the last of some operator. How many operators there were."""
     first = 1 + (STRIDE // 2 if side == "after" else 0)
     for count, number in enumerate(range(first, _MOST, STRIDE), start=1):
-        operator = scene.operator(**{VARIABLE: f"{side}:{number}"})
+        operator = installation.operator(**{VARIABLE: f"{side}:{number}"})
 
         def over(ended: Callable[[], object] = operator.child.poll) -> str:
             return "ended" if ended() is not None else "reached" if reached() else ""
 
-        if scene.eventually(over, 180) == "reached":
+        if installation.eventually(over, 180) == "reached":
             operator.kill()
             return count
     raise AssertionError(f"nobody got through in {_MOST} writes")
 
 
-def starts(scene: Scene) -> Counter[str]:
-    return Counter(run.task for run in scene.journal.runs())
+def starts(installation: Installation) -> Counter[str]:
+    return Counter(run.task for run in installation.journal.runs())
 
 
-def uids(scene: Scene) -> set[str]:
-    return {pod["metadata"]["uid"] for pod in scene.pods().values()}
+def uids(installation: Installation) -> set[str]:
+    return {pod["metadata"]["uid"] for pod in installation.pods().values()}
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_wherever_an_operator_ends_the_next_one_goes_on(scene: Scene, side: str) -> None:
+def test_wherever_an_operator_ends_the_next_one_goes_on(installation: Installation, side: str) -> None:
     # Operators die here one after the other, some of them just after they took the lead: no round in between
     # proves anything to the members, for longer than any usual lease (docs/reliability.md).
     settings = {"scheduledRebalanceMaxDelayMs": 600_000, "leaseMs": 600_000}
 
     def running() -> bool:
-        return set(scene.journal.running()) == set(FOUR)
+        return set(installation.journal.running()) == set(FOUR)
 
     def running_at(*members: str) -> Callable[[], bool]:
-        return lambda: running() and set(scene.journal.running().values()) == set(members)
+        return lambda: running() and set(installation.journal.running().values()) == set(members)
 
     def replaced(before: set[str]) -> Callable[[], bool]:
-        return lambda: len(now := uids(scene)) == 2 and not now & before and running()
+        return lambda: len(now := uids(installation)) == 2 and not now & before and running()
 
     def unmoved(before: dict[str, str], count: Counter[str]) -> None:
         """What is where it was has run on."""
-        now, counted = scene.runs(*FOUR), starts(scene)
+        now, counted = installation.runs(*FOUR), starts(installation)
         stayed = [task for task in FOUR if now[task] == before[task]]
         assert {task: counted[task] for task in stayed} == {task: count[task] for task in stayed}
 
     # Applied.
-    scene.worker(replicas=2, **settings)
-    scene.connector("a", tasksMax=4, config={"units": 4})
-    assert through(scene, side, running_at("lake-0", "lake-1")) > 1
+    installation.worker(replicas=2, **settings)
+    installation.connector("a", tasksMax=4, config={"units": 4})
+    assert through(installation, side, running_at("lake-0", "lake-1")) > 1
 
     # Scaled up.
-    before, count = scene.runs(*FOUR), starts(scene)
-    scene.worker(replicas=3, **settings)
-    through(scene, side, running_at("lake-0", "lake-1", "lake-2"))
+    before, count = installation.runs(*FOUR), starts(installation)
+    installation.worker(replicas=3, **settings)
+    through(installation, side, running_at("lake-0", "lake-1", "lake-2"))
     unmoved(before, count)
 
     # Scaled down: the last one is drained.
-    before, count = scene.runs(*FOUR), starts(scene)
-    scene.worker(replicas=2, **settings)
-    through(scene, side, lambda: set(scene.pods()) == {"lake-0", "lake-1"} and running())
+    before, count = installation.runs(*FOUR), starts(installation)
+    installation.worker(replicas=2, **settings)
+    through(installation, side, lambda: set(installation.pods()) == {"lake-0", "lake-1"} and running())
     unmoved(before, count)
 
     # Rolled in place.
-    before, count, pods = scene.runs(*FOUR), starts(scene), uids(scene)
-    scene.worker(replicas=2, restartNonce="held", **settings)
-    through(scene, side, replaced(pods))
-    assert scene.runs(*FOUR) == before, "everything is where it was"
-    again = {task: number - count[task] for task, number in starts(scene).items()}
+    before, count, pods = installation.runs(*FOUR), starts(installation), uids(installation)
+    installation.worker(replicas=2, restartNonce="held", **settings)
+    through(installation, side, replaced(pods))
+    assert installation.runs(*FOUR) == before, "everything is where it was"
+    again = {task: number - count[task] for task, number in starts(installation).items()}
     assert set(again.values()) == {1}, f"and was started once more: {again}"
 
     # Rolled by moving first.
-    pods = uids(scene)
-    scene.worker(replicas=2, restartNonce="drained", rollout={"strategy": "Drain"}, **settings)
-    through(scene, side, replaced(pods))
+    pods = uids(installation)
+    installation.worker(replicas=2, restartNonce="drained", rollout={"strategy": "Drain"}, **settings)
+    through(installation, side, replaced(pods))
 
     # Deleted.
-    scene.delete("workers", "lake")
-    through(scene, side, lambda: scene.is_gone("workers", "lake"))
-    assert scene.journal.running() == {}
-    assert scene.pods() == {}
+    installation.delete("workers", "lake")
+    through(installation, side, lambda: installation.is_gone("workers", "lake"))
+    assert installation.journal.running() == {}
+    assert installation.pods() == {}

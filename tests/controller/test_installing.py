@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from controller_scene import OperatorProcess, Scene
 from cooperator.local.broker import EmbeddedBroker
-from support import at_a_desk, eventually
+from tests.harness.installation import Installation, OperatorProcess
+from tests.harness.support import eventually, slow
 from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.fixtures import make_namespace, wait_until_served
 
@@ -32,26 +32,26 @@ def test_an_operator_that_is_there_before_the_definitions_serves_them_when_they_
 ) -> None:
     with ControlPlane.start(controllers=True) as plane:
         make_namespace(plane, unique)
-        scene = Scene(plane, unique, broker.bootstrap_servers, tmp_path)
-        operator = scene.operator()
+        installation = Installation(plane, unique, broker.bootstrap_servers, tmp_path)
+        operator = installation.operator()
         eventually(lambda: "cooperator.dev" in operator.log.read_text(), 60, "it says what is missing")
         plane.kubectl("apply", "--server-side", "-f", str(CRDS))
         wait_until_served(plane)
-        scene.worker(replicas=1)
-        scene.connector("a", tasksMax=1)
-        scene.runs("a-0")
+        installation.worker(replicas=1)
+        installation.connector("a", tasksMax=1)
+        installation.runs("a-0")
         assert operator.child.poll() is None, "it was the same process"
         assert health(operator) == (200, "ok")
-        scene.close()
+        installation.close()
 
 
-def test_a_secret_that_may_not_be_read_is_said_and_nobody_else_is_touched(scene: Scene) -> None:
-    path = f"/api/v1/namespaces/{scene.namespace}"
+def test_a_secret_that_may_not_be_read_is_said_and_nobody_else_is_touched(installation: Installation) -> None:
+    path = f"/api/v1/namespaces/{installation.namespace}"
     login = {"username": "ada", "password": "enchantress"}
-    scene.cluster.api.post(f"{path}/secrets", {"metadata": {"name": "login"}, "stringData": login})
-    scene.grant(secrets=False)
-    scene.operator()
-    scene.worker(
+    installation.cluster.api.post(f"{path}/secrets", {"metadata": {"name": "login"}, "stringData": login})
+    installation.grant(secrets=False)
+    installation.operator()
+    installation.worker(
         "closed",
         replicas=1,
         kafka={
@@ -59,34 +59,39 @@ def test_a_secret_that_may_not_be_read_is_said_and_nobody_else_is_touched(scene:
             "sasl": {"mechanism": "SCRAM-SHA-256", "secretRef": {"name": "login"}},
         },
     )
-    scene.worker("open", replicas=1)
-    scene.connector("a", worker="open", tasksMax=1)
-    scene.runs("a-0")
-    stalled = scene.eventually(
-        lambda: (found := scene.condition("workers", "closed", "Stalled"))["status"] == "True" and found
+    installation.worker("open", replicas=1)
+    installation.connector("a", worker="open", tasksMax=1)
+    installation.runs("a-0")
+    stalled = installation.eventually(
+        lambda: (
+            (found := installation.condition("workers", "closed", "Stalled"))["status"] == "True" and found
+        )
     )
     assert "may not read Secret 'login'" in stalled["message"]
     assert "secretNamespaces" in stalled["message"]
     # What is no secret is there already.
-    assert scene.cluster.api.exists(f"{path}/services/closed")
+    assert installation.cluster.api.exists(f"{path}/services/closed")
 
-    scene.grant()
-    scene.eventually(
-        lambda: "may not read" not in scene.condition("workers", "closed", "Stalled").get("message", ""), 90
+    installation.grant()
+    installation.eventually(
+        lambda: (
+            "may not read" not in installation.condition("workers", "closed", "Stalled").get("message", "")
+        ),
+        90,
     )
 
 
-@at_a_desk("env -u CI pytest tests/controller/test_installing.py")
-def test_watches_that_tell_nothing_are_no_health(scene: Scene) -> None:
-    operator = scene.operator(proxied=True)
-    scene.worker(replicas=1)
-    scene.connector("a", tasksMax=1)
-    scene.runs("a-0")
+@slow("env -u CI pytest tests/controller/test_installing.py")
+def test_watches_that_tell_nothing_are_no_health(installation: Installation) -> None:
+    operator = installation.operator(proxied=True)
+    installation.worker(replicas=1)
+    installation.connector("a", tasksMax=1)
+    installation.runs("a-0")
     assert health(operator) == (200, "ok")
-    assert scene.proxy is not None
-    scene.proxy.deaf.set()
-    scene.connector("b", tasksMax=1)
+    assert installation.proxy is not None
+    installation.proxy.deaf.set()
+    installation.connector("b", tasksMax=1)
     said = eventually(lambda: (found := health(operator))[0] == 503 and found[1], 240, "it is not well")
-    assert f"{scene.namespace}/" in said
-    scene.proxy.deaf.clear()
+    assert f"{installation.namespace}/" in said
+    installation.proxy.deaf.clear()
     eventually(lambda: health(operator) == (200, "ok"), 120, "it is well again")

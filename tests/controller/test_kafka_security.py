@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from controller_scene import Scene
-from secured import login_broker
-from stock_connectors import plugin_path
-from support import at_a_desk
+from tests.harness.installation import Installation
+from tests.harness.secured import login_broker
+from tests.harness.stock_connectors import plugin_path
+from tests.harness.support import slow
 from tests.kubernetes.control_plane import ControlPlane
 
 pytestmark = pytest.mark.real
@@ -33,18 +33,20 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def scene(prepared: ControlPlane, namespace: str, secured: str, tmp_path: Path) -> Iterator[Scene]:
-    scene = Scene(prepared, namespace, secured, tmp_path)
-    yield scene
-    scene.close()
+def installation(
+    prepared: ControlPlane, namespace: str, secured: str, tmp_path: Path
+) -> Iterator[Installation]:
+    installation = Installation(prepared, namespace, secured, tmp_path)
+    yield installation
+    installation.close()
 
 
-def login(scene: Scene, password: str) -> None:
-    scene.cluster.apply(
+def login(installation: Installation, password: str) -> None:
+    installation.cluster.apply(
         {
             "apiVersion": "v1",
             "kind": "Secret",
-            "metadata": {"name": "login", "namespace": scene.namespace},
+            "metadata": {"name": "login", "namespace": installation.namespace},
             "data": {
                 name: base64.b64encode(value.encode()).decode()
                 for name, value in (("username", "ada"), ("password", password))
@@ -53,95 +55,99 @@ def login(scene: Scene, password: str) -> None:
     )
 
 
-def said_everywhere(scene: Scene) -> str:
+def said_everywhere(installation: Installation) -> str:
     """Statuses, pods, logs of the operator and of the members."""
-    logs = [path.read_text(errors="replace") for path in scene.directory.glob("*.log")]
+    logs = [path.read_text(errors="replace") for path in installation.directory.glob("*.log")]
     logs += [
         (container.folder / "log").read_text(errors="replace")
-        for container in scene.kubelet.containers.values()
+        for container in installation.kubelet.containers.values()
     ]
-    return "\n".join([str(scene.get("workers", "lake")), str(scene.pods()), *logs])
+    return "\n".join([str(installation.get("workers", "lake")), str(installation.pods()), *logs])
 
 
-def test_leader_and_member_prove_who_they_are(scene: Scene) -> None:
-    login(scene, PASSWORD)
-    scene.operator()
-    scene.worker(replicas=1, kafka=KAFKA)
-    scene.connector("a", tasksMax=1)
-    scene.runs("a-0")
-    scene.settled()
-    assert scene.condition("workers", "lake", "KafkaReachable")["status"] == "True"
-    assert PASSWORD not in said_everywhere(scene)
+def test_leader_and_member_prove_who_they_are(installation: Installation) -> None:
+    login(installation, PASSWORD)
+    installation.operator()
+    installation.worker(replicas=1, kafka=KAFKA)
+    installation.connector("a", tasksMax=1)
+    installation.runs("a-0")
+    installation.settled()
+    assert installation.condition("workers", "lake", "KafkaReachable")["status"] == "True"
+    assert PASSWORD not in said_everywhere(installation)
 
 
-@at_a_desk("env -u CI pytest tests/controller/test_kafka_security.py")
-def test_a_stock_worker_and_its_connectors_prove_who_they_are(scene: Scene) -> None:
-    login(scene, PASSWORD)
-    scene.operator()
+@slow("env -u CI pytest tests/controller/test_kafka_security.py")
+def test_a_stock_worker_and_its_connectors_prove_who_they_are(installation: Installation) -> None:
+    login(installation, PASSWORD)
+    installation.operator()
     stock = {"heapMb": 160, "pluginPath": [str(plugin_path())], "config": {"offset.flush.interval.ms": 1_000}}
-    scene.worker(replicas=1, kafka=KAFKA, runtime="connect", connect=stock)
-    config = {"topic": "numbers", "journal": scene.journal_path}
-    scene.connector("a", **{"class": "cooperator.stock.SequenceSource"}, tasksMax=1, config=config)
-    scene.runs("a-0", "a-instance", timeout_s=240)
+    installation.worker(replicas=1, kafka=KAFKA, runtime="connect", connect=stock)
+    config = {"topic": "numbers", "journal": installation.journal_path}
+    installation.connector("a", **{"class": "cooperator.stock.SequenceSource"}, tasksMax=1, config=config)
+    installation.runs("a-0", "a-instance", timeout_s=240)
 
     def delivers() -> "re.Match[str] | None":
-        log = (scene.kubelet.container("lake-0").folder / "log").read_text(errors="replace")
+        log = (installation.kubelet.container("lake-0").folder / "log").read_text(errors="replace")
         return re.search(r"Committing offsets for [1-9][0-9]* acknowledged messages", log)
 
-    scene.eventually(delivers, 60)
-    assert PASSWORD not in said_everywhere(scene)
+    installation.eventually(delivers, 60)
+    assert PASSWORD not in said_everywhere(installation)
 
 
-def test_a_wrong_password_is_said_and_not_shown_until_the_secret_is_mended(scene: Scene) -> None:
-    login(scene, WRONG)
-    scene.operator()
-    scene.worker(replicas=1, kafka=KAFKA)
-    scene.connector("a", tasksMax=1)
-    refused = scene.eventually(
-        lambda: (c := scene.condition("workers", "lake", "KafkaReachable"))["status"] == "False" and c
+def test_a_wrong_password_is_said_and_not_shown_until_the_secret_is_fixed(installation: Installation) -> None:
+    login(installation, WRONG)
+    installation.operator()
+    installation.worker(replicas=1, kafka=KAFKA)
+    installation.connector("a", tasksMax=1)
+    refused = installation.eventually(
+        lambda: (c := installation.condition("workers", "lake", "KafkaReachable"))["status"] == "False" and c
     )
     assert "Authentication failed" in refused["message"]
-    assert scene.journal.running() == {}
-    login(scene, PASSWORD)
+    assert installation.journal.running() == {}
+    login(installation, PASSWORD)
     # Secrets are read when the Worker changes; otherwise every minute.
-    scene.worker(replicas=1, kafka=KAFKA, restartNonce="mended")
-    scene.runs("a-0")
-    scene.eventually(lambda: scene.condition("workers", "lake", "KafkaReachable")["status"] == "True")
-    assert WRONG not in said_everywhere(scene)
+    installation.worker(replicas=1, kafka=KAFKA, restartNonce="mended")
+    installation.runs("a-0")
+    installation.eventually(
+        lambda: installation.condition("workers", "lake", "KafkaReachable")["status"] == "True"
+    )
+    assert WRONG not in said_everywhere(installation)
 
 
-def test_a_missing_secret_is_said_and_work_begins_when_it_comes(scene: Scene) -> None:
-    scene.operator()
-    scene.worker(replicas=1, kafka=KAFKA)
-    scene.connector("a", tasksMax=1)
-    stalled = scene.eventually(
-        lambda: (c := scene.condition("workers", "lake", "Stalled"))["status"] == "True" and c
+def test_a_missing_secret_is_said_and_work_begins_when_it_comes(installation: Installation) -> None:
+    installation.operator()
+    installation.worker(replicas=1, kafka=KAFKA)
+    installation.connector("a", tasksMax=1)
+    stalled = installation.eventually(
+        lambda: (c := installation.condition("workers", "lake", "Stalled"))["status"] == "True" and c
     )
     assert "spec.kafka.sasl.secretRef: there is no Secret 'login'" in stalled["message"]
-    assert scene.journal.running() == {}
-    login(scene, PASSWORD)
-    scene.runs("a-0")
-    scene.eventually(lambda: scene.condition("workers", "lake", "Stalled")["status"] == "False")
+    assert installation.journal.running() == {}
+    login(installation, PASSWORD)
+    installation.runs("a-0")
+    installation.eventually(lambda: installation.condition("workers", "lake", "Stalled")["status"] == "False")
 
 
-def test_a_namespace_goes_whole_though_its_secret_went_first(scene: Scene) -> None:
+def test_a_namespace_goes_whole_though_its_secret_went_first(installation: Installation) -> None:
     """Nobody can reach the group any more, so nobody can say that its tasks have stopped; their pods do."""
-    scene.grant_everywhere("default")
-    login(scene, PASSWORD)
-    scene.operator(home="default")
-    scene.worker(replicas=2, kafka=KAFKA, drainTimeoutSeconds=5)
-    scene.connector("a", tasksMax=2)
-    scene.runs("a-0", "a-1")
-    scene.settled()
-    scene.operators[0].kill()
-    scene.cluster.api.delete(f"/api/v1/namespaces/{scene.namespace}/secrets/login")
-    scene.operator(home="default")
-    stalled = scene.eventually(
-        lambda: (c := scene.condition("workers", "lake", "Stalled"))["status"] == "True" and c
+    installation.grant_everywhere("default")
+    login(installation, PASSWORD)
+    installation.operator(home="default")
+    installation.worker(replicas=2, kafka=KAFKA, drainTimeoutMs=5_000)
+    installation.connector("a", tasksMax=2)
+    installation.runs("a-0", "a-1")
+    installation.settled()
+    installation.operators[0].kill()
+    installation.cluster.api.delete(f"/api/v1/namespaces/{installation.namespace}/secrets/login")
+    installation.operator(home="default")
+    stalled = installation.eventually(
+        lambda: (c := installation.condition("workers", "lake", "Stalled"))["status"] == "True" and c
     )
     assert "there is no Secret 'login'" in stalled["message"]
-    assert set(scene.journal.running()) == {"a-0", "a-1"}, "what runs goes on"
-    scene.cluster.api.delete(f"/api/v1/namespaces/{scene.namespace}")
-    scene.eventually(lambda: scene.is_gone("workers", "lake") and scene.is_gone("connectors", "a"), 180)
-    scene.eventually(lambda: scene.pods() == {}, 60)
-    assert scene.journal.running() == {}
+    assert set(installation.journal.running()) == {"a-0", "a-1"}, "what runs goes on"
+    installation.cluster.api.delete(f"/api/v1/namespaces/{installation.namespace}")
+    installation.eventually(
+        lambda: installation.is_gone("workers", "lake") and installation.is_gone("connectors", "a"), 180
+    )
+    installation.eventually(lambda: installation.pods() == {}, 60)
+    assert installation.journal.running() == {}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from controller_scene import SIX, Scene, started
+from tests.harness.installation import SIX, Installation, started
 from tests.kubernetes.control_plane import ControlPlane
 
 pytestmark = pytest.mark.real
@@ -65,30 +65,34 @@ class Person:
 
 
 @pytest.fixture
-def person(scene: Scene) -> Person:
-    return Person(scene.cluster, scene.namespace)
+def person(installation: Installation) -> Person:
+    return Person(installation.cluster, installation.namespace)
 
 
-def guest(scene: Scene) -> Person:
+def guest(installation: Installation) -> Person:
     """Somebody without any rights."""
-    accounts = f"/api/v1/namespaces/{scene.namespace}/serviceaccounts"
-    scene.cluster.api.post(accounts, {"metadata": {"name": "guest"}})
-    return Person(scene.cluster, scene.namespace, scene.cluster.kubeconfig_of(scene.namespace, "guest"))
+    accounts = f"/api/v1/namespaces/{installation.namespace}/serviceaccounts"
+    installation.cluster.api.post(accounts, {"metadata": {"name": "guest"}})
+    return Person(
+        installation.cluster,
+        installation.namespace,
+        installation.cluster.kubeconfig_of(installation.namespace, "guest"),
+    )
 
 
-def allow(scene: Scene, group: str, resource: str, verb: str) -> None:
+def allow(installation: Installation, group: str, resource: str, verb: str) -> None:
     """Give the guest a right in the namespace."""
     api = "rbac.authorization.k8s.io"
-    metadata = {"name": f"{verb}-{resource.replace('*', 'all')}", "namespace": scene.namespace}
+    metadata = {"name": f"{verb}-{resource.replace('*', 'all')}", "namespace": installation.namespace}
     rules = [{"apiGroups": [group], "resources": [resource], "verbs": [verb]}]
-    scene.cluster.apply(
+    installation.cluster.apply(
         {"apiVersion": f"{api}/v1", "kind": "Role", "metadata": metadata, "rules": rules},
         {
             "apiVersion": f"{api}/v1",
             "kind": "RoleBinding",
             "metadata": metadata,
             "roleRef": {"apiGroup": api, "kind": "Role", "name": metadata["name"]},
-            "subjects": [{"kind": "ServiceAccount", "name": "guest", "namespace": scene.namespace}],
+            "subjects": [{"kind": "ServiceAccount", "name": "guest", "namespace": installation.namespace}],
         },
     )
 
@@ -97,20 +101,20 @@ def spaced(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_a_death_is_seen_told_and_foretold(scene: Scene, person: Person) -> None:
-    before = started(scene)
+def test_a_death_is_seen_told_and_foretold(installation: Installation, person: Person) -> None:
+    before = started(installation)
     foretold = json.loads(person.cooperator("plan", "lake", "--die", "lake-1", "-o", "json"))
     assert foretold["led_by"] == "operator"
     said = person.cooperator("status", "lake")
 
-    assert f"Worker {scene.namespace}/lake: Ready, 3/3 members, 6/6 tasks run" in said
+    assert f"Worker {installation.namespace}/lake: Ready, 3/3 members, 6/6 tasks run" in said
     assert "all conditions are as they should be" in said
     assert "last rebalance: generation" in said
 
     lost = {task for task, member in before.items() if member == "lake-1"}
-    scene.kubelet.restart_s = 600.0
-    scene.kubelet.crash("lake-1")
-    scene.held(lost)
+    installation.kubelet.restart_s = 600.0
+    installation.kubelet.crash("lake-1")
+    installation.held(lost)
     said = person.cooperator("status")
 
     for task in lost:
@@ -130,7 +134,8 @@ def test_a_death_is_seen_told_and_foretold(scene: Scene, person: Person) -> None
     assert begins < waits
     assert f"{task} runs no more, after" in story
     assert "its container has ended (Error, exit code 137)" in story
-    assert story.splitlines()[-1].startswith("now: HELD for lake-1, moves in ")
+    [now] = [line for line in story.splitlines() if line.startswith("now: ")]
+    assert now.startswith("now: HELD for lake-1, moves in ")
 
     picture = person.cooperator("top", "--once")
 
@@ -138,49 +143,52 @@ def test_a_death_is_seen_told_and_foretold(scene: Scene, person: Person) -> None
     assert spaced(picture).count("for lake-1, in") >= len(lost)
 
 
-def test_status_as_objects(scene: Scene, person: Person) -> None:
-    started(scene, replicas=1)
+def test_status_as_objects(installation: Installation, person: Person) -> None:
+    started(installation, replicas=1)
     one = json.loads(person.cooperator("status", "lake", "-o", "json"))
     assert (one["kind"], one["metadata"]["name"]) == ("Worker", "lake")
     assert one["status"]["taskSummary"] == "6/6"
     listed: dict[str, Any] = yaml.safe_load(person.cooperator("status", "-A", "-o", "yaml"))
-    mine = [i for i in listed["items"] if i["metadata"]["namespace"] == scene.namespace]
+    mine = [i for i in listed["items"] if i["metadata"]["namespace"] == installation.namespace]
     assert [i["metadata"]["name"] for i in mine] == ["lake"]
     assert "managedFields" not in mine[0]["metadata"]
 
 
-def test_pause_resume_stop_and_restart_change_one_field_each(scene: Scene, person: Person) -> None:
-    started(scene, replicas=2)
-    scene.connector("b", tasksMax=1)
-    scene.runs(*SIX, "b-0")
-    spec = scene.get("connectors", "a")["spec"]
+def test_pause_resume_stop_and_restart_change_one_field_each(
+    installation: Installation, person: Person
+) -> None:
+    started(installation, replicas=2)
+    installation.connector("b", tasksMax=1)
+    installation.runs(*SIX, "b-0")
+    spec = installation.get("connectors", "a")["spec"]
 
     assert person.cooperator("pause", "a", "b").splitlines() == [
-        f"Connector {scene.namespace}/a: Running -> Paused",
-        f"Connector {scene.namespace}/b: Running -> Paused",
+        f"Connector {installation.namespace}/a: Running -> Paused",
+        f"Connector {installation.namespace}/b: Running -> Paused",
     ]
-    assert person.cooperator("pause", "a") == f"Connector {scene.namespace}/a is Paused already\n"
-    scene.eventually(lambda: scene.get("connectors", "a")["status"]["state"] == "PAUSED")
-    assert scene.get("connectors", "a")["spec"] == {**spec, "state": "Paused"}
-    fields = scene.get("connectors", "a")["metadata"]["managedFields"]
+    assert person.cooperator("pause", "a") == f"Connector {installation.namespace}/a is Paused already\n"
+    installation.eventually(lambda: installation.get("connectors", "a")["status"]["state"] == "PAUSED")
+    assert installation.get("connectors", "a")["spec"] == {**spec, "state": "Paused"}
+    fields = installation.get("connectors", "a")["metadata"]["managedFields"]
     [own] = [each for each in fields if each["manager"] == "kubectl-cooperator"]
     assert own["fieldsV1"] == {"f:spec": {"f:state": {}}}
 
-    person.cooperator("resume", "a", "b")
-    scene.eventually(lambda: scene.get("connectors", "a")["status"]["state"] == "RUNNING")
+    person.cooperator("resume", "a")
+    person.cooperator("start", "b")
+    installation.eventually(lambda: installation.get("connectors", "a")["status"]["state"] == "RUNNING")
     person.cooperator("stop", "b")
-    scene.runs(*SIX)
-    scene.eventually(lambda: scene.get("connectors", "b")["status"]["state"] == "STOPPED")
+    installation.runs(*SIX)
+    installation.eventually(lambda: installation.get("connectors", "b")["status"]["state"] == "STOPPED")
 
-    scene.settled()
-    starts = {task: scene.journal.starts(task) for task in SIX}
+    installation.settled()
+    starts = {task: installation.journal.starts(task) for task in SIX}
     assert person.cooperator("restart", "a", "--task", "2") == (
-        f"Connector {scene.namespace}/a, task 2: restarts\n"
+        f"Connector {installation.namespace}/a, task 2: restarts\n"
     )
-    scene.eventually(lambda: scene.journal.starts("a-2") == starts["a-2"] + 1)
-    assert {t: scene.journal.starts(t) for t in SIX} == {**starts, "a-2": starts["a-2"] + 1}
+    installation.eventually(lambda: installation.journal.starts("a-2") == starts["a-2"] + 1)
+    assert {t: installation.journal.starts(t) for t in SIX} == {**starts, "a-2": starts["a-2"] + 1}
     person.cooperator("restart", "a")
-    scene.eventually(lambda: all(scene.journal.starts(t) > starts[t] for t in SIX))
+    installation.eventually(lambda: all(installation.journal.starts(t) > starts[t] for t in SIX))
     assert "what has failed restarts" in person.cooperator("restart", "a", "--failed")
     said = spaced(person.cooperator("restart", "a", "--task", "6", code=1))
     assert "--task 6: Connector a has no such task; its numbers are 0 to 5" in said
@@ -189,29 +197,31 @@ def test_pause_resume_stop_and_restart_change_one_field_each(scene: Scene, perso
     )
 
 
-def test_words_complete_from_the_cluster(scene: Scene, person: Person) -> None:
-    scene.worker("lake")
-    scene.worker("pond")
-    scene.connector("orders")
-    scene.connector("others", worker="pond")
-    where = ("-n", scene.namespace)
-    assert person.completes("sta") == ["status"]
+def test_words_complete_from_the_cluster(installation: Installation, person: Person) -> None:
+    installation.worker("lake")
+    installation.worker("pond")
+    installation.connector("orders")
+    installation.connector("others", worker="pond")
+    where = ("-n", installation.namespace)
+    assert person.completes("stat") == ["status"]
     assert person.completes("status", *where, "") == ["lake", "pond"]
     assert person.completes("status", *where, "la") == ["lake"]
     assert person.completes("pause", *where, "o") == ["orders", "others"]
     assert person.completes("pause", *where, "orders", "o") == ["others"]
-    assert person.completes("plan", "--namespace", scene.namespace, "p") == ["pond"]
-    assert person.completes("status", "-n", scene.namespace[:-1]) == [scene.namespace]
+    assert person.completes("plan", "--namespace", installation.namespace, "p") == ["pond"]
+    assert person.completes("status", "-n", installation.namespace[:-1]) == [installation.namespace]
     assert person.completes("status", "--context", "") != []
     assert person.completes("status", "--kubeconfig", "/none", "") == []
     assert person.completes("completion", "") == ["bash", "zsh"]
 
 
-def test_bash_completes_the_plug_in_called_by_its_own_name(scene: Scene, person: Person) -> None:
-    scene.worker("lake")
+def test_bash_completes_the_plug_in_called_by_its_own_name(
+    installation: Installation, person: Person
+) -> None:
+    installation.worker("lake")
     script = person.kubectl("cooperator", "completion", "bash")
     ask = (
-        f"COMP_WORDS=(kubectl-cooperator status -n {scene.namespace} l); COMP_CWORD=4; "
+        f"COMP_WORDS=(kubectl-cooperator status -n {installation.namespace} l); COMP_CWORD=4; "
         "_kubectl_cooperator_completion kubectl-cooperator; echo ${COMPREPLY[@]}"
     )
     done = subprocess.run(
@@ -227,55 +237,57 @@ def test_bash_completes_the_plug_in_called_by_its_own_name(scene: Scene, person:
 
 
 class TestWhatCannotBeDone:
-    def test_a_name_that_is_not_there(self, scene: Scene, person: Person) -> None:
+    def test_a_name_that_is_not_there(self, installation: Installation, person: Person) -> None:
         said = spaced(person.cooperator("status", "lake", code=1))
-        assert f"there is no Worker 'lake' in namespace {scene.namespace}, nor any other" in said
+        assert f"there is no Worker 'lake' in namespace {installation.namespace}, nor any other" in said
         assert "status -A" in said
-        scene.worker("lake")
-        scene.connector("orders")
+        installation.worker("lake")
+        installation.connector("orders")
         assert "did you mean 'lake'?" in spaced(person.cooperator("status", "laek", code=1))
         assert "did you mean 'orders'?" in spaced(person.cooperator("pause", "order", code=1))
         assert "there is no Connector 'x'" in spaced(person.cooperator("story", "x-0", code=1))
         assert "there are no Workers here" in person.kubectl("cooperator", "status", "-n", "default")
 
-    def test_what_no_operator_has_seen(self, scene: Scene, person: Person) -> None:
-        scene.worker("lake")
-        scene.connector("a")
+    def test_what_no_operator_has_seen(self, installation: Installation, person: Person) -> None:
+        installation.worker("lake")
+        installation.connector("a")
         assert "no operator has looked at it yet" in person.cooperator("status", "lake")
         assert "nobody would restart it" in spaced(person.cooperator("restart", "a", code=1))
         said = spaced(person.cooperator("plan", "lake", code=1))
         assert "where is the Kafka of Worker lake?" in said
 
-    def test_a_right_that_is_missing_is_named(self, scene: Scene) -> None:
-        scene.worker("lake")
-        scene.connector("a")
-        person = guest(scene)
+    def test_a_right_that_is_missing_is_named(self, installation: Installation) -> None:
+        installation.worker("lake")
+        installation.connector("a")
+        person = guest(installation)
         said = spaced(person.cooperator("status", code=1))
         assert (
-            f"guest lacks a right: list on workers (API group cooperator.dev) in namespace {scene.namespace}"
-            in said
+            "guest lacks a right: list on workers (API group cooperator.dev) "
+            f"in namespace {installation.namespace}" in said
         )
         assert "kubectl create role NAME --verb=list --resource=workers.cooperator.dev" in said
-        allow(scene, "cooperator.dev", "*", "list")
-        scene.eventually(lambda: "Worker" in person.cooperator("status", "lake"), 30)
+        allow(installation, "cooperator.dev", "*", "list")
+        installation.eventually(lambda: "Worker" in person.cooperator("status", "lake"), 30)
         assert "lacks a right: patch on connectors" in spaced(person.cooperator("pause", "a", code=1))
 
-    def test_no_cluster(self, scene: Scene, person: Person, tmp_path: Path) -> None:
+    def test_no_cluster(self, installation: Installation, person: Person, tmp_path: Path) -> None:
         said = spaced(person.cooperator("status", code=1, KUBECONFIG="/none", HOME=str(tmp_path)))
         assert "kubeconfig /none names no cluster" in said
         assert "--kubeconfig" in said
         said = spaced(person.cooperator("status", "--context", "moon", code=1))
         assert "--context moon: the kubeconfig has no such context; it has: " in said
         away = tmp_path / "away"
-        config = yaml.safe_load(scene.cluster.kubeconfig.read_text())
+        config = yaml.safe_load(installation.cluster.kubeconfig.read_text())
         config["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
         away.write_text(yaml.safe_dump(config))
         said = spaced(person.cooperator("status", "--kubeconfig", str(away), code=1))
         assert "the API server does not answer" in said
         assert "--context or --kubeconfig" in said
 
-    def test_credentials_that_nobody_knows(self, scene: Scene, person: Person, tmp_path: Path) -> None:
-        config = yaml.safe_load(scene.cluster.kubeconfig.read_text())
+    def test_credentials_that_nobody_knows(
+        self, installation: Installation, person: Person, tmp_path: Path
+    ) -> None:
+        config = yaml.safe_load(installation.cluster.kubeconfig.read_text())
         config["users"][0]["user"] = {"token": "nobody"}
         file = tmp_path / "nobody"
         file.write_text(yaml.safe_dump(config))
@@ -293,23 +305,23 @@ def test_a_cluster_without_the_definitions() -> None:
 
 
 def test_a_kafka_out_of_reach_is_asked_by_the_operator_s_pod(
-    scene: Scene, person: Person, tmp_path: Path
+    installation: Installation, person: Person, tmp_path: Path
 ) -> None:
-    scene.worker("lake", bootstrapServers="127.0.0.1:1")
+    installation.worker("lake", bootstrapServers="127.0.0.1:1")
     said = spaced(person.cooperator("plan", "lake", "--die", "lake-0", code=1))
     assert "Kafka at 127.0.0.1:1 cannot be asked from here" in said
     assert "no pod of the operator can be seen" in said
     assert "exec -n NAMESPACE-OF-THE-OPERATOR deploy/cooperator -- cooperator kubectl plan lake" in said
 
-    scene.connector("a")
+    installation.connector("a")
     told = spaced(person.cooperator("story", "a"))
     assert "(without Kafka's logs: " in told
-    assert f"deploy/cooperator -- cooperator kubectl story a -n {scene.namespace})" in told
+    assert f"deploy/cooperator -- cooperator kubectl story a -n {installation.namespace})" in told
 
     labels = {"app.kubernetes.io/name": "cooperator", "app.kubernetes.io/component": "operator"}
-    pods = f"/api/v1/namespaces/{scene.namespace}/pods"
-    scene.kubelet.takes = lambda pod: pod != "the-operator"
-    scene.cluster.api.post(
+    pods = f"/api/v1/namespaces/{installation.namespace}/pods"
+    installation.kubelet.takes = lambda pod: pod != "the-operator"
+    installation.cluster.api.post(
         pods,
         {
             "metadata": {"name": "the-operator", "labels": labels},
@@ -319,7 +331,7 @@ def test_a_kafka_out_of_reach_is_asked_by_the_operator_s_pod(
             },
         },
     )
-    scene.cluster.api.patch(f"{pods}/the-operator/status", {"status": {"phase": "Running"}})
+    installation.cluster.api.patch(f"{pods}/the-operator/status", {"status": {"phase": "Running"}})
     # In place of a container's runtime, which there is none of: who is called, and with which words.
     fake = tmp_path / "bin" / "kubectl"
     fake.parent.mkdir()
@@ -328,20 +340,20 @@ def test_a_kafka_out_of_reach_is_asked_by_the_operator_s_pod(
     path = f"{fake.parent}:{PROGRAMS}:{os.environ['PATH']}"
     said = person.cooperator("plan", "lake", "--die", "lake-0", "--join", "2", code=7, PATH=path)
     assert (
-        f"called: exec -n {scene.namespace} the-operator -- cooperator kubectl plan lake "
-        f"-n {scene.namespace} --here --die lake-0 --join 2 -o table"
+        f"called: exec -n {installation.namespace} the-operator -- cooperator kubectl plan lake "
+        f"-n {installation.namespace} --here --die lake-0 --join 2 -o table"
     ) in said
 
     login = {
         "securityProtocol": "SASL_PLAINTEXT",
         "sasl": {"mechanism": "SCRAM-SHA-512", "secretRef": {"name": "login"}},
     }
-    scene.worker("lake", bootstrapServers="127.0.0.1:1", kafka=login)
+    installation.worker("lake", bootstrapServers="127.0.0.1:1", kafka=login)
     assert "there is no Secret 'login'" in spaced(person.cooperator("plan", "lake", code=1, PATH=path))
-    reader = guest(scene)
-    allow(scene, "cooperator.dev", "*", "list")
-    allow(scene, "", "pods", "list")
-    said = scene.eventually(lambda: reader.cooperator("plan", "lake", code=7, PATH=path), 30)
+    reader = guest(installation)
+    allow(installation, "cooperator.dev", "*", "list")
+    allow(installation, "", "pods", "list")
+    said = installation.eventually(lambda: reader.cooperator("plan", "lake", code=7, PATH=path), 30)
     assert "guest lacks a right: get on secrets (API group core)" in said
     assert "called: exec -n" in said
 

@@ -15,8 +15,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from controller_scene import ROOT, Scene
-from secured import login_broker
+from tests.harness.installation import ROOT, Installation
+from tests.harness.secured import login_broker
 from tests.kubernetes.control_plane import ControlPlane
 
 pytestmark = pytest.mark.real
@@ -73,10 +73,10 @@ def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Admi
 
 
 @pytest.fixture
-def scene(
+def installation(
     prepared: ControlPlane, namespace: str, strict: tuple[str, AdminClient], tmp_path: Path
-) -> Iterator[Scene]:
-    scene = Scene(prepared, namespace, strict[0], tmp_path)
+) -> Iterator[Installation]:
+    installation = Installation(prepared, namespace, strict[0], tmp_path)
     values = {"username": "ada", "password": "sesame"}
     secret = {
         "apiVersion": "v1",
@@ -84,9 +84,9 @@ def scene(
         "metadata": {"name": "login", "namespace": namespace},
         "data": {name: base64.b64encode(value.encode()).decode() for name, value in values.items()},
     }
-    scene.cluster.apply(secret)
-    yield scene
-    scene.close()
+    installation.cluster.apply(secret)
+    yield installation
+    installation.close()
 
 
 def allow(admin: AdminClient, bindings: Sequence[AclBinding]) -> None:
@@ -94,34 +94,39 @@ def allow(admin: AdminClient, bindings: Sequence[AclBinding]) -> None:
         done.result(10)
 
 
-def test_the_rights_of_the_documentation_are_enough(scene: Scene, strict: tuple[str, AdminClient]) -> None:
-    bindings = documented(f"cooperator-{scene.namespace}-lake")
+def test_the_rights_of_the_documentation_are_enough(
+    installation: Installation, strict: tuple[str, AdminClient]
+) -> None:
+    bindings = documented(f"cooperator-{installation.namespace}-lake")
     assert len(bindings) >= 8
     allow(strict[1], bindings)
-    scene.operator()
-    scene.worker(replicas=2, kafka=KAFKA)
-    scene.connector("a", tasksMax=2)
-    scene.runs("a-0", "a-1")
-    scene.settled()
-    scene.kubelet.crash("lake-1")
-    scene.eventually(lambda: scene.pods()["lake-1"]["status"]["containerStatuses"][0]["restartCount"] == 1)
-    scene.runs("a-0", "a-1")
+    installation.operator()
+    installation.worker(replicas=2, kafka=KAFKA)
+    installation.connector("a", tasksMax=2)
+    installation.runs("a-0", "a-1")
+    installation.settled()
+    installation.kubelet.crash("lake-1")
+    installation.eventually(
+        lambda: installation.pods()["lake-1"]["status"]["containerStatuses"][0]["restartCount"] == 1
+    )
+    installation.runs("a-0", "a-1")
 
 
 @pytest.mark.parametrize("missing", ["TOPIC", "GROUP", "TRANSACTIONAL_ID"])
 def test_without_one_kind_of_them_nothing_runs_and_it_is_said(
-    scene: Scene, strict: tuple[str, AdminClient], missing: str
+    installation: Installation, strict: tuple[str, AdminClient], missing: str
 ) -> None:
-    bindings = documented(f"cooperator-{scene.namespace}-lake")
+    bindings = documented(f"cooperator-{installation.namespace}-lake")
     allow(strict[1], [each for each in bindings if each.restype is not ResourceType[missing]])
-    scene.operator()
-    scene.worker(replicas=1, kafka=KAFKA)
-    scene.connector("a", tasksMax=1)
+    installation.operator()
+    installation.worker(replicas=1, kafka=KAFKA)
+    installation.connector("a", tasksMax=1)
 
     def said() -> str:
-        status = scene.get("workers", "lake").get("status", {})
-        return str(status.get("conditions")) + scene.operators[0].log.read_text()
+        status = installation.get("workers", "lake").get("status", {})
+        return str(status.get("conditions")) + installation.operators[0].log.read_text()
 
-    scene.eventually(lambda: "uthoriz" in said(), 90, "the refusal is shown or logged")
-    assert scene.condition("workers", "lake", "Ready")["status"] == "False"
-    assert scene.journal.running() == {}
+    installation.eventually(lambda: "uthoriz" in said(), 90, "the refusal is shown or logged")
+    # It is logged before a status is written.
+    installation.eventually(lambda: installation.condition("workers", "lake", "Ready")["status"] == "False")
+    assert installation.journal.running() == {}

@@ -5,33 +5,35 @@ from collections import defaultdict
 
 import pytest
 
-from controller_scene import SIX, Scene, started
-from scrapes import scraped
+from tests.harness.installation import SIX, Installation, started
+from tests.harness.scrapes import scraped
 
 pytestmark = [pytest.mark.real]
 
 
-def test_a_death_can_be_read_off_the_metrics(scene: Scene) -> None:
-    before = started(scene, scheduledRebalanceMaxDelayMs=20_000)
-    [operator] = scene.operators
-    here = (scene.namespace, "lake")
+def test_a_death_can_be_read_off_the_metrics(installation: Installation) -> None:
+    before = started(installation, scheduledRebalanceMaxDelayMs=20_000)
+    [operator] = installation.operators
+    here = (installation.namespace, "lake")
     lost = {task for task, at in before.items() if at == "lake-1"}
 
     def all_run() -> bool:
         seen = defaultdict(lambda: -1.0, scraped(operator.url))
-        assert seen["cooperator_connector_tasks", ("a", scene.namespace, "RUNNING", "lake")] == len(SIX)
+        assert seen["cooperator_connector_tasks", ("a", installation.namespace, "RUNNING", "lake")] == len(
+            SIX
+        )
         return seen["cooperator_worker_settled", here] == 1
 
-    scene.eventually(all_run)
+    installation.eventually(all_run)
     at_rest = scraped(operator.url)
     assert at_rest["cooperator_worker_leading", here] == 1
     assert at_rest["cooperator_worker_members", here] == 3
-    assert at_rest["cooperator_connector_state", ("a", scene.namespace, "RUNNING", "lake")] == 1
+    assert at_rest["cooperator_connector_state", ("a", installation.namespace, "RUNNING", "lake")] == 1
     assert not [name for name, _ in at_rest if name == "cooperator_worker_held_tasks"]
 
-    scene.kubelet.restart_s = 60
+    installation.kubelet.restart_s = 60
     began_s = time.time()
-    scene.kubelet.crash("lake-1")
+    installation.kubelet.crash("lake-1")
 
     def held() -> bool:
         seen = defaultdict(lambda: -1.0, scraped(operator.url))
@@ -40,11 +42,11 @@ def test_a_death_can_be_read_off_the_metrics(scene: Scene) -> None:
         assert seen["cooperator_worker_held_tasks", of_member] in (len(lost), len(lost) + 1)
         deadline_s = seen["cooperator_worker_hold_deadline_timestamp_seconds", of_member]
         assert began_s + 15 < deadline_s < began_s + 40
-        return seen["cooperator_connector_tasks", ("a", scene.namespace, "HELD", "lake")] == len(lost)
+        return seen["cooperator_connector_tasks", ("a", installation.namespace, "HELD", "lake")] == len(lost)
 
-    scene.eventually(held)
-    scene.runs(*SIX)
-    scene.eventually(all_run)
+    installation.eventually(held)
+    installation.runs(*SIX)
+    installation.eventually(all_run)
     after = scraped(operator.url)
 
     def grown(name: str) -> float:

@@ -38,7 +38,7 @@ def words(before: dict[str, Any] | None, now: dict[str, Any], kind: str = POD) -
     return found.words if found is not None else ""
 
 
-def test_a_container_s_end_and_its_next_life() -> None:
+def test_a_container_s_end_and_its_next_incarnation() -> None:
     up, down, again = pod(1, running(1)), pod(2, ENDED), pod(3, running(12), restarts=1)
     assert news_of(POD, up, down) == News(
         "Pod/lake-1/2", POD, "lake-1", "its container has ended with code 137"

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cooperator.controller.lives import in_pool_names, proven_ends
+from cooperator.controller.incarnations import in_pool_names, proven_ends
 from cooperator.controller.observe import has_ended, milliseconds, node, phase, pod
-from cooperator.model import PodLife
+from cooperator.model import PodIncarnation
 from cooperator.pool import Mark, MarkReason, Node, Phase
 
 UID = "u-1"
@@ -71,7 +71,7 @@ DELETED = {"deletionTimestamp": AT.format(30)}
         (body(running(), pod_phase="Failed"), Phase.TERMINATING, False),
     ],
 )
-def test_where_a_life_is(seen: dict[str, Any], expected: Phase, restarting: bool) -> None:
+def test_where_an_incarnation_is(seen: dict[str, Any], expected: Phase, restarting: bool) -> None:
     assert phase(seen) is expected
     assert pod(seen).self_restarting is restarting
 
@@ -86,8 +86,8 @@ def test_a_pod_in_the_pools_terms() -> None:
         assert pod(body(running(), annotations={"cooperator.dev/leaving": text})).mark is None
 
 
-def test_last_words_name_the_life_that_has_ended() -> None:
-    first, second = PodLife(UID, ZERO_MS + 5_100), PodLife(UID, ZERO_MS + 9_050)
+def test_last_words_name_the_incarnation_that_has_ended() -> None:
+    first, second = PodIncarnation(UID, ZERO_MS + 5_100), PodIncarnation(UID, ZERO_MS + 9_050)
     seen = body(running(9), 1, last=terminated(9, f"{first}\nTraceback …"))
     assert has_ended(first, seen)
     assert not has_ended(second, seen), "it began in the second in which the other ended"
@@ -95,33 +95,37 @@ def test_last_words_name_the_life_that_has_ended() -> None:
 
 def test_without_last_words_the_kubelets_times_have_to_do() -> None:
     seen = body(WAITING, 1, last=terminated(9))
-    assert has_ended(PodLife(UID, ZERO_MS + 8_999), seen)
-    assert not has_ended(PodLife(UID, ZERO_MS + 9_000), seen)
+    assert has_ended(PodIncarnation(UID, ZERO_MS + 8_999), seen)
+    assert not has_ended(PodIncarnation(UID, ZERO_MS + 9_000), seen)
 
 
 @pytest.mark.parametrize(
     "seen", [body(), body(running()), body(running(), pod_phase="Failed"), body(**DELETED)]
 )
 def test_nothing_else_proves_an_end(seen: dict[str, Any]) -> None:
-    assert not has_ended(PodLife(UID, ZERO_MS), seen)
+    assert not has_ended(PodIncarnation(UID, ZERO_MS), seen)
 
 
 def test_another_pods_end_proves_nothing() -> None:
-    assert not has_ended(PodLife("u-2", ZERO_MS), body(terminated(9, str(PodLife(UID, ZERO_MS)))))
+    assert not has_ended(
+        PodIncarnation("u-2", ZERO_MS), body(terminated(9, str(PodIncarnation(UID, ZERO_MS))))
+    )
 
 
 @given(starts=st.lists(st.integers(0, 59_000), min_size=2, max_size=6, unique=True), known=st.integers(0, 5))
-def test_of_lives_that_follow_each_other_those_up_to_the_last_words_have_ended(
+def test_of_incarnations_that_follow_each_other_those_up_to_the_last_words_have_ended(
     starts: list[int], known: int
 ) -> None:
-    lives = [PodLife(UID, ZERO_MS + start) for start in sorted(starts)]
-    said = lives[min(known, len(lives) - 1)]
+    incarnations = [PodIncarnation(UID, ZERO_MS + start) for start in sorted(starts)]
+    said = incarnations[min(known, len(incarnations) - 1)]
     seen = body(WAITING, 3, last=terminated(59, f"{said}\n"))
-    assert [life for life in lives if has_ended(life, seen)] == lives[: lives.index(said) + 1]
+    assert [incarnation for incarnation in incarnations if has_ended(incarnation, seen)] == incarnations[
+        : incarnations.index(said) + 1
+    ]
 
 
-def test_members_and_the_pool_name_one_life_by_two_names() -> None:
-    old, new = PodLife(UID, ZERO_MS + 5_000), PodLife(UID, ZERO_MS + 12_000)
+def test_members_and_the_pool_name_one_incarnation_by_two_names() -> None:
+    old, new = PodIncarnation(UID, ZERO_MS + 5_000), PodIncarnation(UID, ZERO_MS + 12_000)
     seen = {"lake-0": body(running(12), 1, last=terminated(9, str(old)))}
 
     def said(incarnation: str) -> str:
@@ -131,24 +135,24 @@ def test_members_and_the_pool_name_one_life_by_two_names() -> None:
 
     assert said(str(new)) == f"{UID}.1"
     assert said(str(old)) == str(old), "an earlier life is not the one that runs"
-    assert said(str(PodLife("u-0", ZERO_MS))) == f"u-0.{ZERO_MS}"
+    assert said(str(PodIncarnation("u-0", ZERO_MS))) == f"u-0.{ZERO_MS}"
     assert said("anything") == "anything"
 
 
 def test_ends_are_told_in_the_members_names() -> None:
-    old, new = PodLife(UID, ZERO_MS + 5_000), PodLife(UID, ZERO_MS + 12_000)
-    lives = [("lake-0", str(old)), ("lake-0", str(new)), ("lake-0", "anything")]
+    old, new = PodIncarnation(UID, ZERO_MS + 5_000), PodIncarnation(UID, ZERO_MS + 12_000)
+    incarnations = [("lake-0", str(old)), ("lake-0", str(new)), ("lake-0", "anything")]
     seen = body(running(12), 1, last=terminated(9, str(old)))
-    assert proven_ends(lives, [seen], [("lake-0", f"{UID}.0")]) == {("lake-0", str(old))}
+    assert proven_ends(incarnations, [seen], [("lake-0", f"{UID}.0")]) == {("lake-0", str(old))}
     # The machine was declared dead: all that was on it has ended.
-    assert proven_ends(lives, [seen], [("lake-0", f"{UID}.1")]) == {
+    assert proven_ends(incarnations, [seen], [("lake-0", f"{UID}.1")]) == {
         ("lake-0", str(old)),
         ("lake-0", str(new)),
     }
     # What the pool has concluded from a report says no more than the report.
-    assert proven_ends(lives, [body(WAITING, 1, last=terminated(9, str(old)))], [("lake-0", f"{UID}.1")]) == {
-        ("lake-0", str(old))
-    }
+    assert proven_ends(
+        incarnations, [body(WAITING, 1, last=terminated(9, str(old)))], [("lake-0", f"{UID}.1")]
+    ) == {("lake-0", str(old))}
 
 
 READY = {"conditions": [{"type": "Ready", "status": "True"}]}

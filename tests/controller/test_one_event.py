@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from controller_scene import Scene, started
-from support import at_a_desk
+from tests.harness.installation import Installation, started
+from tests.harness.support import slow
 
 pytestmark = pytest.mark.real
 
@@ -37,20 +37,22 @@ def _as_json(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COOPERATOR_LOG_FORMAT", "json")
 
 
-def test_a_death_that_moves_tasks_has_one_id_from_the_watch_to_the_last_start(scene: Scene) -> None:
-    before = started(scene, scheduledRebalanceMaxDelayMs=4_000)
+def test_a_death_that_moves_tasks_has_one_id_from_the_watch_to_the_last_start(
+    installation: Installation,
+) -> None:
+    before = started(installation, scheduledRebalanceMaxDelayMs=4_000)
     lost = {task for task, member in before.items() if member == "lake-1"}
-    scene.kubelet.restart_s = 600.0
-    scene.kubelet.crash("lake-1")
-    scene.held(lost)
-    after = scene.eventually(lambda: _elsewhere(scene, lost), 60, "its tasks run elsewhere")
+    installation.kubelet.restart_s = 600.0
+    installation.kubelet.crash("lake-1")
+    installation.held(lost)
+    after = installation.eventually(lambda: _elsewhere(installation, lost), 60, "its tasks run elsewhere")
 
-    operator = lines(scene.operators[0].log)
+    operator = lines(installation.operators[0].log)
     [event] = deaths(operator, "lake-1")
     assert event.startswith("Pod/lake-1/")
     told = spoken(operator, event)
-    worker = f"{scene.namespace}/lake"
-    group = f"cooperator-{scene.namespace}-lake"
+    worker = f"{installation.namespace}/lake"
+    group = f"cooperator-{installation.namespace}-lake"
     seen = first(told, "Pod lake-1: its container has ended")
     departure = first(told, "lake-1 has ended or leaves")
     eviction = first(told, "evicting lake-1-")
@@ -64,42 +66,44 @@ def test_a_death_that_moves_tasks_has_one_id_from_the_watch_to_the_last_start(sc
     assert (seen["level"], seen["logger"]) == ("INFO", "cooperator.controller.reconciler")
 
     for task in lost:
-        log = scene.kubelet.container(after[task]).folder / "log"
+        log = installation.kubelet.container(after[task]).folder / "log"
 
         def starts(log: Path = log, task: str = task) -> list[dict[str, Any]]:
             return [line for line in spoken(lines(log), event) if line.get("task") == task]
 
-        scene.eventually(lambda starts=starts: len(starts()) == 2)
+        installation.eventually(lambda starts=starts: len(starts()) == 2)
         assert [line["message"].split(" (")[0] for line in starts()] == [f"starting {task}", f"{task} runs"]
         for line in starts():
             assert (line["connector"], line["member"], line["group"]) == ("a", after[task], group)
             assert line["generation"] == moved["generation"]
 
     # Whoever asks the API finds it there, too.
-    reason = scene.eventually(lambda: _reason(scene, "HoldEnded"))
+    reason = installation.eventually(lambda: _reason(installation, "HoldEnded"))
     assert reason == f"HoldEnded, by {event}"
-    events = scene.cluster.api.get(f"/apis/events.k8s.io/v1/namespaces/{scene.namespace}/events")["items"]
+    events = installation.cluster.api.get(
+        f"/apis/events.k8s.io/v1/namespaces/{installation.namespace}/events"
+    )["items"]
     assert any(f"(HoldEnded, by {event})" in each.get("note", "") for each in events)
 
 
-@at_a_desk("env -u CI pytest tests/controller/test_one_event.py")
-def test_and_so_has_one_that_comes_back(scene: Scene) -> None:
-    before = started(scene)
+@slow("env -u CI pytest tests/controller/test_one_event.py")
+def test_and_so_has_one_that_comes_back(installation: Installation) -> None:
+    before = started(installation)
     lost = {task for task, member in before.items() if member == "lake-1"}
-    starts = {task: scene.journal.starts(task) for task in lost}
-    scene.kubelet.crash("lake-1")
-    scene.eventually(lambda: all(scene.journal.starts(task) > starts[task] for task in lost))
-    scene.settled()
-    [event] = deaths(lines(scene.operators[0].log), "lake-1")
-    own = spoken(lines(scene.kubelet.container("lake-1").folder / "log"), event)
+    starts = {task: installation.journal.starts(task) for task in lost}
+    installation.kubelet.crash("lake-1")
+    installation.eventually(lambda: all(installation.journal.starts(task) > starts[task] for task in lost))
+    installation.settled()
+    [event] = deaths(lines(installation.operators[0].log), "lake-1")
+    own = spoken(lines(installation.kubelet.container("lake-1").folder / "log"), event)
     assert {line["task"] for line in own if line["message"].startswith("starting")} >= lost
 
 
-def test_a_connector_that_is_created_is_the_event_of_its_first_round(scene: Scene) -> None:
-    started(scene, replicas=1)
-    scene.connector("b", tasksMax=1)
-    scene.eventually(lambda: "b-0" in scene.journal.running())
-    operator = lines(scene.operators[0].log)
+def test_a_connector_that_is_created_is_the_event_of_its_first_round(installation: Installation) -> None:
+    started(installation, replicas=1)
+    installation.connector("b", tasksMax=1)
+    installation.eventually(lambda: "b-0" in installation.journal.running())
+    operator = lines(installation.operators[0].log)
     [created] = [line for line in operator if line["message"] == "Connector b: is there"]
     told = spoken(operator, created["event"])
     assert first(told, "writing 1 config records")
@@ -108,14 +112,14 @@ def test_a_connector_that_is_created_is_the_event_of_its_first_round(scene: Scen
     assert "event" not in posted, "it is not said to be of an event that it is not of"
 
 
-def _elsewhere(scene: Scene, lost: set[str]) -> dict[str, str]:
-    running = scene.journal.running()
+def _elsewhere(installation: Installation, lost: set[str]) -> dict[str, str]:
+    running = installation.journal.running()
     assert lost <= running.keys()
     assert "lake-1" not in {running[task] for task in lost}
     return running
 
 
-def _reason(scene: Scene, begins: str) -> str:
-    reason: str = scene.get("workers", "lake")["status"]["lastRebalance"]["reason"]
+def _reason(installation: Installation, begins: str) -> str:
+    reason: str = installation.get("workers", "lake")["status"]["lastRebalance"]["reason"]
     assert reason.startswith(begins)
     return reason

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from controller.lake import worker
-from cooperator.controller import pods
-from cooperator.controller.api import Api, ApiError, Kind
-from cooperator.controller.pins import PINNED, Pin, latest, pin_of, upgrade_available
-from cooperator.controller.pods import Defaults, image, revision
+from cooperator.controller.api.client import Api, ApiError, Kind
+from cooperator.controller.manifests import pods
+from cooperator.controller.manifests.pins import PINNED, Pin, latest, pin_of, upgrade_available
+from cooperator.controller.manifests.pods import Defaults, image, revision
 from cooperator.controller.supplies import Supplies
 from cooperator.crd import ConditionStatus
+from tests.controller.workers import worker
 
 FIRST = Defaults("registry.example/cooperator:1.0", "kafka:9092")
 SECOND = Defaults("registry.example/cooperator:2.0", "kafka:9092")

@@ -4,15 +4,17 @@ from typing import Any
 
 import pytest
 
-from controller.lake import worker
-from cooperator.controller.children import references
-from cooperator.controller.lease import LeaseTerms, may_take
-from cooperator.controller.overlay import overlay
-from cooperator.controller.pods import Defaults, image, pod_manifest, revision, template
+from cooperator.controller.api.operator_lease import OperatorLeaseTerms, may_take
+from cooperator.controller.manifests.children import references
+from cooperator.controller.manifests.overlay import overlay
+from cooperator.controller.manifests.pods import Defaults, image, pod_manifest, revision, template
+from cooperator.controller.publish import _is_gone
+from cooperator.controller.resources import Readings, read_connectors
 from cooperator.controller.restarts import record
 from cooperator.controller.store import POD, WORKER, Store
 from cooperator.controller.story import happenings
 from cooperator.wire import RestartRecord
+from tests.controller.workers import worker
 
 DEFAULTS = Defaults("registry.example/cooperator:1.0", "kafka:9092")
 
@@ -179,7 +181,7 @@ def lease(holder: str, renewed: str = "t1") -> dict[str, Any]:
 
 
 def test_a_lease_is_taken_when_it_has_stood_still_for_its_duration_as_we_saw_it() -> None:
-    terms = LeaseTerms("n", "l", "me", 3_000)
+    terms = OperatorLeaseTerms("n", "l", "me", 3_000)
     taken, seen = may_take(terms, lease("other"), None, 1_000)
     assert not taken, "who has just come cannot know how old it is"
     taken, seen = may_take(terms, lease("other"), seen, 3_999)
@@ -261,6 +263,20 @@ def test_what_has_happened_between_two_looks() -> None:
     assert "Boom" in told.note
 
 
+@pytest.mark.parametrize(
+    ("kind", "bad", "good"),
+    [("Leading", "False", "True"), ("Unfenced", "True", "False"), ("EagerProtocol", "True", "False")],
+)
+def test_a_condition_is_told_when_it_is_amiss(kind: str, bad: str, good: str) -> None:
+    def look(status: str) -> dict[str, Any]:
+        condition = {"type": kind, "status": status, "reason": f"Is{status}", "message": "m"}
+        return {"rebalances": [], "tasks": [], "conditions": [condition]}
+
+    assert [each.reason for each in happenings(look(good), look(bad))] == [f"Is{bad}"]
+    assert list(happenings(look(bad), look(good))) == []
+    assert list(happenings(look(bad), look(bad))) == []
+
+
 def test_an_answer_that_comes_after_the_news_of_a_deletion_brings_nothing_back() -> None:
     store = Store(lambda name: None)
     store.put(POD, pod_of("lake-0", 5))
@@ -270,3 +286,45 @@ def test_an_answer_that_comes_after_the_news_of_a_deletion_brings_nothing_back()
     assert store.see(("n", "lake")).pods == {}
     store.put(POD, pod_of("lake-0", 8))
     assert set(store.see(("n", "lake")).pods) == {"lake-0"}
+
+
+# --- connectors, and their names in Kafka ---
+
+
+def body(name: str, deleted: bool = False, **spec: Any) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "default", "uid": name}
+    if deleted:
+        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    return {"kind": "Connector", "metadata": metadata, "spec": {"workerRef": {"name": "pipes"}, **spec}}
+
+
+def test_what_cannot_be_read_is_kept_until_it_is_deleted() -> None:
+    """As after a restart of the operator: it was never read by this process, and runs."""
+    good, odd = body("good", **{"class": "a.B"}), body("odd", connectorName="My Odd", tasksMax=0)
+    seen = read_connectors([good, odd, body("bad")], Readings())
+    assert [each.metadata.name for each in seen.living] == ["good"]
+    assert seen.kept == {"My Odd", "bad"}
+    going = [body("good", True, **{"class": "a.B"}), body("bad", True)]
+    seen = read_connectors(going, Readings())
+    assert ([each.metadata.name for each in seen.ending], seen.living, seen.kept) == (
+        ["good"],
+        (),
+        frozenset(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("leader", "gone"),
+    [
+        ({"leading": True, "connectors": {"a": {}}, "members": []}, False),
+        ({"leading": True, "connectors": {"a": {}}, "members": [], "orphans": ["a"]}, True),
+        ({"leading": True, "connectors": {"a": {}}, "members": [], "orphans": ["a"], "stale": True}, False),
+        ({"leading": True, "connectors": {}, "members": [{"owned": ["a-0"], "stopping": []}]}, False),
+        ({"leading": True, "connectors": {}, "members": [{"owned": ["a-b-0"], "stopping": []}]}, True),
+        ({"leading": False, "connectors": {}, "members": []}, False),
+    ],
+)
+def test_a_deleted_resource_goes_when_its_connector_has_stopped_or_is_let_go(
+    leader: dict[str, Any], gone: bool
+) -> None:
+    assert _is_gone("a", leader) is gone

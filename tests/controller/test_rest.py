@@ -8,9 +8,9 @@ from typing import Any
 import psutil
 import pytest
 
-from controller_scene import RESOURCES, Scene
 from cooperator.controller.rest_front import OFF
-from rest.client import Client
+from tests.harness.installation import RESOURCES, Installation
+from tests.rest.client import Client
 
 pytestmark = pytest.mark.real
 
@@ -26,10 +26,10 @@ EDITING = [
 ]
 
 
-def account(scene: Scene, name: str, rules: Sequence[Any]) -> str:
+def account(installation: Installation, name: str, rules: Sequence[Any]) -> str:
     """What one that may do just this sends as its authorization."""
-    metadata = {"name": name, "namespace": scene.namespace}
-    scene.cluster.apply(
+    metadata = {"name": name, "namespace": installation.namespace}
+    installation.cluster.apply(
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata},
         {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": metadata, "rules": list(rules)},
         {
@@ -37,12 +37,12 @@ def account(scene: Scene, name: str, rules: Sequence[Any]) -> str:
             "kind": "RoleBinding",
             "metadata": metadata,
             "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": name},
-            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": scene.namespace}],
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": installation.namespace}],
         },
     )
-    path = f"/api/v1/namespaces/{scene.namespace}/serviceaccounts/{name}/token"
+    path = f"/api/v1/namespaces/{installation.namespace}/serviceaccounts/{name}/token"
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    return f"Bearer {scene.cluster.api.post(path, request)['status']['token']}"
+    return f"Bearer {installation.cluster.api.post(path, request)['status']['token']}"
 
 
 def own_address() -> str:
@@ -55,54 +55,58 @@ def own_address() -> str:
     )
 
 
-def front(scene: Scene) -> str:
+def front(installation: Installation) -> str:
     """Where the Service leads to."""
-    path = f"/apis/discovery.k8s.io/v1/namespaces/{scene.namespace}/endpointslices/lake-rest"
+    path = f"/apis/discovery.k8s.io/v1/namespaces/{installation.namespace}/endpointslices/lake-rest"
 
     def found() -> str:
-        body = scene.cluster.api.get(path)
+        body = installation.cluster.api.get(path)
         [endpoint], [port] = body["endpoints"], body["ports"]
         return f"http://{endpoint['addresses'][0]}:{port['port']}"
 
-    return str(scene.eventually(found))
+    return str(installation.eventually(found))
 
 
 @pytest.fixture
-def served(scene: Scene) -> Client:
+def served(installation: Installation) -> Client:
     """A Worker of two members, and somebody who may do everything to its Connectors."""
-    scene.grant(rest=True)
-    scene.operator(rest=True, host=own_address())
-    scene.worker(replicas=2, rest={"enabled": True, "port": 8084})
-    client = Client(front(scene), account(scene, "editor", EDITING))
-    scene.eventually(lambda: client("GET /health")["status"] == "healthy", 90)
+    installation.grant(rest=True)
+    installation.operator(rest=True, host=own_address())
+    installation.worker(replicas=2, rest={"enabled": True, "port": 8084})
+    client = Client(front(installation), account(installation, "editor", EDITING))
+    installation.eventually(lambda: client("GET /health")["status"] == "healthy", 90)
     return client
 
 
-def noop(scene: Scene, **more: Any) -> dict[str, Any]:
+def noop(installation: Installation, **more: Any) -> dict[str, Any]:
     return {
         "connector.class": "noop",
         "tasks.max": "2",
         "units": "2",
-        "journal": scene.journal_path,
+        "journal": installation.journal_path,
         **more,
     }
 
 
-def test_what_callers_may_is_what_the_api_server_allows_them(scene: Scene, served: Client) -> None:
+def test_what_callers_may_is_what_the_api_server_allows_them(
+    installation: Installation, served: Client
+) -> None:
     for authorization in ("", "Bearer nonsense", "Basic YTpi"):
         code, body = Client(served.url, authorization).send("GET /connectors")
         assert (code, body["error_code"]) == (401, 401)
-    reader = Client(served.url, account(scene, "reader", READING))
-    scene.eventually(lambda: reader("GET /connectors") == [])
-    told = reader("POST /connectors", {"name": "a", "config": noop(scene)}, 403)["message"]
-    who = f"system:serviceaccount:{scene.namespace}:reader"
+    reader = Client(served.url, account(installation, "reader", READING))
+    installation.eventually(lambda: reader("GET /connectors") == [])
+    told = reader("POST /connectors", {"name": "a", "config": noop(installation)}, 403)["message"]
+    who = f"system:serviceaccount:{installation.namespace}:reader"
     assert told.startswith(f"{who} may not create connectors.cooperator.dev in namespace")
-    assert scene.is_gone("connectors", "a")
+    assert installation.is_gone("connectors", "a")
 
-    served("POST /connectors", {"name": "a", "config": noop(scene)}, 201)
-    scene.runs("a-0", "a-1")
+    served("POST /connectors", {"name": "a", "config": noop(installation)}, 201)
+    installation.runs("a-0", "a-1")
     [entry] = [
-        e for e in scene.get("connectors", "a")["metadata"]["managedFields"] if "f:spec" in e["fieldsV1"]
+        e
+        for e in installation.get("connectors", "a")["metadata"]["managedFields"]
+        if "f:spec" in e["fieldsV1"]
     ]
     assert entry["manager"] == "cooperator-rest"
     assert reader("GET /connectors/a/config")["units"] == "2"
@@ -110,17 +114,17 @@ def test_what_callers_may_is_what_the_api_server_allows_them(scene: Scene, serve
         reader(line, code=403)
 
     served("PUT /connectors/a/stop", code=204)
-    scene.eventually(lambda: not scene.journal.running())
+    installation.eventually(lambda: not installation.journal.running())
     served("PATCH /connectors/a/config", {"units": None, "stop.delay.ms": 1})
-    assert scene.get("connectors", "a")["spec"]["config"].keys() == {"journal", "stop.delay.ms"}
+    assert installation.get("connectors", "a")["spec"]["config"].keys() == {"journal", "stop.delay.ms"}
     served("DELETE /connectors/a", code=204)
-    scene.eventually(lambda: scene.is_gone("connectors", "a"))
+    installation.eventually(lambda: installation.is_gone("connectors", "a"))
 
 
-def test_what_somebody_else_applies_is_changed_there(scene: Scene, served: Client) -> None:
+def test_what_somebody_else_applies_is_changed_there(installation: Installation, served: Client) -> None:
     """A manifest says class, tasksMax and config, and nothing of the state."""
-    scene.connector("a", tasksMax=2, config={"units": 2})
-    scene.runs("a-0", "a-1")
+    installation.connector("a", tasksMax=2, config={"units": 2})
+    installation.runs("a-0", "a-1")
     config = served("GET /connectors/a/config")
     told = served("PUT /connectors/a/config", {**config, "stop.delay.ms": "1"}, 403)["message"]
     assert "spec.config by 'kubectl'" in told
@@ -130,23 +134,23 @@ def test_what_somebody_else_applies_is_changed_there(scene: Scene, served: Clien
     served("PUT /connectors/a/pause", code=202)
     served.in_states("a", "PAUSED", "PAUSED", "PAUSED")
     # Whoever applies the manifest does not take the pause back: it is not in it.
-    scene.connector("a", tasksMax=2, config={"units": 2})
-    assert scene.get("connectors", "a")["spec"]["state"] == "Paused"
-    scene.connector("a", tasksMax=2, config={"units": 2}, state="Paused")
+    installation.connector("a", tasksMax=2, config={"units": 2})
+    assert installation.get("connectors", "a")["spec"]["state"] == "Paused"
+    installation.connector("a", tasksMax=2, config={"units": 2}, state="Paused")
     assert "spec.state by 'kubectl'" in served("PUT /connectors/a/stop", code=403)["message"]
 
 
-def test_the_service_comes_and_goes_with_the_field(scene: Scene, served: Client) -> None:
-    path = f"/api/v1/namespaces/{scene.namespace}/services/lake-rest"
-    assert scene.cluster.api.get(path)["spec"]["ports"][0]["port"] == 8084
-    scene.worker(replicas=2, rest={"enabled": False})
-    scene.eventually(lambda: not scene.cluster.api.exists(path))
+def test_the_service_comes_and_goes_with_the_field(installation: Installation, served: Client) -> None:
+    path = f"/api/v1/namespaces/{installation.namespace}/services/lake-rest"
+    assert installation.cluster.api.get(path)["spec"]["ports"][0]["port"] == 8084
+    installation.worker(replicas=2, rest={"enabled": False})
+    installation.eventually(lambda: not installation.cluster.api.exists(path))
     with pytest.raises(OSError, match="refused"):
         served.send("GET /health")
 
 
-def test_an_operator_that_does_not_serve_it_says_so(scene: Scene) -> None:
-    scene.operator()
-    scene.worker(replicas=1, rest={"enabled": True})
-    conditions = f"{RESOURCES}/{scene.namespace}/workers/lake"
-    scene.eventually(lambda: OFF in str(scene.cluster.api.get(conditions).get("status")))
+def test_an_operator_that_does_not_serve_it_says_so(installation: Installation) -> None:
+    installation.operator()
+    installation.worker(replicas=1, rest={"enabled": True})
+    conditions = f"{RESOURCES}/{installation.namespace}/workers/lake"
+    installation.eventually(lambda: OFF in str(installation.cluster.api.get(conditions).get("status")))

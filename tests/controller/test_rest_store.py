@@ -19,7 +19,7 @@ class Untouched:
 )
 def test_a_name_is_no_path(name: str) -> None:
     """Else it would lead into other namespaces, where nobody has asked for the caller's right."""
-    assert KubernetesConnectors(Untouched(), "default", "lake").find(name) is None  # type: ignore[arg-type]
+    assert KubernetesConnectors(Untouched(), "default", "lake", dict).resource(name) is None  # type: ignore[arg-type]
 
 
 def test_a_patch_takes_away_what_is_not_there_any_more() -> None:

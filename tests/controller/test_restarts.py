@@ -4,74 +4,78 @@ from collections import Counter
 
 import pytest
 
-from controller_scene import RESOURCES, Scene
 from cooperator.controller.names import RESTART
+from tests.harness.installation import RESOURCES, Installation
 
 pytestmark = pytest.mark.real
 
 ALL = ("a-0", "a-1", "a-2", "b-0")
 
 
-def starts(scene: Scene) -> Counter[str]:
-    return Counter(run.task for run in scene.journal.runs())
+def starts(installation: Installation) -> Counter[str]:
+    return Counter(run.task for run in installation.journal.runs())
 
 
-def annotate(scene: Scene, connector: str, value: str) -> None:
-    path = f"{RESOURCES}/{scene.namespace}/connectors/{connector}"
-    scene.cluster.api.patch(path, {"metadata": {"annotations": {RESTART: value}}})
+def annotate(installation: Installation, connector: str, value: str) -> None:
+    path = f"{RESOURCES}/{installation.namespace}/connectors/{connector}"
+    installation.cluster.api.patch(path, {"metadata": {"annotations": {RESTART: value}}})
 
 
-def restarted(scene: Scene, before: Counter[str], *tasks: str) -> None:
+def restarted(installation: Installation, before: Counter[str], *tasks: str) -> None:
     """Exactly these were started once more, and by now all is calm."""
-    scene.eventually(lambda: all(starts(scene)[task] > before[task] for task in tasks))
-    scene.settled()
-    assert starts(scene) - before == Counter(tasks)
+    installation.eventually(lambda: all(starts(installation)[task] > before[task] for task in tasks))
+    installation.settled()
+    assert starts(installation) - before == Counter(tasks)
 
 
-def test_what_is_asked_for_restarts_and_nothing_else(scene: Scene) -> None:
-    scene.operator()
-    scene.worker(replicas=2)
-    scene.connector("a", tasksMax=3, config={"units": 3})
-    scene.connector("b", tasksMax=1, config={"units": 1})
-    scene.runs(*ALL)
-    scene.settled()
-    where = scene.runs(*ALL)
+def test_what_is_asked_for_restarts_and_nothing_else(installation: Installation) -> None:
+    installation.operator()
+    installation.worker(replicas=2)
+    installation.connector("a", tasksMax=3, config={"units": 3})
+    installation.connector("b", tasksMax=1, config={"units": 1})
+    installation.runs(*ALL)
+    installation.settled()
+    where = installation.runs(*ALL)
 
-    before = starts(scene)
-    annotate(scene, "a", "1")
-    restarted(scene, before, "a-1")
+    before = starts(installation)
+    annotate(installation, "a", "1")
+    restarted(installation, before, "a-1")
 
-    before = starts(scene)
-    annotate(scene, "a", "tasks#2")
-    restarted(scene, before, "a-0", "a-1", "a-2")
+    before = starts(installation)
+    annotate(installation, "a", "tasks#2")
+    restarted(installation, before, "a-0", "a-1", "a-2")
 
-    before = starts(scene)
-    annotate(scene, "a", "failed#3")
-    scene.eventually(
+    before = starts(installation)
+    annotate(installation, "a", "failed#3")
+    installation.eventually(
         lambda: (
-            "failed#3" in scene.get("connectors", "a")["metadata"]["annotations"]["cooperator.dev/restarted"]
+            "failed#3"
+            in installation.get("connectors", "a")["metadata"]["annotations"]["cooperator.dev/restarted"]
         )
     )
-    restarted(scene, before)
+    restarted(installation, before)
 
-    before = starts(scene)
-    scene.connector("a", tasksMax=3, config={"units": 3}, restartNonce="again")
-    restarted(scene, before, "a-0", "a-1", "a-2")
+    before = starts(installation)
+    installation.connector("a", tasksMax=3, config={"units": 3}, restartNonce="again")
+    restarted(installation, before, "a-0", "a-1", "a-2")
 
     # Another operator finds it done.
-    before = starts(scene)
-    scene.operators[0].terminate()
-    scene.operator()
-    scene.eventually(lambda: "leading in term" in scene.operators[1].log.read_text())
-    restarted(scene, before)
-    assert scene.runs(*ALL) == where
+    before = starts(installation)
+    installation.operators[0].terminate()
+    installation.operator()
+    installation.eventually(lambda: "leading in term" in installation.operators[1].log.read_text())
+    restarted(installation, before)
+    assert installation.runs(*ALL) == where
 
-    before = starts(scene)
-    pods = {pod["metadata"]["uid"] for pod in scene.pods().values()}
-    scene.worker(replicas=2, restartNonce="again")
-    scene.eventually(
-        lambda: len(now := {pod["metadata"]["uid"] for pod in scene.pods().values()}) == 2 and not now & pods,
+    before = starts(installation)
+    pods = {pod["metadata"]["uid"] for pod in installation.pods().values()}
+    installation.worker(replicas=2, restartNonce="again")
+    installation.eventually(
+        lambda: (
+            len(now := {pod["metadata"]["uid"] for pod in installation.pods().values()}) == 2
+            and not now & pods
+        ),
         180,
     )
-    restarted(scene, before, *ALL)
-    assert scene.runs(*ALL) == where, "a Worker's restart moves nothing"
+    restarted(installation, before, *ALL)
+    assert installation.runs(*ALL) == where, "a Worker's restart moves nothing"

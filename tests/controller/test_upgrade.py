@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from controller_scene import Scene
 from cooperator.controller.names import REVISION_LABEL
 from cooperator.logs import LogsConfig, open_logs
+from tests.harness.installation import Installation
 
 pytestmark = pytest.mark.real
 
@@ -34,14 +34,14 @@ main()
 """The operator of the release after this one: it makes members that differ."""
 
 
-def upgraded(scene: Scene) -> None:
-    scene.operators[-1].terminate()
-    scene.operator(program=(sys.executable, "-c", NEXT), image="registry.example/cooperator:2.0")
+def upgraded(installation: Installation) -> None:
+    installation.operators[-1].terminate()
+    installation.operator(program=(sys.executable, "-c", NEXT), image="registry.example/cooperator:2.0")
 
 
-def term(scene: Scene) -> int:
+def term(installation: Installation) -> int:
     """How often somebody has taken the lead of the group, by its own log."""
-    logs = open_logs(LogsConfig(scene.bootstrap_servers, f"cooperator-{scene.namespace}-lake"))
+    logs = open_logs(LogsConfig(installation.bootstrap_servers, f"cooperator-{installation.namespace}-lake"))
     try:
         memory = logs.leader.read_to_end(10_000).memory
     finally:
@@ -65,47 +65,54 @@ FIRST = ("registry.example/cooperator:1.0", "the first")
 SECOND = ("registry.example/cooperator:2.0", "the next")
 
 
-def test_an_upgrade_of_the_operator_touches_nothing_until_a_version_is_asked_for(scene: Scene) -> None:
-    scene.operator(image="registry.example/cooperator:1.0")
-    scene.worker(replicas=2)
-    scene.connector("a", tasksMax=4)
-    scene.runs(*FOUR)
-    scene.settled()
-    before, pods, led = scene.runs(*FOUR), scene.pods(), term(scene)
-    starts = len(scene.journal.runs())
-    assert scene.condition("workers", "lake", "UpgradeAvailable")["status"] == "False"
+def test_an_upgrade_of_the_operator_touches_nothing_until_a_version_is_asked_for(
+    installation: Installation,
+) -> None:
+    installation.operator(image="registry.example/cooperator:1.0")
+    installation.worker(replicas=2)
+    installation.connector("a", tasksMax=4)
+    installation.runs(*FOUR)
+    installation.settled()
+    before, pods, led = installation.runs(*FOUR), installation.pods(), term(installation)
+    starts = len(installation.journal.runs())
+    assert installation.condition("workers", "lake", "UpgradeAvailable")["status"] == "False"
 
-    upgraded(scene)
-    told = scene.eventually(
-        lambda: (c := scene.condition("workers", "lake", "UpgradeAvailable"))["status"] == "True" and c, 90
+    upgraded(installation)
+    told = installation.eventually(
+        lambda: (
+            (c := installation.condition("workers", "lake", "UpgradeAvailable"))["status"] == "True" and c
+        ),
+        90,
     )
     assert "cooperator:1.0" in told["message"]
     assert "spec.version" in told["message"]
     # A new connector shows that it leads, and has looked at everything.
-    scene.connector("b", tasksMax=1)
-    running = scene.runs(*FOUR, "b-0")
-    scene.settled()
+    installation.connector("b", tasksMax=1)
+    running = installation.runs(*FOUR, "b-0")
+    installation.settled()
     assert {task: running[task] for task in FOUR} == before
-    assert len([run for run in scene.journal.runs() if run.task in FOUR]) == starts, "no task was started"
-    assert uids(scene.pods()) == uids(pods), "no pod was touched"
-    assert term(scene) == led + 1, "no member has led in between"
+    assert len([run for run in installation.journal.runs() if run.task in FOUR]) == starts, (
+        "no task was started"
+    )
+    assert uids(installation.pods()) == uids(pods), "no pod was touched"
+    assert term(installation) == led + 1, "no member has led in between"
 
-    scene.delete_pod("lake-1")
-    again = scene.eventually(
+    installation.delete_pod("lake-1")
+    again = installation.eventually(
         lambda: (
-            (p := scene.pods().get("lake-1"))
+            (p := installation.pods().get("lake-1"))
             and p["metadata"]["uid"] != pods["lake-1"]["metadata"]["uid"]
             and p
         ),
         90,
     )
     assert made_with(again) == FIRST, "a pod that is made again is as it was"
-    scene.settled()
-    running, starts = scene.runs(*FOUR, "b-0"), len(scene.journal.runs())
+    installation.settled()
+    running, starts = installation.runs(*FOUR, "b-0"), len(installation.journal.runs())
 
-    scene.worker(replicas=2, version="2.0")
-    scene.eventually(lambda: {made_with(pod) for pod in scene.pods().values()} == {SECOND}, 120)
-    scene.settled()
-    assert scene.runs(*FOUR, "b-0") == running, "a roll moves nothing"
-    assert len({pod["metadata"]["labels"][REVISION_LABEL] for pod in scene.pods().values()}) == 1
-    assert scene.condition("workers", "lake", "UpgradeAvailable")["status"] == "False"
+    installation.worker(replicas=2, version="2.0")
+    installation.eventually(lambda: {made_with(pod) for pod in installation.pods().values()} == {SECOND}, 120)
+    installation.settled()
+    assert installation.runs(*FOUR, "b-0") == running, "a roll moves nothing"
+    assert len({pod["metadata"]["labels"][REVISION_LABEL] for pod in installation.pods().values()}) == 1
+    assert installation.condition("workers", "lake", "UpgradeAvailable")["status"] == "False"

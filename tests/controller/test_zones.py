@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller_scene import Scene
+from tests.harness.installation import Installation
 
 pytestmark = pytest.mark.real
 
@@ -10,18 +10,20 @@ ZONE = {"lake-0": "east", "lake-1": "east", "lake-2": "west", "lake-3": "west"}
 LABEL = "example.com/room"
 
 
-def test_tasks_of_each_connector_are_spread_over_zones(scene: Scene) -> None:
+def test_tasks_of_each_connector_are_spread_over_zones(installation: Installation) -> None:
     """Whose zones nobody knows, the two tasks of ``b`` could as well be in one of them."""
-    scene.kubelet.takes = lambda pod: False
+    installation.kubelet.takes = lambda pod: False
     for zone in ("east", "west"):
-        scene.another_kubelet(labels={LABEL: zone}, takes=lambda pod, zone=zone: ZONE.get(pod) == zone)
-    scene.operator()
-    scene.worker(replicas=4, zoneLabel=LABEL)
-    scene.eventually(lambda: scene.condition("workers", "lake", "MembersReady")["status"] == "True", 90)
+        installation.another_kubelet(labels={LABEL: zone}, takes=lambda pod, zone=zone: ZONE.get(pod) == zone)
+    installation.operator()
+    installation.worker(replicas=4, zoneLabel=LABEL)
+    installation.eventually(
+        lambda: installation.condition("workers", "lake", "MembersReady")["status"] == "True", 90
+    )
     for name in "abcd":
-        scene.connector(name, tasksMax=2)
+        installation.connector(name, tasksMax=2)
     tasks = [f"{name}-{number}" for name in "abcd" for number in (0, 1)]
-    running = scene.runs(*tasks)
+    running = installation.runs(*tasks)
     for name in "abcd":
         at = [ZONE[running[f"{name}-{number}"]] for number in (0, 1)]
         assert sorted(at) == ["east", "west"], f"{name} is at {at}"

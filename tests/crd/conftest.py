@@ -2,7 +2,7 @@
 
 import pytest
 
-from crd.served import Namespace, serve
+from tests.crd.served import Namespace, serve
 from tests.kubernetes.control_plane import ControlPlane
 
 

@@ -242,6 +242,10 @@ REFUSED = [
     of_connector("config", {"cooperator.x": "1"}, "are kept for the spec's own fields", ""),
     of_connector("config", {"a": [1]}, "must be text, a number or true/false", ""),
     of_connector("config", {"a": {"b": 1}}, "must be text, a number or true/false", ""),
-    of_connector("autoRestart", {"backoffSeconds": 400}, "longest, backoffMaxSeconds"),
+    of_connector("connectorName", "", "without control characters"),
+    of_connector("connectorName", "a\nb", "without control characters"),
+    of_connector("connectorName", "a\x7f", "without control characters"),
+    of_connector("deletionPolicy", "Keep", "must be 'Delete' or 'Orphan'", "supported values"),
+    of_connector("autoRestart", {"backoffMs": 400_000}, "longest, backoffMaxMs"),
     of_connector("autoRestart", {"maxRestarts": -1}, "must be at least 0", "greater than or equal to 0"),
 ]

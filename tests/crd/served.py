@@ -7,7 +7,7 @@ from typing import Any
 from cooperator.crd import API_VERSION, from_object, to_manifest
 from cooperator.crd.projection import Projection
 from cooperator.crd.render import definitions
-from support import eventually
+from tests.harness.support import eventually
 from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.fixtures import wait_until_served
 

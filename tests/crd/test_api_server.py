@@ -12,10 +12,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cooperator.crd import Connector, Resource, ResourceError, Worker, from_object, parse
+from cooperator.crd import Connector, ConnectorStatus, Resource, ResourceError, Worker, from_object, parse
 from cooperator.crd.render import definitions
-from crd.refusals import REFUSED, Refused
-from crd.served import Namespace, body, connector
+from tests.crd.refusals import REFUSED, Refused
+from tests.crd.served import Namespace, body, connector
 from tests.kubernetes.api import ApiError
 from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.fixtures import DEFINITIONS
@@ -98,9 +98,9 @@ def test_a_name_too_long_for_pods_is_refused(dry: Namespace, name: str) -> None:
         ),
         (
             "Connector",
-            connector(),
-            {"workerRef": {"name": "pond"}},
-            r"spec\.workerRef\.name cannot be changed: the connector's progress belongs",
+            connector() | {"connectorName": "Orders_2"},
+            {"connectorName": None},
+            r"spec\.connectorName cannot be changed: its tasks and offsets are kept in Kafka under this name",
         ),
     ],
 )
@@ -113,6 +113,26 @@ def test_what_progress_is_bound_to_cannot_be_changed(
         api.change(kind, "one", **after)
 
 
+def test_a_connector_keeps_its_worker_from_when_it_may_have_progress(api: Namespace) -> None:
+    api.create("Connector", "one", **connector(workerRef={"name": "laek"}))
+    api.write_status("Connector", "one", ConnectorStatus(state="WorkerNotFound"))
+    api.change("Connector", "one", workerRef={"name": "lake"})
+    with pytest.raises(ApiError, match=r"spec\.workerRef\.name cannot be changed"):
+        # The operator that saw it before the correction.
+        api.write_status("Connector", "one", ConnectorStatus(bound_worker="laek"))
+
+    api.write_status("Connector", "one", ConnectorStatus(bound_worker="lake"))
+
+    said = r"spec\.workerRef\.name: Invalid.*cannot be changed: the connector's progress belongs"
+    with pytest.raises(ApiError, match=said):
+        api.change("Connector", "one", workerRef={"name": "pond"})
+    assert api.change("Connector", "one", tasksMax=5, **{"class": "other"})["spec"]["class"] == "other"
+    free = {"status": {"boundWorker": None}, "spec": {"workerRef": {"name": "pond"}}}
+    with pytest.raises(ApiError, match="cannot be changed"):
+        # Users write specs: what they say of a status is passed over.
+        api.server.api.patch(api.path("Connector", "one"), free)
+
+
 def test_all_else_can_be_changed(api: Namespace) -> None:
     api.create("Worker", "lake", groupId="one", checkpointVolume={"claimName": "a"})
 
@@ -122,6 +142,9 @@ def test_all_else_can_be_changed(api: Namespace) -> None:
 
     assert changed["metadata"]["generation"] == 2
     assert changed["spec"]["bootstrapServers"] == "b:1"
+    api.create("Connector", "one", **connector())
+    same = api.change("Connector", "one", connectorName="one", deletionPolicy="Orphan")
+    assert same["spec"]["connectorName"] == "one", "a name that is said has not changed"
 
 
 # --- what is accepted is what the models read

@@ -23,7 +23,7 @@ from cooperator.crd.status import (
     connector_selector,
     worker_selector,
 )
-from crd.served import Namespace, connector
+from tests.crd.served import Namespace, connector
 
 pytestmark = pytest.mark.real
 

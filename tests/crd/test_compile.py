@@ -14,6 +14,7 @@ from cooperator.crd import (
     compile_desired,
     compile_policy,
     forbidden_changes,
+    forbidden_move,
     parse,
     set_condition,
     to_manifest,
@@ -64,7 +65,7 @@ def test_a_connector_becomes_kafka_connects_flat_config() -> None:
 
 
 def test_automatic_restarts_travel_in_the_configuration_as_far_as_they_are_no_defaults() -> None:
-    made = connector(spec=", autoRestart: {enabled: false, maxRestarts: 3, backoffMaxSeconds: 60}")
+    made = connector(spec=", autoRestart: {enabled: false, maxRestarts: 3, backoffMaxMs: 60000}")
 
     config = compile_desired(worker(), [made], 1).connectors["sources"].config
 
@@ -76,8 +77,8 @@ def test_automatic_restarts_travel_in_the_configuration_as_far_as_they_are_no_de
     }
     assert AutoRestart.of(config) == AutoRestart(enabled=False, max_restarts=3, backoff_max_ms=60_000)
     defaults = connector().spec.auto_restart
-    assert (defaults.enabled, defaults.max_restarts, defaults.backoff_seconds) == (True, 7, 10)
-    assert (defaults.backoff_max_seconds, defaults.reset_after_seconds) == (300, 600)
+    assert (defaults.enabled, defaults.max_restarts, defaults.backoff_ms) == (True, 7, 10_000)
+    assert (defaults.backoff_max_ms, defaults.reset_after_ms) == (300_000, 600_000)
     assert compile_desired(worker(), [connector()], 1).connectors["sources"].config.keys() == {
         "name",
         "connector.class",
@@ -89,9 +90,9 @@ def test_automatic_restarts_travel_in_the_configuration_as_far_as_they_are_no_de
     ("spec", "message"),
     [
         ("autoRestart: {maxRestarts: -1}", "spec.autoRestart.maxRestarts is -1, but must be at least 0"),
-        ("autoRestart: {backoffSeconds: 0}", "spec.autoRestart.backoffSeconds is 0, but must be at least 1"),
-        ("autoRestart: {backoffSecs: 5}", "did you mean 'backoffSeconds'"),
-        ("autoRestart: {backoffSeconds: 400}", "raise backoffMaxSeconds to 400, or lower backoffSeconds"),
+        ("autoRestart: {backoffMs: 0}", "spec.autoRestart.backoffMs is 0, but must be at least 1000"),
+        ("autoRestart: {backoffMss: 5}", "did you mean 'backoffMs'"),
+        ("autoRestart: {backoffMs: 400000}", "raise backoffMaxMs to 400000, or lower backoffMs"),
         ("config: {cooperator.auto.restart.max: 5}", "such as spec.autoRestart: remove it from the config"),
     ],
 )
@@ -111,6 +112,14 @@ def test_automatic_restarts_that_cannot_be_are_refused_with_the_remedy(spec: str
 def test_states(state: str, target: TargetState) -> None:
     desired = compile_desired(worker(), [connector(spec=f", state: {state}")], 1)
     assert desired.connectors["sources"].target is target
+
+
+def test_who_is_withheld_is_stopped_whatever_it_asks_for() -> None:
+    desired = compile_desired(worker(), [connector("a"), connector("b")], 1, withheld={"a"})
+    assert {name: made.target for name, made in desired.connectors.items()} == {
+        "a": TargetState.STOPPED,
+        "b": TargetState.STARTED,
+    }
 
 
 def test_only_the_connectors_of_this_worker_are_compiled() -> None:
@@ -169,8 +178,12 @@ def test_immutable_fields_are_named_with_the_reason() -> None:
     (group,) = forbidden_changes(worker(), worker(spec="{groupId: other}"))
     assert group.startswith("spec.groupId cannot be changed from 'cooperator-default-lake' to 'other': ")
 
-    (reference,) = forbidden_changes(connector(), connector(worker="pond"))
-    assert reference.startswith("spec.workerRef.name cannot be changed from 'lake' to 'pond': ")
+
+def test_a_connector_stays_with_its_worker_once_it_may_have_progress_there() -> None:
+    told = forbidden_move(connector(worker="pond"), "lake")
+    assert told.startswith("spec.workerRef.name cannot be changed from 'lake' to 'pond': ")
+    assert forbidden_move(connector(worker="lake"), "lake") == ""
+    assert forbidden_move(connector(worker="pond"), None) == ""
 
 
 def test_an_unknown_worker_is_a_condition_with_a_suggestion() -> None:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from cooperator.crd import Connector, Worker, compile_desired, parse
@@ -79,11 +81,11 @@ def test_what_is_no_secret_is_copied(key: str, value: str) -> None:
 
 
 def test_what_cannot_be_a_resource_is_left_out_and_named_without_its_values() -> None:
-    bad = {"name": "Orders_2", "connector.class": "a.B", "password": "s3cr3t"}
+    bad = {"name": "bad", "connector.class": "a B", "password": "s3cr3t"}
     strange = {**PLAIN, "name": "strange", "tasks.max": "many"}
     found = imported(CLUSTER, config_of(PLAIN, bad, strange), "etl", "data")
-    assert list(found.left_out) == ["Orders_2", "strange"]
-    assert "metadata.name" in found.left_out["Orders_2"]
+    assert list(found.left_out) == ["bad", "strange"]
+    assert "class" in found.left_out["bad"]
     assert "tasksMax" in found.left_out["strange"]
     assert "s3cr3t" not in found.text()
     assert len(parse(found.text(), "imported")) == 2
@@ -97,3 +99,36 @@ def test_the_same_cluster_is_the_same_text_in_whatever_order_it_is_read() -> Non
 def test_a_group_whose_name_a_worker_cannot_have_is_refused() -> None:
     with pytest.raises(ValidationError, match=r"metadata.name"):
         imported(CLUSTER, config_of(PLAIN), "My_Cluster", "default")
+
+
+NAMES = st.text(st.characters(exclude_categories=["Cc", "Cs"]), min_size=1, max_size=20)
+
+
+ALIKE = st.sampled_from(["A b", "a-b", "A_B", "a.b"])
+
+
+@settings(max_examples=20)
+@given(st.lists(NAMES, max_size=3, unique=True), st.lists(ALIKE, max_size=3, unique=True))
+def test_connectors_of_whatever_name_are_imported_as_they_are(names: list[str], alike: list[str]) -> None:
+    config = config_of(*({**PLAIN, "name": name, "password": "x"} for name in {*names, *alike}))
+    found = imported(CLUSTER, config, "etl", "data")
+    assert found.left_out == {}
+    worker, *connectors = parse(found.text(), "imported")
+    assert isinstance(worker, Worker)
+    ours = [c for c in connectors if isinstance(c, Connector)]
+    desired = compile_desired(worker, ours, 1)
+    assert desired.connectors.keys() == config.connectors.keys()
+    assert all(each.orphan for each in desired.connectors.values()), "deleting one takes a word"
+    without = {
+        n: {k: v for k, v in c.config.items() if k != "password"} for n, c in desired.connectors.items()
+    }
+    assert without == {name: {**PLAIN, "name": name} for name in config.connectors}
+    references = [each.config["password"] for each in desired.connectors.values()]
+    assert len(set(references)) == len(references), "no two share a secret"
+
+
+def test_why_the_group_would_not_be_led_stands_in_front() -> None:
+    found = imported(CLUSTER, config_of(PLAIN), "etl", "data", ["two workers have one name"])
+    assert found.text().startswith("# This group would not be led: two workers have one name\n")
+    assert "this group would not be led: two workers have one name" in found.warnings
+    assert len(parse(found.text(), "imported")) == 2

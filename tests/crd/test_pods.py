@@ -15,7 +15,7 @@ from cooperator.crd import (
     from_object,
     parse,
 )
-from crd.refusals import REFUSED, Refused
+from tests.crd.refusals import REFUSED, Refused
 
 
 def worker(**spec: object) -> Worker:

@@ -1,11 +1,18 @@
 """The reference is what the models say, and the examples are manifests as they are."""
 
 import importlib.util
+import re
+import subprocess
+import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from cooperator.crd import parse
+from cooperator.crd import Connector, parse
+from cooperator.local.layout import StateDir
+from cooperator.local.store import Change, ManifestStore, anchored
 
 ROOT = Path(__file__).parents[2]
 OF_KUBERNETES = ("volumes.yaml", "autoscaler.yaml", "executors.yaml", "rest.yaml")
@@ -36,3 +43,28 @@ def test_the_connectors_of_the_examples_find_their_worker() -> None:
 
     workers = {r.metadata.name for r in resources if r.kind == "Worker"}
     assert {r.spec.worker_ref.name for r in resources if r.kind == "Connector"} <= workers
+
+
+def test_the_first_connector_of_the_readme_is_applied_as_it_stands(tmp_path: Path) -> None:
+    steps = (ROOT / "README.md").read_text().partition("## Your first connector")[2].partition("\n## ")[0]
+    manifest = re.search(r"<<'YAML'\n(.*?)\nYAML\n", steps, re.DOTALL)
+    assert manifest is not None
+    resources = anchored(parse(manifest[1], "first.yaml"), tmp_path)
+    changes = ManifestStore(StateDir(tmp_path / ".cooperator"), lambda: 0).apply(resources, "first.yaml")
+    assert {change for _, change in changes} == {Change.CREATED}
+    # What it reads is made, and what it has written is counted, where the manifest says.
+    source, sink = (r.spec.config["path"] for r in resources if isinstance(r, Connector))
+    fill = re.search(r"^\$ (mkdir .*?)  +#", steps, re.MULTILINE)
+    count = re.search(r"^\$ python -c '(.*)'$", steps, re.MULTILINE)
+    assert fill is not None
+    assert count is not None
+    subprocess.run(["bash", "-c", fill[1]], cwd=tmp_path, check=True)
+    assert sum(len(file.read_text().splitlines()) for file in Path(source).iterdir()) == 4_000
+    unit = Path(sink) / "lines-0"
+    (unit / "_spark_metadata").mkdir(parents=True)
+    pq.write_table(pa.table({"value": ["a", "b"]}), unit / "a.parquet")
+    (unit / "_spark_metadata" / "0").write_text(f'v1\n{{"path": "{(unit / "a.parquet").as_uri()}"}}')
+    counted = subprocess.run(
+        [sys.executable, "-c", count[1]], cwd=tmp_path, check=True, capture_output=True, text=True
+    )
+    assert counted.stdout == "2\n"

@@ -179,6 +179,14 @@ def connector_summary(made: Connector, *tasks: dict[str, Any], **more: Any) -> d
     return {condition.type: condition for condition in conditions}
 
 
+def test_a_connector_that_shares_a_directory_is_stalled_and_says_with_whom() -> None:
+    made = connector_summary(connector(), withheld="spec.config: it would write to /out, as Connector a does")
+
+    assert trues(made) == {"Stalled", "WorkerFound"}
+    assert made["Ready"].reason == made["Stalled"].reason == "OutputShared"
+    assert made["Stalled"].message == "spec.config: it would write to /out, as Connector a does"
+
+
 @pytest.mark.parametrize(
     ("state", "tasks"),
     [
@@ -205,6 +213,11 @@ def test_a_connector_that_is_as_asked_is_ready(state: str, tasks: list[dict[str,
             "Progressing",
             "1 of 2 are RESTARTING still; sources-0 is tried again: no such topic: a",
         ),
+        (
+            [task(-1, "RUNNING"), task(0, "STARTING", waits_for="waiting for PostgreSQL at db:5432")],
+            "Progressing",
+            "1 of 2 are STARTING still; sources-0: waiting for PostgreSQL at db:5432",
+        ),
     ],
 )
 def test_a_connector_that_is_on_its_way(tasks: list[dict[str, Any]], reason: str, message: str) -> None:
@@ -221,7 +234,7 @@ def test_tasks_that_failed_for_good_call_for_help_with_the_first_words_of_the_tr
 
     assert trues(made) == {"Stalled", "WorkerFound"}
     assert made["Stalled"].reason == "TasksFailed"
-    assert "sources-1: no such topic: lines; mend it" in made["Stalled"].message
+    assert "sources-1: no such topic: lines; fix it" in made["Stalled"].message
     assert "at somewhere" not in made["Stalled"].message
 
 
@@ -302,12 +315,13 @@ def test_few_are_listed_as_they_come() -> None:
 
 def test_of_many_tasks_the_failed_ones_are_listed_first() -> None:
     tasks = [TaskStatusEntry(id=n, state="RUNNING") for n in range(300)]
-    tasks[250] = TaskStatusEntry(id=250, state="FAILED", trace="t" * 5000)
+    tasks[250] = TaskStatusEntry(id=250, state="FAILED", trace="root\n" + "t" * 5000 + "\nlast")
     status = ConnectorStatus(task_statuses=tuple(tasks))
 
     assert (status.task_statuses[0].id, len(status.task_statuses)) == (250, 100)
     assert len(status.task_statuses[0].trace) == 2048
-    assert status.task_statuses[0].trace.endswith("t…")
+    assert status.task_statuses[0].trace.startswith("root\n")
+    assert status.task_statuses[0].trace.endswith("\nlast")
 
 
 @pytest.mark.parametrize(

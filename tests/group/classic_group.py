@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 from cooperator.group.listener import DescribedGroup, GroupState
 from cooperator.group.takeover import Answer
-from simulation.broker.machine import GroupCoordinator
-from simulation.broker.messages import Answer as Message
-from simulation.broker.messages import (
+from tests.simulation.broker.machine import GroupCoordinator
+from tests.simulation.broker.messages import Answer as Message
+from tests.simulation.broker.messages import (
     Described,
     DescribeGroup,
     Error,
@@ -17,7 +17,7 @@ from simulation.broker.messages import (
     Request,
     SyncGroup,
 )
-from simulation.broker.settings import BrokerSettings
+from tests.simulation.broker.settings import BrokerSettings
 
 _NEVER_MS = 1_000_000_000
 

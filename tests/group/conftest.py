@@ -6,24 +6,26 @@ from typing import Any, Protocol
 
 import pytest
 
-from cooperator.local import EmbeddedBroker
+from cooperator.local.broker import EmbeddedBroker
 from cooperator.wire import Role
-from group.party import Party
+from tests.group.recording_member import RecordingMember
 
 
 class Invite(Protocol):
-    def __call__(self, name: str, **settings: Any) -> Party: ...
+    def __call__(self, name: str, **settings: Any) -> RecordingMember: ...
 
 
 @pytest.fixture
 def invite(broker: EmbeddedBroker, unique: str, caplog: pytest.LogCaptureFixture) -> Iterator[Invite]:
     """Make a member of this test's group; ``start`` is the test's."""
-    guests: list[Party] = []
+    guests: list[RecordingMember] = []
 
-    def invite(name: str, **settings: Any) -> Party:
+    def invite(name: str, **settings: Any) -> RecordingMember:
         if settings.get("role") is Role.LEADER:
             settings.setdefault("instance_id", f"{unique}-operator")
-        guest = Party(settings.pop("bootstrap_servers", broker.bootstrap_servers), unique, name, **settings)
+        guest = RecordingMember(
+            settings.pop("bootstrap_servers", broker.bootstrap_servers), unique, name, **settings
+        )
         guests.append(guest)
         return guest
 
@@ -38,5 +40,5 @@ def invite(broker: EmbeddedBroker, unique: str, caplog: pytest.LogCaptureFixture
 
 
 @pytest.fixture
-def operator(invite: Invite) -> Party:
+def operator(invite: Invite) -> RecordingMember:
     return invite("operator", role=Role.LEADER)

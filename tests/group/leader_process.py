@@ -7,11 +7,11 @@ from typing import Any
 
 from cooperator.wire import Role
 
-sys.path.insert(0, str(__import__("pathlib").Path(__file__).parents[1]))
-from group.party import Party
+sys.path.insert(0, str(__import__("pathlib").Path(__file__).parents[2]))
+from tests.group.recording_member import RecordingMember
 
 
-class SayingParty(Party):
+class SayingParty(RecordingMember):
     def _hear(self, kind: str, what: Any) -> None:
         sys.stdout.write(json.dumps([kind, repr(what)]) + "\n")
         sys.stdout.flush()

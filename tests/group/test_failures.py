@@ -5,7 +5,14 @@ from hypothesis import strategies as st
 from kafka import errors
 
 from cooperator.group import GroupConfig
-from cooperator.group.failures import LeadNotTaken, delay_ms, explain, is_everyday, is_worth_saying
+from cooperator.group.failures import (
+    LeadNotTaken,
+    delay_ms,
+    explain,
+    is_everyday,
+    is_worth_saying,
+    waiting,
+)
 from cooperator.wire import Role
 
 CONFIG = GroupConfig("localhost:9092", "lake", "lake-0", Role.WORKER)
@@ -63,3 +70,11 @@ def test_what_is_said_names_the_group_and_the_remedy() -> None:
     assert "10000 ms" in explain(errors.InvalidSessionTimeoutError(), CONFIG)
     assert explain(LeadNotTaken("another leads"), CONFIG) == "group 'lake': another leads"
     assert explain(ValueError(), CONFIG) == "group 'lake': ValueError"
+
+
+def test_a_refusal_is_not_laid_at_the_broker_s_door() -> None:
+    assert waiting("the lead", 4.9, "", CONFIG) == ""
+    assert waiting("the lead", 4.9, "theirs", CONFIG) == ""
+    assert "the lead for more than 5 s (brokers: localhost:9092)" in waiting("the lead", 5.1, "", CONFIG)
+    said = waiting("the lead", 5.1, "two workers have one name: rename one", CONFIG)
+    assert said == "group 'lake': the lead is not taken: two workers have one name: rename one"

@@ -15,11 +15,11 @@ import pytest
 from cooperator.group import DescribedGroup, DescribedMember, GroupState
 from cooperator.group.admin import GroupAdmin
 from cooperator.group.library import sleep_ms
-from cooperator.local import EmbeddedBroker
+from cooperator.local.broker import EmbeddedBroker
 from cooperator.wire import Role
-from group.conftest import Invite
-from group.party import Party, all_in
-from support import eventually, freeze
+from tests.group.conftest import Invite
+from tests.group.recording_member import RecordingMember, all_in
+from tests.harness.support import eventually, freeze
 
 pytestmark = pytest.mark.real
 
@@ -27,7 +27,7 @@ Process: TypeAlias = "subprocess.Popen[str]"
 SCRIPT = Path(__file__).with_name("leader_process.py")
 
 
-def seen_by(worker: Party, instance_id: str) -> list[int]:
+def seen_by(worker: RecordingMember, instance_id: str) -> list[int]:
     """Generations that ``worker`` led with that static member in them."""
     return [
         round_.generation
@@ -36,7 +36,7 @@ def seen_by(worker: Party, instance_id: str) -> list[int]:
     ]
 
 
-def test_a_leader_and_two_workers_from_an_empty_group(invite: Invite, operator: Party) -> None:
+def test_a_leader_and_two_workers_from_an_empty_group(invite: Invite, operator: RecordingMember) -> None:
     operator.membership.start()
     eventually(lambda: operator.generations, what="the operator leads an empty group")
     workers = [invite("a"), invite("b")]
@@ -49,14 +49,14 @@ def test_a_leader_and_two_workers_from_an_empty_group(invite: Invite, operator: 
     assert {member.metadata for member in last.members} == {b"operator", b"a", b"b"}
     assert last.leader_id == operator.member_id
     assert last.protocol == "sessioned"
-    for party in (operator, *workers):
-        assert party.all("joined")[-1].assignment == str(last.generation).encode()
-        assert not party.all("dropped")
+    for recorder in (operator, *workers):
+        assert recorder.all("joined")[-1].assignment == str(last.generation).encode()
+        assert not recorder.all("dropped")
     assert not any(worker.rounds for worker in workers)
 
 
 def test_the_lead_is_taken_from_a_member_without_a_round_as_its_follower(
-    invite: Invite, operator: Party
+    invite: Invite, operator: RecordingMember
 ) -> None:
     workers = [invite("a"), invite("b")]
     for worker in workers:
@@ -79,7 +79,7 @@ def test_the_lead_is_taken_from_a_member_without_a_round_as_its_follower(
 
 
 def test_however_slow_the_operator_is_no_member_completes_a_round_with_it_as_a_follower(
-    invite: Invite, operator: Party, monkeypatch: pytest.MonkeyPatch
+    invite: Invite, operator: RecordingMember, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prompt = GroupAdmin.describe
 
@@ -210,7 +210,7 @@ def test_a_leader_that_lost_the_lead_but_not_its_membership_leaves_that_round_an
 
 
 def test_an_operator_that_stops_while_it_takes_the_lead_leaves_no_trace(
-    invite: Invite, operator: Party, monkeypatch: pytest.MonkeyPatch
+    invite: Invite, operator: RecordingMember, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker = invite("a")
     worker.membership.start()
@@ -264,7 +264,7 @@ def test_a_leader_that_is_fenced_while_it_leads_stops_and_does_not_come_back(inv
 
 
 def test_a_refused_lead_leaves_the_group_as_it_was_and_is_asked_for_again(
-    invite: Invite, operator: Party
+    invite: Invite, operator: RecordingMember
 ) -> None:
     worker = invite("theirs")
     worker.membership.start()
@@ -291,7 +291,7 @@ def test_a_refused_lead_leaves_the_group_as_it_was_and_is_asked_for_again(
     eventually(lambda: all_in(operator, worker), timeout_s=20)
 
 
-def test_a_refusal_after_our_join_leaves_no_ghost(invite: Invite, operator: Party) -> None:
+def test_a_refusal_after_our_join_leaves_no_ghost(invite: Invite, operator: RecordingMember) -> None:
     worker = invite("theirs")
     worker.membership.start()
     eventually(lambda: all_in(worker))

@@ -11,10 +11,10 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from cooperator.group import GroupState, GroupUnavailable
-from cooperator.local import EmbeddedBroker
-from group.conftest import Invite
-from group.party import Party, all_in
-from support import eventually, freeze_group
+from cooperator.local.broker import EmbeddedBroker
+from tests.group.conftest import Invite
+from tests.group.recording_member import RecordingMember, all_in
+from tests.harness.support import eventually, freeze_group
 
 pytestmark = pytest.mark.real
 
@@ -24,41 +24,43 @@ def has_been(began: float, seconds: float) -> bool:
 
 
 def test_a_broker_that_is_away_for_longer_than_every_session_stops_and_drops_nobody(
-    broker: EmbeddedBroker, invite: Invite, operator: Party
+    broker: EmbeddedBroker, invite: Invite, operator: RecordingMember
 ) -> None:
     operator.membership.start()
     eventually(lambda: operator.generations)
-    parties = [operator, invite("a"), invite("b")]
-    for party in parties[1:]:
-        party.membership.start()
-    eventually(lambda: all_in(*parties))
-    before = [(party.member_id, party.generation, party.role) for party in parties]
+    recorders = [operator, invite("a"), invite("b")]
+    for recorder in recorders[1:]:
+        recorder.membership.start()
+    eventually(lambda: all_in(*recorders))
+    before = [(recorder.member_id, recorder.generation, recorder.role) for recorder in recorders]
     rounds = len(operator.rounds)
 
     broker.kill()
     began = time.monotonic()
-    eventually(lambda: all(party.all("trouble") for party in parties), timeout_s=10, what="it is said")
-    assert all(party.all("coordinator_lost") for party in parties)
+    eventually(
+        lambda: all(recorder.all("trouble") for recorder in recorders), timeout_s=10, what="it is said"
+    )
+    assert all(recorder.all("coordinator_lost") for recorder in recorders)
     with pytest.raises(GroupUnavailable, match=broker.bootstrap_servers):
         operator.membership.describe(timeout_s=1)
     eventually(lambda: has_been(began, 22), timeout_s=30, what="three session time-outs and a fresh start")
-    last = [len(party.contacts) for party in parties]
+    last = [len(recorder.contacts) for recorder in recorders]
     broker.start()
 
     eventually(
-        lambda: all(len(p.contacts) > n + 2 for p, n in zip(parties, last, strict=True)),
+        lambda: all(len(p.contacts) > n + 2 for p, n in zip(recorders, last, strict=True)),
         what="all are in contact again",
     )
-    eventually(lambda: all_in(*parties))
-    assert [party.member_id for party in parties] == [member_id for member_id, _, _ in before]
-    assert not any(party.all("dropped") or party.all("lead_lost") for party in parties)
+    eventually(lambda: all_in(*recorders))
+    assert [recorder.member_id for recorder in recorders] == [member_id for member_id, _, _ in before]
+    assert not any(recorder.all("dropped") or recorder.all("lead_lost") for recorder in recorders)
     assert len(operator.all("lead_taken")) == 1
-    assert not any(party.rounds for party in parties[1:])
+    assert not any(recorder.rounds for recorder in recorders[1:])
     assert len(operator.rounds) <= rounds + 2, "no storm"
 
 
 def test_a_broker_that_freezes_is_noticed_and_forgiven(
-    broker: EmbeddedBroker, invite: Invite, operator: Party
+    broker: EmbeddedBroker, invite: Invite, operator: RecordingMember
 ) -> None:
     operator.membership.start()
     eventually(lambda: operator.generations)

@@ -8,17 +8,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from cooperator.group import GroupState, Round
-from cooperator.local import EmbeddedBroker
+from cooperator.local.broker import EmbeddedBroker
 from cooperator.wire import Role
-from group.conftest import Invite
-from group.party import Party, all_in, everybody_goes_on
-from group.raw import SilentMember
-from support import eventually
+from tests.group.conftest import Invite
+from tests.group.raw import SilentMember
+from tests.group.recording_member import RecordingMember, all_in, everybody_goes_on
+from tests.harness.support import eventually
 
 pytestmark = pytest.mark.real
 
 
-def start(leader: Party, *workers: Party) -> None:
+def start(leader: RecordingMember, *workers: RecordingMember) -> None:
     """The leader comes first, so that it has to evict nobody."""
     leader.membership.start()
     eventually(lambda: leader.generations)
@@ -28,7 +28,7 @@ def start(leader: Party, *workers: Party) -> None:
 
 
 def test_a_plan_that_takes_longer_than_the_session_is_waited_for_with_heartbeats(
-    invite: Invite, operator: Party
+    invite: Invite, operator: RecordingMember
 ) -> None:
     slow: list[Future[Mapping[str, bytes]]] = []
 
@@ -51,7 +51,7 @@ def test_a_plan_that_takes_longer_than_the_session_is_waited_for_with_heartbeats
 
 
 def test_a_round_that_ends_while_it_is_planned_is_told_and_its_plan_is_not_delivered(
-    invite: Invite, operator: Party
+    invite: Invite, operator: RecordingMember
 ) -> None:
     worker = invite("a")
     start(operator, worker)
@@ -77,7 +77,7 @@ def test_a_round_that_ends_while_it_is_planned_is_told_and_its_plan_is_not_deliv
     ]
 
 
-def test_a_plan_that_fails_is_said_and_made_again(invite: Invite, operator: Party) -> None:
+def test_a_plan_that_fails_is_said_and_made_again(invite: Invite, operator: RecordingMember) -> None:
     def fail(round_: Round) -> Mapping[str, bytes]:
         if len(operator.rounds) < 3:
             raise RuntimeError("the log cannot be written")
@@ -91,7 +91,7 @@ def test_a_plan_that_fails_is_said_and_made_again(invite: Invite, operator: Part
 
 
 def test_a_plan_that_does_not_fit_into_a_record_is_said_and_the_members_stay(
-    invite: Invite, operator: Party
+    invite: Invite, operator: RecordingMember
 ) -> None:
     worker = invite("a")
     start(operator, worker)
@@ -127,7 +127,7 @@ def test_a_member_that_hangs_holds_a_round_up_for_its_rebalance_time_out_and_no_
 
 
 def test_the_lead_is_taken_at_once_from_a_group_with_a_member_that_hangs(
-    broker: EmbeddedBroker, unique: str, operator: Party
+    broker: EmbeddedBroker, unique: str, operator: RecordingMember
 ) -> None:
     silent = SilentMember(broker.bootstrap_servers, unique, 60_000, 60_000)
     silent.join()
@@ -137,7 +137,9 @@ def test_the_lead_is_taken_at_once_from_a_group_with_a_member_that_hangs(
     assert operator.all("lead_taken") == [(silent.member_id,)]
 
 
-def test_an_evicted_member_is_told_and_comes_back_as_a_new_one(invite: Invite, operator: Party) -> None:
+def test_an_evicted_member_is_told_and_comes_back_as_a_new_one(
+    invite: Invite, operator: RecordingMember
+) -> None:
     workers = [invite("a"), invite("b")]
     start(operator, *workers)
     evicted, stays = workers
@@ -151,7 +153,7 @@ def test_an_evicted_member_is_told_and_comes_back_as_a_new_one(invite: Invite, o
 
 
 def test_a_member_is_evicted_from_a_round_that_waits_for_it(
-    broker: EmbeddedBroker, unique: str, invite: Invite, operator: Party
+    broker: EmbeddedBroker, unique: str, invite: Invite, operator: RecordingMember
 ) -> None:
     worker = invite("a")
     start(operator, worker)
@@ -165,7 +167,7 @@ def test_a_member_is_evicted_from_a_round_that_waits_for_it(
 
 
 def test_an_eviction_waits_for_the_end_of_a_round_that_is_being_planned(
-    invite: Invite, operator: Party
+    invite: Invite, operator: RecordingMember
 ) -> None:
     worker = invite("a")
     start(operator, worker)
@@ -190,7 +192,7 @@ def test_an_eviction_waits_for_the_end_of_a_round_that_is_being_planned(
     assert planned.generation in worker.generations
 
 
-def test_who_does_not_lead_evicts_nobody(invite: Invite, operator: Party) -> None:
+def test_who_does_not_lead_evicts_nobody(invite: Invite, operator: RecordingMember) -> None:
     worker = invite("a")
     start(operator, worker)
     worker.membership.evict([operator.member_id])
@@ -201,7 +203,7 @@ def test_who_does_not_lead_evicts_nobody(invite: Invite, operator: Party) -> Non
     assert all_in(operator, worker)
 
 
-def test_a_follower_makes_a_round_by_changed_metadata_only(invite: Invite, operator: Party) -> None:
+def test_a_follower_makes_a_round_by_changed_metadata_only(invite: Invite, operator: RecordingMember) -> None:
     worker = invite("a")
     start(operator, worker)
     rounds = len(operator.rounds)
@@ -215,7 +217,7 @@ def test_a_follower_makes_a_round_by_changed_metadata_only(invite: Invite, opera
     assert b"a, changed" in {member.metadata for member in operator.rounds[-1].members}
 
 
-def test_a_leader_makes_a_round_by_every_rejoin(invite: Invite, operator: Party) -> None:
+def test_a_leader_makes_a_round_by_every_rejoin(invite: Invite, operator: RecordingMember) -> None:
     worker = invite("a")
     start(operator, worker)
     for _ in range(3):
@@ -225,34 +227,36 @@ def test_a_leader_makes_a_round_by_every_rejoin(invite: Invite, operator: Party)
 
 
 def test_a_storm_of_requests_for_rounds_ends_in_calm_and_the_last_metadata_is_known(
-    invite: Invite, operator: Party
+    invite: Invite, operator: RecordingMember
 ) -> None:
     workers = [invite(name) for name in "abc"]
     start(operator, *workers)
-    parties = [operator, *workers]
+    recorders = [operator, *workers]
 
     def storm(number: int) -> None:
         for turn in range(50):
-            party = parties[(number + turn) % len(parties)]
-            party.metadata = f"{party.name} {number} {turn}".encode()
-            party.membership.rejoin("storm")
+            recorder = recorders[(number + turn) % len(recorders)]
+            recorder.metadata = f"{recorder.name} {number} {turn}".encode()
+            recorder.membership.rejoin("storm")
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(storm, range(4)))
     eventually(
         lambda: (
-            all_in(*parties)
-            and {m.metadata for m in operator.rounds[-1].members} == {p.metadata for p in parties}
+            all_in(*recorders)
+            and {m.metadata for m in operator.rounds[-1].members} == {p.metadata for p in recorders}
         ),
         what="the last round knows what everybody said last",
     )
-    assert not any(party.all("dropped") for party in parties)
+    assert not any(recorder.all("dropped") for recorder in recorders)
     rounds, beats = len(operator.rounds), len(operator.contacts)
     eventually(lambda: len(operator.contacts) > beats + 5)
     assert len(operator.rounds) == rounds, "calm"
 
 
-def test_a_request_made_while_a_round_is_under_way_is_not_lost(invite: Invite, operator: Party) -> None:
+def test_a_request_made_while_a_round_is_under_way_is_not_lost(
+    invite: Invite, operator: RecordingMember
+) -> None:
     asked = threading.Event()
 
     def ask_for_another(round_: Round) -> Mapping[str, bytes]:
@@ -267,7 +271,7 @@ def test_a_request_made_while_a_round_is_under_way_is_not_lost(invite: Invite, o
 
 
 def test_leaving_is_told_to_the_broker_also_while_a_round_waits_for_others(
-    broker: EmbeddedBroker, unique: str, invite: Invite, operator: Party
+    broker: EmbeddedBroker, unique: str, invite: Invite, operator: RecordingMember
 ) -> None:
     worker = invite("a")
     start(operator, worker)
@@ -283,11 +287,13 @@ def test_leaving_is_told_to_the_broker_also_while_a_round_waits_for_others(
     assert gone not in {member.member_id for member in operator.membership.describe().members}
 
 
-def test_contact_is_the_time_of_sending_and_never_runs_ahead(invite: Invite, operator: Party) -> None:
+def test_contact_is_the_time_of_sending_and_never_runs_ahead(
+    invite: Invite, operator: RecordingMember
+) -> None:
     worker = invite("a")
     start(operator, worker)
-    for party in (operator, worker):
-        beats = len(party.contacts)
-        eventually(lambda p=party, n=beats: len(p.contacts) > n + 3)
-        assert party.contacts == sorted(party.contacts)
-        assert all(sent <= heard for sent, heard in zip(party.contacts, party.heard_at, strict=False))
+    for recorder in (operator, worker):
+        beats = len(recorder.contacts)
+        eventually(lambda p=recorder, n=beats: len(p.contacts) > n + 3)
+        assert recorder.contacts == sorted(recorder.contacts)
+        assert all(sent <= heard for sent, heard in zip(recorder.contacts, recorder.heard_at, strict=False))

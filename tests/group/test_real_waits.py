@@ -8,19 +8,19 @@ from concurrent.futures import Future
 import pytest
 
 from cooperator.group import Round
-from cooperator.local import EmbeddedBroker
+from cooperator.local.broker import EmbeddedBroker
 from cooperator.wire import Role
-from group.conftest import Invite
-from group.party import Party, all_in, everybody_goes_on
-from group.raw import SilentMember
-from support import eventually
+from tests.group.conftest import Invite
+from tests.group.raw import SilentMember
+from tests.group.recording_member import RecordingMember, all_in, everybody_goes_on
+from tests.harness.support import eventually
 
 pytestmark = pytest.mark.real
 
 LONG_S = 2.0
 
 
-def waits(member: Party) -> None:
+def waits(member: RecordingMember) -> None:
     """It has sent something, and nothing has been answered for long."""
     eventually(lambda: time.monotonic() - member.contacts[-1] > LONG_S)
 
@@ -30,7 +30,7 @@ def never(round_: Round) -> "Future[Mapping[str, bytes]]":
 
 
 def test_who_waited_for_others_is_heard_of_anew_before_it_waits_for_the_plan(
-    broker: EmbeddedBroker, unique: str, invite: Invite, operator: Party
+    broker: EmbeddedBroker, unique: str, invite: Invite, operator: RecordingMember
 ) -> None:
     silent = SilentMember(broker.bootstrap_servers, unique, 30_000, rebalance_timeout_ms=5_000)
     worker = invite("a")

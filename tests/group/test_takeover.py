@@ -39,7 +39,7 @@ A, B = worker("a"), worker("b")
 
 
 class TestAGroupThatAMemberLeads:
-    def test_the_others_are_evicted_under_the_brake_while_our_join_is_parked(self) -> None:
+    def test_the_others_are_evicted_under_the_pending_member_while_our_join_is_parked(self) -> None:
         before = group(GroupState.STABLE, A, B)
         inside = group(GroupState.PREPARING, A, B, ours("us"))
         alone = group(GroupState.PREPARING, ours("us"))
@@ -47,29 +47,31 @@ class TestAGroupThatAMemberLeads:
             start(),
             to.Described(before),
             to.Verdict(None),
-            to.Braked("brake"),
+            to.PendingMemberAdded("pending"),
             to.Sent(),
             to.Described(inside),
             to.Done(to.Evict((A, B))),
             to.Described(alone),
-            to.Done(to.Release("brake")),
+            to.Done(to.Release("pending")),
             to.Answered(to.Answer.LEADS, "us"),
         )
         assert steps == [
             to.Ask((A, B)),
-            to.Brake(),
+            to.AddPendingMember(),
             to.Join(),
             to.Describe(),
             to.Evict((A, B)),
             to.Describe(),
-            to.Release("brake"),
+            to.Release("pending"),
             to.AwaitAnswer(),
-            to.Lead(None),
+            to.BeginLeading(None),
         ]
 
     def test_nobody_is_evicted_before_our_join_has_arrived(self) -> None:
         before = group(GroupState.STABLE, A)
-        state, _ = talk(start(), to.Described(before), to.Verdict(None), to.Braked("x"), to.Sent())
+        state, _ = talk(
+            start(), to.Described(before), to.Verdict(None), to.PendingMemberAdded("x"), to.Sent()
+        )
         for _ in range(20):
             state, (step,) = talk(state, to.Described(before))
             assert isinstance(step, to.Describe)
@@ -80,7 +82,7 @@ class TestAGroupThatAMemberLeads:
             start(),
             to.Described(group(GroupState.STABLE, A)),
             to.Verdict(None),
-            to.Braked("brake"),
+            to.PendingMemberAdded("pending"),
             to.Sent(),
             to.Described(group(GroupState.PREPARING, A, ours("us"))),
             to.Done(to.Evict((A,))),
@@ -94,7 +96,7 @@ class TestAGroupThatAMemberLeads:
             start(),
             to.Described(group(GroupState.STABLE, A)),
             to.Verdict(None),
-            to.Braked("brake"),
+            to.PendingMemberAdded("pending"),
             to.Sent(),
         )
         evictions = 0
@@ -108,7 +110,7 @@ class TestAGroupThatAMemberLeads:
                 break
             evictions += 1
             state, step = to.advance(state, to.Done(step))
-        assert step == to.Release("brake")
+        assert step == to.Release("pending")
         assert evictions == to.MAX_EVICTIONS
 
     def test_a_race_that_was_lost_is_left_and_repeated_later(self) -> None:
@@ -116,13 +118,13 @@ class TestAGroupThatAMemberLeads:
             start(),
             to.Described(group(GroupState.STABLE, A)),
             to.Verdict(None),
-            to.Braked("brake"),
+            to.PendingMemberAdded("pending"),
             to.Sent(),
             to.Described(group(GroupState.PREPARING, A, ours("us"))),
             to.Answered(to.Answer.FOLLOWS, "us"),
-            to.Done(to.Withdraw("us", "brake")),
+            to.Done(to.Withdraw("us", "pending")),
         )
-        assert steps[-2] == to.Withdraw("us", "brake")
+        assert steps[-2] == to.Withdraw("us", "pending")
         assert isinstance(steps[-1], to.Rest)
         assert not steps[-1].refused
 
@@ -157,15 +159,15 @@ class TestTheListenerIsAsked:
             start(),
             to.Described(group(GroupState.STABLE, A)),
             to.Verdict(None),
-            to.Braked("brake"),
+            to.PendingMemberAdded("pending"),
             to.Sent(),
             to.Described(group(GroupState.PREPARING, A, theirs, ours("us"))),
             to.Verdict("it is theirs"),
-            to.Done(to.Withdraw("us", "brake")),
+            to.Done(to.Withdraw("us", "pending")),
         )
         assert steps[-3:] == [
             to.Ask((A, theirs)),
-            to.Withdraw("us", "brake"),
+            to.Withdraw("us", "pending"),
             to.Rest("it is theirs", refused=True),
         ]
 
@@ -196,7 +198,7 @@ class TestAnEmptyGroup:
             to.Sent(),
             to.Answered(to.Answer.LEADS, "us"),
         )
-        assert steps == [to.Ask(()), to.Join(), to.Describe(), to.Lead(None)]
+        assert steps == [to.Ask(()), to.Join(), to.Describe(), to.BeginLeading(None)]
 
     def test_a_member_that_slipped_in_before_us_is_evicted(self) -> None:
         _, steps = talk(
@@ -206,10 +208,10 @@ class TestAnEmptyGroup:
             to.Sent(),
             to.Described(group(GroupState.PREPARING, A, ours("us"))),
             to.Verdict(None),
-            to.Braked("brake"),
+            to.PendingMemberAdded("pending"),
             to.Described(group(GroupState.PREPARING, A, ours("us"))),
         )
-        assert steps[-4:] == [to.Ask((A,)), to.Brake(), to.Describe(), to.Evict((A,))]
+        assert steps[-4:] == [to.Ask((A,)), to.AddPendingMember(), to.Describe(), to.Evict((A,))]
 
 
 class TestARestart:
@@ -229,7 +231,7 @@ class TestARestart:
             to.Describe(),
             to.Join(),
             to.AwaitAnswer(),
-            to.Lead(None),
+            to.BeginLeading(None),
         ]
 
     def test_of_an_old_broker_it_is_asked_by_another_join(self) -> None:
@@ -249,12 +251,12 @@ class TestARestart:
             start(),
             to.Described(group(GroupState.PREPARING, A, ours("earlier"))),
             to.Verdict(None),
-            to.Braked("brake"),
+            to.PendingMemberAdded("pending"),
             to.Sent(),
             to.Described(group(GroupState.PREPARING, A, ours("earlier"))),
             to.Described(group(GroupState.PREPARING, A, ours("us"))),
         )
-        assert steps[:3] == [to.Ask((A,)), to.Brake(), to.Join()]
+        assert steps[:3] == [to.Ask((A,)), to.AddPendingMember(), to.Join()]
         assert isinstance(steps[-2], to.Describe)
         assert steps[-1] == to.Evict((A,))
 
@@ -269,9 +271,9 @@ class TestARestart:
             to.Done(to.Withdraw("us", None)),
             to.Described(group(GroupState.PREPARING, A)),
         )
-        assert steps[-3:] == [to.Withdraw("us", None), to.Describe(), to.Brake()]
+        assert steps[-3:] == [to.Withdraw("us", None), to.Describe(), to.AddPendingMember()]
 
-    def test_a_failure_outside_leaves_our_earlier_life_where_it_is(self) -> None:
+    def test_a_failure_outside_leaves_our_earlier_incarnation_where_it_is(self) -> None:
         _, steps = talk(
             start(),
             to.Described(group(GroupState.STABLE, A, ours("earlier"))),
@@ -303,43 +305,45 @@ class TestAFailure:
             start(),
             to.Described(group(GroupState.STABLE, A)),
             to.Verdict(None),
-            to.Braked("brake"),
+            to.PendingMemberAdded("pending"),
             to.Sent(),
             to.Described(group(GroupState.PREPARING, A, ours("us"))),
             to.Failed("no answer", joining=True),
             to.Failed("still none", joining=True),
         )
-        assert steps[-2:] == [to.Withdraw("us", "brake"), to.Rest("no answer")]
+        assert steps[-2:] == [to.Withdraw("us", "pending"), to.Rest("no answer")]
 
-    def test_before_our_join_lets_the_brake_end_by_itself_for_its_removal_would_make_a_round(self) -> None:
+    def test_before_our_join_lets_the_pending_member_end_by_itself_for_its_removal_would_make_a_round(
+        self,
+    ) -> None:
         _, steps = talk(
             start(),
             to.Described(group(GroupState.STABLE, A)),
             to.Verdict(None),
-            to.Braked("brake"),
+            to.PendingMemberAdded("pending"),
             to.Failed("cannot send", joining=False),
         )
         assert steps[-1] == to.Rest("cannot send")
 
-    def test_after_our_join_releases_the_brake_and_removes_what_may_be_left_of_us(self) -> None:
+    def test_after_our_join_releases_the_pending_member_and_removes_what_may_be_left_of_us(self) -> None:
         _, steps = talk(
             start(),
             to.Described(group(GroupState.STABLE, A)),
             to.Verdict(None),
-            to.Braked("brake"),
+            to.PendingMemberAdded("pending"),
             to.Sent(),
             to.Described(group(GroupState.PREPARING, A, ours("us"))),
             to.Failed("disconnected", joining=False),
-            to.Done(to.Withdraw("us", "brake")),
+            to.Done(to.Withdraw("us", "pending")),
         )
-        assert steps[-2:] == [to.Withdraw("us", "brake"), to.Rest("disconnected")]
+        assert steps[-2:] == [to.Withdraw("us", "pending"), to.Rest("disconnected")]
 
-    def test_while_it_is_unknown_whether_we_are_in_keeps_the_brake_on(self) -> None:
+    def test_while_it_is_unknown_whether_we_are_in_keeps_the_pending_member_on(self) -> None:
         state, _ = talk(
             start(),
             to.Described(group(GroupState.STABLE, A)),
             to.Verdict(None),
-            to.Braked("brake"),
+            to.PendingMemberAdded("pending"),
             to.Sent(),
         )
         step: to.Step = to.Describe()

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from cooperator.group import takeover as to
 from cooperator.group.listener import GroupState
-from group.classic_group import ClassicGroup, Seat
+from tests.group.classic_group import ClassicGroup, Seat
 
 US = "operator"
 
@@ -69,7 +69,7 @@ class Operator:
 
     @property
     def over(self) -> bool:
-        return isinstance(self.step, to.Lead | to.Rest)
+        return isinstance(self.step, to.BeginLeading | to.Rest)
 
     @property
     def _parked(self) -> bool:
@@ -83,8 +83,8 @@ class Operator:
             case to.Ask(members):
                 self.asked |= {member.member_id for member in members}
                 return to.Verdict(refusal)
-            case to.Brake():
-                return to.Braked(group.ask_member_id())
+            case to.AddPendingMember():
+                return to.PendingMemberAdded(group.ask_member_id())
             case to.Join():
                 self.joins += 1
                 known = self.state.confirming and self.seat is not None and not self.seat.removed
@@ -97,11 +97,11 @@ class Operator:
                 self.evicted += [member.member_id for member in members]
                 group.leave(member.member_id for member in members)
                 return to.Done(step)
-            case to.Release(brake):
-                group.leave([brake])
+            case to.Release(pending_member):
+                group.leave([pending_member])
                 return to.Done(step)
-            case to.Withdraw(member_id, brake):
-                group.leave([m for m in (member_id, brake) if m is not None])
+            case to.Withdraw(member_id, pending_member):
+                group.leave([m for m in (member_id, pending_member) if m is not None])
                 if self.seat is not None and self.seat.removed:
                     self.seat = None
                 return to.Done(step)
@@ -162,11 +162,11 @@ def test_no_round_is_completed_with_us_as_a_follower(
 ) -> None:
     group, workers = world
     # In an empty group the broker itself ends the first round after a delay, brake or not.
-    braked = group.state is not GroupState.EMPTY
+    pending_member_added = group.state is not GroupState.EMPTY
     rounds_before = len(group.completed)
     operator = take_the_lead(data, group, workers)
     event(f"{type(operator.step).__name__} after {operator.joins} joins, {len(operator.evicted)} evicted")
-    if isinstance(operator.step, to.Lead):
+    if isinstance(operator.step, to.BeginLeading):
         assert operator.seat is not None
         assert group.leader == operator.seat.member_id
     with_us = [
@@ -174,8 +174,8 @@ def test_no_round_is_completed_with_us_as_a_follower(
         for leader, members in group.completed[rounds_before:]
         if any(member.startswith(US) for member in members)
     ]
-    if braked:
-        assert isinstance(operator.step, to.Lead)
+    if pending_member_added:
+        assert isinstance(operator.step, to.BeginLeading)
         assert all(leader.startswith(US) for leader in with_us)
 
 
@@ -196,7 +196,7 @@ def test_a_restart_in_a_stable_group_that_we_lead_evicts_nobody(data: st.DataObj
     assert (group.state, group.leader) == (GroupState.STABLE, earlier.member_id)
     assert len(group.seats) == count + 1
     operator = take_the_lead(data, group, workers)
-    assert isinstance(operator.step, to.Lead)
+    assert isinstance(operator.step, to.BeginLeading)
     assert operator.evicted == []
 
 
@@ -212,7 +212,7 @@ def test_a_restart_in_the_middle_of_anything_ends_in_the_lead(
     rounds_before = len(group.completed)
     operator = take_the_lead(data, group, workers)
     event(f"{type(operator.step).__name__} after {operator.joins} joins, {len(operator.evicted)} evicted")
-    if isinstance(operator.step, to.Lead):
+    if isinstance(operator.step, to.BeginLeading):
         assert operator.seat is not None
         assert group.leader == operator.seat.member_id
     else:
@@ -222,7 +222,7 @@ def test_a_restart_in_the_middle_of_anything_ends_in_the_lead(
 
 @settings(max_examples=150, deadline=None)
 @given(data=st.data(), world=groups())
-def test_whatever_is_refused_or_breaks_leaves_neither_a_ghost_nor_a_brake_in_an_open_round(
+def test_whatever_is_refused_or_breaks_leaves_neither_a_ghost_nor_a_pending_member_in_an_open_round(
     data: st.DataObject, world: tuple[ClassicGroup, list[Worker]]
 ) -> None:
     group, workers = world
@@ -230,7 +230,7 @@ def test_whatever_is_refused_or_breaks_leaves_neither_a_ghost_nor_a_brake_in_an_
     refusals = st.none() if breaks else st.sampled_from([None, None, "theirs"])
     # Steps break, the withdrawal does not: what a dead connection leaves is the next attempt's to replace.
     withdrawing = False
-    brakes: set[str | None] = set()
+    pending_members: set[str | None] = set()
     was_empty = group.state is GroupState.EMPTY
     operator = Operator(group, *to.begin(US, patience_ms=1_000))
     turns = 0
@@ -241,7 +241,7 @@ def test_whatever_is_refused_or_breaks_leaves_neither_a_ghost_nor_a_brake_in_an_
         withdrawing = withdrawing or isinstance(operator.step, to.Withdraw)
         broken = breaks and not withdrawing and data.draw(st.integers(0, 5)) == 0
         operator.turn(data.draw(refusals), broken)
-        brakes |= {operator.state.brake} - {None}
+        pending_members |= {operator.state.pending_member} - {None}
         turns += 1
         if turns > 60:
             for worker in workers:
@@ -251,8 +251,8 @@ def test_whatever_is_refused_or_breaks_leaves_neither_a_ghost_nor_a_brake_in_an_
     in_the_group = any(seat.instance_id == US for seat in group.seats.values())
     if isinstance(operator.step, to.Rest) and operator.step.refused:
         assert not in_the_group
-        assert not group.pending & brakes or not operator.joins
+        assert not group.pending & pending_members or not operator.joins
     if isinstance(operator.step, to.Rest) and in_the_group:
         assert operator.state.own is None, "known, and not withdrawn"
         # An empty group is joined without a brake.
-        assert group.pending & brakes or was_empty
+        assert group.pending & pending_members or was_empty

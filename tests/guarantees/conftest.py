@@ -5,39 +5,41 @@ from collections.abc import Iterator
 import pytest
 
 from cooperator.local.broker import EmbeddedBroker
-from guarantees.faults import Fault
-from guarantees.pipelines import PIPELINES, Kafka, Place
-from guarantees.world import Disk, World
-from runtime.postgres import Postgres
-from stage import Stage
+from tests.guarantees.faults import Fault
+from tests.guarantees.pipelines import PIPELINES, Kafka, Place
+from tests.guarantees.pipelines_group import Disk, PipelinesGroup
+from tests.harness.member_group import MemberGroup
+from tests.runtime.postgres import Postgres
 
 
 @pytest.fixture(scope="module")
-def world(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def pipelines_group(
+    broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[PipelinesGroup]:
     directory = tmp_path_factory.mktemp("guarantees")
     disk = Disk(directory / "disk")
     postgres = Postgres()
     postgres.start()
     kafka = Kafka(broker.bootstrap_servers)
     place = Place(kafka, postgres, directory.name, directory / "sources", disk.directory)
-    stage = Stage(broker.bootstrap_servers, directory, directory.name)
-    world = World(stage, broker, disk, [pipeline(place) for pipeline in PIPELINES])
+    group = MemberGroup(broker.bootstrap_servers, directory, directory.name)
+    pipelines_group = PipelinesGroup(group, broker, disk, [pipeline(place) for pipeline in PIPELINES])
     try:
-        world.begin()
-        yield world
+        pipelines_group.begin()
+        yield pipelines_group
     finally:
-        stage.close()
+        group.close()
         disk.close()
         postgres.close()
 
 
 @pytest.fixture(scope="module")
-def struck(world: World, request: pytest.FixtureRequest) -> World:
+def struck(pipelines_group: PipelinesGroup, request: pytest.FixtureRequest) -> PipelinesGroup:
     """The world after a fault in the middle of its streams, when all tasks run again."""
     fault: Fault = request.param
-    world.settled()
-    world.flowing()
-    fault.strike(world)
-    world.feed()
-    world.settled()
-    return world
+    pipelines_group.settled()
+    pipelines_group.flowing()
+    fault.strike(pipelines_group)
+    pipelines_group.feed()
+    pipelines_group.settled()
+    return pipelines_group

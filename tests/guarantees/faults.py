@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import psutil
 
-from guarantees.world import FEW, PATIENCE_S, SPARE, VICTIM, World
-from support import eventually
+from tests.guarantees.pipelines_group import FEW, PATIENCE_S, SPARE, VICTIM, PipelinesGroup
+from tests.harness.support import eventually
 
 
 @dataclass(frozen=True)
@@ -22,76 +22,78 @@ class Fault:
 
     name: str
     title: str
-    strike: Callable[[World], None]
+    strike: Callable[[PipelinesGroup], None]
     in_ci: bool = False
 
 
-def kill_python(world: World) -> None:
+def kill_python(pipelines_group: PipelinesGroup) -> None:
     """Its watchdog ends the JVM, which nobody else would."""
-    victim = world.member(VICTIM)
+    victim = pipelines_group.member(VICTIM)
     os.kill(victim.child.pid, signal.SIGKILL)
     victim.wait_ended()
-    world.proven()
-    world.feed()
-    world.start(VICTIM)
+    pipelines_group.proven()
+    pipelines_group.feed()
+    pipelines_group.start(VICTIM)
 
 
-def kill_jvm(world: World) -> None:
+def kill_jvm(pipelines_group: PipelinesGroup) -> None:
     """The tasks fail, and start again in the same process with a new JVM."""
-    victim = world.member(VICTIM)
+    victim = pipelines_group.member(VICTIM)
     jvm = victim.jvm()
     os.kill(jvm, signal.SIGKILL)
-    world.feed()
+    pipelines_group.feed()
     eventually(lambda: victim.jvm() != jvm, PATIENCE_S, "a new JVM")
 
 
-def kill_group(world: World) -> None:
-    world.member(VICTIM).kill()
-    world.proven()
-    world.feed()
-    world.start(VICTIM)
+def kill_group(pipelines_group: PipelinesGroup) -> None:
+    pipelines_group.member(VICTIM).kill()
+    pipelines_group.proven()
+    pipelines_group.feed()
+    pipelines_group.start(VICTIM)
 
 
-def frozen_at_rest(world: World) -> None:
+def frozen_at_rest(pipelines_group: PipelinesGroup) -> None:
     """It wakes part by part, the JVM alone first, while its successor sleeps: nobody else could write, and
     the batches that it begins are nobody else's yet. The fence refuses them."""
-    world.complete()
-    held = world.tasks_of(VICTIM)
-    jvm = world.member(VICTIM).jvm()
-    _freeze_until_moved(world, held)
-    before, fenced = world.contents(), world.fenced(VICTIM)
-    world.member(SPARE).freeze()
+    pipelines_group.complete()
+    held = pipelines_group.tasks_of(VICTIM)
+    jvm = pipelines_group.member(VICTIM).jvm()
+    _freeze_until_moved(pipelines_group, held)
+    before, fenced = pipelines_group.contents(), pipelines_group.fenced(VICTIM)
+    pipelines_group.member(SPARE).freeze()
     try:
-        world.feed()
+        pipelines_group.feed()
         _wake(jvm)
-        each = fenced + len(world.queries_in(held))
+        each = fenced + len(pipelines_group.queries_in(held))
         eventually(
-            lambda: world.fenced(VICTIM) >= each, PATIENCE_S, "each query of the JVM that woke is refused"
+            lambda: pipelines_group.fenced(VICTIM) >= each,
+            PATIENCE_S,
+            "each query of the JVM that woke is refused",
         )
-        os.kill(world.member(VICTIM).child.pid, signal.SIGCONT)
-        assert world.contents() == before, "what woke has written"
+        os.kill(pipelines_group.member(VICTIM).child.pid, signal.SIGCONT)
+        assert pipelines_group.contents() == before, "what woke has written"
     finally:
-        world.member(SPARE).signal(signal.SIGCONT)
+        pipelines_group.member(SPARE).signal(signal.SIGCONT)
     # Where that took longer than a lease, its successor wakes to its own end.
-    eventually(lambda: world.has_ended(SPARE) or world.is_member(SPARE), PATIENCE_S)
-    if world.has_ended(SPARE):
-        world.member(SPARE).wait_ended()
-        world.start(SPARE)
-    _wake_and_start_anew(world)
+    eventually(lambda: pipelines_group.has_ended(SPARE) or pipelines_group.is_member(SPARE), PATIENCE_S)
+    if pipelines_group.has_ended(SPARE):
+        pipelines_group.member(SPARE).wait_ended()
+        pipelines_group.start(SPARE)
+    _wake_and_start_anew(pipelines_group)
 
 
-def frozen_in_mid_batch(world: World) -> None:
+def frozen_in_mid_batch(pipelines_group: PipelinesGroup) -> None:
     """What it was writing, its successor has written before it wakes."""
-    held = world.tasks_of(VICTIM)
-    victim, jvm = world.member(VICTIM), world.member(VICTIM).jvm()
-    _freeze_until_moved(world, held)
-    world.feed()
-    refused = world.refused(VICTIM)
+    held = pipelines_group.tasks_of(VICTIM)
+    victim, jvm = pipelines_group.member(VICTIM), pipelines_group.member(VICTIM).jvm()
+    _freeze_until_moved(pipelines_group, held)
+    pipelines_group.feed()
+    refused = pipelines_group.refused(VICTIM)
     _wake(jvm)
-    eventually(lambda: world.refused(VICTIM) > refused, PATIENCE_S, "the JVM that woke is refused")
+    eventually(lambda: pipelines_group.refused(VICTIM) > refused, PATIENCE_S, "the JVM that woke is refused")
     os.kill(victim.child.pid, signal.SIGCONT)
-    world.complete()
-    _wake_and_start_anew(world)
+    pipelines_group.complete()
+    _wake_and_start_anew(pipelines_group)
 
 
 def _wake(jvm: int) -> None:
@@ -101,62 +103,66 @@ def _wake(jvm: int) -> None:
             process.resume()
 
 
-def _freeze_until_moved(world: World, held: set[str]) -> None:
-    assert len(held) >= len(world.pipelines), "it has a task of each connector"
-    world.member(VICTIM).freeze()
-    eventually(lambda: held <= world.running_at(SPARE), PATIENCE_S, f"{held} run elsewhere")
+def _freeze_until_moved(pipelines_group: PipelinesGroup, held: set[str]) -> None:
+    assert len(held) >= len(pipelines_group.pipelines), "it has a task of each connector"
+    pipelines_group.member(VICTIM).freeze()
+    eventually(lambda: held <= pipelines_group.running_at(SPARE), PATIENCE_S, f"{held} run elsewhere")
 
 
-def _wake_and_start_anew(world: World) -> None:
+def _wake_and_start_anew(pipelines_group: PipelinesGroup) -> None:
     """Its watchdog wakes last, and ends what there is: the lease is over."""
-    victim = world.member(VICTIM)
+    victim = pipelines_group.member(VICTIM)
     with suppress(ProcessLookupError):
         victim.signal(signal.SIGCONT)
     victim.wait_ended()
-    world.proven()
-    world.start(VICTIM)
+    pipelines_group.proven()
+    pipelines_group.start(VICTIM)
 
 
-def restart_broker(world: World) -> None:
-    world.broker.kill()
-    world.broker.start()
-    world.feed()
+def restart_broker(pipelines_group: PipelinesGroup) -> None:
+    pipelines_group.broker.kill()
+    pipelines_group.broker.start()
+    pipelines_group.feed()
 
 
-def full_disk(world: World) -> None:
+def full_disk(pipelines_group: PipelinesGroup) -> None:
     """The disk that checkpoints and files are on. What others remove may be room enough for the few records
     that are there, so the disk is kept full, and more comes for those that have got through."""
-    missing = {pipeline.slug(): pipeline for pipeline in world.pipelines}
+    missing = {pipeline.slug(): pipeline for pipeline in pipelines_group.pipelines}
 
     def every_one_has_failed() -> bool:
-        for name in world.failed_with(world.disk.error):
+        for name in pipelines_group.failed_with(pipelines_group.disk.error):
             missing.pop(name, None)
-        world.disk.fill()
+        pipelines_group.disk.fill()
         for pipeline in missing.values():
             if pipeline.complete():
                 pipeline.feed(FEW)
         assert not missing, f"has not failed: {sorted(missing)}"
         return True
 
-    with world.disk_full():
-        world.feed()
-        eventually(every_one_has_failed, PATIENCE_S, f"every connector has failed with {world.disk.error!r}")
+    with pipelines_group.disk_full():
+        pipelines_group.feed()
+        eventually(
+            every_one_has_failed,
+            PATIENCE_S,
+            f"every connector has failed with {pipelines_group.disk.error!r}",
+        )
 
 
-def clean_move(world: World) -> None:
-    victim = world.member(VICTIM)
+def clean_move(pipelines_group: PipelinesGroup) -> None:
+    victim = pipelines_group.member(VICTIM)
     victim.terminate()
-    world.leaving(VICTIM)
-    world.feed()
+    pipelines_group.leaving(VICTIM)
+    pipelines_group.feed()
     assert victim.child.wait(120) == 0
     victim.wait_ended()
-    world.start(VICTIM)
+    pipelines_group.start(VICTIM)
 
 
-def fewer_tasks_then_more(world: World) -> None:
-    world.tasks_max(1)
-    world.feed()
-    world.tasks_max(2)
+def fewer_tasks_then_more(pipelines_group: PipelinesGroup) -> None:
+    pipelines_group.tasks_max(1)
+    pipelines_group.feed()
+    pipelines_group.tasks_max(2)
 
 
 FAULTS = (

@@ -13,10 +13,10 @@ from typing import Any, ClassVar, Protocol
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from cooperator.runtime.connectors import delivery
-from cooperator.runtime.connectors.base import Delivery
-from cooperator.runtime.connectors.topics import ensure_topic, partition_counts
-from cooperator.runtime.output import OutputError, read_units
+from cooperator.connectors import delivery
+from cooperator.connectors.base import Delivery
+from cooperator.connectors.output import OutputError, read_units
+from cooperator.connectors.topics import ensure_topic, partition_counts
 
 UNITS = 2
 
@@ -240,17 +240,17 @@ class KafkaToKafka(Pipeline):
 class AppendToTable(KafkaToKafka):
     """Rows are added, so that one too many would be seen."""
 
-    sink, connector_class = "PostgreSQL", "kafka-to-jdbc"
+    sink, connector_class = "PostgreSQL", "kafka-to-postgres"
     mode: ClassVar[str] = "append"
     column: ClassVar[str] = "value text"
 
     @classmethod
     def title(cls) -> str:
-        return f"`kafka-to-jdbc`, {cls.mode}"
+        return f"`kafka-to-postgres`, {cls.mode}"
 
     @classmethod
     def slug(cls) -> str:
-        return f"jdbc-{cls.mode}"
+        return f"postgres-{cls.mode}"
 
     @property
     def _table(self) -> str:
@@ -280,8 +280,8 @@ class UpsertToTable(AppendToTable):
     mode, column = "upsert", "value text PRIMARY KEY"
 
 
-class JdbcToKafka(Pipeline):
-    source, sink, connector_class = "PostgreSQL", "Kafka", "jdbc-to-kafka"
+class PostgresToKafka(Pipeline):
+    source, sink, connector_class = "PostgreSQL", "Kafka", "postgres-to-kafka"
     is_query = False
 
     @property
@@ -388,7 +388,7 @@ PIPELINES: tuple[type[Pipeline], ...] = (
     FilesToKafka,
     KafkaToFiles,
     KafkaToKafka,
-    JdbcToKafka,
+    PostgresToKafka,
     AppendToTable,
     UpsertToTable,
     SparkToFiles,

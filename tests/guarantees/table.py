@@ -1,14 +1,14 @@
-"""The table of the docs, made of what is tested: ``PYTHONPATH=tests python -m guarantees.table``."""
+"""The table of the docs, made of what is tested: ``python -m tests.guarantees.table``."""
 
 import sys
 from pathlib import Path
 from typing import Any, ClassVar
 
-from cooperator.runtime.connectors.base import Delivery
-from guarantees.faults import FAULTS
-from guarantees.pipelines import PIPELINES, Kafka, Place
+from cooperator.connectors.base import Delivery
+from tests.guarantees.faults import FAULTS
+from tests.guarantees.pipelines import PIPELINES, Kafka, Place
 
-MARK, END = "<!-- made by: PYTHONPATH=tests python -m guarantees.table -->", "<!-- end of the table -->"
+MARK, END = "<!-- made by: python -m tests.guarantees.table -->", "<!-- end of the table -->"
 _WORDS = {Delivery.EXACTLY_ONCE: "exactly once", Delivery.AT_LEAST_ONCE: "at least once"}
 
 

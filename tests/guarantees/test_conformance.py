@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from cooperator.connectors.conformance import Trial, check
 from cooperator.local.broker import EmbeddedBroker
-from cooperator.runtime.conformance import Trial, check
-from guarantees.pipelines import PIPELINES, Kafka, Pipeline, Place
-from runtime.postgres import PASSWORD, Postgres
-from support import at_a_desk
+from tests.guarantees.pipelines import PIPELINES, Kafka, Pipeline, Place
+from tests.harness.support import slow
+from tests.runtime.postgres import PASSWORD, Postgres
 
 PATIENCE_S = 300
 
@@ -55,7 +55,7 @@ def postgres() -> Iterator[Postgres]:
 
 @pytest.mark.real
 @pytest.mark.timeout(1200)
-@at_a_desk("env -u CI pytest tests/guarantees/test_conformance.py")
+@slow("env -u CI pytest tests/guarantees/test_conformance.py")
 @pytest.mark.parametrize("row", PIPELINES, ids=lambda row: row.slug())
 def test_a_built_in_class_conforms(
     row: type[Pipeline], broker: EmbeddedBroker, postgres: Postgres, tmp_path: Path, unique: str

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from cooperator.runtime.connectors.base import Delivery
-from guarantees import table
-from guarantees.faults import FAULTS, Fault
-from guarantees.pipelines import PIPELINES, Pipeline
-from guarantees.world import PATIENCE_S, World
-from support import at_a_desk, eventually
+from cooperator.connectors.base import Delivery
+from tests.guarantees import table
+from tests.guarantees.faults import FAULTS, Fault
+from tests.guarantees.pipelines import PIPELINES, Pipeline
+from tests.guarantees.pipelines_group import PATIENCE_S, PipelinesGroup
+from tests.harness.support import eventually, slow
 
-# The whole table takes some minutes more: it is for a desk, and for a change of what it is about.
-AT_A_DESK = at_a_desk("env -u CI pytest tests/guarantees")
+# The whole table takes some minutes more: it is slow, and for a change of what it is about.
+AT_A_DESK = slow("env -u CI pytest tests/guarantees")
 COLUMNS = [pytest.param(f, id=f.name, marks=() if f.in_ci else (AT_A_DESK,)) for f in FAULTS]
 DOCS = Path(__file__).parents[2] / "docs" / "guarantees.md"
 
@@ -21,7 +21,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "guarantees.md"
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("pipeline", PIPELINES, ids=lambda pipeline: pipeline.slug())
 @pytest.mark.parametrize("struck", COLUMNS, indirect=True, scope="module")
-def test_what_went_in_is_in_the_sink(struck: World, pipeline: type[Pipeline]) -> None:
+def test_what_went_in_is_in_the_sink(struck: PipelinesGroup, pipeline: type[Pipeline]) -> None:
     row = next(each for each in struck.pipelines if type(each) is pipeline)
     eventually(row.complete, PATIENCE_S, f"{row.fed} records are there")
     if row.delivery(row.place) is Delivery.EXACTLY_ONCE:
@@ -31,7 +31,7 @@ def test_what_went_in_is_in_the_sink(struck: World, pipeline: type[Pipeline]) ->
 def test_the_docs_show_the_table_that_is_tested() -> None:
     assert table.MARK in DOCS.read_text()
     shown = DOCS.read_text().partition(table.MARK)[2].partition(table.END)[0]
-    assert shown.strip() == table.rendered().strip(), "run: PYTHONPATH=tests python -m guarantees.table"
+    assert shown.strip() == table.rendered().strip(), "run: python -m tests.guarantees.table"
 
 
 def test_every_fault_and_every_row_is_named_once() -> None:

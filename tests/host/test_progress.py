@@ -1,11 +1,27 @@
 """What statuses and tables take from the report of a task."""
 
 import json
+from types import SimpleNamespace
 
-from cooperator.crd import parse
+from cooperator.crd import Worker, parse
 from cooperator.host.progress import Reported, reported, total
-from cooperator.host.status import connector_status
+from cooperator.host.status import WorkerFacts, connector_status, with_holds
+from cooperator.model.status import RATE_VALID_MS
 
+LAKE = """
+apiVersion: cooperator.dev/v1alpha1
+kind: Worker
+metadata: {name: lake}
+spec: {replicas: 1, runtime: spark}
+"""
+ORDERS = """
+apiVersion: cooperator.dev/v1alpha1
+kind: Connector
+metadata: {name: orders}
+spec: {class: kafka-to-files, workerRef: {name: lake}, tasksMax: 200}
+"""
+
+NOW = 1_700_000_000_000
 TELLING = {
     "rows_in": 90,
     "rows_per_s": 12.6,
@@ -23,24 +39,25 @@ def task(number: int, state: str = "RUNNING", trace: str = "", **report: object)
         "state": state,
         "member": "lake-0",
         "trace": trace,
+        "at_ms": NOW - 1_000,
         "progress": json.dumps(report) if report else "",
     }
 
 
 def test_a_long_report_is_shortened_and_stays_json() -> None:
-    told = reported(task(0, **TELLING))
+    told = reported(task(0, **TELLING), NOW)
     assert (told.lag, told.rows_per_second, told.last_error) == (7, 13, "ValueError: no such order")
     assert len(told.short) < 2_000
     assert json.loads(told.short)["rows_in"] == 90
 
 
 def test_what_a_task_fails_with_now_is_its_last_error() -> None:
-    assert reported(task(0, "FAILED", "no disk\nmore", **TELLING)).last_error == "no disk"
+    assert reported(task(0, "FAILED", "no disk\nmore", **TELLING), NOW).last_error == "no disk"
 
 
 def test_what_is_no_report_tells_nothing() -> None:
     for text in ("", "10 rows", "[]", "null"):
-        assert reported({"progress": text, "trace": ""}) == Reported(short=text)
+        assert reported({"progress": text, "trace": ""}, NOW) == Reported(short=text)
 
 
 def test_a_total_is_of_what_is_known() -> None:
@@ -49,17 +66,54 @@ def test_a_total_is_of_what_is_known() -> None:
 
 
 def test_a_connector_sums_up_the_lag_and_the_rates_of_all_its_tasks() -> None:
-    (connector,) = parse(
-        """
-        apiVersion: cooperator.dev/v1alpha1
-        kind: Connector
-        metadata: {name: orders}
-        spec: {class: kafka-to-files, workerRef: {name: lake}, tasksMax: 200}
-        """,
-        "orders.yaml",
-    )
+    (connector,) = parse(ORDERS, "orders.yaml")
     tasks = [task(number, lag=2, rows_per_s=1.0) for number in range(150)]
-    status = connector_status(connector, (), {"tasks": [*tasks, task(150, "PAUSED", lag=40)]}, 0)
+    status = connector_status(connector, (), {"tasks": [*tasks, task(150, "PAUSED", lag=40)]}, NOW)
     assert (status.lag, status.rows_per_second, len(status.task_statuses)) == (340, 150, 100)
     assert status.task_statuses[0].lag is not None
-    assert connector_status(connector, (), {"tasks": [task(0)]}, 0).lag is None
+    assert connector_status(connector, (), {"tasks": [task(0)]}, NOW).lag is None
+
+
+def test_a_sum_of_rates_leaves_out_what_has_expired_and_what_does_not_run() -> None:
+    (connector,) = parse(ORDERS, "orders.yaml")
+    old = {"at_ms": NOW - RATE_VALID_MS - 1}
+    tasks = [
+        task(0, rows_per_s=7.0),
+        task(1, rows_per_s=7_089.0) | old,
+        task(2, "STOPPING", rows_per_s=30.0),
+    ]
+    status = connector_status(connector, (), {"tasks": tasks}, NOW)
+    assert status.rows_per_second == 7
+    assert [entry.rows_per_second for entry in status.task_statuses] == [7, None, None]
+    assert status.task_statuses[0].reported_at == "2023-11-14T22:13:19Z"
+    later = connector_status(connector, (), {"tasks": tasks}, NOW + RATE_VALID_MS)
+    assert later.rows_per_second is None, "they are not 0"
+
+
+def test_a_rate_of_nothing_stays_true() -> None:
+    (connector,) = parse(ORDERS, "orders.yaml")
+    idle = task(0, rows_per_s=0.0) | {"at_ms": NOW - 840_000}
+    assert connector_status(connector, (), {"tasks": [idle]}, NOW).rows_per_second == 0
+
+
+def test_a_member_that_has_ended_leaves_no_figures_behind() -> None:
+    lake, orders = parse(LAKE + "---" + ORDERS, "orders.yaml")
+    assert isinstance(lake, Worker)
+    leader = {
+        "members": [{"identity": "lake-0", "incarnation": "one"}],
+        "tasks": [task(0, rows_per_s=7_089.0, lag=11_247)],
+    }
+    incarnation = SimpleNamespace(incarnation="one", started_ms=0, ended_ms=NOW - 500, past=())
+    seen = with_holds(WorkerFacts(incarnations={"lake-0": incarnation}, leader=leader), lake)  # type: ignore[dict-item]
+    status = connector_status(orders, (lake,), seen.leader, NOW)
+    assert status.task_statuses[0].state == "HELD"
+    assert (status.rows_per_second, status.lag) == (None, None)
+
+
+def test_what_a_task_waits_for_is_in_the_connectors_condition() -> None:
+    lake, orders = parse(LAKE + "---" + ORDERS, "orders.yaml")
+    assert isinstance(lake, Worker)
+    tasks = [task(-1), task(0, "STARTING", trouble="waiting for PostgreSQL at db:5432")]
+    status = connector_status(orders, (lake,), {"tasks": tasks}, NOW)
+    [ready] = [condition for condition in status.conditions if condition.type == "Ready"]
+    assert ready.message == "1 of 2 are STARTING still; orders-0: waiting for PostgreSQL at db:5432"

@@ -6,69 +6,71 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cooperator.host.stock import StockLives
+from cooperator.host.stock import StockIncarnations
 
 
-def leader(*members: str, lives: Iterable[tuple[str, str]] = ()) -> dict[str, Any]:
-    """A projection with members named like ``lake-0/a``, and lives that are only remembered."""
+def leader(*members: str, incarnations: Iterable[tuple[str, str]] = ()) -> dict[str, Any]:
+    """A projection with members named like ``lake-0/a``, and incarnations that are only remembered."""
     told = [dict(zip(("identity", "member_id"), name.split("/"), strict=True)) for name in members]
     return {
         "members": [{**each, "incarnation": each["member_id"], "is_agent": False} for each in told],
-        "lives": [*([each["identity"], each["member_id"]] for each in told), *map(list, lives)],
+        "incarnations": [*([each["identity"], each["member_id"]] for each in told), *map(list, incarnations)],
     }
 
 
 def test_the_end_of_a_pod_is_the_end_of_the_member_it_was() -> None:
-    lives = StockLives().seen(leader("lake-0/a", "lake-1/b"), {"lake-0": "p0", "lake-1": "p1"})
+    incarnations = StockIncarnations().seen(leader("lake-0/a", "lake-1/b"), {"lake-0": "p0", "lake-1": "p1"})
 
-    assert lives.ended({("lake-0", "p0")}) == {("lake-0", "a")}
-    assert lives.ended({("lake-0", "another")}) == frozenset()
+    assert incarnations.ended({("lake-0", "p0")}) == {("lake-0", "a")}
+    assert incarnations.ended({("lake-0", "another")}) == frozenset()
 
 
 def test_the_next_pods_member_has_not_ended_with_the_one_before() -> None:
-    lives = StockLives().seen(leader("lake-0/a"), {"lake-0": "p0"})
-    lives = lives.seen(leader("lake-0/b", lives=[("lake-0", "a")]), {"lake-0": "p1"})
+    incarnations = StockIncarnations().seen(leader("lake-0/a"), {"lake-0": "p0"})
+    incarnations = incarnations.seen(leader("lake-0/b", incarnations=[("lake-0", "a")]), {"lake-0": "p1"})
 
-    assert lives.ended({("lake-0", "p0")}) == {("lake-0", "a")}
+    assert incarnations.ended({("lake-0", "p0")}) == {("lake-0", "a")}
 
 
 def test_a_member_whose_pod_has_gone_without_proof_has_not_ended() -> None:
-    lives = StockLives().seen(leader("lake-0/a"), {"lake-0": "p0"})
-    lives = lives.seen(leader("lake-0/b", lives=[("lake-0", "a")]), {"lake-0": "p1"})
+    incarnations = StockIncarnations().seen(leader("lake-0/a"), {"lake-0": "p0"})
+    incarnations = incarnations.seen(leader("lake-0/b", incarnations=[("lake-0", "a")]), {"lake-0": "p1"})
 
-    assert lives.ended({("lake-0", "p1")}) == {("lake-0", "b")}
+    assert incarnations.ended({("lake-0", "p1")}) == {("lake-0", "b")}
 
 
 def test_a_worker_that_the_broker_has_dropped_is_over_under_its_old_id_once_it_is_back() -> None:
     pods = {"lake-0": "p0"}
-    lives = StockLives().seen(leader("lake-0/a"), pods)
-    lives = lives.seen(leader(lives=[("lake-0", "a")]), pods)
-    assert lives.ended(()) == frozenset(), "it may run on"
+    incarnations = StockIncarnations().seen(leader("lake-0/a"), pods)
+    incarnations = incarnations.seen(leader(incarnations=[("lake-0", "a")]), pods)
+    assert incarnations.ended(()) == frozenset(), "it may run on"
 
-    lives = lives.seen(leader("lake-0/b", lives=[("lake-0", "a")]), pods)
+    incarnations = incarnations.seen(leader("lake-0/b", incarnations=[("lake-0", "a")]), pods)
 
-    assert lives.ended(()) == {("lake-0", "a")}
+    assert incarnations.ended(()) == {("lake-0", "a")}
 
 
 def test_two_members_of_one_name_are_both_alive_while_both_are_members() -> None:
     pods = {"lake-0": "p0"}
-    lives = StockLives().seen(leader("lake-0/a"), pods).seen(leader("lake-0/a", "lake-0/b"), pods)
+    incarnations = (
+        StockIncarnations().seen(leader("lake-0/a"), pods).seen(leader("lake-0/a", "lake-0/b"), pods)
+    )
 
-    assert lives.ended(()) == frozenset()
+    assert incarnations.ended(()) == frozenset()
 
 
 def test_who_is_no_pod_of_ours_never_ends() -> None:
-    lives = StockLives().seen(leader("connect-1/a", "lake-0/b"), {"lake-0": "p0"})
+    incarnations = StockIncarnations().seen(leader("connect-1/a", "lake-0/b"), {"lake-0": "p0"})
 
-    assert lives.ended({("connect-1", "a"), ("connect-1", "p0")}) == frozenset()
+    assert incarnations.ended({("connect-1", "a"), ("connect-1", "p0")}) == frozenset()
 
 
 def test_the_pool_reads_its_own_names_and_of_two_of_one_name_the_newer() -> None:
     pods = {"lake-0": "p0"}
     now = leader("lake-0/a", "lake-0/b", "connect-1/c")
-    lives = StockLives().seen(leader("lake-0/a"), pods).seen(now, pods)
+    incarnations = StockIncarnations().seen(leader("lake-0/a"), pods).seen(now, pods)
 
-    told = lives.in_pool_names(now)
+    told = incarnations.in_pool_names(now)
 
     assert [(m["identity"], m["incarnation"]) for m in told["members"]] == [
         ("lake-0", "p0"),
@@ -78,17 +80,17 @@ def test_the_pool_reads_its_own_names_and_of_two_of_one_name_the_newer() -> None
 
 def test_who_hangs_is_named_by_its_pod_also_when_it_is_no_member_any_more() -> None:
     pods = {"lake-0": "p0"}
-    told = {**leader(lives=[("lake-0", "a")]), "hung": [{"identity": "lake-0", "incarnation": "a"}]}
-    lives = StockLives().seen(leader("lake-0/a"), pods).seen(told, pods)
+    told = {**leader(incarnations=[("lake-0", "a")]), "hung": [{"identity": "lake-0", "incarnation": "a"}]}
+    incarnations = StockIncarnations().seen(leader("lake-0/a"), pods).seen(told, pods)
 
-    assert lives.in_pool_names(told)["hung"] == [{"identity": "lake-0", "incarnation": "p0"}]
+    assert incarnations.in_pool_names(told)["hung"] == [{"identity": "lake-0", "incarnation": "p0"}]
 
 
 def test_a_leader_that_does_not_answer_changes_nothing() -> None:
-    lives = StockLives().seen(leader("lake-0/a"), {"lake-0": "p0"})
+    incarnations = StockIncarnations().seen(leader("lake-0/a"), {"lake-0": "p0"})
 
-    assert lives.seen({}, {"lake-0": "p1"}) == lives
-    assert lives.in_pool_names({"settled": False}) == {"settled": False}
+    assert incarnations.seen({}, {"lake-0": "p1"}) == incarnations
+    assert incarnations.in_pool_names({"settled": False}) == {"settled": False}
 
 
 @given(st.lists(st.sampled_from(["joins", "drops", "dies", "looks"]), max_size=30))
@@ -97,7 +99,7 @@ def test_what_is_said_to_have_ended_has(steps: list[str]) -> None:
     number, pod, member = 0, 0, ""
     members: list[str] = []
     ended_pods: set[tuple[str, str]] = set()
-    lives = StockLives()
+    incarnations = StockIncarnations()
     for step in steps:
         if step == "joins" and not member:
             number += 1
@@ -108,14 +110,14 @@ def test_what_is_said_to_have_ended_has(steps: list[str]) -> None:
             member = ""
         elif step == "dies":
             # Its end is seen after all that it has been was; only then there is another.
-            lives = lives.seen(_projection(members, member), {"lake-0": f"p{pod}"})
+            incarnations = incarnations.seen(_projection(members, member), {"lake-0": f"p{pod}"})
             ended_pods.add(("lake-0", f"p{pod}"))
-            assert {("lake-0", each) for each in members} <= lives.ended(ended_pods)
+            assert {("lake-0", each) for each in members} <= incarnations.ended(ended_pods)
             pod, member = pod + 1, ""
-        lives = lives.seen(_projection(members, member), {"lake-0": f"p{pod}"})
-        assert ("lake-0", member) not in lives.ended(ended_pods)
+        incarnations = incarnations.seen(_projection(members, member), {"lake-0": f"p{pod}"})
+        assert ("lake-0", member) not in incarnations.ended(ended_pods)
 
 
 def _projection(members: list[str], present: str) -> dict[str, Any]:
     past = [("lake-0", each) for each in members if each != present]
-    return leader(*([f"lake-0/{present}"] if present else []), lives=past)
+    return leader(*([f"lake-0/{present}"] if present else []), incarnations=past)

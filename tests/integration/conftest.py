@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from cooperator.local.broker import EmbeddedBroker
-from stage import Stage
+from tests.harness.member_group import MemberGroup
 
 
 @pytest.fixture
-def stage(broker: EmbeddedBroker, unique: str, tmp_path: Path) -> Iterator[Stage]:
-    stage = Stage(broker.bootstrap_servers, tmp_path, unique)
-    yield stage
-    stage.close()
+def group(broker: EmbeddedBroker, unique: str, tmp_path: Path) -> Iterator[MemberGroup]:
+    group = MemberGroup(broker.bootstrap_servers, tmp_path, unique)
+    yield group
+    group.close()

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from cooperator.leader.service import LeaderService
-from stage import Stage
-from support import at_a_desk, eventually
+from tests.harness.member_group import MemberGroup
+from tests.harness.support import eventually, slow
 
 pytestmark = pytest.mark.real
 
@@ -20,7 +20,7 @@ CONNECTORS = {
 ALL = ("a-0", "a-1", "b-0")
 WORKERS = ("w-1", "w-2", "w-3")
 # What Kip415 plans is compared with Kafka's own in planner, round by round; who is led by either is the same.
-AT_A_DESK = at_a_desk("env -u CI pytest tests/integration/test_figures.py")
+AT_A_DESK = slow("env -u CI pytest tests/integration/test_figures.py")
 POLICIES = pytest.mark.parametrize("name", [pytest.param("Kip415", marks=AT_A_DESK), "Default"])
 
 
@@ -41,77 +41,77 @@ def settled(leader: LeaderService, members: int) -> Callable[[], bool]:
     return now
 
 
-def start(stage: Stage, name: str, members: int) -> LeaderService:
-    leader = stage.leader(CONNECTORS, WORKERS[:members], policy=policy(name))
+def start(group: MemberGroup, name: str, members: int) -> LeaderService:
+    leader = group.leader(CONNECTORS, WORKERS[:members], policy=policy(name))
     for worker in WORKERS[:members]:
-        stage.member(worker)
-    stage.runs(*ALL)
+        group.member(worker)
+    group.runs(*ALL)
     eventually(settled(leader, members), 60, "the group is at rest")
     return leader
 
 
 @POLICIES
-def test_figure_1_a_new_worker_gets_one_task_and_the_others_run_on(stage: Stage, name: str) -> None:
-    leader = start(stage, name, 2)
-    before, starts = stage.journal.running(), stage.journal.starts()
-    stage.member("w-3")
-    stage.facts(leader, WORKERS)
-    eventually(lambda: len(stage.journal.running_at("w-3")) == 1, 30)
-    after = stage.runs(*ALL)
+def test_figure_1_a_new_worker_gets_one_task_and_the_others_run_on(group: MemberGroup, name: str) -> None:
+    leader = start(group, name, 2)
+    before, starts = group.journal.running(), group.journal.starts()
+    group.member("w-3")
+    group.facts(leader, WORKERS)
+    eventually(lambda: len(group.journal.running_at("w-3")) == 1, 30)
+    after = group.runs(*ALL)
     moved = [task for task in ALL if before[task] != after[task]]
     assert len(moved) == 1
-    assert stage.journal.starts() == starts + 1
+    assert group.journal.starts() == starts + 1
     assert sorted(after.values()) == ["w-1", "w-2", "w-3"]
 
 
 @POLICIES
-def test_figure_2_a_worker_bounces_and_has_its_tasks_again(stage: Stage, name: str) -> None:
-    leader = start(stage, name, 3)
-    before, starts = stage.journal.running(), stage.journal.starts()
-    member = next(m for m in stage.members if m.identity == "w-2")
-    lost = stage.journal.running_at("w-2")
+def test_figure_2_a_worker_bounces_and_has_its_tasks_again(group: MemberGroup, name: str) -> None:
+    leader = start(group, name, 3)
+    before, starts = group.journal.running(), group.journal.starts()
+    member = next(m for m in group.members if m.identity == "w-2")
+    lost = group.journal.running_at("w-2")
     member.kill()
-    killed_ms = stage.journal.ended[member.incarnation]
-    stage.facts(leader, WORKERS)
+    killed_ms = group.journal.ended[member.incarnation]
+    group.facts(leader, WORKERS)
     eventually(lambda: len(leader.status()["members"]) == 2, 20, "the dead member is out of the group")
-    assert not lost & set(stage.journal.running())
-    stage.member("w-2")
-    assert stage.runs(*ALL, timeout_s=HOLD_MS / 1000 + 20) == before
-    assert stage.journal.starts() == starts + len(lost)
-    back_ms = min(r.start_ms for r in stage.journal.runs() if r.task in lost and r.start_ms > killed_ms)
+    assert not lost & set(group.journal.running())
+    group.member("w-2")
+    assert group.runs(*ALL, timeout_s=HOLD_MS / 1000 + 20) == before
+    assert group.journal.starts() == starts + len(lost)
+    back_ms = min(r.start_ms for r in group.journal.runs() if r.task in lost and r.start_ms > killed_ms)
     returned_early = back_ms - killed_ms < HOLD_MS
     assert returned_early == (name == "Default")
 
 
 @POLICIES
 def test_figure_3_a_worker_leaves_for_good_and_its_tasks_move_when_the_delay_is_over(
-    stage: Stage, name: str
+    group: MemberGroup, name: str
 ) -> None:
-    leader = start(stage, name, 3)
-    before, starts = stage.journal.running(), stage.journal.starts()
-    member = next(m for m in stage.members if m.identity == "w-2")
-    lost = stage.journal.running_at("w-2")
+    leader = start(group, name, 3)
+    before, starts = group.journal.running(), group.journal.starts()
+    member = next(m for m in group.members if m.identity == "w-2")
+    lost = group.journal.running_at("w-2")
     member.kill()
-    killed_ms = stage.journal.ended[member.incarnation]
-    stage.facts(leader, WORKERS)
-    after = stage.runs(*ALL, timeout_s=HOLD_MS / 1000 + 20)
+    killed_ms = group.journal.ended[member.incarnation]
+    group.facts(leader, WORKERS)
+    after = group.runs(*ALL, timeout_s=HOLD_MS / 1000 + 20)
     assert {task for task in ALL if after[task] != before[task]} == lost
     assert set(after.values()) == {"w-1", "w-3"}
-    moved_ms = min(r.start_ms for r in stage.journal.runs() if r.task in lost and r.member != "w-2")
+    moved_ms = min(r.start_ms for r in group.journal.runs() if r.task in lost and r.member != "w-2")
     assert moved_ms - killed_ms >= HOLD_MS - 1_000
-    assert stage.journal.starts() == starts + len(lost)
+    assert group.journal.starts() == starts + len(lost)
 
 
-def test_better_than_figure_3_an_announced_departure_moves_first(stage: Stage) -> None:
-    leader = start(stage, "Default", 3)
-    starts = stage.journal.starts()
-    member = next(m for m in stage.members if m.identity == "w-2")
-    moving = stage.journal.running_at("w-2")
+def test_better_than_figure_3_an_announced_departure_moves_first(group: MemberGroup) -> None:
+    leader = start(group, "Default", 3)
+    starts = group.journal.starts()
+    member = next(m for m in group.members if m.identity == "w-2")
+    moving = group.journal.running_at("w-2")
     member.terminate()
-    stage.facts(leader, ("w-1", "w-3"), leaving=frozenset({"w-2"}))
+    group.facts(leader, ("w-1", "w-3"), leaving=frozenset({"w-2"}))
     assert member.child.wait(30) == 0
-    stage.runs(*ALL, timeout_s=15)
-    runs = [run for run in stage.journal.runs() if run.task in moving]
+    group.runs(*ALL, timeout_s=15)
+    runs = [run for run in group.journal.runs() if run.task in moving]
     gap_ms = max(r.start_ms for r in runs) - max(r.end_ms for r in runs if r.end_ms is not None)
     assert gap_ms < HOLD_MS / 2
-    assert stage.journal.starts() == starts + len(moving)
+    assert group.journal.starts() == starts + len(moving)

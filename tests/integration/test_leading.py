@@ -9,8 +9,8 @@ import pytest
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.logs import LogsConfig, open_logs
 from cooperator.model import Desired
-from stage import LeaderProcess, Stage
-from support import at_a_desk, eventually
+from tests.harness.member_group import LeaderProcess, MemberGroup
+from tests.harness.support import eventually, slow
 
 pytestmark = pytest.mark.real
 
@@ -34,160 +34,160 @@ def leads(process: LeaderProcess) -> bool:
     return condition(status, "Leading")["status"] == "True" and len(status.get("members", ())) == 3
 
 
-def running(stage: Stage, **said: Any) -> LeaderProcess:
-    leader = stage.leader_process(CONNECTORS, WORKERS, **{**SHORT, **said})
+def running(group: MemberGroup, **said: Any) -> LeaderProcess:
+    leader = group.leader_process(CONNECTORS, WORKERS, **{**SHORT, **said})
     for worker in WORKERS:
-        stage.member(worker)
-    each_has_tasks(stage)
+        group.member(worker)
+    each_has_tasks(group)
     eventually(lambda: leader.status().get("settled"), 60, "the group is at rest")
     return leader
 
 
-def each_has_tasks(stage: Stage) -> dict[str, str]:
+def each_has_tasks(group: MemberGroup) -> dict[str, str]:
     """Which tasks run where, when all have joined."""
     workers = set(WORKERS)
-    eventually(lambda: set(stage.journal.running().values()) == workers, 90, "each has joined and has tasks")
-    return stage.runs(*ALL)
+    eventually(lambda: set(group.journal.running().values()) == workers, 90, "each has joined and has tasks")
+    return group.runs(*ALL)
 
 
-def test_the_operator_is_killed_and_back_in_time_and_no_task_notices(stage: Stage) -> None:
-    leader = running(stage)
-    before, term = stage.journal.running(), leader.status()["term"]
+def test_the_operator_is_killed_and_back_in_time_and_no_task_notices(group: MemberGroup) -> None:
+    leader = running(group)
+    before, term = group.journal.running(), leader.status()["term"]
     leader.kill()
-    again = stage.leader_process(CONNECTORS, WORKERS, **SHORT)
+    again = group.leader_process(CONNECTORS, WORKERS, **SHORT)
     eventually(lambda: leads(again), 60)
     assert again.status()["term"] == term + 1
-    assert stage.journal.running() == before
-    assert stage.journal.starts() == len(ALL)
+    assert group.journal.running() == before
+    assert group.journal.starts() == len(ALL)
 
 
 def test_while_the_operator_is_away_a_member_leads_with_its_memory_and_gives_the_lead_back(
-    stage: Stage,
+    group: MemberGroup,
 ) -> None:
-    leader = running(stage)
-    before = stage.journal.running()
+    leader = running(group)
+    before = group.journal.running()
     leader.kill()
-    eventually(lambda: _led_by_a_member(stage), 60, "a member leads")
-    assert stage.journal.running() == before
+    eventually(lambda: _led_by_a_member(group), 60, "a member leads")
+    assert group.journal.running() == before
 
-    victim = next(member for member in stage.members if member.identity == "w-1")
-    lost = stage.journal.running_at("w-1")
+    victim = next(member for member in group.members if member.identity == "w-1")
+    lost = group.journal.running_at("w-1")
     victim.kill()
-    stage.member("w-1")
-    # Nobody has proof of the end of w-1's first life, so its lease has to run out first.
-    assert stage.runs(*ALL, timeout_s=90) == before
-    assert stage.journal.starts(*(set(ALL) - lost)) == len(ALL) - len(lost)
+    group.member("w-1")
+    # Nobody has proof of the end of w-1's first incarnation, so its lease has to run out first.
+    assert group.runs(*ALL, timeout_s=90) == before
+    assert group.journal.starts(*(set(ALL) - lost)) == len(ALL) - len(lost)
 
-    starts = stage.journal.starts()
-    back = stage.leader_process(CONNECTORS, WORKERS, **SHORT)
+    starts = group.journal.starts()
+    back = group.leader_process(CONNECTORS, WORKERS, **SHORT)
     eventually(lambda: leads(back) and back.status()["settled"], 60)
-    assert stage.journal.running() == before
-    assert stage.journal.starts() == starts
+    assert group.journal.running() == before
+    assert group.journal.starts() == starts
 
 
-def _led_by_a_member(stage: Stage) -> bool:
+def _led_by_a_member(group: MemberGroup) -> bool:
     return any(
-        "leading in term" in (stage.directory / f"{worker}.log").read_text(errors="replace")
+        "leading in term" in (group.directory / f"{worker}.log").read_text(errors="replace")
         for worker in WORKERS
     )
 
 
-def test_two_operators_of_one_name_never_lead_at_once(stage: Stage) -> None:
-    first = running(stage)
-    second = stage.leader_process(CONNECTORS, WORKERS, **SHORT)
+def test_two_operators_of_one_name_never_lead_at_once(group: MemberGroup) -> None:
+    first = running(group)
+    second = group.leader_process(CONNECTORS, WORKERS, **SHORT)
     eventually(lambda: leads(second), 60)
     eventually(lambda: condition(first.status(), "Leading")["reason"] == "Fenced", 30)
-    assert stage.journal.starts() == len(ALL)
+    assert group.journal.starts() == len(ALL)
 
 
-def test_another_cooperator_with_the_same_group_id_is_refused_and_touches_nothing(stage: Stage) -> None:
-    ours = running(stage)
-    theirs = stage.leader_process({}, (), cluster="elsewhere", **SHORT)
+def test_another_cooperator_with_the_same_group_id_is_refused_and_touches_nothing(group: MemberGroup) -> None:
+    ours = running(group)
+    theirs = group.leader_process({}, (), cluster="elsewhere", **SHORT)
     eventually(lambda: condition(theirs.status(), "Leading")["reason"] == "GroupConflict", 30)
     assert "spec.groupId" in condition(theirs.status(), "Leading")["message"]
     assert leads(ours)
-    assert stage.journal.starts() == len(ALL)
+    assert group.journal.starts() == len(ALL)
 
 
-def test_a_connector_that_is_deleted_leaves_no_status_behind(stage: Stage) -> None:
-    leader = stage.leader(CONNECTORS, WORKERS, **SHORT)
+def test_a_connector_that_is_deleted_leaves_no_status_behind(group: MemberGroup) -> None:
+    leader = group.leader(CONNECTORS, WORKERS, **SHORT)
     for worker in WORKERS:
-        stage.member(worker)
-    stage.runs(*ALL)
-    logs = open_logs(LogsConfig(stage.bootstrap_servers, stage.group_id))
+        group.member(worker)
+    group.runs(*ALL)
+    logs = open_logs(LogsConfig(group.bootstrap_servers, group.group_id))
     try:
         assert {str(task) for task in logs.status.read_to_end(20_000)} == {"a", *ALL}
         leader.set_desired(Desired(2, {}))
-        eventually(lambda: not stage.journal.running(), 30)
+        eventually(lambda: not group.journal.running(), 30)
         eventually(lambda: logs.status.read_to_end(20_000) == {}, 30, "its statuses are forgotten")
     finally:
         logs.close()
 
 
-def test_members_killed_again_and_again_get_their_own_tasks_back(stage: Stage) -> None:
-    leader = stage.leader(CONNECTORS, WORKERS, **SHORT)
+def test_members_killed_again_and_again_get_their_own_tasks_back(group: MemberGroup) -> None:
+    leader = group.leader(CONNECTORS, WORKERS, **SHORT)
     for worker in WORKERS:
-        stage.member(worker)
-    before = each_has_tasks(stage)
+        group.member(worker)
+    before = each_has_tasks(group)
     eventually(lambda: leader.status()["settled"], 60)
     for count in range(1, 4):
-        victim = next(m for m in reversed(stage.members) if m.identity == "w-2")
-        lost = stage.journal.running_at("w-2")
+        victim = next(m for m in reversed(group.members) if m.identity == "w-2")
+        lost = group.journal.running_at("w-2")
         victim.kill()
-        stage.facts(leader, WORKERS)
-        stage.member("w-2")
-        assert stage.runs(*ALL) == before
-        assert stage.journal.starts(*(set(ALL) - lost)) == len(ALL) - len(lost)
-        assert stage.journal.starts(*lost) == len(lost) * (1 + count)
+        group.facts(leader, WORKERS)
+        group.member("w-2")
+        assert group.runs(*ALL) == before
+        assert group.journal.starts(*(set(ALL) - lost)) == len(ALL) - len(lost)
+        assert group.journal.starts(*lost) == len(lost) * (1 + count)
 
 
-def test_a_frozen_member_has_stopped_before_its_tasks_start_elsewhere(stage: Stage) -> None:
+def test_a_frozen_member_has_stopped_before_its_tasks_start_elsewhere(group: MemberGroup) -> None:
     policy = {"scheduled_rebalance_max_delay_ms": 0, "lease_ms": 12_000, "join_wait_ms": 90_000}
     said = {**SHORT, "policy": policy}
     times = {"rebalance_timeout_ms": 8_000}
-    leader = stage.leader(CONNECTORS, WORKERS, **said, **times)
+    leader = group.leader(CONNECTORS, WORKERS, **said, **times)
     for worker in WORKERS:
-        stage.member(worker, rebalance_timeout_ms="8000")
-    each_has_tasks(stage)
+        group.member(worker, rebalance_timeout_ms="8000")
+    each_has_tasks(group)
     eventually(lambda: leader.status()["settled"], 60)
-    frozen = next(m for m in stage.members if m.identity == "w-2")
-    moving = stage.journal.running_at("w-2")
+    frozen = next(m for m in group.members if m.identity == "w-2")
+    moving = group.journal.running_at("w-2")
     frozen.freeze()
     eventually(
         lambda: all(
-            any(run.task == task and run.member != "w-2" for run in stage.journal.runs()) for task in moving
+            any(run.task == task and run.member != "w-2" for run in group.journal.runs()) for task in moving
         ),
         60,
         "its tasks run elsewhere",
     )
     moved_ms = {
-        t: min(r.start_ms for r in stage.journal.runs() if r.task == t and r.member != "w-2") for t in moving
+        t: min(r.start_ms for r in group.journal.runs() if r.task == t and r.member != "w-2") for t in moving
     }
-    lives = [r for r in stage.journal.runs() if r.member == "w-2" and r.task in moving]
-    assert all(run.last_ms < moved_ms[run.task] for run in lives)
+    incarnations = [r for r in group.journal.runs() if r.member == "w-2" and r.task in moving]
+    assert all(run.last_ms < moved_ms[run.task] for run in incarnations)
     frozen.kill()
     # Frozen, it ran nothing since its last word; that is its end for the journal.
-    stage.journal.ended[frozen.incarnation] = max(run.last_ms for run in lives)
+    group.journal.ended[frozen.incarnation] = max(run.last_ms for run in incarnations)
 
 
-@at_a_desk("env -u CI pytest tests/integration/test_leading.py")
+@slow("env -u CI pytest tests/integration/test_leading.py")
 def test_an_outage_of_the_broker_that_is_many_leases_long_stops_no_task(
-    stage: Stage, broker: EmbeddedBroker
+    group: MemberGroup, broker: EmbeddedBroker
 ) -> None:
     """A minute, which is five leases; and nobody would be waited for."""
     policy = {"scheduled_rebalance_max_delay_ms": 0, "lease_ms": 12_000}
     said = {**SHORT, "policy": policy, "rebalance_timeout_ms": 8_000}
-    leader = stage.leader_process(CONNECTORS, WORKERS, **said)
+    leader = group.leader_process(CONNECTORS, WORKERS, **said)
     for worker in WORKERS:
-        stage.member(worker, rebalance_timeout_ms="8000")
-    stage.runs(*ALL)
+        group.member(worker, rebalance_timeout_ms="8000")
+    group.runs(*ALL)
     eventually(lambda: leader.status().get("settled"), 60, "the group is at rest")
-    before = stage.journal.running()
+    before = group.journal.running()
     broker.stop()
     down_at = time.monotonic()
     eventually(lambda: time.monotonic() - down_at >= 60, 70, "the outage has lasted a minute")
-    assert stage.journal.running() == before
+    assert group.journal.running() == before
     broker.start()
     eventually(lambda: leads(leader) and leader.status()["settled"], 90, "the group is back")
-    assert stage.journal.running() == before
-    assert stage.journal.starts() == len(ALL)
+    assert group.journal.running() == before
+    assert group.journal.starts() == len(ALL)

@@ -7,9 +7,9 @@ import pytest
 
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.local.settings import free_port
-from network import Network, missing, network
-from stage import Stage
-from support import eventually
+from tests.harness.member_group import MemberGroup
+from tests.harness.network import Network, missing, network
+from tests.harness.support import eventually
 
 pytestmark = [pytest.mark.real, pytest.mark.skipif(bool(missing()), reason=missing())]
 
@@ -25,7 +25,7 @@ def cable() -> Iterator[Network]:
 
 
 @pytest.fixture
-def stage(cable: Network, tmp_path: Path, unique: str) -> Iterator[Stage]:
+def group(cable: Network, tmp_path: Path, unique: str) -> Iterator[MemberGroup]:
     """A group on a broker that can be reached through the cable."""
     port = free_port()
     controller = free_port()
@@ -37,16 +37,16 @@ def stage(cable: Network, tmp_path: Path, unique: str) -> Iterator[Stage]:
     }
     broker = EmbeddedBroker(tmp_path / "broker", port=port, overrides=overrides)
     broker.start()
-    stage = Stage(f"{cable.here}:{port}", tmp_path, unique)
-    yield stage
-    stage.close()
+    group = MemberGroup(f"{cable.here}:{port}", tmp_path, unique)
+    yield group
+    group.close()
     broker.kill()
 
 
 def test_who_is_cut_off_has_stopped_before_its_tasks_start_elsewhere_and_is_taken_back(
-    stage: Stage, cable: Network
+    group: MemberGroup, cable: Network
 ) -> None:
-    leader = stage.leader(
+    leader = group.leader(
         {"a": {"connector.class": "noop", "tasks.max": "6", "units": "6"}},
         WORKERS,
         # Nobody is waited for: only the lease keeps the tasks from starting twice.
@@ -54,26 +54,26 @@ def test_who_is_cut_off_has_stopped_before_its_tasks_start_elsewhere_and_is_take
         rebalance_timeout_ms=8_000,
         host=cable.here,
     )
-    stage.member("w-0", listen=f"{cable.here}:0", rebalance_timeout_ms="8000")
-    stage.member("w-1", listen=f"{cable.here}:0", rebalance_timeout_ms="8000")
-    stage.member("w-2", inside=cable.inside, listen=f"{cable.there}:0", rebalance_timeout_ms="8000")
-    stage.runs(*ALL)
+    group.member("w-0", listen=f"{cable.here}:0", rebalance_timeout_ms="8000")
+    group.member("w-1", listen=f"{cable.here}:0", rebalance_timeout_ms="8000")
+    group.member("w-2", inside=cable.inside, listen=f"{cable.there}:0", rebalance_timeout_ms="8000")
+    group.runs(*ALL)
     eventually(lambda: leader.status()["settled"], 60, "the group is at rest")
-    before, lost = stage.journal.running(), stage.journal.running_at("w-2")
+    before, lost = group.journal.running(), group.journal.running_at("w-2")
     assert len(lost) == 2
 
     cable.cut()
-    eventually(lambda: set(stage.journal.running().values()) == {"w-0", "w-1"}, 90, "its tasks run elsewhere")
-    after = stage.runs(*ALL)
+    eventually(lambda: set(group.journal.running().values()) == {"w-0", "w-1"}, 90, "its tasks run elsewhere")
+    after = group.runs(*ALL)
     assert {task for task in ALL if after[task] != before[task]} == lost
-    assert stage.journal.starts(*(set(ALL) - lost)) == len(ALL) - len(lost), "nobody else was touched"
+    assert group.journal.starts(*(set(ALL) - lost)) == len(ALL) - len(lost), "nobody else was touched"
     for task in lost:
-        [cut_off, moved] = [run for run in stage.journal.runs() if run.task == task]
+        [cut_off, moved] = [run for run in group.journal.runs() if run.task == task]
         assert (cut_off.member, moved.member != "w-2") == ("w-2", True)
         assert cut_off.end_ms is not None, "it stopped by itself, for nobody could tell it to"
         assert cut_off.end_ms < moved.start_ms
 
     cable.mend()
-    eventually(lambda: len(stage.journal.running_at("w-2")) == 2, 90, "it has its part again")
-    stage.runs(*ALL)
-    assert len([run for run in stage.journal.runs() if run.member == "w-2"]) == 4
+    eventually(lambda: len(group.journal.running_at("w-2")) == 2, 90, "it has its part again")
+    group.runs(*ALL)
+    assert len([run for run in group.journal.runs() if run.member == "w-2"]) == 4

@@ -12,15 +12,15 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from typer.testing import CliRunner
 
-from connect_worker import MAX_DELAY_MS, ConnectWorker
 from cooperator.cli.app import program
 from cooperator.group import GroupState, describe_group
 from cooperator.leader.machine import REPEAT_MS
 from cooperator.leader.service import LeaderService
 from cooperator.local.broker import EmbeddedBroker
-from group.party import Party
-from stage import Stage
-from support import eventually
+from tests.group.recording_member import RecordingMember
+from tests.harness.connect_worker import MAX_DELAY_MS, ConnectWorker
+from tests.harness.member_group import MemberGroup
+from tests.harness.support import eventually
 
 pytestmark = pytest.mark.real
 
@@ -116,54 +116,54 @@ def records(servers: str, place: tuple[str, int], start: int, end: int) -> Itera
         consumer.close()
 
 
-def running(stage: Stage) -> LeaderService:
-    leader = stage.leader(CONNECTORS, WORKERS, **SAID)
+def running(group: MemberGroup) -> LeaderService:
+    leader = group.leader(CONNECTORS, WORKERS, **SAID)
     for worker in WORKERS:
-        stage.member(worker)
-    stage.runs(*TASKS)
+        group.member(worker)
+    group.runs(*TASKS)
     eventually(lambda: leader.status()["settled"], 60, "the group is at rest")
     return leader
 
 
-def test_a_member_dies_as_was_foretold(stage: Stage) -> None:
-    leader = running(stage)
-    servers, group_id = stage.bootstrap_servers, stage.group_id
+def test_a_member_dies_as_was_foretold(group: MemberGroup) -> None:
+    leader = running(group)
+    servers, group_id = group.bootstrap_servers, group.group_id
     at_rest(servers, group_id)
-    before, generation = stage.journal.running(), leader.status()["generation"]
+    before, generation = group.journal.running(), leader.status()["generation"]
 
     quiet = touches_nothing(servers, group_id, lambda: answer(servers, group_id))
     assert (quiet["led_by"], quiet["rounds"], placed(quiet)) == ("operator", [], before)
     told = touches_nothing(servers, group_id, lambda: answer(servers, group_id, "--die", "w-1"))
     assert leader.status()["generation"] == generation
     held, moves = told["rounds"]
-    lost = stage.journal.running_at("w-1")
+    lost = group.journal.running_at("w-1")
     assert {entry["name"] for entry in held["held"] if entry["task"] >= 0} == lost
     assert moves["after_ms"] == HOLD_MS
 
-    victim = next(member for member in stage.members if member.identity == "w-1")
+    victim = next(member for member in group.members if member.identity == "w-1")
     victim.kill()
-    stage.facts(leader, WORKERS)
+    group.facts(leader, WORKERS)
     eventually(lambda: len(leader.status()["members"]) == 2, 20, "the dead member is out of the group")
     really_held = {task["name"]: task["held_for"] for task in leader.status()["tasks"] if "held_for" in task}
     assert really_held == {entry["name"]: entry["held_for"] for entry in held["held"]}
-    assert stage.runs(*TASKS, timeout_s=HOLD_MS / 1000 + 30) == placed(told)
+    assert group.runs(*TASKS, timeout_s=HOLD_MS / 1000 + 30) == placed(told)
     untouched = set(TASKS) - lost
-    assert stage.journal.starts(*untouched) == len(untouched)
-    assert stage.journal.starts(*lost) == 2 * len(lost)
+    assert group.journal.starts(*untouched) == len(untouched)
+    assert group.journal.starts(*lost) == 2 * len(lost)
 
 
-def test_a_member_joins_and_another_drains_as_was_foretold(stage: Stage) -> None:
-    leader = running(stage)
-    servers, group_id = stage.bootstrap_servers, stage.group_id
+def test_a_member_joins_and_another_drains_as_was_foretold(group: MemberGroup) -> None:
+    leader = running(group)
+    servers, group_id = group.bootstrap_servers, group.group_id
     told = answer(servers, group_id, "--join", 1, "--drain", "w-0")
     newcomer = {"new-0": "w-3"}
 
-    stage.member("w-3")
-    stage.facts(leader, ("w-1", "w-2", "w-3"), leaving=frozenset({"w-0"}))
-    next(member for member in stage.members if member.identity == "w-0").terminate()
-    eventually(lambda: set(stage.journal.running().values()) == {"w-1", "w-2", "w-3"}, 60)
+    group.member("w-3")
+    group.facts(leader, ("w-1", "w-2", "w-3"), leaving=frozenset({"w-0"}))
+    next(member for member in group.members if member.identity == "w-0").terminate()
+    eventually(lambda: set(group.journal.running().values()) == {"w-1", "w-2", "w-3"}, 60)
     eventually(lambda: leader.status()["settled"], 60)
-    loads = sorted(len(stage.journal.running_at(worker)) for worker in ("w-1", "w-2", "w-3"))
+    loads = sorted(len(group.journal.running_at(worker)) for worker in ("w-1", "w-2", "w-3"))
     foretold = [load["after"]["tasks"] for load in told["members"] if load["after"]]
     assert loads == sorted(foretold)
     assert {newcomer.get(load["name"], load["name"]) for load in told["members"] if load["after"]} == {
@@ -173,15 +173,15 @@ def test_a_member_joins_and_another_drains_as_was_foretold(stage: Stage) -> None
     }
 
 
-def test_while_a_member_leads_it_is_said_that_nobody_can_prove_an_end(stage: Stage) -> None:
+def test_while_a_member_leads_it_is_said_that_nobody_can_prove_an_end(group: MemberGroup) -> None:
     said = {**SAID, "session_timeout_ms": 6_000}
-    leader = stage.leader_process(CONNECTORS, WORKERS, **said)
+    leader = group.leader_process(CONNECTORS, WORKERS, **said)
     for worker in WORKERS:
-        stage.member(worker)
-    before = stage.runs(*TASKS)
+        group.member(worker)
+    before = group.runs(*TASKS)
     eventually(lambda: leader.status().get("settled"), 60)
     leader.kill()
-    servers, group_id = stage.bootstrap_servers, stage.group_id
+    servers, group_id = group.bootstrap_servers, group.group_id
 
     def led_by_a_member() -> dict[str, Any]:
         told = answer(servers, group_id, "--die", "w-1")
@@ -193,7 +193,7 @@ def test_while_a_member_leads_it_is_said_that_nobody_can_prove_an_end(stage: Sta
     assert any("a member leads" in note for note in told["notes"])
     waits = {entry["until_ms"] - told["now_ms"] for entry in told["rounds"][0]["held"]}
     assert waits == {35_000 + 5_000}, "the lease outlives the hold"
-    assert placed(answer(servers, group_id)) == before == stage.journal.running()
+    assert placed(answer(servers, group_id)) == before == group.journal.running()
 
 
 def called(running: Mapping[str, str]) -> dict[str, str]:
@@ -266,7 +266,7 @@ class TestWhatCannotBeSeen:
 
     def test_a_group_in_mid_round(self, broker: EmbeddedBroker, unique: str) -> None:
         never: Future[Mapping[str, bytes]] = Future()
-        party = Party(
+        party = RecordingMember(
             broker.bootstrap_servers, unique, "slow", rebalance_timeout_ms=60_000, make_plan=lambda _: never
         )
         party.membership.start()
@@ -277,13 +277,13 @@ class TestWhatCannotBeSeen:
         finally:
             party.membership.stop(leave=True, timeout_s=5)
 
-    def test_a_group_that_everybody_has_left(self, stage: Stage) -> None:
-        leader = running(stage)
-        servers, group_id = stage.bootstrap_servers, stage.group_id
-        for member in stage.members:
+    def test_a_group_that_everybody_has_left(self, group: MemberGroup) -> None:
+        leader = running(group)
+        servers, group_id = group.bootstrap_servers, group.group_id
+        for member in group.members:
             member.kill()
         leader.stop(leave=True)
-        stage.leaders.remove(leader)
+        group.leaders.remove(leader)
         eventually(lambda: not describe_group(servers, group_id).members, 30)
         told = answer(servers, group_id)
         assert any("nothing runs" in note for note in told["notes"])

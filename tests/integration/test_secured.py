@@ -12,12 +12,12 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from cooperator.connectors.topics import ensure_topic
 from cooperator.leader.service import LeaderService
 from cooperator.model import Desired, DesiredConnector
-from cooperator.runtime.connectors.topics import ensure_topic
-from secured import PASSWORDS, SecuredBroker, secured_broker
-from stage import Stage
-from support import eventually
+from tests.harness.member_group import MemberGroup
+from tests.harness.secured import PASSWORDS, SecuredBroker, secured_broker
+from tests.harness.support import eventually
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 
@@ -35,11 +35,11 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]
 
 
 @pytest.fixture
-def stage(secured: SecuredBroker, unique: str, tmp_path: Path) -> Iterator[Stage]:
-    stage = Stage(secured.plain, tmp_path / "stage", unique)
-    stage.directory.mkdir()
-    yield stage
-    stage.close()
+def group(secured: SecuredBroker, unique: str, tmp_path: Path) -> Iterator[MemberGroup]:
+    group = MemberGroup(secured.plain, tmp_path / "stage", unique)
+    group.directory.mkdir()
+    yield group
+    group.close()
 
 
 def secret(folder: Path, name: str, text: str) -> str:
@@ -87,25 +87,25 @@ def state_of(leader: LeaderService, task: str) -> tuple[str, str]:
     return (tasks[task]["state"], tasks[task]["trace"]) if task in tasks else ("", "")
 
 
-def assert_no_secret_anywhere(secured: SecuredBroker, stage: Stage, leader: LeaderService) -> None:
+def assert_no_secret_anywhere(secured: SecuredBroker, group: MemberGroup, leader: LeaderService) -> None:
     key_line = secured.client.key.read_text().splitlines()[1]
     forms = {*PASSWORDS.values(), WRONG, key_line}
     forms |= {form.replace("\\", "\\\\").replace('"', '\\"') for form in forms}
     forms |= {json.dumps(form)[1:-1] for form in forms}
     said = {"status": json.dumps(leader.status()).encode()}
     said |= {topic: b"\n".join(records) for topic, records in everything(secured).items()}
-    said |= {str(path): path.read_bytes() for path in stage.directory.rglob("*") if path.is_file()}
+    said |= {str(path): path.read_bytes() for path in group.directory.rglob("*") if path.is_file()}
     assert any("jvm.log" in name for name in said)
     for name, text in said.items():
         assert not any(form.encode() in text for form in forms), name
 
 
 def test_connectors_get_in_as_their_worker_does_or_as_they_are_told(
-    secured: SecuredBroker, stage: Stage, tmp_path: Path
+    secured: SecuredBroker, group: MemberGroup, tmp_path: Path
 ) -> None:
-    source = f"{stage.group_id}-from"
+    source = f"{group.group_id}-from"
     wanted = fed(secured, source)
-    targets = {name: f"{stage.group_id}-{name}" for name in ("inherits", "told", "generic", "shown")}
+    targets = {name: f"{group.group_id}-{name}" for name in ("inherits", "told", "generic", "shown")}
     for topic in targets.values():
         ensure_topic({"bootstrap.servers": secured.plain}, topic, 2, -1)
     copy = {"connector.class": "kafka-to-kafka", "topics": source, "trigger.interval.ms": "500"}
@@ -133,8 +133,8 @@ def test_connectors_get_in_as_their_worker_does_or_as_they_are_told(
         "generic": generic,
         "shown": {**copy, **certificate, "topic": targets["shown"]},
     }
-    leader = stage.leader(connectors, ("s-0",))
-    stage.member(
+    leader = group.leader(connectors, ("s-0",))
+    group.member(
         "s-0",
         runtime="spark",
         heap_mb="512",
@@ -161,4 +161,4 @@ def test_connectors_get_in_as_their_worker_does_or_as_they_are_told(
     leader.set_desired(Desired(2, {name: DesiredConnector(config) for name, config in restarted.items()}))
     eventually(lambda: copied(secured, targets["told"]) == wanted, PATIENCE_S, "told copies all")
     eventually(lambda: state_of(leader, "told-0")[0] == "RUNNING", PATIENCE_S)
-    assert_no_secret_anywhere(secured, stage, leader)
+    assert_no_secret_anywhere(secured, group, leader)

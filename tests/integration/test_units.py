@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from cooperator.connectors.topics import ensure_topic, grow_topic
 from cooperator.leader.service import LeaderService
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.logs import LogsConfig, open_logs
 from cooperator.model import Desired
-from cooperator.runtime.connectors.topics import ensure_topic, grow_topic
-from guarantees.pipelines import Kafka
-from leader_process import desired_of
-from stage import Stage
-from support import at_a_desk, eventually
+from tests.guarantees.pipelines import Kafka
+from tests.harness.leader_process import desired_of
+from tests.harness.member_group import MemberGroup
+from tests.harness.support import eventually, slow
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(1200)]
 
@@ -35,23 +35,23 @@ Groups = dict[str, tuple[str, ...]]
 class Flow:
     """Connector ``flow`` is what changes, ``calm`` beside it is of the same kind and does not."""
 
-    stage: Stage
+    group: MemberGroup
     kafka: Kafka
     partitions: int
     tasks_max: int
     fed: int = 0
     revision: int = 1
-    lives: dict[str, str] = field(default_factory=dict)
+    incarnations: dict[str, str] = field(default_factory=dict)
     leader: LeaderService = field(init=False)
 
     def __post_init__(self) -> None:
-        self.source, self.sink = f"{self.stage.group_id}-from", f"{self.stage.group_id}-to"
+        self.source, self.sink = f"{self.group.group_id}-from", f"{self.group.group_id}-to"
         client = {"bootstrap.servers": self.kafka.bootstrap_servers}
         ensure_topic(client, self.source, self.partitions, -1)
         self.kafka.create(self.sink)
         self.kafka.create(f"{self.source}-calm")
-        self.logs = open_logs(LogsConfig(self.kafka.bootstrap_servers, self.stage.group_id))
-        self.leader = self.stage.leader(self.configs(), WORKERS)
+        self.logs = open_logs(LogsConfig(self.kafka.bootstrap_servers, self.group.group_id))
+        self.leader = self.group.leader(self.configs(), WORKERS)
         for worker in WORKERS:
             self.member(worker)
         self.settled()
@@ -74,8 +74,8 @@ class Flow:
         }
 
     def member(self, identity: str) -> None:
-        self.lives[identity] = self.stage.member(identity, runtime="spark", heap_mb="512").incarnation
-        self.stage.facts(self.leader, WORKERS)
+        self.incarnations[identity] = self.group.member(identity, runtime="spark", heap_mb="512").incarnation
+        self.group.facts(self.leader, WORKERS)
 
     # --- what is done to it ---
 
@@ -102,9 +102,9 @@ class Flow:
 
     def kill(self) -> None:
         """-9 to all of the victim, which comes back under its name."""
-        member = next(each for each in reversed(self.stage.members) if each.identity == VICTIM)
+        member = next(each for each in reversed(self.group.members) if each.identity == VICTIM)
         member.kill()
-        self.stage.facts(self.leader, WORKERS)
+        self.group.facts(self.leader, WORKERS)
         self.feed(FEW)
         self.member(VICTIM)
 
@@ -132,7 +132,7 @@ class Flow:
             assert sum(map(len, flow)) == self.partitions, groups
             assert self.where().keys() == groups.keys(), f"{self.where()} of {groups}"
             living = {member["incarnation"] for member in self.leader.status()["members"]}
-            assert living == set(self.lives.values()), f"members {living}"
+            assert living == set(self.incarnations.values()), f"members {living}"
             return bool(self.leader.status()["settled"])
 
         eventually(calm, PATIENCE_S, f"{self.tasks_max} tasks of {self.partitions} units run")
@@ -156,7 +156,7 @@ class Before:
 
     @classmethod
     def of(cls, flow: Flow) -> "Before":
-        return cls(flow.groups(), flow.where(), flow.stage.starts())
+        return cls(flow.groups(), flow.where(), flow.group.starts())
 
     def unchanged(self, flow: Flow) -> set[str]:
         after = flow.groups()
@@ -168,7 +168,7 @@ class Before:
         lost = {task for task in unchanged if self.where[task] == VICTIM}
 
         def started() -> Counter[tuple[str, str]]:
-            counts = flow.stage.starts() - self.starts
+            counts = flow.group.starts() - self.starts
             return Counter({key: count for key, count in counts.items() if key[1] in unchanged})
 
         eventually(lambda: {task for _, task in started()} >= lost, PATIENCE_S, f"{lost} are given back")
@@ -181,19 +181,19 @@ Begin = Callable[[int, int], Flow]
 
 
 @pytest.fixture
-def begin(stage: Stage, broker: EmbeddedBroker) -> Iterator[Begin]:
+def begin(group: MemberGroup, broker: EmbeddedBroker) -> Iterator[Begin]:
     """A flow of so many partitions and tasks, at rest."""
     with ExitStack() as closing:
 
         def begun(partitions: int, tasks_max: int) -> Flow:
-            flow = Flow(stage, Kafka(broker.bootstrap_servers), partitions, tasks_max)
+            flow = Flow(group, Kafka(broker.bootstrap_servers), partitions, tasks_max)
             closing.callback(flow.logs.close)
             return flow
 
         yield begun
 
 
-@at_a_desk("env -u CI pytest tests/integration/test_units.py")
+@slow("env -u CI pytest tests/integration/test_units.py")
 def test_other_numbers_of_tasks_in_mid_stream_with_a_death_in_the_middle(begin: Begin) -> None:
     flow = begin(6, 2)
     for tasks_max, kept in ((5, set[str]()), (3, {"flow-0"})):
@@ -221,15 +221,15 @@ def test_more_partitions_in_mid_stream_with_a_death_in_the_middle(begin: Begin) 
     flow.exact()
 
 
-def test_nobody_dies_and_only_what_changes_is_stopped(begin: Begin, stage: Stage) -> None:
+def test_nobody_dies_and_only_what_changes_is_stopped(begin: Begin, group: MemberGroup) -> None:
     """Revoked, not lost: what changes is stopped where it runs, in order, and nothing else is touched."""
     flow = begin(6, 5)
     before = Before.of(flow)
-    stops = stage.stops()
+    stops = group.stops()
     flow.flowing()
     flow.regroup(3)
     flow.settled()
-    started, stopped = stage.starts() - before.starts, stage.stops() - stops
+    started, stopped = group.starts() - before.starts, group.stops() - stops
     changed = {"flow-1", "flow-2", "flow-3", "flow-4"}
     assert before.groups.keys() - before.unchanged(flow) == changed
     tasks = before.groups.keys()

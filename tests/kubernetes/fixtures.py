@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from support import eventually
+from tests.harness.support import eventually
 from tests.kubernetes import helm as helms
 from tests.kubernetes.api import ApiError
 from tests.kubernetes.binaries import binaries

@@ -24,6 +24,7 @@ from typing import Any
 
 import yaml
 
+from tests.harness.support import freeze
 from tests.kubernetes.api import ApiError
 from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.image_store import Containerd, fill, import_rest
@@ -39,7 +40,6 @@ from tests.kubernetes.slots import (
     pids_in,
     remove_cgroups,
 )
-from tests.support import freeze
 
 READY_S = 90.0
 
@@ -161,7 +161,7 @@ class Node:
         self.kubelet.wait_until(lambda: self._heard_since(began), READY_S)
 
     def _heard_since(self, time_s: float) -> bool:
-        """Ready, and not by the word of an earlier life."""
+        """Ready, and not by the word of an earlier incarnation."""
         ready = self._ready()
         return ready.get("status") == "True" and _seconds(ready["lastHeartbeatTime"]) >= int(time_s)
 

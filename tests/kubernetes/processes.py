@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.support import freeze
+from tests.harness.support import freeze
 
 
 class ServerFailed(Exception):
@@ -38,7 +38,7 @@ def documents(manifests: Iterable[Mapping[str, Any]]) -> str:
 
 
 class Server:
-    """One program with fixed arguments and one log file over all its lives.
+    """One program with fixed arguments and one log file over all its incarnations.
 
     Ends by SIGKILL only: what these servers keep is thrown away after the test, and told politely they
     wait for open watches for up to 15 seconds.
@@ -56,7 +56,7 @@ class Server:
 
     @property
     def pid(self) -> int:
-        """Of the life that was started last. Raises ServerFailed before the first."""
+        """Of the incarnation that was started last. Raises ServerFailed before the first."""
         if self._child is None:
             raise ServerFailed(f"{self.name} was not started")
         return self._child.pid

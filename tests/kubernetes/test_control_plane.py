@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support import eventually
+from tests.harness.support import eventually
 from tests.kubernetes.api import Api, ApiError
 from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.fixtures import wait_until_served

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from support import at_a_desk, eventually
+from tests.harness.support import eventually, slow
 from tests.kubernetes.fixtures import make_namespace
 from tests.kubernetes.images import BUSYBOX, OPERATOR, WORKER
 from tests.kubernetes.nodes import Cluster
 
 # In every run, e2e has members and an operator on such nodes.
-AT_A_DESK = at_a_desk("env -u CI pytest tests/kubernetes/test_nodes.py")
+AT_A_DESK = slow("env -u CI pytest tests/kubernetes/test_nodes.py")
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900), AT_A_DESK]
 
 

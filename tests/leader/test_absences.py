@@ -5,16 +5,16 @@ import pytest
 from cooperator.leader import events as ev
 from cooperator.leader.machine import LeaderMachine
 from cooperator.model import Member, Policy, TaskId
-from twins.group_twin import GroupTwin, TwinMember
+from tests.harness.fake_group import FakeGroup, FakeMember
 
 LEASE_MS = 40_000
 LEASE_AND_MARGIN_MS = LEASE_MS + 5_000
 
 
 @pytest.fixture
-def group() -> GroupTwin:
+def group() -> FakeGroup:
     """lake-0 and lake-1 run four tasks; a hold is over at once, so that only leases keep tasks back."""
-    group = GroupTwin(Policy(scheduled_rebalance_max_delay_ms=0, lease_ms=LEASE_MS, lease_margin_ms=5_000))
+    group = FakeGroup(Policy(scheduled_rebalance_max_delay_ms=0, lease_ms=LEASE_MS, lease_margin_ms=5_000))
     group.desire(a=4)
     for number in range(2):
         group.join(f"lake-{number}")
@@ -24,13 +24,13 @@ def group() -> GroupTwin:
     return group
 
 
-def cut_off(group: GroupTwin, member: TwinMember) -> set[TaskId]:
+def cut_off(group: FakeGroup, member: FakeMember) -> set[TaskId]:
     """The broker drops ``member``, which runs on."""
     del group.members[member.member_id]
     return set(member.running)
 
 
-def round_that_fails(group: GroupTwin, *, planned: bool) -> None:
+def round_that_fails(group: FakeGroup, *, planned: bool) -> None:
     """Joins are answered, which renews leases; then the leader cannot save its plan, or never hears of it."""
     if planned:
         group.save_fails = True
@@ -42,7 +42,7 @@ def round_that_fails(group: GroupTwin, *, planned: bool) -> None:
 
 class TestALeaseRenewedInARoundThatFailed:
     @pytest.mark.parametrize("planned", [True, False], ids=["not saved", "not heard of"])
-    def test_counts_from_the_next_absence(self, group: GroupTwin, planned: bool) -> None:
+    def test_counts_from_the_next_absence(self, group: FakeGroup, planned: bool) -> None:
         member = group.of("lake-1")
         runs = cut_off(group, member)
         group.round()
@@ -61,7 +61,7 @@ class TestALeaseRenewedInARoundThatFailed:
         group.settle()
         assert runs < group.runs("lake-0")
 
-    def test_counts_anew_for_the_next_leader(self, group: GroupTwin) -> None:
+    def test_counts_anew_for_the_next_leader(self, group: FakeGroup) -> None:
         member = group.of("lake-1")
         runs = cut_off(group, member)
         group.round()
@@ -77,7 +77,7 @@ class TestALeaseRenewedInARoundThatFailed:
         group.round()
         assert not runs & group.runs("lake-0")
 
-    def test_does_not_grow_in_rounds_that_succeed(self, group: GroupTwin) -> None:
+    def test_does_not_grow_in_rounds_that_succeed(self, group: FakeGroup) -> None:
         runs = cut_off(group, group.of("lake-1"))
         group.round()
         for _ in range(4):
@@ -88,9 +88,9 @@ class TestALeaseRenewedInARoundThatFailed:
         assert runs < group.runs("lake-0")
 
 
-class TestTwoLivesOfOneIdentityThatAreEvicted:
+class TestTwoIncarnationsOfOneIdentityThatAreEvicted:
     @pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["older first", "newer first"])
-    def test_neither_is_taken_for_the_other(self, group: GroupTwin, order: tuple[int, int]) -> None:
+    def test_neither_is_taken_for_the_other(self, group: FakeGroup, order: tuple[int, int]) -> None:
         older = group.of("lake-1")
         newer = group.join("lake-1")
         group.round()
@@ -110,7 +110,7 @@ class TestTwoLivesOfOneIdentityThatAreEvicted:
 
 
 class TestANewLeader:
-    def test_whose_clock_is_ahead_waits_for_a_lease_by_its_own(self, group: GroupTwin) -> None:
+    def test_whose_clock_is_ahead_waits_for_a_lease_by_its_own(self, group: FakeGroup) -> None:
         runs = cut_off(group, group.of("lake-1"))
         group.round()
         group.machine = LeaderMachine(group.machine.settings, group.machine.state.policy)
@@ -126,7 +126,7 @@ class TestANewLeader:
         assert runs <= group.runs("lake-0")
 
     def test_that_had_the_lead_before_and_lost_it_for_a_moment_goes_on_counting(
-        self, group: GroupTwin
+        self, group: FakeGroup
     ) -> None:
         runs = cut_off(group, group.of("lake-1"))
         group.round()

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from cooperator.leader import events as ev
-from cooperator.leader.causes import HEARD_MS, Causes, ids, joined
+from cooperator.leader.observability.causes import HEARD_MS, Causes, ids, joined
 from cooperator.model import Hold, Memory, TaskId
 from cooperator.wire import decode_assignment
-from twins.group_twin import GroupTwin, running_group
+from tests.harness.fake_group import FakeGroup, running_group
 
 DEATH = "Pod/lake-1/4711"
 A0 = TaskId("a", 0)
@@ -51,15 +51,15 @@ def test_causes_in_words_are_no_ids() -> None:
     assert joined(f"Pod/p/{n % 7}" for n in range(20)) == "Pod/p/0,Pod/p/1,Pod/p/2,Pod/p/3"
 
 
-def the_last_round(group: GroupTwin) -> tuple[str, str]:
+def the_last_round(group: FakeGroup) -> tuple[str, str]:
     last = group.machine.state.rebalances[-1]
     return last.events, last.cause
 
 
-def told(group: GroupTwin) -> set[str]:
-    """What the shares of the last round say to members."""
-    shares = [decode_assignment(data).agent for data in (group.answers or {}).values()]
-    return {share.events for share in shares if share is not None}
+def told(group: FakeGroup) -> set[str]:
+    """What the assignments of the last round say to members."""
+    assignments = [decode_assignment(data).agent for data in (group.answers or {}).values()]
+    return {assignment.events for assignment in assignments if assignment is not None}
 
 
 class TestInAGroup:
@@ -91,7 +91,7 @@ class TestInAGroup:
         group.die("lake-1", by=DEATH)
         group.round()
         group.machine.handle(ev.LeadLost("another leads"), group.now_ms)
-        next_one = GroupTwin(leading=False)
+        next_one = FakeGroup(leading=False)
         next_one.saved, next_one.fold, next_one.now_ms = group.saved, group.fold, group.now_ms
         next_one.members, next_one.generation, next_one.offset = group.members, group.generation, group.offset
         next_one.take_lead()

@@ -5,19 +5,19 @@ from typing import Any
 
 import pytest
 
-from cooperator.leader.durations import Durations
-from cooperator.leader.projection import project
+from cooperator.leader.observability.durations import Durations
+from cooperator.leader.observability.projection import project
 from cooperator.planner.view import Facts
-from twins.group_twin import GroupTwin
+from tests.harness.fake_group import FakeGroup
 
 
-def rounds(group: GroupTwin) -> list[dict[str, Any]]:
+def rounds(group: FakeGroup) -> list[dict[str, Any]]:
     listed: list[dict[str, Any]] = project(group.machine.state, {})["rebalances"]
     return listed
 
 
 def test_a_round_is_counted_from_when_its_cause_was_known() -> None:
-    group = GroupTwin()
+    group = FakeGroup()
     group.join("lake-0")
     group.join("lake-1")
     group.round()
@@ -36,7 +36,7 @@ def test_a_round_is_counted_from_when_its_cause_was_known() -> None:
 
 
 def test_the_second_round_of_a_move_is_counted_from_the_cause_of_the_first() -> None:
-    group = GroupTwin()
+    group = FakeGroup()
     for name in ("lake-0", "lake-1"):
         group.join(name)
     group.round()

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cooperator.leader.lease import Asked, may_confirm
+from cooperator.leader.lease_confirmation import Asked, may_confirm
 from cooperator.model import Epoch
 
 NOW = Epoch(3, 7)

@@ -7,12 +7,12 @@ import pytest
 from cooperator.leader import events as ev
 from cooperator.model import INSTANCE, Epoch, HoldReason, Policy, TaskId
 from cooperator.planner.view import Facts
-from twins.group_twin import GroupTwin, running_group, tasks
+from tests.harness.fake_group import FakeGroup, running_group, tasks
 
 
 class TestRounds:
     def test_what_is_desired_is_written_once_and_then_run(self) -> None:
-        group = GroupTwin()
+        group = FakeGroup()
         group.join("lake-0")
         group.round()
         group.desire(a=2)
@@ -48,7 +48,7 @@ class TestRounds:
         assert len(group.rejoins) == 2
 
     def test_the_memory_is_saved_before_the_answer(self) -> None:
-        group = GroupTwin()
+        group = FakeGroup()
         member = group.join("lake-0")
         group.round()
         group.desire(a=1)

@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from cooperator.leader import events as ev
 from cooperator.model import INSTANCE, Policy, TaskId
 from cooperator.planner.view import Facts
-from twins.group_twin import GroupTwin
+from tests.harness.fake_group import FakeGroup
 
 IDENTITIES = [f"lake-{number}" for number in range(4)]
 CONNECTORS = ["a", "b"]
@@ -17,7 +17,7 @@ CONNECTORS = ["a", "b"]
 class Histories(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.group = GroupTwin(Policy(scheduled_rebalance_max_delay_ms=60_000))
+        self.group = FakeGroup(Policy(scheduled_rebalance_max_delay_ms=60_000))
         self.tasks: dict[str, tuple[str, ...]] = {}
         self.wanted: dict[str, int] = {}
         self.absent_unproven: list[tuple[int, object]] = []
@@ -70,7 +70,7 @@ class Histories(RuleBasedStateMachine):
 
     @precondition(lambda self: self.group.members)
     @rule(data=st.data(), proven=st.booleans())
-    def a_share_is_lost_and_its_member_dies(self, data: st.DataObject, proven: bool) -> None:
+    def an_assignment_is_lost_and_its_member_dies(self, data: st.DataObject, proven: bool) -> None:
         identity = data.draw(st.sampled_from(self.present()))
         self.group.round(lost_to=[identity])
         member = self.group.die(identity, proven=proven)
@@ -133,4 +133,4 @@ class Histories(RuleBasedStateMachine):
 
 
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+TestHistories.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)

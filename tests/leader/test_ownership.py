@@ -1,6 +1,12 @@
 """A group that is not ours is left alone, and the refusal says what to do."""
 
-from cooperator.leader.ownership import GroupPolicy, instance_id, log_refusal, member_refusal
+from cooperator.leader.ownership import (
+    GroupPolicy,
+    adoption_refusals,
+    instance_id,
+    log_refusal,
+    member_refusal,
+)
 from cooperator.model import ClusterConfig, ConnectorConfig
 from cooperator.wire import AgentReport, Metadata, Owner, Protocol, Role, encode_metadata
 
@@ -44,7 +50,7 @@ def test_the_lead_is_never_taken_from_another_cooperator() -> None:
         assert "cooperator.green" in member_refusal("me", members, policy, "g")
 
 
-def test_our_own_earlier_life_is_no_stranger() -> None:
+def test_our_own_earlier_incarnation_is_no_stranger() -> None:
     assert member_refusal("me", [("x", metadata(Role.LEADER, "me"))], GroupPolicy.CREATE, "g") == ""
 
 
@@ -54,18 +60,10 @@ def test_stock_workers_need_adoption() -> None:
     assert member_refusal("me", members, GroupPolicy.ADOPT, "g") == ""
 
 
-def test_stock_workers_that_share_a_client_id_are_not_led() -> None:
-    def at(url: str) -> bytes:
-        return encode_metadata(Metadata(url, 3, None), Protocol.SESSIONED)
-
-    two = [("connect", at("http://a:8083/")), ("connect", at("http://b:8083/"))]
-    assert "'connect' (http://a:8083/ and http://b:8083/)" in member_refusal(
-        "me", two, GroupPolicy.ADOPT, "g"
-    )
-    one_twice = [two[0], two[0]]
-    assert member_refusal("me", one_twice, GroupPolicy.ADOPT, "g") == "", "it is back before it was missed"
-    pods = [("lake-0", data) for _, data in two]
-    assert member_refusal("me", pods, GroupPolicy.ADOPT, "g", stock_pool="lake") == "", "lives of one pod"
+def test_stock_workers_that_share_a_client_id_are_led() -> None:
+    """They are told apart round by round (``test_identities``)."""
+    two = [("connect", metadata(None)), ("connect", metadata(None))]
+    assert member_refusal("me", two, GroupPolicy.ADOPT, "g") == ""
 
 
 def test_stock_workers_of_the_pool_are_ours_and_no_others() -> None:
@@ -87,3 +85,14 @@ def test_the_instance_id_is_one_per_owner_and_legal() -> None:
     assert instance_id(odd) == instance_id(odd)
     assert len(instance_id(odd)) <= 249
     assert all(c.isascii() and (c.isalnum() or c in "._-") for c in instance_id(odd))
+
+
+def test_what_a_worker_would_be_refused_is_known_before_it_is_made() -> None:
+    stock = [("connect-1", metadata(None))]
+    led = [*stock, ("x", metadata(Role.LEADER, "cooperator.green"))]
+    assert adoption_refusals("g", None, stock, ("data", "lake")) == ()
+    assert adoption_refusals("g", THEIRS, stock, ("data", "lake")) == (), "its own mark"
+    [of_member] = adoption_refusals("g", None, led, ("data", "lake"))
+    assert "led by another cooperator (cooperator.green)" in of_member
+    [of_log] = adoption_refusals("g", THEIRS, stock, ("data", "pond"))
+    assert "belongs to Worker data/lake of cluster 'green'" in of_log

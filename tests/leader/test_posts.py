@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from cooperator.leader.posts import PostRefused, read_task_configs
+from cooperator.leader.stock.posts import PostRefused, read_task_configs
 from cooperator.model import SessionKey
 from cooperator.wire import sign
 

@@ -4,22 +4,22 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from cooperator.leader.projection import is_settled, plan_conditions, project
+from cooperator.leader.observability.projection import is_settled, plan_conditions, project
 from cooperator.model import INSTANCE, Epoch, Policy, TaskId, TaskState, TaskStatus
 from cooperator.planner.view import Facts
-from twins.group_twin import GroupTwin
+from tests.harness.fake_group import FakeGroup
 
 
-def told(group: GroupTwin) -> Mapping[str, Any]:
+def told(group: FakeGroup) -> Mapping[str, Any]:
     return project(group.machine.state, {})
 
 
-def conditions(group: GroupTwin) -> dict[str, list[Any]]:
+def conditions(group: FakeGroup) -> dict[str, list[Any]]:
     return {type_: rest for type_, *rest in plan_conditions(told(group))}
 
 
 def test_a_plan_that_could_not_be_made_as_asked_is_a_condition_until_one_is() -> None:
-    group = GroupTwin(Policy(assignor="Mine"))
+    group = FakeGroup(Policy(assignor="Mine"))
     group.join("lake-0")
     group.round()
     [warning] = told(group)["warnings"]
@@ -33,9 +33,9 @@ def test_a_plan_that_could_not_be_made_as_asked_is_a_condition_until_one_is() ->
     assert conditions(group)["PlannedAsAsked"] == [True, "PlannedAsAsked", ""]
 
 
-def with_one_task(connector: str) -> GroupTwin:
+def with_one_task(connector: str) -> FakeGroup:
     """lake-0 has the connector and its task."""
-    group = GroupTwin()
+    group = FakeGroup()
     group.join("lake-0")
     group.round()
     group.desire(**{connector: 1})
@@ -45,7 +45,7 @@ def with_one_task(connector: str) -> GroupTwin:
     return group
 
 
-def task(group: GroupTwin, name: str) -> Mapping[str, Any]:
+def task(group: FakeGroup, name: str) -> Mapping[str, Any]:
     [found] = (task for task in told(group)["tasks"] if task["name"] == name)
     return dict(found)
 
@@ -73,7 +73,7 @@ def test_a_task_in_quarantine_has_failed_and_says_what_to_do() -> None:
     assert "reason" not in task(group, "bad-0")
 
 
-def test_what_a_life_has_said_is_nothing_about_the_next_one() -> None:
+def test_what_an_incarnation_has_said_is_nothing_about_the_next_one() -> None:
     group = with_one_task("a")
     state = group.machine.state
 

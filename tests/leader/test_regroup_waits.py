@@ -2,18 +2,18 @@
 
 from cooperator.model import Fencing, Policy
 from cooperator.planner.view import Facts
-from twins.group_twin import GroupTwin
+from tests.harness.fake_group import FakeGroup
 
 LEASE_AND_MARGIN_MS = 45_000
 
 
-def running_group() -> GroupTwin:
+def running_group() -> FakeGroup:
     """lake-0 and lake-1 run one task each; holds are over at once, so that only leases keep anything back."""
     policy = Policy(scheduled_rebalance_max_delay_ms=0, lease_ms=40_000, lease_margin_ms=5_000)
-    return with_two_tasks(GroupTwin(policy))
+    return with_two_tasks(FakeGroup(policy))
 
 
-def with_two_tasks(group: GroupTwin, is_agent: bool = True) -> GroupTwin:
+def with_two_tasks(group: FakeGroup, is_agent: bool = True) -> FakeGroup:
     group.desire(a=2)
     for number in range(2):
         group.join(f"lake-{number}", is_agent=is_agent)
@@ -23,7 +23,7 @@ def with_two_tasks(group: GroupTwin, is_agent: bool = True) -> GroupTwin:
     return group
 
 
-def lake_1_vanishes_while_both_stop(group: GroupTwin) -> None:
+def lake_1_vanishes_while_both_stop(group: FakeGroup) -> None:
     """Both are told to stop for new configurations. lake-0 has stopped; of lake-1 nobody hears any more."""
     assert group.post("a", "u0,u1", "u2,u3") == 202
     group.advance(1_000)
@@ -49,7 +49,7 @@ def test_a_stock_worker_that_vanishes_is_waited_for_as_long_as_its_hold() -> Non
     """It has no lease: what wakes after having been frozen runs on until it hears of its group."""
     hold_ms = LEASE_AND_MARGIN_MS + 10_000
     policy = Policy(scheduled_rebalance_max_delay_ms=hold_ms, fencing=Fencing.BEST_EFFORT)
-    group = with_two_tasks(GroupTwin(policy), is_agent=False)
+    group = with_two_tasks(FakeGroup(policy), is_agent=False)
     group.die("lake-1", proven=False)
     group.round()
     post = ("a", "u0", "u1", "u2", "u3")
@@ -61,7 +61,7 @@ def test_a_stock_worker_that_vanishes_is_waited_for_as_long_as_its_hold() -> Non
 
 
 def test_without_best_effort_it_is_waited_for_until_its_end_is_proven() -> None:
-    group = with_two_tasks(GroupTwin(), is_agent=False)
+    group = with_two_tasks(FakeGroup(), is_agent=False)
     vanished = group.die("lake-1", proven=False)
     group.round()
     post = ("a", "u0", "u1", "u2", "u3")
@@ -72,7 +72,7 @@ def test_without_best_effort_it_is_waited_for_until_its_end_is_proven() -> None:
 
 
 def test_stock_workers_stop_what_changes_themselves() -> None:
-    group = with_two_tasks(GroupTwin(), is_agent=False)
+    group = with_two_tasks(FakeGroup(), is_agent=False)
     before = {identity: group.runs(identity) for identity in ("lake-0", "lake-1")}
     assert group.post("a", "u0", "u1", "u2", "u3") == 204
     group.settle()

@@ -14,7 +14,7 @@ from cooperator.leader.state import LeaderSettings
 from cooperator.model import ClusterConfig, ConnectorConfig, Member, Memory, SessionKey, TaskId
 from cooperator.wire import (
     AgentReport,
-    Assignment,
+    ExtendedAssignment,
     Metadata,
     Protocol,
     Role,
@@ -64,14 +64,14 @@ class Group:
         self.reader.foresee()
         return reports, anew
 
-    def take(self, name: str, share: Assignment) -> None:
+    def take(self, name: str, assignment: ExtendedAssignment) -> None:
         own = self.owned[name]
-        for task in share.revoked:
+        for task in assignment.revoked:
             del own[task]
-        own.update(dict.fromkeys(share.assigned))
+        own.update(dict.fromkeys(assignment.assigned))
 
     def says(self, name: str) -> bytes:
-        allocation = Assignment(0, "leader", "http://leader/", 5, tuple(self.owned[name]))
+        allocation = ExtendedAssignment(0, "leader", "http://leader/", 5, tuple(self.owned[name]))
         report = AgentReport(Role.WORKER, name, f"life of {name}", nonce=self.generation)
         return encode_metadata(Metadata("http://member/", 5, allocation, report), Protocol.SESSIONED)
 

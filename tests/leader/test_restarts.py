@@ -5,12 +5,12 @@ import pytest
 from cooperator.leader import events as ev
 from cooperator.model import INSTANCE
 from cooperator.wire import RestartRecord
-from twins.group_twin import GroupTwin, running_group
+from tests.harness.fake_group import FakeGroup, running_group
 
 KEY = "restart-connector-a"
 
 
-def ask(group: GroupTwin, record: RestartRecord) -> tuple[int, list[RestartRecord]]:
+def ask(group: FakeGroup, record: RestartRecord) -> tuple[int, list[RestartRecord]]:
     """The answer, and what is written for it at once."""
     code, instructions = group.machine.restart(record, group.now_ms)
     return code, written(instructions)

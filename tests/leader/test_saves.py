@@ -6,7 +6,7 @@ from cooperator.leader.state import LeaderSettings
 from cooperator.model import ClusterConfig, ConnectorConfig, Member, Memory
 
 
-def test_the_term_is_saved_before_a_share_of_it_when_saving_it_had_failed() -> None:
+def test_the_term_is_saved_before_an_assignment_of_it_when_saving_it_had_failed() -> None:
     machine = LeaderMachine(LeaderSettings(url="http://leader/"))
     machine.handle(ev.LeadTaken(Memory(term=3), ClusterConfig()), 0)  # whose SaveMemory fails
     instructions = machine.handle(ev.RoundReady(7, "sessioned", "l", (), (), -1, ClusterConfig()), 0)

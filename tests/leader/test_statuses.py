@@ -3,7 +3,7 @@
 from cooperator.leader import events as ev
 from cooperator.model import INSTANCE, TaskId
 from cooperator.wire import CommitRecord
-from twins.group_twin import GroupTwin, running_group, tasks
+from tests.harness.fake_group import FakeGroup, running_group, tasks
 
 
 class TestWhatNeverStarted:
@@ -11,8 +11,9 @@ class TestWhatNeverStarted:
 
     def undelivered(
         self, *, proven: bool = True, away: bool = False
-    ) -> tuple[GroupTwin, set[TaskId], set[TaskId]]:
-        """A group that has lost lake-1, which never saw its last share; what it ran, what it never got."""
+    ) -> tuple[FakeGroup, set[TaskId], set[TaskId]]:
+        """A group that has lost lake-1, which never saw its last assignment; what it ran, what it never
+        got."""
         group = running_group(members=2, task_count=4)
         ran = group.runs("lake-1")
         group.desire(a=4, b=1, c=1)
@@ -51,15 +52,15 @@ class TestWhatNeverStarted:
         group.settle()
         assert sent <= group.runs("lake-0")
 
-    def test_one_word_of_the_member_under_that_share_is_enough_to_wait_for_it(self) -> None:
+    def test_one_word_of_the_member_under_that_assignment_is_enough_to_wait_for_it(self) -> None:
         group = running_group(members=2, task_count=4)
         lost = group.die("lake-1").running
         group.round()
         group.settle()
         assert not lost & group.runs("lake-0")
-        assert any(read.lives for read in group.reads), "it was looked at"
+        assert any(read.incarnations for read in group.reads), "it was looked at"
 
-    def test_a_word_under_an_earlier_share_is_none(self) -> None:
+    def test_a_word_under_an_earlier_assignment_is_none(self) -> None:
         group = running_group(members=2, task_count=4)
         number = min(task.task for task in group.runs("lake-1") if not task.is_instance)
         changed = [f"u{n}" if n != number else "other" for n in range(4)]

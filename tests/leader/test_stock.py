@@ -5,11 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cooperator.leader import events as ev
-from cooperator.leader.fencing import Zombies, overrides, zombies
-from cooperator.leader.handback import lacks
+from cooperator.leader.observability.projection import project
 from cooperator.leader.owners import restart_url
-from cooperator.leader.projection import project
-from cooperator.leader.stock import conditions, holding_down
+from cooperator.leader.reconcile import task_records
+from cooperator.leader.regroup import GATHER_MS, NEW_TASKS
+from cooperator.leader.stock.fencing import Zombies, overrides, zombies
+from cooperator.leader.stock.handback import lacks
+from cooperator.leader.stock.members import conditions, holding_down
+from cooperator.leader.stock.write_window import SETTLE_MS
 from cooperator.model import INSTANCE, ClusterConfig, Desired, DesiredConnector, Member, Policy, TaskId
 from cooperator.planner import kip415
 from cooperator.planner.view import View
@@ -23,7 +26,7 @@ from cooperator.wire import (
     decode_assignment,
     encode_config,
 )
-from twins.group_twin import GroupTwin, running_group
+from tests.harness.fake_group import FakeGroup, running_group
 
 
 def worker(name: str, *owned: TaskId) -> Member:
@@ -75,6 +78,61 @@ class TestFencing:
         assert group.machine.fenced(FencingRecord("a", 6), generation + 1, group.now_ms)[0] == 204
 
 
+class TestChanges:
+    """Stock workers stop what changes when they read it, and start it anew only after a round."""
+
+    @pytest.mark.parametrize("again", [False, True], ids=["other", "the same"])
+    def test_the_round_that_members_need_is_asked_for_at_once_and_once(self, again: bool) -> None:
+        group = running_group(is_agent=False)
+        configs = [f"u{n}" for n in range(6)]
+        group.write(task_records("a", tuple({"units": u if again else f"new {u}"} for u in configs)))
+        group.advance(GATHER_MS)
+        assert group.rejoins == [NEW_TASKS]
+        group.round()
+        assert not group.asks_for_round()
+
+    def test_a_commit_after_members_have_joined_has_a_round_as_soon_as_that_one_is_over(self) -> None:
+        """They stop what it changes when they read it: it ran nowhere until a heartbeat made a round."""
+        group = running_group(is_agent=False)
+        group.write(task_records("a", tuple({"units": f"new u{n}"} for n in range(6))))
+        group.advance(GATHER_MS)
+        assert group.rejoins == [NEW_TASKS]
+        group.read_to = group.offset
+        group.write(task_records("a", tuple({"units": f"newer u{n}"} for n in range(6))))
+        group.round()
+        assert group.rejoins == [NEW_TASKS], "members had not read it when they joined"
+        group.read_to = None
+        group.round()
+        assert not group.asks_for_round()
+
+    def test_a_member_that_never_reads_a_commit_costs_one_more_round_and_no_more(self) -> None:
+        group = running_group(is_agent=False)
+        group.read_to = group.offset
+        group.write(task_records("a", tuple({"units": f"new u{n}"} for n in range(6))))
+        group.round()
+        group.round()
+        assert not group.asks_for_round()
+
+    def test_agents_need_none_for_what_they_run_unchanged(self) -> None:
+        group = running_group()
+        group.write(task_records("a", tuple({"units": f"u{n}"} for n in range(6))))
+        assert not group.asks_for_round()
+
+    @pytest.mark.parametrize("is_agent", [False, True])
+    def test_what_changes_with_a_take_over_is_written_without_its_old_tasks(self, is_agent: bool) -> None:
+        """Nobody is back when it is written: what they are is known from before."""
+        group = running_group(is_agent=is_agent)
+        evicted = [member.report() for member in group.members.values()]
+        group.members.clear()
+        group.take_lead(*evicted)
+        group.written.clear()
+        group.desire(a=7)
+        group.round()
+        group.advance(SETTLE_MS)
+        assert group.written[0] == "connector-a"
+        assert ("commit-a" in group.written) is is_agent, "agents do not compute the same ones anew"
+
+
 class TestProtocols:
     def test_who_has_come_since_is_why_the_group_speaks_an_older_one(self) -> None:
         members = (worker("w"), worker("v"), worker("new"))
@@ -92,7 +150,7 @@ class TestProtocols:
         assert holding_down("sessioned", "default", (), ("w",), (worker("w"),)) == ()
 
     def test_in_a_group_that_is_eager_all_is_dealt_anew_and_nothing_is_asked_for_without_end(self) -> None:
-        group = GroupTwin()
+        group = FakeGroup()
         for name in ("w", "v"):
             group.join(name, is_agent=False)
         group.protocol = "default"
@@ -126,7 +184,7 @@ def test_in_the_first_eager_round_everybody_keeps_what_it_runs_and_in_the_second
 
 def test_in_the_eager_protocol_a_stock_worker_is_sent_nothing_that_it_would_misread() -> None:
     """It reads what comes behind as it would in a later version: as what it has to let go of."""
-    group = GroupTwin()
+    group = FakeGroup()
     group.join("w", is_agent=False)
     group.join("ours")
     group.protocol = "default"
@@ -137,7 +195,7 @@ def test_in_the_eager_protocol_a_stock_worker_is_sent_nothing_that_it_would_misr
         assert decode_assignment(as_later).revoked == ()
 
 
-def condition(group: GroupTwin, type_: str) -> tuple[bool, str]:
+def condition(group: FakeGroup, type_: str) -> tuple[bool, str]:
     told = {
         name: (status, message) for name, status, _, message in conditions(project(group.machine.state, {}))
     }
@@ -166,7 +224,7 @@ def test_who_left_unproven_is_named_once_its_hold_is_over() -> None:
 
 class TestSingleRestarts:
     def test_the_owner_is_asked(self) -> None:
-        group = GroupTwin()
+        group = FakeGroup()
         state = group.machine.state
         state.members = (worker("w", TaskId("a b", INSTANCE), TaskId("a b", 3)),)
         told = restart_url(state, RestartRecord("a b", task=3))
@@ -179,7 +237,7 @@ class TestSingleRestarts:
         "record", [RestartRecord("a", True), RestartRecord("a", only_failed=True), RestartRecord("a", task=1)]
     )
     def test_of_several_and_of_what_nobody_runs_a_record_is_written(self, record: RestartRecord) -> None:
-        group = GroupTwin()
+        group = FakeGroup()
         group.machine.state.members = (worker("w", TaskId("a", INSTANCE), TaskId("a", 0)),)
         assert restart_url(group.machine.state, record) is None
 
@@ -199,7 +257,7 @@ class TestHandBack:
         self, layout: tuple[int, dict[str, int], dict[str, float]]
     ) -> None:
         count, tasks, weights = layout
-        group = GroupTwin(Policy(assignor="Weighted"))
+        group = FakeGroup(Policy(assignor="Weighted"))
         for number in range(count):
             group.join(f"w{number}", is_agent=False)
         group.round()
@@ -227,7 +285,7 @@ class TestHandBack:
             leader_id=next(iter(group.members)),
         )
         plan, _ = kip415.plan(view, group.saved)
-        assert all(share.is_empty for share in plan.shares.values())
+        assert all(assignment.is_empty for assignment in plan.assignments.values())
 
     def test_what_keeps_it_from_being_even_is_said(self) -> None:
         a = [TaskId("a", n) for n in range(-1, 3)]

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cooperator.leader.unassigned import UnassignedTime
+from cooperator.leader.observability.unassigned import UnassignedTime
 from cooperator.model import INSTANCE
 
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from cooperator.leader.projection import is_settled, project
+from cooperator.leader.observability.projection import is_settled, project
 from cooperator.model import Policy, PolicyName, TaskStatus, Warmth
 from cooperator.model import TaskState as S
 from cooperator.planner.view import Facts
-from twins.group_twin import GroupTwin, TwinMember, running_group
+from tests.harness.fake_group import FakeGroup, FakeMember, running_group
 
 
-def a_newcomer(group: GroupTwin) -> TwinMember:
+def a_newcomer(group: FakeGroup) -> FakeMember:
     """One more member, which is warming up; the group has heard of it."""
     group.facts(Facts(expected=frozenset({"lake-0", "lake-1", "lake-2", "lake-3"})))
     newcomer = group.join("lake-3", warmth=Warmth.WARMING)
@@ -17,7 +17,7 @@ def a_newcomer(group: GroupTwin) -> TwinMember:
     return newcomer
 
 
-def settled(group: GroupTwin) -> bool:
+def settled(group: FakeGroup) -> bool:
     members = group.members.values()
     statuses = {
         task: TaskStatus(task, S.RUNNING, member.identity, member.epochs[task])

@@ -13,9 +13,9 @@ from typing import Any
 
 from cooperator.local.daemon import HostAway, ask_host
 from cooperator.local.layout import StateDir
-from cooperator.local.members import Life, read_lives
+from cooperator.local.members import ProcessIncarnation, read_incarnations
 from cooperator.local.processes import marked
-from support import eventually
+from tests.harness.support import eventually
 
 CALM_S = 60.0
 """How long to wait for what takes a moment on a machine that is not busy."""
@@ -136,13 +136,13 @@ class Local:
     def settled(self) -> dict[str, str]:
         return eventually(self.placed, CALM_S, "all tasks run")
 
-    def lives(self) -> dict[str, Life]:
+    def incarnations(self) -> dict[str, ProcessIncarnation]:
         """Members whose processes live."""
         return {
-            life.identity: life
+            incarnation.identity: incarnation
             for folder in self.state.workers.glob("*/members")
-            for life in read_lives(folder)
-            if marked(life.incarnation)
+            for incarnation in read_incarnations(folder)
+            if marked(incarnation.incarnation)
         }
 
     def condition(self, kind: str) -> str:

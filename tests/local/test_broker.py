@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from cooperator.local.broker import BrokerError, EmbeddedBroker
-from support import eventually, freeze
+from tests.harness.support import eventually, freeze
 
 pytestmark = pytest.mark.real
 

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from connect_worker import write_worker_classes
 from cooperator.local.broker import EmbeddedBroker
-from cooperator.local.cluster import kill_everything
-from local.command_line import Local
-from stock_connectors import plugin_path
-from support import at_a_desk, eventually
+from cooperator.local.lifecycle import kill_everything
+from tests.harness.connect_worker import write_worker_classes
+from tests.harness.stock_connectors import plugin_path
+from tests.harness.support import eventually, slow
+from tests.local.command_line import Local
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 
@@ -82,21 +82,25 @@ def worker(local: Local, hung_ms: int = 0, **spec: object) -> str:
 
 
 def incarnations(local: Local) -> set[str]:
-    return {life.incarnation for life in local.lives().values()}
+    return {incarnation.incarnation for incarnation in local.incarnations().values()}
 
 
 def test_a_worker_that_is_killed_gets_exactly_its_own_back(running: Local) -> None:
-    before, lives = running.placed(), running.lives()
-    victim, other = sorted(lives)
+    before, processes = running.placed(), running.incarnations()
+    victim, other = sorted(processes)
 
     running("kill", victim)
 
-    eventually(lambda: running.lives().get(victim, lives[victim]) != lives[victim], PATIENCE_S, "a new life")
+    eventually(
+        lambda: running.incarnations().get(victim, processes[victim]) != processes[victim],
+        PATIENCE_S,
+        "a new life",
+    )
     assert eventually(running.placed, PATIENCE_S, "all tasks run") == before
-    assert running.lives()[other] == lives[other]
+    assert running.incarnations()[other] == processes[other]
 
 
-def test_what_a_task_fails_of_is_shown_and_a_restart_mends_it(running: Local) -> None:
+def test_what_a_task_fails_of_is_shown_and_a_restart_fixes_it(running: Local) -> None:
     before = running.placed()
     (running.state.root / "fails").touch()
 
@@ -115,12 +119,12 @@ def test_what_a_task_fails_of_is_shown_and_a_restart_mends_it(running: Local) ->
 
 
 def test_a_worker_that_hangs_is_replaced_where_that_was_asked_for(running: Local) -> None:
-    lives, hangs = incarnations(running), running.state.root / "hangs"
+    processes, hangs = incarnations(running), running.state.root / "hangs"
     hangs.write_text("Connector::start\n")
     running.apply(worker(running, hung_ms=10_000), BLOCKING.replace("FOLDER", str(hangs.parent)))
 
     eventually(hangs.with_suffix(".hit").exists, PATIENCE_S, "somebody hangs")
-    eventually(lambda: len(incarnations(running) - lives) == 1, PATIENCE_S, "it is replaced")
+    eventually(lambda: len(incarnations(running) - processes) == 1, PATIENCE_S, "it is replaced")
 
     hangs.unlink()
     running.apply(worker(running))
@@ -135,12 +139,14 @@ def test_a_worker_that_hangs_is_replaced_where_that_was_asked_for(running: Local
 
 
 def test_scaled_down_the_tasks_of_who_leaves_move_before_it_is_told_to_end(running: Local) -> None:
-    before, lives = running.placed(), running.lives()
-    first, second = sorted(lives)
+    before, processes = running.placed(), running.incarnations()
+    first, second = sorted(processes)
     running("scale", "worker", running.worker, "--replicas", "1")
 
     eventually(lambda: set(running.placed().values()) == {first}, PATIENCE_S, "all is with the first")
-    eventually(lambda: running.lives() == {first: lives[first]}, PATIENCE_S, "the second has ended")
+    eventually(
+        lambda: running.incarnations() == {first: processes[first]}, PATIENCE_S, "the second has ended"
+    )
     log = (running.state.worker("default", running.worker).members / second / "member.log").read_text()
     revoked, stopping = log.rindex("Rebalance started"), log.rindex("Kafka Connect stopping")
     assert revoked < stopping, "it was told to end when it had nothing left"
@@ -151,27 +157,27 @@ def test_scaled_down_the_tasks_of_who_leaves_move_before_it_is_told_to_end(runni
 
 
 def test_another_version_rolls_the_workers_and_each_gets_its_own_back(running: Local) -> None:
-    before, lives = running.placed(), running.lives()
+    before, processes = running.placed(), running.incarnations()
 
     running.apply(worker(running, version="3.9"))
 
     def rolled() -> bool:
-        now = running.lives()
-        return now.keys() == lives.keys() and not now.items() & lives.items()
+        now = running.incarnations()
+        return now.keys() == processes.keys() and not now.items() & processes.items()
 
     eventually(rolled, 2 * PATIENCE_S, "both are replaced")
     folder = running.state.worker("default", running.worker).members
 
     def say_so() -> bool:
-        return all("Kafka version: 3.9" in (folder / name / "member.log").read_text() for name in lives)
+        return all("Kafka version: 3.9" in (folder / name / "member.log").read_text() for name in processes)
 
     eventually(say_so, PATIENCE_S, "both are of the other line")
     assert eventually(running.placed, PATIENCE_S, "all tasks run") == before
 
 
-@at_a_desk("env -u CI pytest tests/local/test_connect.py")
+@slow("env -u CI pytest tests/local/test_connect.py")
 def test_orphaned_the_workers_run_on_and_are_found_again(running: Local) -> None:
-    before, lives = running.placed(), running.lives()
+    before, processes = running.placed(), running.incarnations()
     attempts = (running.state.root / "journal").read_text().count('"start"')
     orphan = worker(running, version="3.9", deletionPolicy="Orphan")
     running.apply(orphan)
@@ -182,13 +188,13 @@ def test_orphaned_the_workers_run_on_and_are_found_again(running: Local) -> None
     eventually(lambda: not manifest.exists(), PATIENCE_S, "it is let go")
     running.apply(orphan)
     assert eventually(running.placed, PATIENCE_S, "all tasks run") == before
-    assert running.lives() == lives
+    assert running.incarnations() == processes
     assert (running.state.root / "journal").read_text().count('"start"') == attempts, "none was started again"
 
 
 def test_down_the_workers_leave_in_order(running: Local) -> None:
     running("down")
 
-    assert running.lives() == {}
+    assert running.incarnations() == {}
     for folder in running.state.worker("default", running.worker).members.iterdir():
         assert "Kafka Connect stopped" in (folder / "member.log").read_text()

@@ -12,13 +12,14 @@ import pytest
 from rich.console import Console
 
 from cooperator.crd import parse
-from cooperator.local.demo import run_demo
-from cooperator.local.demo_check import LakeCounter, compare, content_of_lake, content_of_sources
-from cooperator.local.demo_job import ARCHIVE_TASKS, SOURCE_TASKS, manifests
-from cooperator.local.demo_live import Scene, Show
-from cooperator.local.demo_sources import collect, read_lines
-from cooperator.local.demo_watch import History, Kill, judge
-from cooperator.local.members import read_lives
+from cooperator.demo.check import SinkCounter, compare, content_of_lake, content_of_sources
+from cooperator.demo.job import ARCHIVE_TASKS, SOURCE_TASKS, manifests
+from cooperator.demo.live import Scene, Show
+from cooperator.demo.run import run_demo
+from cooperator.demo.sources import collect, read_lines
+from cooperator.demo.watch import History, Kill, judge
+from cooperator.local.layout import StateDir
+from cooperator.local.members import read_incarnations
 from cooperator.local.processes import marked
 from cooperator.local.store import ManifestStore
 from cooperator.model import Epoch, TaskId, TaskState, TaskStatus
@@ -56,7 +57,7 @@ def test_lines_end_where_spark_ends_them(tmp_path: Path, data: bytes, lines: lis
 
 def test_the_job_is_made_of_manifests_that_apply(tmp_path: Path) -> None:
     resources = parse(manifests(tmp_path / "sources", 1_600, tmp_path / "lake", 60_000), "job.yaml")
-    ManifestStore(tmp_path / "manifests", lambda: 0).apply(resources, "job.yaml")
+    ManifestStore(StateDir(tmp_path), lambda: 0).apply(resources, "job.yaml")
     assert SOURCE_TASKS + ARCHIVE_TASKS >= 12
 
 
@@ -109,7 +110,7 @@ def test_every_row_once_is_right_in_any_order(sources: Path, tmp_path: Path) -> 
     verdict = compare(content_of_sources(sources), came_out, lengths)
     assert verdict.exact
     assert came_out.digest == content_of_sources(sources).digest
-    assert LakeCounter(lake).count() == 5
+    assert SinkCounter(lake).count() == 5
 
 
 @pytest.mark.parametrize(
@@ -186,7 +187,7 @@ def test_another_member_s_task_that_stops_and_starts_is_a_fault(records: Records
     assert judge(records.history, kill).needless == 1
 
 
-def test_a_restart_within_one_share_is_seen(records: Records) -> None:
+def test_a_restart_within_one_assignment_is_seen(records: Records) -> None:
     records.says("m0", A, STOPPING, 2)
     records.says("m0", A, RUNNING, 2)
     assert judge(records.history, None).needless == 1
@@ -228,6 +229,7 @@ VIEW = {
             "name": "lake-0",
             "state": "RUNNING",
             "member": "lake-0",
+            "at_ms": 995_000,
             "progress": '{"rows_in": 1234, "rows_per_s": 5}',
             "trace": "",
         },
@@ -269,9 +271,9 @@ def test_without_a_terminal_a_line_now_and_then_and_every_event_once() -> None:
         Scene(VIEW, (20_000, 100_000), 66.0, ["kill -9 [12]"]),
     ]
     assert rendered(scenes, terminal=False).splitlines() == [
-        "0:01 1 members, 2 of 4 tasks run, 1 held for lake-1, 41 s left, 10 of 100 rows in the lake",
+        "0:01 1 member, 2 of 4 tasks run, 1 held for lake-1, 41 s left, 10 of 100 rows in the lake",
         "0:02 kill -9 [12]",
-        "1:06 1 members, 2 of 4 tasks run, 1 held for lake-1, 41 s left, 20,000 of 100,000 rows in the lake",
+        "1:06 1 member, 2 of 4 tasks run, 1 held for lake-1, 41 s left, 20,000 of 100,000 rows in the lake",
     ]
 
 
@@ -308,9 +310,9 @@ def test_the_main_job_with_a_member_killed_in_mid_stream(tmp_path: Path) -> None
     assert "exactly its own tasks again" in shown
     assert "tasks restarted without need   0" in shown
     assert not [
-        life
-        for life in read_lives(tmp_path / "demo/workers/default.lake/members")
-        if marked(life.incarnation)
+        incarnation
+        for incarnation in read_incarnations(tmp_path / "demo/workers/default.lake/members")
+        if marked(incarnation.incarnation)
     ]
 
 

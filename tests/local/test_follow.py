@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cooperator.local.follow import tail
-from support import eventually
+from cooperator.terminal.follow import tail
+from tests.harness.support import eventually
 
 
 class Follower:

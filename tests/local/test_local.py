@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import threading
 from collections.abc import Iterator
@@ -11,12 +12,12 @@ from typing import Any
 import pytest
 
 from cooperator.local.broker import EmbeddedBroker
-from cooperator.local.cluster import kill_everything
 from cooperator.local.daemon import host_pid
+from cooperator.local.lifecycle import kill_everything
 from cooperator.local.processes import marked
 from cooperator.local.settings import free_port
-from local.command_line import CALM_S, Local
-from support import eventually
+from tests.harness.support import eventually
+from tests.local.command_line import CALM_S, Local
 
 pytestmark = pytest.mark.real
 
@@ -48,8 +49,8 @@ def running(tmp_path_factory: pytest.TempPathFactory, broker: EmbeddedBroker) ->
 
 def test_a_member_that_is_killed_gets_exactly_its_own_back_and_nobody_else_is_touched(running: Local) -> None:
     before = running.settled()
-    lives = running.lives()
-    victim, other = sorted(lives)
+    incarnations = running.incarnations()
+    victim, other = sorted(incarnations)
     own = {name for name, member in before.items() if member == victim}
     seen: set[str] = set()
 
@@ -68,13 +69,13 @@ def test_a_member_that_is_killed_gets_exactly_its_own_back_and_nobody_else_is_to
         over.set()
         watching.join()
     assert running.settled() == before
-    after = running.lives()
-    assert after[other] == lives[other]
-    assert after[victim].past[0] == lives[victim].incarnation
+    after = running.incarnations()
+    assert after[other] == incarnations[other]
+    assert after[victim].past[0] == incarnations[victim].incarnation
 
 
 def test_the_daemon_is_killed_and_started_again_with_everything_running_on(running: Local) -> None:
-    before, lives = running.settled(), running.lives()
+    before, incarnations = running.settled(), running.incarnations()
     daemon = host_pid(running.state)
     assert daemon is not None
     os.kill(daemon, signal.SIGKILL)
@@ -82,10 +83,12 @@ def test_the_daemon_is_killed_and_started_again_with_everything_running_on(runni
     assert "states are unknown" in running("get", "workers")
     assert "stored; nothing runs until" in running("scale", "worker", running.worker, "--replicas", "2")
 
+    assert "does not answer" in running("get", "tasks", "ticks", code=1)
+
     running("up")
 
     assert running.settled() == before
-    assert running.lives() == lives
+    assert running.incarnations() == incarnations
     eventually(lambda: running.condition("Leading") == "True", CALM_S)
 
 
@@ -94,30 +97,30 @@ def test_scaled_up_and_down_again_tasks_go_over_and_the_members_end(running: Loc
     running("scale", "worker", running.worker, "--replicas", "3")
     third = f"{running.worker}-2"
     eventually(lambda: third in running.placed().values(), CALM_S, "the third member has work")
-    stayed = {name: life for name, life in running.lives().items() if name != third}
+    stayed = {name: incarnation for name, incarnation in running.incarnations().items() if name != third}
     running("scale", "worker", running.worker, "--replicas", "2")
-    eventually(lambda: third not in running.lives(), CALM_S, "the third member has ended")
+    eventually(lambda: third not in running.incarnations(), CALM_S, "the third member has ended")
     assert set(running.settled().values()) == set(stayed)
-    assert running.lives() == stayed
+    assert running.incarnations() == stayed
 
 
 def test_down_and_up_the_same_names_come_back_to_the_same_tasks(running: Local) -> None:
     before = running.settled()
     running("down")
-    assert running.lives() == {}
+    assert running.incarnations() == {}
     assert host_pid(running.state) is None
     assert [worker["metadata"]["name"] for worker in running.get("workers")] == [running.worker]
 
     running("up")
 
     assert running.settled() == before
-    assert set(running.lives()) == set(before.values())
+    assert set(running.incarnations()) == set(before.values())
 
 
 def test_what_is_deleted_ends_and_what_is_applied_again_goes_on(running: Local) -> None:
     running.settled()
     running("delete", "worker", running.worker)
-    eventually(lambda: running.lives() == {}, CALM_S, "all members have ended")
+    eventually(lambda: running.incarnations() == {}, CALM_S, "all members have ended")
     [connector] = running.get("connectors")
     assert connector["status"]["state"] == "WorkerNotFound"
     assert "unchanged" in running.apply(WORKER, CONNECTOR)
@@ -143,14 +146,14 @@ def _is_taken_out_until_it_is_changed(running: Local, poison: str) -> None:
         return found[0]
 
     def starts() -> bool:
-        living = running.lives()
+        living = running.incarnations()
         return bad()["state"] == "STARTING" and bad()["member"] in living
 
     eventually(starts, CALM_S, "the task is about to start")
     holder = str(bad()["member"])
     for deaths in range(3):
         eventually(lambda: starts() and bad()["member"] == holder, CALM_S, f"it starts after {deaths} deaths")
-        killed = running.lives()[holder].incarnation
+        killed = running.incarnations()[holder].incarnation
         running("kill", holder)
         eventually(lambda killed=killed: not marked(killed), 10)
     eventually(lambda: bad()["state"] == "FAILED", CALM_S, "it is in quarantine")
@@ -188,7 +191,7 @@ def test_what_would_happen_can_be_asked_by_the_worker_s_name(running: Local, tmp
 
 def test_a_connector_or_one_task_is_restarted_by_command_where_it_is(running: Local) -> None:
     before = running.settled()
-    lives = running.lives()
+    incarnations = running.incarnations()
 
     def starts() -> dict[str, int]:
         logs = [path.read_text() for path in running.state.workers.glob("*/members/*/member.log")]
@@ -203,13 +206,49 @@ def test_a_connector_or_one_task_is_restarted_by_command_where_it_is(running: Lo
     twice = {name: count + 1 for name, count in one.items()}
     eventually(lambda: starts() == twice, CALM_S, "all have")
     assert running.settled() == before
-    assert running.lives() == lives
+    assert running.incarnations() == incarnations
     assert running.ask("groups")[0]["generation"] == generation
     assert "what has failed restarts" in running("restart", "ticks", "--failed")
     assert starts() == twice, "nothing has failed"
     assert "there is no connector 'tocks'" in running("restart", "tocks", code=1)
     assert "has no such task" in running("restart", "ticks", "--task", "9", code=1)
     assert "choose one of them" in running("restart", "ticks", "--task", "1", "--failed", code=1)
+
+
+def test_connectors_are_paused_stopped_and_started_where_they_were(running: Local) -> None:
+    before = running.settled()
+
+    def states() -> set[str]:
+        return {task["state"] for task in running.ask("tasks") if task["task"] >= 0}
+
+    assert "Connector default/ticks: Running -> Paused" in running("pause", "ticks")
+    eventually(lambda: states() == {"PAUSED"}, CALM_S)
+    assert "Connector default/ticks is Paused already" in running("pause", "ticks")
+    assert "ticks: Paused -> Stopped" in running("stop", "ticks")
+    eventually(lambda: not states() & {"RUNNING", "PAUSED"}, CALM_S)
+    refused = running("start", "ticks", "tocks", code=1)
+    assert "there is no connector 'tocks'; known: ticks" in refused
+    assert "Stopped -> Running" not in refused, "all are there, or nothing is done"
+    assert "ticks: Stopped -> Running" in running("start", "ticks")
+    assert running.settled() == before
+    assert "Running -> Paused" in running("pause", "ticks")
+    assert "Paused -> Running" in running("resume", "ticks")
+    assert running.settled() == before
+
+
+def test_a_misspelt_worker_is_said_and_corrected_and_then_stays(running: Local) -> None:
+    running.settled()
+    other = CONNECTOR.replace("ticks", "tocks").replace("tasksMax: 4", "tasksMax: 1")
+    misspelt = other.replace("NAME", f"{running.worker}x")
+    try:
+        said = running.apply(misspelt)
+        assert f"did you mean '{running.worker}'?" in said, said
+        running.apply(other)
+        eventually(lambda: "tocks-0" in {t["name"] for t in running.ask("tasks")}, CALM_S)
+        assert "spec.workerRef.name cannot be changed" in running.apply(misspelt, code=1)
+    finally:
+        running("delete", "connector", "tocks")
+    running.settled()
 
 
 def test_the_live_picture_of_a_moment_and_a_table_that_is_watched(running: Local) -> None:
@@ -231,7 +270,7 @@ def test_a_picture_of_who_ran_what(running: Local, tmp_path: Path) -> None:
     file = tmp_path / "hour.svg"
 
     def shows_who_runs_what() -> bool:
-        assert " tasks, 60 minutes" in running("picture", running.worker, "-o", str(file))
+        assert re.search(r": \d tasks, \d+[.]\d minutes", running("picture", running.worker, "-o", str(file)))
         text = file.read_text()
         return all(f'id="{task} running {member} ' in text for task, member in placed.items())
 
@@ -245,7 +284,7 @@ def test_a_picture_of_who_ran_what(running: Local, tmp_path: Path) -> None:
 
 def test_logs_of_everybody(running: Local) -> None:
     running.settled()
-    [first, *_] = sorted(running.lives())
+    [first, *_] = sorted(running.incarnations())
     assert "starting ticks" in running("logs", first)
     assert "daemon" in running("logs", "host")
     assert first in running("logs", "nobody", code=1)

@@ -12,8 +12,8 @@ import pytest
 
 from cooperator.local import processes
 from cooperator.local.layout import write_json
-from cooperator.local.members import Life, MemberProcesses
-from support import eventually
+from cooperator.local.members import MemberProcesses, ProcessIncarnation
+from tests.harness.support import eventually
 
 SLEEP = ["sleep", "600"]
 WITH_CHILD = ["sh", "-c", "sleep 600 & wait"]
@@ -26,8 +26,8 @@ def now_ms() -> int:
 @pytest.fixture
 def directory(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "members"
-    for life in MemberProcesses(tmp_path / "members", now_ms).observe().values():
-        processes.kill_all(life.incarnation)
+    for process in MemberProcesses(tmp_path / "members", now_ms).observe().values():
+        processes.kill_all(process.incarnation)
 
 
 @pytest.fixture
@@ -35,15 +35,17 @@ def members(directory: Path) -> MemberProcesses:
     return MemberProcesses(directory, now_ms)
 
 
-def ended(members: MemberProcesses, identity: str) -> Life:
-    return eventually(lambda: (life := members.observe()[identity]).ended and life, what=f"{identity} ended")
+def ended(members: MemberProcesses, identity: str) -> ProcessIncarnation:
+    return eventually(
+        lambda: (process := members.observe()[identity]).ended and process, what=f"{identity} ended"
+    )
 
 
-def start(members: MemberProcesses, command: list[str], identity: str = "lake-0") -> Life:
-    life = members.create(identity, "r1", lambda incarnation: command)
-    assert life.pid is not None
-    eventually(lambda: processes.is_marked(life.pid or 0, life.incarnation), what="the mark")
-    return life
+def start(members: MemberProcesses, command: list[str], identity: str = "lake-0") -> ProcessIncarnation:
+    process = members.create(identity, "r1", lambda incarnation: command)
+    assert process.pid is not None
+    eventually(lambda: processes.is_marked(process.pid or 0, process.incarnation), what="the mark")
+    return process
 
 
 def test_a_member_runs_in_a_session_of_its_own_and_knows_its_incarnation(
@@ -51,10 +53,10 @@ def test_a_member_runs_in_a_session_of_its_own_and_knows_its_incarnation(
 ) -> None:
     members.create("lake-0", "r1", lambda incarnation: ["sh", "-c", f"echo ${processes.MARK} {incarnation}"])
 
-    life = ended(members, "lake-0")
+    process = ended(members, "lake-0")
 
-    assert life.exit_code == 0
-    assert (directory / "lake-0" / "member.log").read_text().split() == [life.incarnation] * 2
+    assert process.exit_code == 0
+    assert (directory / "lake-0" / "member.log").read_text().split() == [process.incarnation] * 2
 
 
 def test_a_log_that_has_grown_long_is_put_aside_at_the_next_start(
@@ -70,40 +72,40 @@ def test_a_log_that_has_grown_long_is_put_aside_at_the_next_start(
 
 
 def test_a_killed_member_has_ended_and_the_signal_is_told(members: MemberProcesses) -> None:
-    life = start(members, SLEEP)
-    assert os.getsid(life.pid or 0) == life.pid
-    members.kill("lake-0", life.incarnation)
+    process = start(members, SLEEP)
+    assert os.getsid(process.pid or 0) == process.pid
+    members.kill("lake-0", process.incarnation)
     assert ended(members, "lake-0").exit_code == -signal.SIGKILL
 
 
-def test_what_outlives_the_first_process_is_killed_before_the_life_counts_as_ended(
+def test_what_outlives_the_first_process_is_killed_before_the_incarnation_counts_as_ended(
     members: MemberProcesses,
 ) -> None:
-    life = start(members, WITH_CHILD)
-    eventually(lambda: len(processes.marked(life.incarnation)) == 2, what="parent and child")
-    os.kill(life.pid or 0, signal.SIGKILL)
+    process = start(members, WITH_CHILD)
+    eventually(lambda: len(processes.marked(process.incarnation)) == 2, what="parent and child")
+    os.kill(process.pid or 0, signal.SIGKILL)
 
     assert ended(members, "lake-0").exit_code == -signal.SIGKILL
-    assert processes.marked(life.incarnation) == ()
+    assert processes.marked(process.incarnation) == ()
 
 
 def test_a_child_that_left_the_process_group_is_killed_too(members: MemberProcesses) -> None:
     code = "import os, time; os.fork() or os.setpgid(0, 0); time.sleep(600)"
-    life = start(members, [sys.executable, "-c", code])
-    eventually(lambda: len({os.getpgid(p) for p in processes.marked(life.incarnation)}) == 2)
-    members.kill("lake-0", life.incarnation)
+    process = start(members, [sys.executable, "-c", code])
+    eventually(lambda: len({os.getpgid(p) for p in processes.marked(process.incarnation)}) == 2)
+    members.kill("lake-0", process.incarnation)
     ended(members, "lake-0")
-    assert processes.marked(life.incarnation) == ()
+    assert processes.marked(process.incarnation) == ()
 
 
 def test_a_second_daemon_takes_living_members_up_and_sees_their_end(
     members: MemberProcesses, directory: Path
 ) -> None:
-    life = start(members, SLEEP)
+    process = start(members, SLEEP)
     second = MemberProcesses(directory, now_ms)
-    assert second.observe() == {"lake-0": life}
+    assert second.observe() == {"lake-0": process}
 
-    os.kill(life.pid or 0, signal.SIGKILL)
+    os.kill(process.pid or 0, signal.SIGKILL)
 
     # A zombie of the first daemon is no living process for the second one.
     assert ended(second, "lake-0").exit_code is None
@@ -112,11 +114,11 @@ def test_a_second_daemon_takes_living_members_up_and_sees_their_end(
 def test_a_daemon_that_died_while_it_started_a_member_leaves_one_member_not_two(
     members: MemberProcesses, directory: Path
 ) -> None:
-    life = start(members, SLEEP)
-    write_json(directory / "lake-0" / "life.json", {**_fields(life), "pid": None})
+    process = start(members, SLEEP)
+    write_json(directory / "lake-0" / "life.json", {**_fields(process), "pid": None})
     second = MemberProcesses(directory, now_ms)
 
-    assert second.observe()["lake-0"].pid == life.pid
+    assert second.observe()["lake-0"].pid == process.pid
     with pytest.raises(ValueError, match="still lives"):
         second.create("lake-0", "r1", lambda incarnation: SLEEP)
 
@@ -124,7 +126,9 @@ def test_a_daemon_that_died_while_it_started_a_member_leaves_one_member_not_two(
 def test_a_daemon_that_died_before_it_started_a_member_can_start_it(
     members: MemberProcesses, directory: Path
 ) -> None:
-    write_json(directory / "lake-0" / "life.json", _fields(Life("lake-0", "never-was", "r1", 1)))
+    write_json(
+        directory / "lake-0" / "life.json", _fields(ProcessIncarnation("lake-0", "never-was", "r1", 1))
+    )
     assert members.observe()["lake-0"].ended
     assert not members.create("lake-0", "r1", lambda incarnation: SLEEP).ended
 
@@ -133,11 +137,11 @@ def test_a_process_number_that_somebody_else_has_now_is_left_alone(
     members: MemberProcesses, directory: Path
 ) -> None:
     with subprocess.Popen(SLEEP) as bystander:
-        life = Life("lake-0", "long-gone", "r1", 1, pid=bystander.pid)
-        write_json(directory / "lake-0" / "life.json", _fields(life))
+        process = ProcessIncarnation("lake-0", "long-gone", "r1", 1, pid=bystander.pid)
+        write_json(directory / "lake-0" / "life.json", _fields(process))
 
-        members.terminate("lake-0", life.incarnation)
-        members.kill("lake-0", life.incarnation)
+        members.terminate("lake-0", process.incarnation)
+        members.kill("lake-0", process.incarnation)
 
         assert members.observe()["lake-0"].ended
         assert bystander.poll() is None
@@ -147,50 +151,52 @@ def test_a_process_number_that_somebody_else_has_now_is_left_alone(
 def test_being_told_to_end_is_remembered_and_signals_the_first_process_only(
     members: MemberProcesses, directory: Path
 ) -> None:
-    life = start(members, ["sh", "-c", "trap 'echo drained; exit 3' TERM; sleep 600 & wait; wait"])
-    eventually(lambda: len(processes.marked(life.incarnation)) == 2, what="the trap is set")
-    members.terminate("lake-0", life.incarnation)
+    process = start(members, ["sh", "-c", "trap 'echo drained; exit 3' TERM; sleep 600 & wait; wait"])
+    eventually(lambda: len(processes.marked(process.incarnation)) == 2, what="the trap is set")
+    members.terminate("lake-0", process.incarnation)
     last = ended(members, "lake-0")
     assert (last.exit_code, last.terminating_ms is not None) == (3, True)
     assert (directory / "lake-0" / "member.log").read_text() == "drained\n"
 
 
-def test_a_new_life_remembers_the_ones_before(members: MemberProcesses) -> None:
-    lives = []
+def test_a_new_incarnation_remembers_the_ones_before(members: MemberProcesses) -> None:
+    incarnations = []
     for _ in range(3):
-        lives.append(members.create("lake-0", "r1", lambda incarnation: ["true"]))
+        incarnations.append(members.create("lake-0", "r1", lambda incarnation: ["true"]))
         ended(members, "lake-0")
-    assert lives[2].past == (lives[1].incarnation, lives[0].incarnation)
-    assert [life.restarts for life in lives] == [0, 1, 2]
-    assert members.observe()["lake-0"].past == lives[2].past
+    assert incarnations[2].past == (incarnations[1].incarnation, incarnations[0].incarnation)
+    assert [process.restarts for process in incarnations] == [0, 1, 2]
+    assert members.observe()["lake-0"].past == incarnations[2].past
 
 
-def test_only_a_life_that_has_ended_can_be_removed(members: MemberProcesses) -> None:
-    life = start(members, SLEEP)
-    members.remove("lake-0", life.incarnation)
+def test_only_an_incarnation_that_has_ended_can_be_removed(members: MemberProcesses) -> None:
+    process = start(members, SLEEP)
+    members.remove("lake-0", process.incarnation)
     assert not members.observe()["lake-0"].removed
-    members.kill("lake-0", life.incarnation)
+    members.kill("lake-0", process.incarnation)
     ended(members, "lake-0")
-    members.remove("lake-0", life.incarnation)
+    members.remove("lake-0", process.incarnation)
     assert members.observe()["lake-0"].removed
 
 
-def test_what_was_meant_for_an_earlier_life_does_not_touch_this_one(members: MemberProcesses) -> None:
-    life = start(members, SLEEP)
+def test_what_was_meant_for_an_earlier_incarnation_does_not_touch_this_one(members: MemberProcesses) -> None:
+    process = start(members, SLEEP)
     members.kill("lake-0", "an-earlier-one")
     members.terminate("lake-0", "an-earlier-one")
     members.mark("lake-0", "an-earlier-one", "Roll")
-    assert members.observe()["lake-0"] == life
+    assert members.observe()["lake-0"] == process
 
 
-def test_a_mark_stays_with_the_life_until_it_is_taken_back(members: MemberProcesses, directory: Path) -> None:
-    life = start(members, SLEEP)
-    members.mark("lake-0", life.incarnation, "ScaleDown")
+def test_a_mark_stays_with_the_incarnation_until_it_is_taken_back(
+    members: MemberProcesses, directory: Path
+) -> None:
+    process = start(members, SLEEP)
+    members.mark("lake-0", process.incarnation, "ScaleDown")
     marked = MemberProcesses(directory, now_ms).observe()["lake-0"]
     assert (marked.marked_for, marked.marked_ms > 0) == ("ScaleDown", True)
-    members.mark("lake-0", life.incarnation, "")
-    assert members.observe()["lake-0"] == life
+    members.mark("lake-0", process.incarnation, "")
+    assert members.observe()["lake-0"] == process
 
 
-def _fields(life: Life) -> dict[str, object]:
-    return {name: getattr(life, name) for name in Life.__slots__}
+def _fields(process: ProcessIncarnation) -> dict[str, object]:
+    return {name: getattr(process, name) for name in ProcessIncarnation.__slots__}

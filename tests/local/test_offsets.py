@@ -10,15 +10,15 @@ import pytest
 from confluent_kafka import Producer
 from typer.testing import CliRunner, Result
 
+from cooperator.connectors.topics import ensure_topic
 from cooperator.crd import Connector, parse
 from cooperator.host.at_rest import why_not_at_rest
 from cooperator.local import offsets
-from cooperator.local.app import app
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.local.layout import StateDir, write_json
+from cooperator.local.offsets import app
 from cooperator.local.store import ManifestStore
-from cooperator.runtime.connectors.topics import ensure_topic
-from runtime.postgres import PASSWORD, Postgres
+from tests.runtime.postgres import PASSWORD, Postgres
 
 MANIFESTS = """
 apiVersion: cooperator.dev/v1alpha1
@@ -112,13 +112,13 @@ class TestCommands:
 
         def ask(*words: str, class_: str = "kafka-to-kafka", state_: str = "Stopped", **more: Any) -> Result:
             text = MANIFESTS.format(class_=class_, state=state_, topic=unique)
-            ManifestStore(state.manifests, lambda: 0).apply(parse(text, "test.yaml"), "test.yaml")
+            ManifestStore(state, lambda: 0).apply(parse(text, "test.yaml"), "test.yaml")
             told = leader(**more)
             group = {"namespace": "default", "worker": "lake", **told}
             tasks = [{"namespace": "default", "worker": "lake", **task} for task in told["tasks"]]
             view = {"bootstrap_servers": broker.bootstrap_servers, "groups": [group], "tasks": tasks}
             monkeypatch.setattr(offsets, "ask_host", lambda directory: view)
-            return CliRunner().invoke(app, ["offsets", *words, "--state-dir", str(tmp_path)])
+            return CliRunner().invoke(app, [*words, "--state-dir", str(tmp_path)])
 
         return ask
 
@@ -139,7 +139,7 @@ class TestCommands:
         to = self.document(tmp_path, unique, 8)
         tried = ask("alter", "copy", "--to", to, "--dry-run")
         assert '{"kafka_offset": 5} -> {"kafka_offset": 8}' in tried.stdout
-        assert "1 positions would change" in tried.output
+        assert "1 position would change" in tried.output
         assert self.position(ask) == 5
         assert ask("alter", "copy", "--to", to).exit_code == 0
         assert self.position(ask) == 8
@@ -161,7 +161,7 @@ class TestCommands:
             ),
             (("reset", "copy", "--to", "newest"), {}, "newest cannot be read: No such file or directory"),
             (("alter", "copy", "--to", "{far}"), {}, "kafka_offset 11 is not there; give 0 "),
-            (("list", "copi"), {}, "there is no connector 'copi'; known: copy"),
+            (("list", "copi"), {}, "there is no connector 'copi'; did you mean 'copy'? known: copy"),
         ],
     )
     def test_what_cannot_be_is_refused_and_nothing_is_changed(
@@ -193,7 +193,7 @@ kind: Connector
 metadata: {{name: copy}}
 spec:
   workerRef: {{name: lake}}
-  class: jdbc-to-kafka
+  class: postgres-to-kafka
   state: Stopped
   config:
     connection.url: "{url}"
@@ -229,12 +229,12 @@ class TestTables:
             (unit / "commits" / "0").write_text("v1\n{}")
             monkeypatch.setenv("TABLES_PASSWORD", PASSWORD)
             text = TABLE_MANIFESTS.format(url=postgres.url, table=table)
-            ManifestStore(state.manifests, lambda: 0).apply(parse(text, "test.yaml"), "test.yaml")
+            ManifestStore(state, lambda: 0).apply(parse(text, "test.yaml"), "test.yaml")
             group = {"namespace": "default", "worker": "lake", **leader()}
             tasks = [{"namespace": "default", "worker": "lake", **task} for task in leader()["tasks"]]
             view = {"bootstrap_servers": broker.bootstrap_servers, "groups": [group], "tasks": tasks}
             monkeypatch.setattr(offsets, "ask_host", lambda directory: view)
-            yield lambda *words: CliRunner().invoke(app, ["offsets", *words, "--state-dir", str(tmp_path)])
+            yield lambda *words: CliRunner().invoke(app, [*words, "--state-dir", str(tmp_path)])
         finally:
             postgres.close()
 
@@ -255,7 +255,7 @@ class TestTables:
         for words in (("alter", "copy", "--to", str(to)), ("reset", "copy", "--to", str(to))):
             tried = ask(*words, "--dry-run")
             assert '{"incrementing": 5} -> {"incrementing": 8}' in tried.stdout
-            assert "1 positions would change" in tried.output
+            assert "1 position would change" in tried.output
             assert self.position(ask) == [{"incrementing": 5}]
         assert ask("alter", "copy", "--to", str(to)).exit_code == 0
         assert self.position(ask) == [{"incrementing": 8}]

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from cooperator.local import picture
 from cooperator.local.cluster import ClusterError
+from cooperator.local.layout import write_json
 from cooperator.local.picture import draw
-from cooperator.local.timeline import Kind, Stretch, stretches
 from cooperator.logs import Logs, LogsConfig, MemoryBroker, MemoryTransport, ensure_topics_of, read_history
 from cooperator.logs.history import LogHistory
 from cooperator.model import Epoch, Hold, HoldReason, Memory, TaskId, TaskState, TaskStatus
+from cooperator.terminal.timeline import Kind, Stretch, stretches
 
 S = 1_000
 NOON = 1_700_000_000_000
@@ -125,6 +127,29 @@ def test_each_stretch_is_a_bar_of_the_file_whose_bytes_are_always_the_same(tmp_p
     assert bars == [f"{o.task} {o.kind.value} {o.member} {o.since_ms} {o.until_ms}" for o in found]
     assert all(f">{word}<" in text for word in ("w-0", "w-1", "failed", "held for it", "a-0", "a-1"))
     assert text == files[1].read_text()
+    assert ">time (UTC)<" in text
+    assert "seconds since" not in text
+    # 1,700,000,000 s after the epoch are 22:13:20 on 2023-11-14.
+    clock = re.findall(r">(22:1\d(?::\d\d)?|:?\d\ds?)<", text)
+    assert clock, "ticks are times of day"
+
+
+def test_a_picture_begins_when_something_ran(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    group = {"namespace": "default", "worker": "lake", "group_id": "lake"}
+    view = {"groups": [group], "workers": [], "bootstrap_servers": "memory"}
+    monkeypatch.setattr(picture, "ask_host", lambda state: view)
+    monkeypatch.setattr(picture, "read_history", lambda transport, config: history())
+    write_json(tmp_path / "cluster.json", {"id": "x"})
+    picture.picture(
+        "lake", tmp_path / "a.svg", minutes=60, until=at(61) / 1000, state=tmp_path, namespace="default"
+    )
+    assert "a.svg: 2 tasks, 1.0 minutes" in capsys.readouterr().out
+    picture.picture(
+        "lake", tmp_path / "b.svg", minutes=0.5, until=at(61) / 1000, state=tmp_path, namespace="default"
+    )
+    assert "b.svg: 2 tasks, 0.5 minutes" in capsys.readouterr().out
 
 
 def test_without_the_library_the_remedy_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,15 @@
 """Manifests that are applied, applied again, refused, scaled and deleted."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+from cooperator.connectors.units import layout_file
 from cooperator.crd import Resource, ResourceError, parse
+from cooperator.host.outputs import withheld
+from cooperator.local.layout import StateDir, write_json
+from cooperator.local.outputs import claims
 from cooperator.local.store import Change, Key, ManifestStore, anchored
 
 LAKE = """
@@ -42,7 +47,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def store(tmp_path: Path, clock: Clock) -> ManifestStore:
-    return ManifestStore(tmp_path / "manifests", clock)
+    return ManifestStore(StateDir(tmp_path), clock)
 
 
 def resources(*texts: str) -> tuple[Resource, ...]:
@@ -87,7 +92,7 @@ def test_the_server_s_part_of_the_metadata_is_kept_by_an_update(store: ManifestS
 
 def test_what_is_stored_can_be_read_by_another_process(store: ManifestStore, tmp_path: Path) -> None:
     store.apply(resources(LAKE, SOURCES), "a")
-    again = ManifestStore(tmp_path / "manifests", lambda: 0)
+    again = ManifestStore(StateDir(tmp_path), lambda: 0)
     assert again.read() == store.read()
     assert [Key.of(r) for r in again.read().resources] == [CONNECTOR, WORKER]
 
@@ -114,11 +119,91 @@ def test_an_unknown_class_is_refused_and_the_known_ones_are_named(store: Manifes
 
 def test_a_change_of_an_immutable_field_is_refused(store: ManifestStore) -> None:
     store.apply(resources(LAKE, SOURCES), "a")
+    store.read_and_bind()
     [of_worker] = refused(store, LAKE.replace("replicas: 3", "replicas: 3, groupId: other"))
     [of_connector] = refused(store, SOURCES.replace("{name: lake}", "{name: pond}"))
     assert "spec.groupId cannot be changed" in of_worker
     assert "spec.workerRef.name cannot be changed from 'lake' to 'pond'" in of_connector
     assert {r.metadata.generation for r in store.read().resources} == {1}
+
+
+def lay_out(root: Path) -> None:
+    """As the connector's instance does before any task of it can start."""
+    checkpoints = StateDir(root).worker("default", "lake").checkpoints
+    write_json(layout_file(checkpoints, "sources"), {"fixed": {}, "first": []})
+
+
+def test_a_misspelt_worker_is_corrected_since_nothing_was_started(store: ManifestStore) -> None:
+    misspelt = SOURCES.replace("{name: lake}", "{name: laek}")
+    store.apply(resources(LAKE, misspelt), "a")
+    assert store.read_and_bind().bound == {}
+
+    assert store.apply(resources(SOURCES), "a") == [(CONNECTOR, Change.CONFIGURED)]
+    assert store.read_and_bind().bound == {CONNECTOR: "lake"}
+    [problem] = refused(store, misspelt)
+    assert "spec.workerRef.name cannot be changed from 'lake' to 'laek'" in problem
+
+
+def test_a_binding_outlives_its_worker_and_not_its_connector(store: ManifestStore) -> None:
+    store.apply(resources(LAKE, SOURCES), "a")
+    store.read_and_bind()
+    elsewhere = SOURCES.replace("{name: lake}", "{name: pond}")
+    store.delete(WORKER)
+    assert "cannot be changed from 'lake' to 'pond'" in refused(store, elsewhere)[0]
+
+    store.delete(CONNECTOR)
+    store.apply(resources(elsewhere), "a")
+    assert store.read().bound == {}
+    store.apply(resources(SOURCES), "a")
+
+
+def test_nothing_is_bound_while_a_manifest_cannot_be_read(store: ManifestStore, tmp_path: Path) -> None:
+    store.apply(resources(LAKE, SOURCES), "a")
+    (tmp_path / "manifests" / "worker.default.pond.yaml").write_text("kind: Woker")
+    assert store.read_and_bind().bound == {}, "the daemon starts nothing then, either"
+
+
+@pytest.mark.parametrize("is_bound", [False, True])
+def test_a_wrong_class_is_corrected_as_long_as_there_are_no_checkpoints(
+    store: ManifestStore, is_bound: bool
+) -> None:
+    store.apply(resources(LAKE, SOURCES), "a")
+    if is_bound:
+        store.read_and_bind()
+    other = SOURCES.replace("files-to-kafka", "noop").replace("{path: ./data, topic: lines}", "{}")
+    assert store.apply(resources(other), "a") == [(CONNECTOR, Change.CONFIGURED)]
+
+
+def test_what_is_in_an_object_store_may_be_there(store: ManifestStore) -> None:
+    far = LAKE.replace("replicas: 3", "checkpointLocation: 's3a://lake/checkpoints'")
+    store.apply(resources(far, SOURCES.replace("topic: lines", "topic: other")), "a")
+    store.apply(resources(SOURCES), "a")
+    store.read_and_bind()
+    [problem] = refused(store, SOURCES.replace("topic: lines", "topic: other"))
+    assert "is fixed while there are checkpoints" in problem
+
+
+PIPES = """
+apiVersion: cooperator.dev/v1alpha1
+kind: Worker
+metadata: {name: pipes}
+spec: {runtime: connect}
+"""
+ORDERS = """
+apiVersion: cooperator.dev/v1alpha1
+kind: Connector
+metadata: {name: orders}
+spec: {workerRef: {name: pipes}, class: a.B, connectorName: My Orders}
+"""
+
+
+def test_a_name_in_kafka_is_one_connector_s_of_its_worker(store: ManifestStore) -> None:
+    assert "is for a Worker with runtime: connect" in refused(store, ORDERS)[-1]
+    store.apply(resources(PIPES, ORDERS), "a")
+    [said] = refused(store, ORDERS.replace("name: orders", "name: others"))
+    assert "Connector orders of Worker pipes has already" in said
+    [said] = refused(store, ORDERS.replace("My Orders", "Your Orders"))
+    assert "spec.connectorName cannot be changed from 'My Orders' to 'Your Orders'" in said
 
 
 def test_scale_changes_replicas_only(store: ManifestStore) -> None:
@@ -168,9 +253,11 @@ def test_a_file_spoilt_by_hand_is_said_and_the_others_are_read(store: ManifestSt
     [("topic: other", "'topic' = 'other'", "lines"), ("topic: lines, units: 3", "'units' = '3'", "8")],
 )
 def test_what_is_fixed_cannot_change_before_the_connector_is_stopped(
-    store: ManifestStore, change: str, option: str, was: str
+    store: ManifestStore, tmp_path: Path, change: str, option: str, was: str
 ) -> None:
     store.apply(resources(LAKE, SOURCES), "a")
+    store.read_and_bind()
+    lay_out(tmp_path)
     changed = SOURCES.replace("topic: lines", change)
     [problem] = refused(store, changed)
     assert option in problem
@@ -181,9 +268,98 @@ def test_what_is_fixed_cannot_change_before_the_connector_is_stopped(
     store.apply(resources(changed.replace("spec:", "spec:\n  state: Stopped")), "a")
 
 
-def test_nor_can_the_class_whose_checkpoints_they_are(store: ManifestStore) -> None:
+def test_nor_can_the_class_whose_checkpoints_they_are(store: ManifestStore, tmp_path: Path) -> None:
     store.apply(resources(LAKE, SOURCES), "a")
+    store.read_and_bind()
+    lay_out(tmp_path)
     other = SOURCES.replace("files-to-kafka", "noop").replace("{path: ./data, topic: lines}", "{}")
     [problem] = refused(store, other)
     assert "option 'connector.class' = 'noop'" in problem
     assert "it is 'files-to-kafka' now" in problem
+
+
+FILES = """
+apiVersion: cooperator.dev/v1alpha1
+kind: Connector
+metadata: {name: NAME}
+spec: {workerRef: {name: lake}, class: CLASS, config: {CONFIG}}
+"""
+
+
+def files(name: str, config: str, class_name: str = "kafka-to-files") -> str:
+    return FILES.replace("NAME", name).replace("CLASS", class_name).replace("CONFIG", config)
+
+
+def to_parquet(name: str, path: str) -> str:
+    return files(name, f"source.format: rate, sink.format: parquet, sink.options.path: '{path}'", "spark")
+
+
+def test_a_second_connector_with_the_same_directory_is_refused(store: ManifestStore, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "out")
+    store.apply(resources(LAKE, files("first", f"topics: 'a, b', path: {tmp_path}/out")), "a")
+    for second in (
+        files("second", f"topics: 'b, c', path: {tmp_path}/out/"),
+        files("second", f"topics.regex: '[ax]', path: 'file:{tmp_path}/link'"),
+        to_parquet("second", f"{tmp_path}/link/a-1"),
+        to_parquet("second", f"file://{tmp_path}/out/x/../b-0/"),
+        to_parquet("second", f"{tmp_path}/out/b-0").replace("{name: lake}", "{name: another}"),
+    ):
+        [problem] = refused(store, second)
+        assert problem.startswith("test.yaml (Connector second): spec.config: it would write to ")
+        assert str(tmp_path) in problem
+        assert "as Connector first does" in problem
+        assert "give it another directory; or delete Connector first" in problem
+    for apart in (
+        files("apart", f"topics: c, path: {tmp_path}/out"),
+        to_parquet("apart", f"{tmp_path}/out"),
+        to_parquet("apart", f"{tmp_path}/out/a-0/nested"),
+        to_parquet("apart", f"s3a://bucket{tmp_path}/out/a-0"),
+    ):
+        store.apply(resources(apart), "b")
+        store.delete(Key("Connector", "default", "apart"))
+
+
+def test_of_two_in_one_manifest_none_is_stored(store: ManifestStore) -> None:
+    assert len(refused(store, LAKE, to_parquet("one", "/out"), to_parquet("two", "/out/"))) == 1
+    assert store.read().resources == ()
+
+
+def test_who_has_the_directory_may_be_changed_and_who_comes_later_may_not_take_it(
+    store: ManifestStore,
+) -> None:
+    store.apply(resources(LAKE, to_parquet("one", "/one"), to_parquet("two", "/two")), "a")
+    [problem] = refused(store, to_parquet("one", "/two"))
+    assert "(Connector one): spec.config: it would write to /two, as Connector two does" in problem
+    store.apply(resources(to_parquet("two", "/two").replace("class:", "tasksMax: 2, class:")), "a")
+    store.delete(Key("Connector", "default", "two"))
+    store.apply(resources(to_parquet("one", "/two")), "a")
+
+
+def test_what_was_stored_before_sharing_was_refused_may_be_changed_and_one_of_them_runs(
+    store: ManifestStore, tmp_path: Path
+) -> None:
+    store.apply(resources(LAKE, to_parquet("one", "/out"), to_parquet("two", "/else")), "a")
+    [stored] = tmp_path.glob("manifests/*two.yaml")
+    stored.write_text(stored.read_text().replace("/else", "/out"))
+    store.apply(resources(to_parquet("two", "/out").replace("class:", "state: Stopped, class:")), "a")
+    found = store.read()
+    assert set(withheld(claims(found.workers, found.connectors))) == {("default", "two")}
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "sink.options.path: ./rate",
+        "sink.options.path: rate",
+        'units: \'[{"sink.options.path": "rate"}]\'',
+    ],
+)
+def test_paths_of_the_class_spark_are_relative_to_the_manifest(store: ManifestStore, option: str) -> None:
+    store.apply(
+        resources(LAKE, files("rate", f"source.format: rate, sink.format: json, {option}", "spark")), "a"
+    )
+    [connector] = store.read().connectors
+    config = connector.spec.config
+    [unit] = json.loads(config["units"]) if "units" in config else [config]
+    assert unit["sink.options.path"] == "/srv/job/rate"

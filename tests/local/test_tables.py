@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from cooperator.crd import parse
 from cooperator.crd.status import timestamp
 from cooperator.host.status import WorkerFacts
-from cooperator.local import tables
-from cooperator.local.members import Life
+from cooperator.local.members import ProcessIncarnation
 from cooperator.local.store import Stored
 from cooperator.local.view import state_view, unknown_view
 from cooperator.pool import Report, ReportReason
+from cooperator.terminal import tables
 
 NOW = 1_700_000_100_000
 STORED = Stored(
@@ -87,9 +87,9 @@ LEADER: dict[str, Any] = {
     ],
 }
 SEEN = WorkerFacts(
-    lives={
-        "lake-0": Life("lake-0", "inc0", "r", NOW - 90_000, pid=11),
-        "lake-1": Life("lake-1", "inc1", "r", NOW - 3_000, pid=12, restarts=1),
+    incarnations={
+        "lake-0": ProcessIncarnation("lake-0", "inc0", "r", NOW - 90_000, pid=11),
+        "lake-1": ProcessIncarnation("lake-1", "inc1", "r", NOW - 3_000, pid=12, restarts=1),
     },
     leader=LEADER,
     reports=(Report(ReportReason.CRASH_LOOP, "lake-1", "lake-1 crashed"),),
@@ -141,7 +141,7 @@ def test_a_connector_says_how_often_its_records_arrive(
 def test_connectors_and_one_whose_worker_is_missing(view: dict[str, Any]) -> None:
     header, sources, strays = lines(tables.connectors_table(view["connectors"], NOW))
     assert header[:5] == ["NAME", "WORKER", "CLASS", "TASKS", "STATE"]
-    assert sources == ["sources", "lake", "files-to-kafka", "1/2", "RUNNING", "100s"]
+    assert sources == ["sources", "lake", "files-to-kafka", "1/2", "RUNNING", "100s", "1 of 3 are HELD still"]
     assert strays[4] == "WorkerNotFound"
     assert "did you mean 'lake'?" in strays[6]
 
@@ -173,7 +173,7 @@ def test_tasks_that_failed(view: dict[str, Any]) -> None:
     ]
 
 
-def test_a_member_whose_former_life_the_group_still_has_is_pending(view: dict[str, Any]) -> None:
+def test_a_member_whose_former_incarnation_the_group_still_has_is_pending(view: dict[str, Any]) -> None:
     assert lines(tables.members_table(view["members"], NOW)) == [
         ["NAME", "WORKER", "PHASE", "TASKS", "RESTARTS", "PID", "AGE", "MESSAGE"],
         ["lake-0", "lake", "Running", "2", "0", "11", "90s"],
@@ -182,22 +182,29 @@ def test_a_member_whose_former_life_the_group_still_has_is_pending(view: dict[st
 
 
 def test_a_member_that_left_for_good_is_not_shown_and_one_that_will_be_back_is() -> None:
-    gone = {f"lake-{n}": Life(f"lake-{n}", f"i{n}", "r", NOW, ended_ms=NOW, removed=True) for n in (0, 1)}
+    gone = {
+        f"lake-{n}": ProcessIncarnation(f"lake-{n}", f"i{n}", "r", NOW, ended_ms=NOW, removed=True)
+        for n in (0, 1)
+    }
     seen = WorkerFacts(gone, expected=frozenset({"lake-0"}))
     [row] = state_view(STORED, {("default", "lake"): seen}, NOW)["members"]
     assert (row["name"], row["phase"]) == ("lake-0", "Ended")
 
 
 @pytest.mark.parametrize(
-    "life",
+    "incarnation",
     [
-        Life("lake-0", "inc0", "r", NOW - 90_000, ended_ms=NOW - 1_000),
-        Life("lake-0", "inc0", "r", NOW - 90_000, ended_ms=NOW - 1_000, removed=True),
-        Life("lake-0", "next", "r", NOW - 1_000, pid=13, past=("inc0",)),
+        ProcessIncarnation("lake-0", "inc0", "r", NOW - 90_000, ended_ms=NOW - 1_000),
+        ProcessIncarnation("lake-0", "inc0", "r", NOW - 90_000, ended_ms=NOW - 1_000, removed=True),
+        ProcessIncarnation("lake-0", "next", "r", NOW - 1_000, pid=13, past=("inc0",)),
     ],
 )
-def test_tasks_of_a_dead_life_are_held_from_its_death_on_not_from_the_next_round(life: Life) -> None:
-    seen = WorkerFacts({"lake-0": life, "lake-1": Life("lake-1", "earlier", "r", 1, pid=1)}, LEADER)
+def test_tasks_of_a_dead_incarnation_are_held_from_its_death_on_not_from_the_next_round(
+    incarnation: ProcessIncarnation,
+) -> None:
+    seen = WorkerFacts(
+        {"lake-0": incarnation, "lake-1": ProcessIncarnation("lake-1", "earlier", "r", 1, pid=1)}, LEADER
+    )
     view = state_view(STORED, {("default", "lake"): seen}, NOW)
     states = {task["name"]: (task["state"], task.get("held_for"), task["member"]) for task in view["tasks"]}
     assert states == dict.fromkeys(("sources", "sources-0"), ("HELD", "lake-0", None)) | {
@@ -247,12 +254,22 @@ def test_a_plan_that_is_not_as_asked_is_the_state_of_its_worker() -> None:
     assert "assignor 'Mine' is not installed here" in tables.workers_table([worker], NOW)
 
 
+@pytest.mark.parametrize("kind", ["Unfenced", "Hung", "EagerProtocol", "UnsignedRequests"])
+@pytest.mark.parametrize("status", ["True", "False"])
+def test_what_is_wrong_when_it_is_true_is_said_then(kind: str, status: str) -> None:
+    said = {"type": kind, "status": status, "reason": "Said", "message": "do this", "since_ms": NOW}
+    leader = {**LEADER, "conditions": [*LEADER["conditions"], said]}
+    [worker] = state_view(STORED, {("default", "lake"): WorkerFacts({}, leader)}, NOW)["workers"]
+    assert (tables.worker_state(worker) == "Said") is (status == "True")
+    assert ("do this" in tables.workers_table([worker], NOW)) is (status == "True")
+
+
 def test_a_worker_is_ready_when_all_its_members_are() -> None:
-    lives = {f"lake-{n}": Life(f"lake-{n}", f"inc{n}", "r", NOW, pid=1) for n in (0, 1)}
+    incarnations = {f"lake-{n}": ProcessIncarnation(f"lake-{n}", f"inc{n}", "r", NOW, pid=1) for n in (0, 1)}
     leader = {**LEADER, "members": [member("lake-0", "inc0"), member("lake-1", "inc1")]}
     half = {**LEADER, "members": [member("lake-0", "inc0")]}
     for group, state in ((leader, "Ready"), (half, "Progressing")):
-        view = state_view(STORED, {("default", "lake"): WorkerFacts(lives, group)}, NOW)
+        view = state_view(STORED, {("default", "lake"): WorkerFacts(incarnations, group)}, NOW)
         assert tables.worker_state(view["workers"][0]) == state
 
 
@@ -265,10 +282,10 @@ def test_a_worker_is_ready_when_all_its_members_are() -> None:
     ],
 )
 def test_a_member_is_ready_when_its_runtime_is_up(runtime: str, phase: str, message: str, state: str) -> None:
-    lives = {f"lake-{n}": Life(f"lake-{n}", f"inc{n}", "r", NOW, pid=1) for n in (0, 1)}
+    incarnations = {f"lake-{n}": ProcessIncarnation(f"lake-{n}", f"inc{n}", "r", NOW, pid=1) for n in (0, 1)}
     slow = {**member("lake-1", "inc1"), "runtime": runtime}
     leader = {**LEADER, "members": [member("lake-0", "inc0"), slow]}
-    told = state_view(STORED, {("default", "lake"): WorkerFacts(lives, leader)}, NOW)
+    told = state_view(STORED, {("default", "lake"): WorkerFacts(incarnations, leader)}, NOW)
     assert told["members"][1]["phase"] == phase
     assert told["members"][1]["message"].startswith(message)
     assert tables.worker_state(told["workers"][0]) == state
@@ -316,4 +333,56 @@ def test_columns_stand_below_their_headers_whatever_is_in_them(rows: list[tuple[
 
 @given(st.text())
 def test_progress_of_any_text_is_no_error(text: str) -> None:
-    assert isinstance(tables.progress(text), str)
+    assert isinstance(tables.progress(task("a", 0, "RUNNING", "lake-0", progress=text), NOW), str)
+
+
+def test_a_rate_expires_and_an_old_report_tells_its_age() -> None:
+    told = '{"rows_in": 11247, "rows_per_s": 7089.4, "lag": 12}'
+    words = {
+        seconds: tables.task_words(
+            task("a", 0, "RUNNING", "lake-0", progress=told, at_ms=NOW - 1_000 * seconds), NOW
+        )
+        for seconds in (30, 31, 840)
+    }
+    assert words == {
+        30: "11,247 rows, 7,089/s, 12 behind",
+        31: "11,247 rows, rate not known, 12 behind, as of 31s ago",
+        840: "11,247 rows, rate not known, 12 behind, as of 14m ago",
+    }
+
+
+def test_a_task_that_reads_nothing_tells_no_rate_and_its_age() -> None:
+    idle = task("a", 0, "RUNNING", "lake-0", progress='{"rows_in": 5, "rows_per_s": 0.0}', at_ms=NOW - 60_000)
+    assert tables.task_words(idle, NOW) == "5 rows, as of 60s ago"
+    assert tables.task_words({**idle, "at_ms": 0}, NOW) == "5 rows, of unknown age"
+
+
+def test_a_task_that_starts_tells_what_it_waits_for_and_no_figures() -> None:
+    text = '{"rows_in": 0, "rows_per_s": 0.0, "trouble": "waiting for PostgreSQL at db:5432"}'
+    starting = task("a", 0, "STARTING", "lake-0", progress=text, at_ms=NOW - 60_000)
+    assert tables.task_words(starting, NOW) == "waiting for PostgreSQL at db:5432"
+
+
+@pytest.mark.parametrize(
+    "state", ["STARTING", "RUNNING", "RESTARTING", "PAUSED", "STOPPED", "FAILED", "HELD"]
+)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        '{"units": 8, "tasks": 2}',
+        '{"rows_in": 5, "rows_per_s": 1.0, "lag": 3, "units": {"lines-0": {"rows_in": 5}}}',
+        '{"units": {"lines-0": {"rows_in": 5}}, "trouble": "waiting for Spark"}',
+    ],
+)
+def test_each_report_has_words_in_each_state(state: str, text: str) -> None:
+    assert isinstance(tables.task_words(task("a", 0, state, "lake-0", progress=text, at_ms=NOW), NOW), str)
+
+
+def test_a_connector_says_why_its_tasks_fail(view: dict[str, Any]) -> None:
+    taken = "unit lines-0: file:/out/lines-0 belongs to another checkpoint: give it another directory"
+    failed = [task("sources", n, "FAILED", "lake-0", trace=f"{taken}\nat line 1") for n in (-1, 0)]
+    seen = replace(SEEN, leader={**LEADER, "tasks": failed})
+    view = state_view(STORED, {("default", "lake"): seen}, NOW)
+    [_, first, *_] = lines(tables.connectors_table(view["connectors"], NOW))
+    assert taken in first[-1]

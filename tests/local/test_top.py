@@ -2,14 +2,18 @@
 
 import io
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
 from rich.console import Console
 
+from cooperator.local import get
+from cooperator.local.layout import StateDir, write_json
 from cooperator.local.top import picture
-from cooperator.local.watch import print_changes
+from cooperator.terminal import watch
+from cooperator.terminal.watch import print_changes
 
 NOW = 1_700_000_100_000
 
@@ -108,6 +112,24 @@ def test_rates_and_failures() -> None:
     assert row(VIEW, "a-4")[2:] == ["FAILED", "lake-0", "5s", "RestartLimit: It has failed again"]
 
 
+def test_sums_leave_out_rates_that_have_expired_and_say_so() -> None:
+    later = {**VIEW, "at_ms": NOW + 26_000}
+    summary = lines(later)[0][0]
+    assert "rows/s" not in summary
+    assert "2 rates not known" in summary
+    assert row(later, "a-0")[4:] == ["?", "31s", "1,200 rows, rate not known, as of 31s ago"]
+
+    tasks = [VIEW["tasks"][0], {**VIEW["tasks"][1], "at_ms": NOW - 840_000}]
+    assert "1,250 rows/s, 1 rate not known" in lines({**VIEW, "tasks": tasks})[0][0]
+
+
+def test_a_sum_of_lags_tells_since_when_its_oldest_part_stands() -> None:
+    old = task("b-0", "RUNNING", progress='{"rows_in": 1, "lag": 40}', at_ms=NOW - 840_000)
+    new = task("b-1", "RUNNING", progress='{"rows_in": 1, "lag": 2}')
+    assert lines({**VIEW, "tasks": [new]})[0][0].endswith(", 2 behind")
+    assert lines({**VIEW, "tasks": [old, new]})[0][0].endswith(", 42 behind (some as of 14m ago)")
+
+
 def test_what_needs_a_look_stands_above_what_runs() -> None:
     names = [line[0] for line in lines(VIEW) if line and line[0].startswith("a-")]
     assert names == ["a-4", "a-3", "a-2", "a-0", "a-1"]
@@ -126,13 +148,59 @@ def test_a_daemon_that_is_away_is_said_with_the_last_picture() -> None:
 
 
 def test_a_watched_table_is_printed_when_it_changes(capsys: pytest.CaptureFixture[str]) -> None:
-    texts = iter(["one", "one", "two", "two", "one"])
+    looks = iter([("one, 1s", 1), ("one, 2s", 1), ("two, 3s", 2), ("two, 4s", 2), ("one, 5s", 1)])
 
     def pause() -> None:
-        if not texts.__length_hint__():
+        if not looks.__length_hint__():
             raise KeyboardInterrupt
 
     with pytest.raises(typer.Exit) as ended:
-        print_changes(lambda: next(texts), pause)
-    assert capsys.readouterr().out == "one\n\ntwo\n\none\n"
+        print_changes(lambda: next(looks), pause)
+    assert capsys.readouterr().out == "one, 1s\n\ntwo, 3s\n\none, 5s\n"
     assert ended.value.exit_code == 130
+
+
+@pytest.mark.parametrize("kind", ["workers", "connectors", "tasks", "members"])
+def test_that_time_goes_by_is_no_change_of_a_watched_table(
+    kind: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    task = {"name": "a-0", "state": "HELD", "at_ms": NOW - 9_000, "held_until_ms": NOW + 60_000}
+    meta = {"name": "a", "namespace": "default", "creationTimestamp": "2023-11-14T22:13:20Z"}
+    view = {
+        "workers": [{"metadata": meta, "spec": {"replicas": 1}}],
+        "connectors": [{"metadata": meta, "spec": {"workerRef": {"name": "lake"}, "class": "noop"}}],
+        "tasks": [{**task, "worker": "lake"}],
+        "members": [
+            {"name": "a", "worker": "l", "phase": "x", "tasks": 1, "restarts": 0, "started_ms": NOW - 9_000}
+        ],
+        "problems": [],
+    }
+    seconds = iter(range(4))
+
+    def ask(state: StateDir) -> dict[str, Any]:
+        second = next(seconds, None)
+        if second is None:
+            raise KeyboardInterrupt
+        return {**view, "at_ms": NOW + 1_000 * second}
+
+    monkeypatch.setattr(get, "ask_host", ask)
+    monkeypatch.setattr(watch, "_INTERVAL_S", 0)
+    write_json(tmp_path / "cluster.json", {"id": "x"})
+    with pytest.raises(typer.Exit):
+        get.get(kind, watch=True, state=tmp_path)
+    assert capsys.readouterr().out.count("NAME") == 1
+
+
+@pytest.mark.parametrize("kind", ["tasks", "members"])
+def test_what_only_the_daemon_knows_is_not_said_to_be_none(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_json(tmp_path / "cluster.json", {"id": "x"})
+    with pytest.raises(typer.Exit):
+        get.get(kind, "a", state=tmp_path)
+    said = capsys.readouterr().err
+    assert "the host daemon does not answer" in said
+    assert "there " not in said

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from cooperator.logs import LogsConfig
-from logs.world import Fabric, KafkaFabric, MemoryFabric, World
+from tests.logs.fabrics import Fabric, KafkaFabric, LogsUnderTest, MemoryFabric
 
 
 @pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.real)])
@@ -16,15 +16,15 @@ def fabric(request: pytest.FixtureRequest) -> Fabric:
 
 
 @pytest.fixture
-def no_topics(fabric: Fabric, unique: str) -> Iterator[World]:
+def no_topics(fabric: Fabric, unique: str) -> Iterator[LogsUnderTest]:
     """A group whose topics do not exist."""
-    world = World(fabric, LogsConfig("", unique, write_timeout_ms=4_000))
-    yield world
-    world.close()
+    under_test = LogsUnderTest(fabric, LogsConfig("", unique, write_timeout_ms=4_000))
+    yield under_test
+    under_test.close()
 
 
 @pytest.fixture
-def world(no_topics: World) -> World:
+def under_test(no_topics: LogsUnderTest) -> LogsUnderTest:
     """A group with its topics."""
     no_topics.ensure()
     return no_topics

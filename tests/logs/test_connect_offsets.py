@@ -6,7 +6,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.logs.connect_offsets import ConnectOffsets, GroupInUse
-from support import eventually
+from tests.harness.support import eventually
 
 pytestmark = pytest.mark.real
 

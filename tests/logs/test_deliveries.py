@@ -5,33 +5,33 @@ from collections.abc import Iterator
 
 import pytest
 
-from cooperator.logs.deliveries import Deliveries
-from support import eventually
+from cooperator.logs.serial_executor import CallbackThreads
+from tests.harness.support import eventually
 
 
 @pytest.fixture
-def deliveries() -> Iterator[Deliveries]:
-    deliveries = Deliveries("news")
+def deliveries() -> Iterator[CallbackThreads]:
+    deliveries = CallbackThreads("news")
     yield deliveries
     deliveries.close()
     eventually(lambda: "news" not in {thread.name for thread in threading.enumerate()}, 10)
 
 
-def test_calls_of_a_lane_are_made_in_order_whatever_they_raise(deliveries: Deliveries) -> None:
+def test_calls_of_a_lane_are_made_in_order_whatever_they_raise(deliveries: CallbackThreads) -> None:
     made: list[int] = []
-    lane, done = deliveries.lane(), threading.Event()
+    executor, done = deliveries.executor(), threading.Event()
 
     for number in range(100):
-        lane.put(lambda number=number: made.append(number))  # type: ignore[misc]
-        lane.put(lambda: 1 // 0)
-    lane.put(done.set)
+        executor.put(lambda number=number: made.append(number))  # type: ignore[misc]
+        executor.put(lambda: 1 // 0)
+    executor.put(done.set)
 
     assert done.wait(10)
     assert made == list(range(100))
-    eventually(lambda: lane.idle, 10)
+    eventually(lambda: executor.idle, 10)
 
 
-def test_a_call_that_hangs_holds_up_its_own_lane_only(deliveries: Deliveries) -> None:
+def test_a_call_that_hangs_holds_up_its_own_lane_only(deliveries: CallbackThreads) -> None:
     go_on, started, others = threading.Event(), threading.Event(), threading.Event()
     made: list[str] = []
 
@@ -40,7 +40,7 @@ def test_a_call_that_hangs_holds_up_its_own_lane_only(deliveries: Deliveries) ->
         go_on.wait(60)
         made.append("slow")
 
-    slow, quick = deliveries.lane(), deliveries.lane()
+    slow, quick = deliveries.executor(), deliveries.executor()
     slow.put(hang)
     slow.put(lambda: made.append("after it"))
     assert started.wait(10)
@@ -54,7 +54,7 @@ def test_a_call_that_hangs_holds_up_its_own_lane_only(deliveries: Deliveries) ->
     eventually(lambda: [t.name for t in threading.enumerate()].count("news") == 1, 10, "one has ended")
 
 
-def test_a_lane_that_is_closed_makes_no_call_any_more(deliveries: Deliveries) -> None:
+def test_a_lane_that_is_closed_makes_no_call_any_more(deliveries: CallbackThreads) -> None:
     go_on, started, made = threading.Event(), threading.Event(), list[str]()
 
     def wait() -> None:
@@ -62,47 +62,47 @@ def test_a_lane_that_is_closed_makes_no_call_any_more(deliveries: Deliveries) ->
         go_on.wait(60)
         made.append("first")
 
-    lane = deliveries.lane()
-    lane.put(wait)
-    lane.put(lambda: made.append("second"))
+    executor = deliveries.executor()
+    executor.put(wait)
+    executor.put(lambda: made.append("second"))
     assert started.wait(10)
-    closer = threading.Thread(target=lane.close)
+    closer = threading.Thread(target=executor.close)
     closer.start()
-    eventually(lambda: lane.closed, 10)
+    eventually(lambda: executor.closed, 10)
     assert closer.is_alive(), "a call is under way"
     go_on.set()
     closer.join(10)
 
     assert made == ["first"]
-    lane.put(lambda: made.append("third"))
-    assert lane.idle
+    executor.put(lambda: made.append("third"))
+    assert executor.idle
 
 
-def test_a_call_may_close_its_own_lane(deliveries: Deliveries) -> None:
-    lane, done = deliveries.lane(), threading.Event()
+def test_a_call_may_close_its_own_lane(deliveries: CallbackThreads) -> None:
+    executor, done = deliveries.executor(), threading.Event()
 
     def end() -> None:
-        lane.close()
+        executor.close()
         done.set()
 
-    lane.put(end)
+    executor.put(end)
 
     assert done.wait(10)
 
 
-def test_what_waits_has_a_weight(deliveries: Deliveries) -> None:
+def test_what_waits_has_a_weight(deliveries: CallbackThreads) -> None:
     go_on, started = threading.Event(), threading.Event()
 
     def wait() -> None:
         started.set()
         go_on.wait(60)
 
-    lane = deliveries.lane()
-    lane.put(wait, 7)
+    executor = deliveries.executor()
+    executor.put(wait, 7)
     assert started.wait(10)
-    lane.put(lambda: None, 5)
+    executor.put(lambda: None, 5)
 
-    assert lane.has_room(5, 0)
-    assert not lane.has_room(4, 0)
+    assert executor.has_room(5, 0)
+    assert not executor.has_room(4, 0)
     go_on.set()
-    assert lane.has_room(0, 10)
+    assert executor.has_room(0, 10)

@@ -7,7 +7,7 @@ import pytest
 
 from cooperator.logs import ConfigLog, LogTimeout
 from cooperator.logs.progress import Progress
-from cooperator.logs.transport import Batch, Follower, Outlet, Tail, Transactor
+from cooperator.logs.transport import Batch, Follower, TopicReader, TopicWriter, Transactor
 from cooperator.model import ClusterConfig
 from cooperator.wire import ConnectorRecord, RestartRecord, encode_config
 
@@ -15,7 +15,7 @@ from cooperator.wire import ConnectorRecord, RestartRecord, encode_config
 class ByHand:
     """A transport whose tail is the test."""
 
-    def tail(self, topic: str, follower: Follower) -> Tail:
+    def topic_reader(self, topic: str, follower: Follower) -> TopicReader:
         self.follower = follower
         return self
 
@@ -25,7 +25,7 @@ class ByHand:
 
     def ensure_topic(self, topic: str, partitions: int | None, factor: int, timeout_ms: int) -> None: ...
 
-    def outlet(self, topic: str) -> Outlet:
+    def topic_writer(self, topic: str) -> TopicWriter:
         raise NotImplementedError
 
     def transactor(self, transactional_id: str, timeout_ms: int) -> Transactor:

@@ -17,12 +17,12 @@ from cooperator.logs import (
     RecordTooLarge,
     TopicMisconfigured,
     ensure_topics,
-    kafka_outlet,
     open_logs,
 )
+from cooperator.logs.kafka import topic_writer
 from cooperator.model import Memory, TaskId, TaskState, TaskStatus
 from cooperator.wire import ConnectorRecord, Record, encode_config
-from support import eventually
+from tests.harness.support import eventually
 
 pytestmark = pytest.mark.real
 
@@ -182,7 +182,7 @@ def test_wrong_credentials_are_told_without_them(broker: EmbeddedBroker, unique:
 def test_a_flood_of_statuses_in_an_outage_leaves_the_newest_of_each_task(
     broker: EmbeddedBroker, config: LogsConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kafka_outlet, "_QUEUE", 100)
+    monkeypatch.setattr(topic_writer, "_QUEUE", 100)
     told: list[str] = []
     ensure_topics(config)
     logs = open_logs(config, told.append)
@@ -245,3 +245,11 @@ def _writes(logs: Logs) -> bool:
     except LogUnavailable:
         return False
     return True
+
+
+def test_the_config_topic_of_a_group_that_is_adopted_is_not_created(
+    config: LogsConfig, admin: AdminClient
+) -> None:
+    with pytest.raises(TopicMisconfigured, match=r"-configs does not exist.*spec.connect.topics.config"):
+        ensure_topics(replace(config, adopts=True))
+    assert not any(topic.startswith(config.group_id) for topic in admin.list_topics(timeout=10).topics)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cooperator.logs import (
-    LeaderState,
+    LeaderRecords,
     LogUnreadable,
     WriterFenced,
 )
@@ -26,14 +26,14 @@ from cooperator.wire import (
     RestartRecord,
     encode_config,
 )
-from logs.world import MS, OWNER, RUNNING, World, X, connector, leading, tasks
-from support import eventually
+from tests.harness.support import eventually
+from tests.logs.fabrics import MS, OWNER, RUNNING, LogsUnderTest, X, connector, leading, tasks
 
 # --- the config log -------------------------------------------------------------------------------------
 
 
-def test_what_the_leader_writes_is_what_every_member_reads(world: World) -> None:
-    leader, member = leading(world), world.open()
+def test_what_the_leader_writes_is_what_every_member_reads(under_test: LogsUnderTest) -> None:
+    leader, member = leading(under_test), under_test.open()
 
     offset = leader.writer.write_config([connector(), *tasks(2)])
 
@@ -43,9 +43,9 @@ def test_what_the_leader_writes_is_what_every_member_reads(world: World) -> None
     assert member.config.snapshot() == expected
 
 
-def test_offsets_are_the_ones_that_connect_workers_report(world: World) -> None:
+def test_offsets_are_the_ones_that_connect_workers_report(under_test: LogsUnderTest) -> None:
     """After the last record, not counting the markers that end transactions."""
-    logs = leading(world)
+    logs = leading(under_test)
 
     first = logs.writer.write_config([connector(), *tasks(1)])
     second = logs.writer.write_config([connector(2)])
@@ -54,14 +54,14 @@ def test_offsets_are_the_ones_that_connect_workers_report(world: World) -> None:
     assert logs.config.read_to_end(MS).offset == second
 
 
-def test_an_empty_log_is_read_to_its_end(world: World) -> None:
-    assert world.open().config.read_to_end(MS) == ClusterConfig(offset=-1)
-    assert world.open().leader.read_to_end(MS) == LeaderState()
-    assert world.open().status.read_to_end(MS) == {}
+def test_an_empty_log_is_read_to_its_end(under_test: LogsUnderTest) -> None:
+    assert under_test.open().config.read_to_end(MS) == ClusterConfig(offset=-1)
+    assert under_test.open().leader.read_to_end(MS) == LeaderRecords()
+    assert under_test.open().status.read_to_end(MS) == {}
 
 
-def test_a_change_is_told_with_the_state_after_it(world: World) -> None:
-    logs, seen = leading(world), list[ClusterConfig]()
+def test_a_change_is_told_with_the_state_after_it(under_test: LogsUnderTest) -> None:
+    logs, seen = leading(under_test), list[ClusterConfig]()
     logs.config.read_to_end(MS)
     logs.config.on_change(seen.append)
 
@@ -74,24 +74,24 @@ def test_a_change_is_told_with_the_state_after_it(world: World) -> None:
     assert seen[-1] is logs.config.snapshot()
 
 
-def test_a_latecomer_is_told_of_the_whole_history_at_once(world: World) -> None:
+def test_a_latecomer_is_told_of_the_whole_history_at_once(under_test: LogsUnderTest) -> None:
     """Half of a history would look as if connectors had been deleted."""
-    leader = leading(world)
+    leader = leading(under_test)
     for version in range(1, 30):
         offset = leader.writer.write_config([connector(version)])
     seen: list[ClusterConfig] = []
 
-    latecomer = world.open()
+    latecomer = under_test.open()
     latecomer.config.on_change(seen.append)
 
     assert latecomer.config.read_to(offset, MS).connectors["x"].config == {"version": "29"}
     assert [config.offset for config in seen] in ([offset], [])
 
 
-def test_restarts_are_acted_on_when_they_are_new(world: World) -> None:
-    leader = leading(world)
+def test_restarts_are_acted_on_when_they_are_new(under_test: LogsUnderTest) -> None:
+    leader = leading(under_test)
     leader.writer.write_config([connector(), encode_config(RestartRecord("x", only_failed=True))])
-    member, seen = world.open(), list[RestartRecord]()
+    member, seen = under_test.open(), list[RestartRecord]()
     member.config.on_restart(seen.append)
     member.config.read_to_end(MS)
     assert seen == [], "it was asked for before this member was there"
@@ -101,16 +101,18 @@ def test_restarts_are_acted_on_when_they_are_new(world: World) -> None:
     eventually(lambda: seen == [RestartRecord("x", include_tasks=True)])
 
 
-def test_nothing_is_written_without_records(world: World) -> None:
+def test_nothing_is_written_without_records(under_test: LogsUnderTest) -> None:
     with pytest.raises(ValueError, match="no records"):
-        leading(world).writer.write_config([])
+        leading(under_test).writer.write_config([])
 
 
 # --- callbacks ------------------------------------------------------------------------------------------
 
 
-def test_a_callback_that_fails_harms_nobody(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    logs, seen = leading(world), list[ClusterConfig]()
+def test_a_callback_that_fails_harms_nobody(
+    under_test: LogsUnderTest, caplog: pytest.LogCaptureFixture
+) -> None:
+    logs, seen = leading(under_test), list[ClusterConfig]()
     logs.config.read_to_end(MS)
 
     def fail(config: ClusterConfig) -> None:
@@ -125,8 +127,8 @@ def test_a_callback_that_fails_harms_nobody(world: World, caplog: pytest.LogCapt
     assert "a bug of somebody else" in caplog.text
 
 
-def test_a_callback_that_waits_for_its_own_reader_is_refused(world: World) -> None:
-    logs, refused = leading(world), list[Exception]()
+def test_a_callback_that_waits_for_its_own_reader_is_refused(under_test: LogsUnderTest) -> None:
+    logs, refused = leading(under_test), list[Exception]()
 
     def wait(config: ClusterConfig) -> None:
         try:
@@ -144,8 +146,8 @@ def test_a_callback_that_waits_for_its_own_reader_is_refused(world: World) -> No
 # --- leading --------------------------------------------------------------------------------------------
 
 
-def test_whoever_leads_next_knows_what_the_last_one_knew(world: World) -> None:
-    leader, member = leading(world), world.open()
+def test_whoever_leads_next_knows_what_the_last_one_knew(under_test: LogsUnderTest) -> None:
+    leader, member = leading(under_test), under_test.open()
     memory = Memory(
         term=3,
         generation=7,
@@ -156,12 +158,12 @@ def test_whoever_leads_next_knows_what_the_last_one_knew(world: World) -> None:
     leader.writer.write_leader(owner=OWNER, policy=Policy(lease_ms=1), memory=Memory(term=2))
     leader.writer.write_leader(memory=memory)
 
-    assert member.leader.read_to_end(MS) == LeaderState(OWNER, Policy(lease_ms=1), memory)
-    assert world.open().leader.read_to_end(MS) == LeaderState(OWNER, Policy(lease_ms=1), memory)
+    assert member.leader.read_to_end(MS) == LeaderRecords(OWNER, Policy(lease_ms=1), memory)
+    assert under_test.open().leader.read_to_end(MS) == LeaderRecords(OWNER, Policy(lease_ms=1), memory)
 
 
-def test_a_warm_leader_log_is_read_to_its_end_in_no_time(world: World) -> None:
-    leader, member = leading(world), world.open()
+def test_a_warm_leader_log_is_read_to_its_end_in_no_time(under_test: LogsUnderTest) -> None:
+    leader, member = leading(under_test), under_test.open()
     leader.writer.write_leader(memory=Memory(term=1))
     member.leader.read_to_end(MS)
 
@@ -172,13 +174,13 @@ def test_a_warm_leader_log_is_read_to_its_end_in_no_time(world: World) -> None:
     assert (time.monotonic() - started) / 5 < 1
 
 
-def test_a_new_leader_fences_the_old_one(world: World) -> None:
-    old = leading(world)
+def test_a_new_leader_fences_the_old_one(under_test: LogsUnderTest) -> None:
+    old = leading(under_test)
     old.writer.write_leader(memory=Memory(term=1))
 
-    new = leading(world)
+    new = leading(under_test)
 
-    with pytest.raises(WriterFenced, match=f"writer {world.config.group_id}-leader"):
+    with pytest.raises(WriterFenced, match=f"writer {under_test.config.group_id}-leader"):
         old.writer.write_leader(memory=Memory(term=99))
     with pytest.raises(WriterFenced):
         old.writer.write_config([connector(99)])
@@ -187,8 +189,8 @@ def test_a_new_leader_fences_the_old_one(world: World) -> None:
     assert new.config.read_to_end(MS).connectors == {}
 
 
-def test_a_fenced_writer_leads_again_in_a_new_tenure(world: World) -> None:
-    first, second = leading(world), leading(world)
+def test_a_fenced_writer_leads_again_in_a_new_tenure(under_test: LogsUnderTest) -> None:
+    first, second = leading(under_test), leading(under_test)
     with pytest.raises(WriterFenced):
         first.writer.write_leader(memory=Memory(term=1))
 
@@ -201,8 +203,8 @@ def test_a_fenced_writer_leads_again_in_a_new_tenure(world: World) -> None:
     assert second.leader.read_to_end(MS).memory == Memory(term=3)
 
 
-def test_a_writer_writes_in_its_tenure_only(world: World) -> None:
-    logs = world.open()
+def test_a_writer_writes_in_its_tenure_only(under_test: LogsUnderTest) -> None:
+    logs = under_test.open()
 
     with pytest.raises(WriterFenced, match="is not open: open it when the lead is taken"):
         logs.writer.write_leader(memory=Memory())
@@ -213,22 +215,22 @@ def test_a_writer_writes_in_its_tenure_only(world: World) -> None:
         logs.writer.write_config([connector()])
 
 
-def test_a_memory_of_a_newer_release_is_not_guessed_at(world: World) -> None:
-    leading(world).writer.close()
-    transactor = world.transport().transactor("somebody else", 10_000)
+def test_a_memory_of_a_newer_release_is_not_guessed_at(under_test: LogsUnderTest) -> None:
+    leading(under_test).writer.close()
+    transactor = under_test.transport().transactor("somebody else", 10_000)
     transactor.open()
-    transactor.write(world.config.topic_names.leader, [Record("memory", b'{"v":2}')])
+    transactor.write(under_test.config.topic_names.leader, [Record("memory", b'{"v":2}')])
     transactor.close()
 
     with pytest.raises(LogUnreadable, match=r"-leader: memory\.v: version 2 cannot be read"):
-        world.open().leader.read_to_end(MS)
+        under_test.open().leader.read_to_end(MS)
 
 
 # --- statuses -------------------------------------------------------------------------------------------
 
 
-def test_a_status_arrives_everywhere(world: World) -> None:
-    member, other, seen = world.open(), world.open(), list[TaskStatus]()
+def test_a_status_arrives_everywhere(under_test: LogsUnderTest) -> None:
+    member, other, seen = under_test.open(), under_test.open(), list[TaskStatus]()
     other.status.on_change(seen.append)
 
     member.status.put(RUNNING)
@@ -239,8 +241,8 @@ def test_a_status_arrives_everywhere(world: World) -> None:
     eventually(lambda: seen == [RUNNING])
 
 
-def test_the_last_status_put_is_the_one_that_stays(world: World) -> None:
-    member, seen = world.open(), list[TaskStatus]()
+def test_the_last_status_put_is_the_one_that_stays(under_test: LogsUnderTest) -> None:
+    member, seen = under_test.open(), list[TaskStatus]()
     member.status.on_change(seen.append)
     puts = [replace(RUNNING, task=TaskId("x", n % 7), progress=f"{n} rows", at_ms=n) for n in range(1, 2_000)]
 
@@ -252,8 +254,8 @@ def test_the_last_status_put_is_the_one_that_stays(world: World) -> None:
     assert eventually(lambda: len(seen) == len(puts) and seen) == puts, "all of them, in their order"
 
 
-def test_a_tombstone_ends_a_status(world: World) -> None:
-    logs = world.open()
+def test_a_tombstone_ends_a_status(under_test: LogsUnderTest) -> None:
+    logs = under_test.open()
     logs.status.put(RUNNING)
     logs.status.flush(MS)
     assert logs.status.read_to_end(MS) == {X: RUNNING}
@@ -264,8 +266,8 @@ def test_a_tombstone_ends_a_status(world: World) -> None:
     assert logs.status.read_to_end(MS) == {}
 
 
-def test_a_trace_that_fits_no_record_is_cut_in_its_middle(world: World) -> None:
-    logs = world.open()
+def test_a_trace_that_fits_no_record_is_cut_in_its_middle(under_test: LogsUnderTest) -> None:
+    logs = under_test.open()
     logs.status.put(replace(RUNNING, state=TaskState.FAILED, trace="first\n" + "é" * 3_000_000 + "\nlast"))
     logs.status.flush(MS)
 
@@ -274,14 +276,14 @@ def test_a_trace_that_fits_no_record_is_cut_in_its_middle(world: World) -> None:
     assert len(trace) < 40_000
     assert trace.startswith("first\n")
     assert trace.endswith("\nlast")
-    assert "2967243 characters" in trace
+    assert "the middle of 3,000,011 characters" in trace
 
 
 # --- closing -------------------------------------------------------------------------------------------
 
 
-def test_after_closing_nobody_is_called(world: World) -> None:
-    logs, leader, seen = world.open(), leading(world), list[ClusterConfig]()
+def test_after_closing_nobody_is_called(under_test: LogsUnderTest) -> None:
+    logs, leader, seen = under_test.open(), leading(under_test), list[ClusterConfig]()
     logs.config.read_to_end(MS)
     logs.config.on_change(seen.append)
     before = threading.active_count()

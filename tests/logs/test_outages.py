@@ -17,21 +17,21 @@ from cooperator.model import (
     Memory,
     TaskState,
 )
-from logs.world import MS, RUNNING, World, X, connector, leading, tasks
-from support import eventually
+from tests.harness.support import eventually
+from tests.logs.fabrics import MS, RUNNING, LogsUnderTest, X, connector, leading, tasks
 
 
-def test_an_outage_is_told_and_survived(world: World) -> None:
-    logs = leading(world)
+def test_an_outage_is_told_and_survived(under_test: LogsUnderTest) -> None:
+    logs = leading(under_test)
     logs.config.read_to(logs.writer.write_config([connector()]), MS)
     logs.status.put(RUNNING)
     logs.status.flush(MS)
     assert logs.status.read_to_end(MS) == {X: RUNNING}
-    assert not any(world.troubles)
+    assert not any(under_test.outages)
 
-    world.fabric.stop()
+    under_test.fabric.stop()
     try:
-        eventually(lambda: world.troubles and "cannot be reached" in world.troubles[-1], 10)
+        eventually(lambda: under_test.outages and "cannot be reached" in under_test.outages[-1], 10)
         assert logs.config.snapshot().connectors["x"].config == {"version": "1"}
         started = time.monotonic()
         logs.status.put(replace(RUNNING, state=TaskState.FAILED))
@@ -44,25 +44,25 @@ def test_an_outage_is_told_and_survived(world: World) -> None:
             with pytest.raises(LogUnavailable):
                 blocked()
     finally:
-        world.fabric.start()
+        under_test.fabric.start()
 
-    eventually(lambda: world.troubles[-1] == "", 20, "the trouble is over")
+    eventually(lambda: under_test.outages[-1] == "", 20, "the trouble is over")
     logs.status.flush(MS)
     assert logs.status.read_to_end(MS)[X].state is TaskState.FAILED
     offset = logs.writer.write_config([connector(3)])
     assert logs.config.read_to(offset, MS).connectors["x"].config == {"version": "3"}
-    assert world.open().config.read_to_end(MS).connectors["x"].config == {"version": "3"}
+    assert under_test.open().config.read_to_end(MS).connectors["x"].config == {"version": "3"}
 
 
-def test_a_leader_that_was_away_in_an_outage_is_fenced_after_it(world: World) -> None:
-    old, new = leading(world), world.open()
+def test_a_leader_that_was_away_in_an_outage_is_fenced_after_it(under_test: LogsUnderTest) -> None:
+    old, new = leading(under_test), under_test.open()
     old.writer.write_leader(memory=Memory(term=1))
-    world.fabric.stop()
+    under_test.fabric.stop()
     try:
         with pytest.raises(LogUnavailable):
             old.writer.write_leader(memory=Memory(term=99))
     finally:
-        world.fabric.start()
+        under_test.fabric.start()
 
     eventually(lambda: _opens(new), 30)
     new.writer.write_leader(memory=Memory(term=2))
@@ -80,17 +80,17 @@ def _opens(logs: Logs) -> bool:
     return True
 
 
-def test_waiting_for_what_never_comes_ends_in_time(world: World) -> None:
-    logs = world.open()
+def test_waiting_for_what_never_comes_ends_in_time(under_test: LogsUnderTest) -> None:
+    logs = under_test.open()
     logs.config.read_to_end(MS)
 
     with pytest.raises(LogTimeout, match=r"-configs: read up to \{0: \d\} in time, not up to \{0: 7\}"):
         logs.config.read_to(7, 200)
 
 
-def test_logs_wait_for_their_topics_to_be_created(no_topics: World) -> None:
+def test_logs_wait_for_their_topics_to_be_created(no_topics: LogsUnderTest) -> None:
     logs, name = no_topics.open(), no_topics.config.group_id
-    eventually(lambda: no_topics.troubles and "does not exist" in no_topics.troubles[-1], 10)
+    eventually(lambda: no_topics.outages and "does not exist" in no_topics.outages[-1], 10)
     logs.writer.open()
     for missing in (
         lambda: logs.leader.read_to_end(300),
@@ -109,16 +109,16 @@ def test_logs_wait_for_their_topics_to_be_created(no_topics: World) -> None:
     assert logs.status.read_to_end(MS) == {X: RUNNING}
     offset = logs.writer.write_config([connector()])
     assert logs.config.read_to(offset, MS).offset == offset == 1
-    eventually(lambda: no_topics.troubles[-1] == "", 10)
+    eventually(lambda: no_topics.outages[-1] == "", 10)
 
 
-def test_a_topic_made_anew_is_read_anew_and_shown_when_it_is_whole(world: World) -> None:
-    logs, seen = leading(world), list[ClusterConfig]()
+def test_a_topic_made_anew_is_read_anew_and_shown_when_it_is_whole(under_test: LogsUnderTest) -> None:
+    logs, seen = leading(under_test), list[ClusterConfig]()
     logs.config.read_to(logs.writer.write_config([connector(), *tasks(3)]), MS)
     logs.config.on_change(seen.append)
 
-    world.fabric.delete(world.config.topic_names.config)
-    eventually(lambda: _creates(world), 20)
+    under_test.fabric.delete(under_test.config.topic_names.config)
+    eventually(lambda: _creates(under_test), 20)
 
     def written() -> int:
         return logs.writer.write_config([connector(2)])
@@ -129,9 +129,9 @@ def test_a_topic_made_anew_is_read_anew_and_shown_when_it_is_whole(world: World)
     assert all("x" in config.connectors or config.offset == -1 for config in seen)
 
 
-def _creates(world: World) -> bool:
+def _creates(under_test: LogsUnderTest) -> bool:
     try:
-        world.ensure()
+        under_test.ensure()
     except LogUnavailable:
         return False
     return True

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from cooperator.logs import LogsConfig, LogUnavailable, Topics
-from cooperator.logs.kafka_clients import Clients, client_settings
-from cooperator.logs.kafka_settings import Access
-from cooperator.logs.kafka_tail import KafkaTail
+from cooperator.logs.kafka.clients import Clients, client_settings
+from cooperator.logs.kafka.settings import Access
+from cooperator.logs.kafka.topic_reader import KafkaTopicReader
+from cooperator.logs.outages import Outages
 from cooperator.logs.transport import Batch
-from cooperator.logs.trouble import Troubles
 
 
 class Follower:
@@ -28,47 +28,47 @@ class Follower:
 
 def test_a_trouble_is_told_once_and_its_end_when_all_are_over() -> None:
     told: list[str] = []
-    troubles = Troubles(told.append)
+    outages = Outages(told.append)
 
-    troubles.report("configs", "no broker")
-    troubles.report("configs", "no broker")
-    troubles.report("leader", "no broker")
-    troubles.report("status", "records wait")
-    troubles.clear("configs")
+    outages.report("configs", "no broker")
+    outages.report("configs", "no broker")
+    outages.report("leader", "no broker")
+    outages.report("status", "records wait")
+    outages.clear("configs")
     assert told == ["no broker"], "the leader log still has the same trouble"
-    troubles.clear("leader")
-    troubles.clear("status")
-    troubles.clear("status")
+    outages.clear("leader")
+    outages.clear("status")
+    outages.clear("status")
 
     assert told == ["no broker", "records wait", ""]
-    assert troubles.of("status") is None
+    assert outages.of("status") is None
 
 
 def test_an_outage_is_everybody_s_until_the_last_one_has_seen_its_end() -> None:
-    troubles = Troubles()
-    troubles.report("writer of status", "records wait")
-    assert troubles.outage() is None, "one topic's trouble is not the broker's"
-    troubles.report("configs", "no broker", outage=True)
-    troubles.report("leader", "no broker, it says", outage=True)
-    assert troubles.outage() == "no broker"
-    troubles.report("configs", "the topic is gone")
-    assert troubles.outage() == "no broker, it says"
-    troubles.clear("leader")
-    assert troubles.outage() is None
+    outages = Outages()
+    outages.report("writer of status", "records wait")
+    assert outages.outage() is None, "one topic's trouble is not the broker's"
+    outages.report("configs", "no broker", outage=True)
+    outages.report("leader", "no broker, it says", outage=True)
+    assert outages.outage() == "no broker"
+    outages.report("configs", "the topic is gone")
+    assert outages.outage() == "no broker, it says"
+    outages.clear("leader")
+    assert outages.outage() is None
 
 
 def test_a_reader_that_has_not_noticed_an_outage_itself_says_what_others_have() -> None:
-    troubles = Troubles()
-    troubles.report("leader", "Kafka cannot be reached, says the other reader", outage=True)
+    outages = Outages()
+    outages.report("leader", "Kafka cannot be reached, says the other reader", outage=True)
     # Who is connected and gets no answer has nothing to say of it for a while.
     silent = socket.create_server(("127.0.0.1", 0))
     address = f"127.0.0.1:{silent.getsockname()[1]}"
-    tail = KafkaTail(Clients(address, "lake", {}), "configs", Follower(), troubles)
+    topic_reader = KafkaTopicReader(Clients(address, "lake", {}), "configs", Follower(), outages)
     try:
         with silent, pytest.raises(LogUnavailable, match="Kafka cannot be reached, says the other reader"):
-            tail.read_to_end(100)
+            topic_reader.read_to_end(100)
     finally:
-        tail.close()
+        topic_reader.close()
 
 
 def test_one_mapping_of_security_serves_both_libraries() -> None:

@@ -12,20 +12,13 @@ from confluent_kafka.admin import AdminClient
 
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.local.settings import free_port
-from cooperator.logs import (
-    KafkaTransport,
-    Logs,
-    LogsConfig,
-    LogUnavailable,
-    ensure_topics,
-    kafka_transactor,
-    open_logs,
-)
-from cooperator.logs.kafka_topics import count_partitions
+from cooperator.logs import KafkaTransport, Logs, LogsConfig, LogUnavailable, ensure_topics, open_logs
+from cooperator.logs.kafka import transactor
+from cooperator.logs.kafka.topics import count_partitions
 from cooperator.logs.transport import Batch
 from cooperator.model import TaskId, TaskState, TaskStatus
 from cooperator.wire import ConnectorRecord, encode_config
-from support import eventually
+from tests.harness.support import eventually
 
 pytestmark = pytest.mark.real
 
@@ -66,8 +59,8 @@ class Process:
     def config(self, group_id: str) -> LogsConfig:
         return LogsConfig(self.broker.bootstrap_servers, group_id, write_timeout_ms=8_000)
 
-    def open(self, config: LogsConfig, on_trouble: Callable[[str], None] | None = None) -> Logs:
-        logs = open_logs(config, on_trouble)
+    def open(self, config: LogsConfig, on_outage: Callable[[str], None] | None = None) -> Logs:
+        logs = open_logs(config, on_outage)
         self.opened.append(logs)
         return logs
 
@@ -236,20 +229,20 @@ def test_a_slow_follower_stops_nobody_and_misses_nothing(process: Process, uniqu
     transport.ensure_topic(unique, 1, -1, MS)
     _fill(process.broker, unique, 20_000)
     slow = Notebook()
-    tail = transport.tail(unique, slow)
+    topic_reader = transport.topic_reader(unique, slow)
     try:
         assert slow.waits.wait(20)
 
         writes(process.in_use(f"{unique}-other"))
 
         assert slow.taken == [], "it still waits"
-        assert tail.has_room(6 * 2**20, 0), "most of its 20 MB is left with the broker"
+        assert topic_reader.has_room(6 * 2**20, 0), "most of its 20 MB is left with the broker"
         slow.go_on.set()
-        tail.read_to_end(MS)
+        topic_reader.read_to_end(MS)
         assert slow.taken == list(range(20_000)), "each record once, in order"
     finally:
         slow.go_on.set()
-        tail.close()
+        topic_reader.close()
 
 
 def test_a_follower_that_fails_reads_the_same_again_and_disturbs_nobody(
@@ -260,18 +253,18 @@ def test_a_follower_that_fails_reads_the_same_again_and_disturbs_nobody(
     _fill(process.broker, unique, 10)
     failing = Notebook(failures=2)
     failing.go_on.set()
-    tail = transport.tail(unique, failing)
+    topic_reader = transport.topic_reader(unique, failing)
     try:
         writes(process.in_use(f"{unique}-other"))
 
-        tail.read_to_end(MS)
+        topic_reader.read_to_end(MS)
         assert failing.taken == list(range(10))
         assert failing.failures == 0
         _fill(process.broker, unique, 3)
-        tail.read_to_end(MS)
+        topic_reader.read_to_end(MS)
         assert failing.taken == list(range(13))
     finally:
-        tail.close()
+        topic_reader.close()
     assert f"the reader of topic {unique} reads the same again" in caplog.text
 
 
@@ -280,11 +273,11 @@ def test_whoever_hears_of_a_trouble_and_hangs_keeps_it_from_nobody_else(
 ) -> None:
     hangs, go_on, told = threading.Event(), threading.Event(), list[str]()
 
-    def on_trouble(message: str) -> None:
+    def on_outage(message: str) -> None:
         hangs.set()
         go_on.wait(60)
 
-    missing = process.open(process.config(f"{unique}-a"), on_trouble)
+    missing = process.open(process.config(f"{unique}-a"), on_outage)
     try:
         assert hangs.wait(10)
 
@@ -332,7 +325,7 @@ def test_an_admin_client_that_knows_no_controller_is_not_asked_again(
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "waiting for controller"))
         return count_partitions(admin, topic, timeout_s)
 
-    monkeypatch.setattr(kafka_transactor, "count_partitions", answers)
+    monkeypatch.setattr(transactor, "count_partitions", answers)
 
     def writes_again() -> bool:
         try:

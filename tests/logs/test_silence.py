@@ -11,11 +11,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from cooperator.local.broker import EmbeddedBroker
-from cooperator.logs import KafkaTransport, kafka_reader, kafka_settings
+from cooperator.logs import KafkaTransport
+from cooperator.logs.kafka import reader, settings
 from cooperator.logs.silence import Silence
-from cooperator.logs.transport import Batch, Tail
+from cooperator.logs.transport import Batch, TopicReader
 from cooperator.wire import Record
-from support import eventually
+from tests.harness.support import eventually
 
 MS = 20_000
 
@@ -61,7 +62,7 @@ def test_a_reader_that_catches_up_between_two_looks_or_could_hear_nothing_is_not
     assert looks(silence, 5, 6, 2) == ["asked", "lost"]
 
 
-def test_what_no_new_consumer_mends_is_tried_ever_more_rarely_until_something_comes() -> None:
+def test_what_no_new_consumer_fixes_is_tried_ever_more_rarely_until_something_comes() -> None:
     silence = Silence()
     tries = [n for n, seen in enumerate(looks(silence, 0, 1, 400)) if seen == "lost"]
     assert tries == [2, 6, 12, 22, 40, 74, 108, 142, 176, 210, 244, 278, 312, 346, 380]
@@ -103,7 +104,7 @@ class Asked(AdminClient):
 
 
 @dataclass
-class Scene:
+class SilentReader:
     """A broker, and the topics of one group that are followed."""
 
     broker: EmbeddedBroker
@@ -112,15 +113,15 @@ class Scene:
     looks: list[int]
     refusing: threading.Event
     told: list[str] = field(default_factory=list)
-    tails: list[Tail] = field(default_factory=list)
+    topic_readers: list[TopicReader] = field(default_factory=list)
 
     def follow(self, topic: str, partitions: int = 1) -> "Notebook":
         transport = KafkaTransport(self.broker.bootstrap_servers, self.group, {}, self.told.append)
         transport.ensure_topic(self.name(topic), partitions, -1, MS)
         notebook = Notebook()
-        tail = transport.tail(self.name(topic), notebook)
-        self.tails.append(tail)
-        tail.read_to_end(MS)
+        topic_reader = transport.topic_reader(self.name(topic), notebook)
+        self.topic_readers.append(topic_reader)
+        topic_reader.read_to_end(MS)
         return notebook
 
     def name(self, topic: str) -> str:
@@ -161,141 +162,143 @@ def _text(record: Record) -> str:
 
 
 @pytest.fixture
-def scene(broker: EmbeddedBroker, unique: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+def silent(broker: EmbeddedBroker, unique: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[SilentReader]:
     """What is quiet is looked at twice a second."""
-    monkeypatch.setattr(kafka_reader, "_QUIET_S", 0.5)
-    monkeypatch.setattr(kafka_settings, "Consumer", Hearing)
-    monkeypatch.setattr(kafka_settings, "AdminClient", Asked)
+    monkeypatch.setattr(reader, "_QUIET_S", 0.5)
+    monkeypatch.setattr(settings, "Consumer", Hearing)
+    monkeypatch.setattr(settings, "AdminClient", Asked)
     Hearing.made, Asked.looks, Asked.refusing = [], [], threading.Event()
-    scene = Scene(broker, unique, Hearing.made, Asked.looks, Asked.refusing)
-    yield scene
-    for tail in scene.tails:
-        tail.close()
+    silent = SilentReader(broker, unique, Hearing.made, Asked.looks, Asked.refusing)
+    yield silent
+    for topic_reader in silent.topic_readers:
+        topic_reader.close()
 
 
 @pytest.mark.real
 def test_a_consumer_that_hears_nothing_any_more_is_replaced_and_nothing_is_missed(
-    scene: Scene, caplog: pytest.LogCaptureFixture
+    silent: SilentReader, caplog: pytest.LogCaptureFixture
 ) -> None:
-    configs, status = scene.follow("configs"), scene.follow("status")
-    scene.write("configs", "first")
+    configs, status = silent.follow("configs"), silent.follow("status")
+    silent.write("configs", "first")
     eventually(lambda: configs.taken == ["first"])
 
-    scene.consumers[0].deaf = True
-    scene.looks_again(2)
-    scene.write("configs", "second")
+    silent.consumers[0].deaf = True
+    silent.looks_again(2)
+    silent.write("configs", "second")
 
     eventually(lambda: configs.taken == ["first", "second"], 15)
-    scene.write("status", "running")
+    silent.write("status", "running")
     eventually(lambda: status.taken == ["running"], 15)
-    assert len(scene.consumers) == 2
-    told = f"topic {scene.name('configs')}, partition 0: nothing comes after offset 1, and the broker has 2"
+    assert len(silent.consumers) == 2
+    told = f"topic {silent.name('configs')}, partition 0: nothing comes after offset 1, and the broker has 2"
     assert told in caplog.text
     assert "status" not in caplog.text, "it missed nothing"
-    assert scene.told == []
+    assert silent.told == []
 
 
 @pytest.mark.real
 def test_topics_with_nothing_new_are_asked_for_together_and_left_alone(
-    scene: Scene, caplog: pytest.LogCaptureFixture
+    silent: SilentReader, caplog: pytest.LogCaptureFixture
 ) -> None:
-    scene.follow("empty")
-    committed, open_ = scene.follow("committed"), scene.follow("open")
+    silent.follow("empty")
+    committed, open_ = silent.follow("committed"), silent.follow("open")
     producer = Producer(
         {
-            "bootstrap.servers": scene.broker.bootstrap_servers,
-            "transactional.id": scene.group,
+            "bootstrap.servers": silent.broker.bootstrap_servers,
+            "transactional.id": silent.group,
             "transaction.timeout.ms": 60_000,
         }
     )
     producer.init_transactions(10)
     for topic in ("committed", "open"):
         producer.begin_transaction()
-        producer.produce(scene.name(topic), b"whole", "k")
+        producer.produce(silent.name(topic), b"whole", "k")
         producer.commit_transaction(10)
     producer.begin_transaction()
-    producer.produce(scene.name("open"), b"half", "k")
+    producer.produce(silent.name("open"), b"half", "k")
     assert producer.flush(10) == 0
     eventually(lambda: committed.taken == open_.taken == ["whole"])
 
-    scene.looks_again(6)
+    silent.looks_again(6)
 
-    assert scene.looks[-3:] == [3, 3, 3], "one question for all of them"
-    assert len(scene.consumers) == 1
+    assert silent.looks[-3:] == [3, 3, 3], "one question for all of them"
+    assert len(silent.consumers) == 1
     assert open_.taken == ["whole"]
-    assert scene.told == []
+    assert silent.told == []
     producer.abort_transaction(10)
-    scene.looks_again(6)
-    assert len(scene.consumers) == 1, "what was aborted is passed"
+    silent.looks_again(6)
+    assert len(silent.consumers) == 1, "what was aborted is passed"
     assert caplog.text == ""
 
 
 @pytest.mark.real
-def test_a_look_that_fails_is_only_a_doubt(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
-    notebook = scene.follow("configs")
-    scene.looks_again(1)
-    scene.refusing.set()
-    scene.looks_again(3)
-    scene.write("configs", "heard")
+def test_a_look_that_fails_is_only_a_doubt(silent: SilentReader, caplog: pytest.LogCaptureFixture) -> None:
+    notebook = silent.follow("configs")
+    silent.looks_again(1)
+    silent.refusing.set()
+    silent.looks_again(3)
+    silent.write("configs", "heard")
     eventually(lambda: notebook.taken == ["heard"])
 
-    scene.consumers[0].deaf = True
-    scene.looks_again(1)
-    scene.write("configs", "unheard")
-    scene.looks_again(3)
-    assert len(scene.consumers) == 1, "nobody said that there is more"
+    silent.consumers[0].deaf = True
+    silent.looks_again(1)
+    silent.write("configs", "unheard")
+    silent.looks_again(3)
+    assert len(silent.consumers) == 1, "nobody said that there is more"
     assert caplog.text == ""
-    assert scene.told == []
-    scene.refusing.clear()
+    assert silent.told == []
+    silent.refusing.clear()
     eventually(lambda: notebook.taken == ["heard", "unheard"], 15)
 
 
 @pytest.mark.real
-def test_a_follower_that_is_busy_is_waited_for(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
-    scene.follow("status")
-    busy = scene.follow("configs")
-    scene.looks_again(1)
+def test_a_follower_that_is_busy_is_waited_for(
+    silent: SilentReader, caplog: pytest.LogCaptureFixture
+) -> None:
+    silent.follow("status")
+    busy = silent.follow("configs")
+    silent.looks_again(1)
     busy.free.clear()
     try:
-        scene.write("configs", "first")
-        scene.write("configs", "second")
-        scene.looks_again(5)
-        assert set(scene.looks[-3:]) == {1}, "only the other topic is asked for"
+        silent.write("configs", "first")
+        silent.write("configs", "second")
+        silent.looks_again(5)
+        assert set(silent.looks[-3:]) == {1}, "only the other topic is asked for"
     finally:
         busy.free.set()
     eventually(lambda: busy.taken == ["first", "second"])
-    assert len(scene.consumers) == 1
+    assert len(silent.consumers) == 1
     assert caplog.text == ""
 
 
 @pytest.mark.real
-def test_a_broker_that_is_away_makes_nobody_begin_anew(scene: Scene) -> None:
-    notebook = scene.follow("configs")
-    scene.looks_again(1)
-    scene.broker.kill()
+def test_a_broker_that_is_away_makes_nobody_begin_anew(silent: SilentReader) -> None:
+    notebook = silent.follow("configs")
+    silent.looks_again(1)
+    silent.broker.kill()
     try:
-        eventually(lambda: scene.told and "cannot be reached" in scene.told[-1])
-        assert len(scene.consumers) == 1
+        eventually(lambda: silent.told and "cannot be reached" in silent.told[-1])
+        assert len(silent.consumers) == 1
     finally:
-        scene.broker.start()
+        silent.broker.start()
 
-    scene.write("configs", "again")
+    silent.write("configs", "again")
 
     eventually(lambda: notebook.taken == ["again"])
-    eventually(lambda: scene.told[-1] == "")
-    scene.looks_again(2)
+    eventually(lambda: silent.told[-1] == "")
+    silent.looks_again(2)
 
 
 @pytest.mark.real
-def test_a_partition_that_is_added_is_read(scene: Scene) -> None:
-    notebook = scene.follow("status")
-    admin = AdminClient({"bootstrap.servers": scene.broker.bootstrap_servers, "log_level": 0})
-    topic = scene.name("status")
+def test_a_partition_that_is_added_is_read(silent: SilentReader) -> None:
+    notebook = silent.follow("status")
+    admin = AdminClient({"bootstrap.servers": silent.broker.bootstrap_servers, "log_level": 0})
+    topic = silent.name("status")
     admin.create_partitions([NewPartitions(topic, 3)])[topic].result(10)
 
-    scene.write("status", "in a new one", partition=2)
+    silent.write("status", "in a new one", partition=2)
 
     eventually(lambda: notebook.taken == ["in a new one"], 15)
-    scene.write("status", "in the old one")
+    silent.write("status", "in the old one")
     eventually(lambda: notebook.taken == ["in a new one", "in the old one"])
-    assert len(scene.consumers) == 1
+    assert len(silent.consumers) == 1

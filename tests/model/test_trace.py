@@ -3,8 +3,10 @@
 import traceback
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from cooperator.model.trace import error_of
+from cooperator.model.trace import error_of, java_root, trimmed, with_error
 
 JAVA = """org.apache.kafka.connect.errors.ConnectException: Exiting due to unrecoverable exception.
 \tat org.apache.kafka.connect.runtime.WorkerSinkTask.deliverMessages(WorkerSinkTask.java:636)
@@ -49,3 +51,36 @@ def test_what_is_no_trace_is_known_by_its_first_line(text: str) -> None:
 @pytest.mark.parametrize("text", ["", "\n", '  File "a.py", line 1\n    raise'])
 def test_a_text_without_an_error_has_no_words(text: str) -> None:
     assert error_of(text) == ""
+
+
+def test_the_words_of_py4j_are_nobodys_error() -> None:
+    """As members of before tell it."""
+    said = "py4j.protocol.Py4JJavaError: An error occurred while calling o9.start.\n: a.DeniedException: /x\n"
+    whole = (
+        f'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    start()\n{said}\tat a.B.c\n'
+    )
+    assert error_of(whole) == "a.DeniedException: /x"
+
+
+def test_what_stands_first_is_found_again_whatever_follows() -> None:
+    trace = of_python(RuntimeError("the query ended")) + "caused by: x.Y: another\n"
+    assert error_of(with_error("java.io.IOException: no space", trace)) == "java.io.IOException: no space"
+
+
+@pytest.mark.parametrize("text", ["", "no trace", "a.b.C.d(E.scala:1)\n\tat a.b.C.e(E.scala:2)"])
+def test_what_is_no_stack_trace_has_no_root(text: str) -> None:
+    assert java_root(text) == ""
+
+
+def test_the_root_of_a_stack_trace_is_its_innermost_cause() -> None:
+    assert java_root(JAVA) == "java.io.IOException: No space left on device"
+    assert java_root(JAVA.partition("Caused")[0]) == JAVA.partition("\n")[0]
+
+
+@given(st.text(max_size=400), st.integers(0, 300))
+def test_a_trimmed_text_is_never_longer_and_keeps_both_ends(text: str, limit: int) -> None:
+    cut = trimmed(text, limit)
+    assert len(cut) <= limit
+    assert cut == text or len(text) > limit
+    if limit >= 100:
+        assert (cut[:20], cut[-20:]) == (text[:20], text[-20:])

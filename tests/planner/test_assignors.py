@@ -15,8 +15,8 @@ from cooperator.planner.assignors.sticky import Sticky
 from cooperator.planner.assignors.strict import Spread
 from cooperator.planner.problem import Assignor, Placement, Problem
 from cooperator.simulate.conformance import NotConformant, apply, check, generate
-from planner.flow import fewest_moves_to_even_connectors
-from planner.world import World, owned
+from tests.planner.flow import fewest_moves_to_even_connectors
+from tests.planner.unreliable_group import UnreliableGroup, owned
 
 ALL: dict[str, Assignor] = {"Sticky": Sticky(), "Uniform": Uniform(), "Range": Range(), "Spread": Spread()}
 
@@ -84,14 +84,14 @@ def test_spread_needs_hardly_more_moves_than_the_fewest() -> None:
 def test_with_strict_spread_instances_and_tasks_together_are_within_1(
     loads: list[int], sizes: dict[str, int]
 ) -> None:
-    world = World(Policy(strict_spread=True), **sizes)
+    group = UnreliableGroup(Policy(strict_spread=True), **sizes)
     for number, _ in enumerate(loads):
-        world.join(f"w{number}")
-        world.settle()
-    totals = [len(tasks) for tasks in owned(world).values()]
+        group.join(f"w{number}")
+        group.settle()
+    totals = [len(tasks) for tasks in owned(group).values()]
     assert max(totals) - min(totals) <= 1
-    world.check_complete_and_balanced()
-    world.check_at_rest()
+    group.check_complete_and_balanced()
+    group.check_at_rest()
 
 
 weights_of = st.dictionaries(
@@ -171,11 +171,11 @@ def test_zones_cost_no_balance_and_no_move(seed: int) -> None:
 
 
 def test_the_policy_names_the_assignor() -> None:
-    world = World(Policy(assignor="Range"), a=6)
+    group = UnreliableGroup(Policy(assignor="Range"), a=6)
     for number in range(3):
-        world.join(f"w{number}")
-    world.settle()
-    assert [sorted(t.task for t in tasks if t.task >= 0) for tasks in owned(world).values()] == [
+        group.join(f"w{number}")
+    group.settle()
+    assert [sorted(t.task for t in tasks if t.task >= 0) for tasks in owned(group).values()] == [
         [0, 1],
         [2, 3],
         [4, 5],
@@ -183,14 +183,14 @@ def test_the_policy_names_the_assignor() -> None:
 
 
 def test_an_assignor_that_is_not_installed_is_replaced_and_said() -> None:
-    world = World(Policy(assignor="Mine"), a=2)
-    world.join("w0")
-    (warning,) = world.round().warnings
+    group = UnreliableGroup(Policy(assignor="Mine"), a=2)
+    group.join("w0")
+    (warning,) = group.round().warnings
     assert (
         warning
         == "assignor 'Mine' is not installed here (Range, Spread, Sticky, Uniform are); Sticky is used"
     )
-    world.check_complete_and_balanced()
+    group.check_complete_and_balanced()
 
 
 class Lazy:
@@ -205,23 +205,23 @@ def test_a_plug_in_is_registered_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assignors.register("Lazy", Lazy())
     assignors.register("Lazy", Lazy())
     assert "Lazy" in assignors.names()
-    world = World(Policy(assignor="Lazy"), a=4)
-    world.join("w0")
-    world.join("w1")
-    world.settle()
-    assert not owned(world)["w1"]
+    group = UnreliableGroup(Policy(assignor="Lazy"), a=4)
+    group.join("w0")
+    group.join("w1")
+    group.settle()
+    assert not owned(group)["w1"]
     with pytest.raises(ValueError, match="assignor 'Sticky' is already Sticky; choose another name"):
         assignors.register("Sticky", Lazy())
 
 
 def test_joins_are_waited_for_whatever_the_assignor() -> None:
-    world = World(Policy(assignor="Uniform"), a=6)
-    world.join("w0")
-    world.settle()
-    world.facts = Facts(expected=frozenset({"w0", "w1", "w2"}))
-    world.join("w1")
-    assert not world.round().revoked_why
-    assert world.round().rejoin_at_ms is not None
+    group = UnreliableGroup(Policy(assignor="Uniform"), a=6)
+    group.join("w0")
+    group.settle()
+    group.facts = Facts(expected=frozenset({"w0", "w1", "w2"}))
+    group.join("w1")
+    assert not group.round().revoked_why
+    assert group.round().rejoin_at_ms is not None
 
 
 class Broken:

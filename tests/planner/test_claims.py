@@ -1,194 +1,194 @@
-"""What members report and may not keep: deleted, suspended, doubled, or an earlier life's."""
+"""What members report and may not keep: deleted, suspended, doubled, or an earlier incarnation's."""
 
 from cooperator.model import Member, Memory, Policy, TaskId
 from cooperator.planner import Facts, View, Why, plan
-from planner.world import World, of, owned
+from tests.planner.unreliable_group import UnreliableGroup, of, owned
 
 
-def running(workers: int = 3, **task_counts: int) -> World:
+def running(workers: int = 3, **task_counts: int) -> UnreliableGroup:
     """A group of w0, w1, … at rest."""
-    world = World(Policy(), **(task_counts or {"a": 4, "b": 4}))
+    group = UnreliableGroup(Policy(), **(task_counts or {"a": 4, "b": 4}))
     for number in range(workers):
-        world.join(f"w{number}")
-    world.settle()
-    return world
+        group.join(f"w{number}")
+    group.settle()
+    return group
 
 
 def test_nothing_deleted_keeps_running_even_under_a_leader_that_never_knew_it() -> None:
-    world = running(1, a=1)
-    world.named("w0").running |= of("z", "z-0")
-    decided = world.round()
+    group = running(1, a=1)
+    group.named("w0").running |= of("z", "z-0")
+    decided = group.round()
     assert decided.revoked_why.keys() == of("z", "z-0")
     assert {reason.why for reason in decided.revoked_why.values()} == {Why.DELETED}
 
 
 def test_fewer_tasks_are_revoked_and_the_rest_goes_on() -> None:
-    world = running()
-    world.task_counts["a"] = 2
-    assert of("a-2", "a-3") <= world.round().revoked_why.keys()
-    world.settle()
-    world.check_complete_and_balanced()
+    group = running()
+    group.task_counts["a"] = 2
+    assert of("a-2", "a-3") <= group.round().revoked_why.keys()
+    group.settle()
+    group.check_complete_and_balanced()
 
 
 def test_a_stopped_connector_keeps_its_instance() -> None:
-    world = running()
-    world.task_counts["a"] = 0
-    world.settle()
-    assert of("a") <= set().union(*owned(world).values())
+    group = running()
+    group.task_counts["a"] = 0
+    group.settle()
+    assert of("a") <= set().union(*owned(group).values())
 
 
 def test_suspended_tasks_are_let_go_and_start_nowhere_until_they_are_not() -> None:
-    world = running()
-    world.suspended = of("a-0", "a-1")
-    decided = world.round()
+    group = running()
+    group.suspended = of("a-0", "a-1")
+    decided = group.round()
     assert decided.revoked_why.keys() == of("a-0", "a-1")
     assert {reason.why for reason in decided.revoked_why.values()} == {Why.SUSPENDED}
-    for process in world.members():
-        world.stopped(process)
-    assert not world.round().assigned_why
-    world.suspended.clear()
-    again = world.round()
+    for process in group.members():
+        group.stopped(process)
+    assert not group.round().assigned_why
+    group.suspended.clear()
+    again = group.round()
     assert again.assigned_why.keys() == of("a-0", "a-1")
     assert {reason.why for reason in again.assigned_why.values()} == {Why.SUSPENDED}
 
 
 def test_a_task_in_quarantine_starts_nowhere_until_it_is_pardoned_and_then_at_its_own_member() -> None:
-    world = running()
+    group = running()
     bad = of("a-0")
-    [holder] = (process for process in world.members() if bad <= process.running)
-    world.kill(holder, proven=True)
-    world.round()
-    world.facts = Facts(poisoned=frozenset(bad))
-    back = world.join(holder.identity)
-    returned = world.round()
+    [holder] = (process for process in group.members() if bad <= process.running)
+    group.kill(holder, proven=True)
+    group.round()
+    group.facts = Facts(poisoned=frozenset(bad))
+    back = group.join(holder.identity)
+    returned = group.round()
     assert not bad & returned.assigned_why.keys(), "not even where it belongs"
     assert not bad & returned.held.keys(), "it waits for nobody"
-    world.settle()
-    assert not bad & set().union(*owned(world).values())
+    group.settle()
+    assert not bad & set().union(*owned(group).values())
 
-    world.facts = Facts()
-    pardoned = world.round()
+    group.facts = Facts()
+    pardoned = group.round()
     assert pardoned.assigned_why.keys() == bad <= back.running
 
 
 def test_a_task_in_quarantine_that_runs_somewhere_stops() -> None:
-    world = running()
-    world.facts = Facts(poisoned=frozenset(of("a-0")))
-    decided = world.round()
+    group = running()
+    group.facts = Facts(poisoned=frozenset(of("a-0")))
+    decided = group.round()
     assert decided.revoked_why.keys() == of("a-0")
     assert {reason.why for reason in decided.revoked_why.values()} == {Why.POISONED}
 
 
 def test_what_was_not_delivered_and_is_suspended_meanwhile_is_not_forgotten() -> None:
-    world = running(2, a=2)
-    world.task_counts["b"] = 2
-    world.named("w1").fails_next = True
-    given = {task for task in world.round().assigned_why if task not in owned(world)["w0"]}
-    world.suspended = set(given)
-    assert not world.round().assigned_why
-    world.suspended.clear()
-    assert world.round().assigned_why.keys() == given <= owned(world)["w1"]
+    group = running(2, a=2)
+    group.task_counts["b"] = 2
+    group.named("w1").fails_next = True
+    given = {task for task in group.round().assigned_why if task not in owned(group)["w0"]}
+    group.suspended = set(given)
+    assert not group.round().assigned_why
+    group.suspended.clear()
+    assert group.round().assigned_why.keys() == given <= owned(group)["w1"]
 
 
 def test_of_duplicates_the_copy_that_was_given_stays() -> None:
-    world = running()
-    before = owned(world)
-    stray = world.join("w9")
+    group = running()
+    before = owned(group)
+    stray = group.join("w9")
     stray.running |= before["w1"]
-    decided = world.plan_only()
-    assert decided.shares[stray.incarnation].revoked == tuple(sorted(before["w1"]))
+    decided = group.plan_only()
+    assert decided.assignments[stray.incarnation].revoked == tuple(sorted(before["w1"]))
     assert {decided.revoked_why[task].why for task in before["w1"]} == {Why.DUPLICATE}
-    for process in world.members()[:3]:
-        assert not before["w1"] & set(decided.shares[process.incarnation].revoked)
+    for process in group.members()[:3]:
+        assert not before["w1"] & set(decided.assignments[process.incarnation].revoked)
 
 
 def test_a_copy_on_a_leaver_is_not_the_one_that_stays() -> None:
-    world = running()
-    given = owned(world)["w1"]
-    other = world.named("w0")
+    group = running()
+    given = owned(group)["w1"]
+    other = group.named("w0")
     other.running |= given
-    world.facts = Facts(leaving=frozenset({"w1"}))
-    decided = world.plan_only()
-    assert given <= set(decided.shares[world.named("w1").incarnation].revoked)
-    assert not given & set(decided.shares[other.incarnation].revoked)
+    group.facts = Facts(leaving=frozenset({"w1"}))
+    decided = group.plan_only()
+    assert given <= set(decided.assignments[group.named("w1").incarnation].revoked)
+    assert not given & set(decided.assignments[other.incarnation].revoked)
 
 
-def test_of_two_lives_only_the_newest_has_work_and_it_gets_what_the_older_lets_go() -> None:
-    world = running()
-    before = owned(world)["w1"]
-    older = world.named("w1")
-    newest = world.join("w1")
-    first = world.round()
-    assert set(first.shares[older.incarnation].revoked) == before
+def test_of_two_incarnations_only_the_newest_has_work_and_it_gets_what_the_older_lets_go() -> None:
+    group = running()
+    before = owned(group)["w1"]
+    older = group.named("w1")
+    newest = group.join("w1")
+    first = group.round()
+    assert set(first.assignments[older.incarnation].revoked) == before
     assert {first.revoked_why[task].why for task in before} == {Why.SUPERSEDED}
-    assert not first.shares[newest.incarnation].assigned
-    world.stopped(older)
+    assert not first.assignments[newest.incarnation].assigned
+    group.stopped(older)
     # Somebody who runs nothing yet would be the better place, were it not its own.
-    world.join("w7")
-    second = world.round()
-    assert set(second.shares[newest.incarnation].assigned) == before
-    third = world.round()
-    assert third.shares[older.incarnation].is_empty
+    group.join("w7")
+    second = group.round()
+    assert set(second.assignments[newest.incarnation].assigned) == before
+    third = group.round()
+    assert third.assignments[older.incarnation].is_empty
 
 
-def test_the_newest_life_is_the_one_that_memory_has_not_seen_wherever_it_stands() -> None:
-    world = running()
-    older = world.named("w1")
-    world.processes.remove(older)
-    newest = world.join("w1")
-    world.processes.append(older)
-    decided = world.round()
-    assert set(decided.shares[older.incarnation].revoked) == older.stopping
+def test_the_newest_incarnation_is_the_one_that_memory_has_not_seen_wherever_it_stands() -> None:
+    group = running()
+    older = group.named("w1")
+    group.processes.remove(older)
+    newest = group.join("w1")
+    group.processes.append(older)
+    decided = group.round()
+    assert set(decided.assignments[older.incarnation].revoked) == older.stopping
     assert older.stopping
-    assert newest.incarnation == world.memory.incarnations["w1"]
+    assert newest.incarnation == group.memory.incarnations["w1"]
 
 
-def test_an_old_life_that_comes_back_does_not_take_the_place_of_the_new_one() -> None:
-    world = running()
-    older = world.named("w1")
-    world.drop(older)
-    newest = world.join("w1")
-    world.round()
-    world.advance(45_000)
-    world.settle()
+def test_an_old_incarnation_that_comes_back_does_not_take_the_place_of_the_new_one() -> None:
+    group = running()
+    older = group.named("w1")
+    group.drop(older)
+    newest = group.join("w1")
+    group.round()
+    group.advance(45_000)
+    group.settle()
     assert newest.running
-    world.rejoin(older)
-    decided = world.round()
-    assert decided.shares[older.incarnation].is_empty
-    assert decided.shares[newest.incarnation].is_empty
+    group.rejoin(older)
+    decided = group.round()
+    assert decided.assignments[older.incarnation].is_empty
+    assert decided.assignments[newest.incarnation].is_empty
 
 
-def test_a_life_whose_end_is_proven_is_no_member_even_if_the_broker_has_not_noticed() -> None:
-    world = running()
-    lost = owned(world)["w1"]
-    dead = world.named("w1")
-    world.proven.add((dead.identity, dead.incarnation))
-    world.facts = Facts(gone=frozenset({"w1"}))
-    decided = world.plan_only()
-    assert decided.shares[dead.incarnation].is_empty
+def test_an_incarnation_whose_end_is_proven_is_no_member_even_if_the_broker_has_not_noticed() -> None:
+    group = running()
+    lost = owned(group)["w1"]
+    dead = group.named("w1")
+    group.proven.add((dead.identity, dead.incarnation))
+    group.facts = Facts(gone=frozenset({"w1"}))
+    decided = group.plan_only()
+    assert decided.assignments[dead.incarnation].is_empty
     assert decided.assigned_why.keys() == lost
 
 
 def test_the_reason_of_a_move_and_its_cause_stay_with_it_until_the_task_starts() -> None:
-    world = running(1, a=2)
-    world.join("w1")
-    world.cause = "w1-joined"
-    moved = world.round().revoked_why
+    group = running(1, a=2)
+    group.join("w1")
+    group.cause = "w1-joined"
+    moved = group.round().revoked_why
     assert {(r.why, r.cause) for r in moved.values()} == {(Why.BALANCE, "w1-joined")}
-    world.stopped(world.named("w0"))
-    world.cause = "w0-rejoined"
-    decided = world.round()
+    group.stopped(group.named("w0"))
+    group.cause = "w0-rejoined"
+    decided = group.round()
     assert decided.assigned_why == moved
 
 
 def test_a_member_may_report_what_it_was_never_given() -> None:
     """The first round after a stock group was adopted: everything stays where it runs."""
-    world = World(Policy(), a=4)
-    world.join("w0").running |= of("a", "a-0", "a-1")
-    world.join("w1").running |= of("a-2", "a-3")
-    decided = world.round()
-    assert all(share.is_empty for share in decided.shares.values())
-    assert world.memory.given["w1"] == {TaskId("a", 2), TaskId("a", 3)}
+    group = UnreliableGroup(Policy(), a=4)
+    group.join("w0").running |= of("a", "a-0", "a-1")
+    group.join("w1").running |= of("a-2", "a-3")
+    decided = group.round()
+    assert all(assignment.is_empty for assignment in decided.assignments.values())
+    assert group.memory.given["w1"] == {TaskId("a", 2), TaskId("a", 3)}
 
 
 def test_what_is_let_go_again_moves_for_the_latest_reason_alone() -> None:

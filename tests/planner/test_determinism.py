@@ -7,11 +7,11 @@ from pathlib import Path
 
 SCRIPT = """
 import random
-from planner.world import World
+from tests.planner.unreliable_group import UnreliableGroup
 from cooperator.model import Policy
 
 rng = random.Random(7)
-world = World(Policy(scheduled_rebalance_max_delay_ms=60_000), a=7, b=3, c=12, d=1)
+world = UnreliableGroup(Policy(scheduled_rebalance_max_delay_ms=60_000), a=7, b=3, c=12, d=1)
 for step in range(60):
     match rng.randrange(6):
         case 0: world.join(f"w{rng.randrange(6)}")
@@ -20,7 +20,8 @@ for step in range(60):
         case 3 if world.members(): world.stopped(rng.choice(world.members()))
         case 4: world.advance(rng.choice([1000, 20_000, 60_000]))
     plan = world.round()
-    print(step, plan.shares, sorted(plan.held.items()), plan.rejoin_at_ms, sorted(plan.assigned_why.items()))
+    print(step, plan.assignments, sorted(plan.held.items()), plan.rejoin_at_ms)
+    print(sorted(plan.assigned_why.items()))
     memory = world.memory
     print({i: sorted(given) for i, given in memory.given.items()}, memory.incarnations, memory.former)
     print({key: sorted(tasks) for key, tasks in memory.moving.items()}, memory.returns, memory.joins)
@@ -28,7 +29,7 @@ for step in range(60):
 
 
 def played(hash_seed: str) -> str:
-    tests = str(Path(__file__).parents[1])
+    tests = str(Path(__file__).parents[2])
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": tests}
     return subprocess.run(
         [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=True

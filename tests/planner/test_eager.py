@@ -14,20 +14,20 @@ BEFORE = Memory(term=1, generation=1, given={"w-1": frozenset(ALL)})
 
 def test_all_is_dealt_among_all() -> None:
     decided, memory = plan(VIEW, BEFORE)
-    shares = {identity: set(tasks) for identity, tasks in memory.given.items()}
-    assert set.union(*shares.values()) == ALL
-    assert sorted(map(len, shares.values())) == [1, 2]
-    assert all(not share.revoked for share in decided.shares.values())
+    assignments = {identity: set(tasks) for identity, tasks in memory.given.items()}
+    assert set.union(*assignments.values()) == ALL
+    assert sorted(map(len, assignments.values())) == [1, 2]
+    assert all(not assignment.revoked for assignment in decided.assignments.values())
 
 
 def test_as_the_group_turns_eager_each_is_given_what_it_has_not_stopped() -> None:
     decided, memory = plan(replace(VIEW, turns_eager=True), BEFORE)
-    assert set(decided.shares["w-1-id"].assigned) == ALL
-    assert decided.shares["w-2-id"].assigned == ()
+    assert set(decided.assignments["w-1-id"].assigned) == ALL
+    assert decided.assignments["w-2-id"].assigned == ()
     later, _ = plan(VIEW, memory)
-    assert all(share.assigned for share in later.shares.values())
+    assert all(assignment.assigned for assignment in later.assignments.values())
 
 
 def test_what_is_no_longer_configured_is_not_given_again() -> None:
     decided, _ = plan(replace(VIEW, turns_eager=True, tasks={"a": 1}), BEFORE)
-    assert set(decided.shares["w-1-id"].assigned) == ALL - {TaskId("a", 1)}
+    assert set(decided.assignments["w-1-id"].assigned) == ALL - {TaskId("a", 1)}

@@ -220,9 +220,9 @@ def test_a_plan_does_not_depend_on_what_was_looked_up_before(
             assert plan(view, memory) == (decided, after)
         memory, before = after, owned
         owned = {}
-        for name, share in decided.shares.items():
-            rest = remaining(before.get(name, ()), frozenset(share.revoked))
-            owned[name] = rest + share.assigned if foreseen else (*rest, *share.assigned)
+        for name, assignment in decided.assignments.items():
+            rest = remaining(before.get(name, ()), frozenset(assignment.revoked))
+            owned[name] = rest + assignment.assigned if foreseen else (*rest, *assignment.assigned)
 
 
 MEMORIES = [

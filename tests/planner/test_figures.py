@@ -18,14 +18,14 @@ class Group:
         self.members: dict[str, Member] = {}
         self.memory = Memory()
         self.now_ms = 0
-        self.lives = 0
+        self.incarnations = 0
         self.ended: set[tuple[str, str]] = set()
 
     def join(self, *identities: str) -> None:
         for identity in identities:
-            self.lives += 1
-            life = f"{identity}#{self.lives}"
-            self.members[identity] = Member(life, identity, life, applied=Epoch(1, 0))
+            self.incarnations += 1
+            incarnation = f"{identity}#{self.incarnations}"
+            self.members[identity] = Member(incarnation, identity, incarnation, applied=Epoch(1, 0))
 
     def leave(self, identity: str, proven: bool = True) -> None:
         member = self.members.pop(identity)
@@ -43,8 +43,10 @@ class Group:
         )
         decided, self.memory = plan(view, self.memory)
         for identity, member in self.members.items():
-            share = decided.shares[member.member_id]
-            owned = tuple(task for task in member.owned if task not in share.revoked) + share.assigned
+            assignment = decided.assignments[member.member_id]
+            owned = (
+                tuple(task for task in member.owned if task not in assignment.revoked) + assignment.assigned
+            )
             self.members[identity] = replace(member, owned=owned)
         return decided
 
@@ -81,7 +83,7 @@ def test_figure_2_a_bounced_worker_gets_exactly_its_own_back_when_it_returns() -
     held = group.round(MINUTE_MS)
     assert set(held.held) == before["w1"]
     assert held.rejoin_at_ms == 6 * MINUTE_MS
-    assert all(share.is_empty for share in held.shares.values())
+    assert all(assignment.is_empty for assignment in held.assignments.values())
 
     group.join("w1")
     returned = group.round(2 * MINUTE_MS)

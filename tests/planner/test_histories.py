@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from cooperator.model import INSTANCE, Policy, TaskId, Warmth
 from cooperator.planner import Facts
 from cooperator.planner.assignors import names
-from planner.world import Process, World
+from tests.planner.unreliable_group import Process, UnreliableGroup
 
 IDENTITIES = ("w0", "w1", "w2", "w3", "w4")
 CONNECTORS = ("a", "b", "c", "d")
@@ -39,83 +39,84 @@ class Histories(RuleBasedStateMachine):
             max_returns=max_returns,
             strict_spread=strict,
         )
-        self.world = World(policy, **counts)
+        self.group = UnreliableGroup(policy, **counts)
         for identity in IDENTITIES[:workers]:
-            self.world.join(identity)
-        self.world.round()
+            self.group.join(identity)
+        self.group.round()
 
     def pick(self, data: st.DataObject, processes: list[Process]) -> Process:
         return data.draw(st.sampled_from(sorted(processes, key=lambda p: p.incarnation)))
 
     @rule()
     def round(self) -> None:
-        self.world.round()
+        self.group.round()
 
     @rule(identity=st.sampled_from(IDENTITIES), warmth=st.sampled_from(Warmth))
     def a_process_starts(self, identity: str, warmth: Warmth) -> None:
-        # A second life of an identity may start while the first still runs: a pod that was force-deleted.
-        if len(self.world.processes) < 8:
-            self.world.join(identity, warmth)
+        # A second incarnation of an identity may start while the first still runs: a pod that was
+        # force-deleted.
+        if len(self.group.processes) < 8:
+            self.group.join(identity, warmth)
 
-    @precondition(lambda self: self.world.processes)
+    @precondition(lambda self: self.group.processes)
     @rule(data=st.data(), warmth=st.sampled_from(Warmth))
     def a_runtime_comes_up_or_fails(self, data: st.DataObject, warmth: Warmth) -> None:
-        self.pick(data, self.world.processes).warmth = warmth
+        self.pick(data, self.group.processes).warmth = warmth
 
-    @precondition(lambda self: self.world.processes)
+    @precondition(lambda self: self.group.processes)
     @rule(data=st.data(), proven=st.booleans())
     def a_process_dies(self, data: st.DataObject, proven: bool) -> None:
-        self.world.kill(self.pick(data, self.world.processes), proven)
+        self.group.kill(self.pick(data, self.group.processes), proven)
 
-    @precondition(lambda self: self.world.dead - self.world.proven)
+    @precondition(lambda self: self.group.dead - self.group.proven)
     @rule(data=st.data())
     def an_end_is_proven(self, data: st.DataObject) -> None:
-        self.world.proven.add(data.draw(st.sampled_from(sorted(self.world.dead - self.world.proven))))
+        self.group.proven.add(data.draw(st.sampled_from(sorted(self.group.dead - self.group.proven))))
 
-    @precondition(lambda self: self.world.members())
+    @precondition(lambda self: self.group.members())
     @rule(data=st.data())
     def the_broker_drops_a_member(self, data: st.DataObject) -> None:
-        self.world.drop(self.pick(data, self.world.members()))
+        self.group.drop(self.pick(data, self.group.members()))
 
-    @precondition(lambda self: len(self.world.members()) < len(self.world.processes))
+    @precondition(lambda self: len(self.group.members()) < len(self.group.processes))
     @rule(data=st.data())
     def a_dropped_member_rejoins(self, data: st.DataObject) -> None:
-        self.world.rejoin(self.pick(data, [p for p in self.world.processes if p.out_since_ms is not None]))
+        self.group.rejoin(self.pick(data, [p for p in self.group.processes if p.out_since_ms is not None]))
 
     @rule()
     def the_lead_is_taken_over(self) -> None:
-        self.world.take_over()
+        self.group.take_over()
 
-    @precondition(lambda self: self.world.members())
+    @precondition(lambda self: self.group.members())
     @rule(data=st.data())
-    def a_share_will_get_lost(self, data: st.DataObject) -> None:
-        self.pick(data, self.world.members()).fails_next = True
+    def an_assignment_will_get_lost(self, data: st.DataObject) -> None:
+        self.pick(data, self.group.members()).fails_next = True
 
-    @precondition(lambda self: self.world.members())
+    @precondition(lambda self: self.group.members())
     @rule(data=st.data())
     def stops_are_done(self, data: st.DataObject) -> None:
-        self.world.stopped(self.pick(data, self.world.members()))
+        self.group.stopped(self.pick(data, self.group.members()))
 
-    @precondition(lambda self: self.world.members())
+    @precondition(lambda self: self.group.members())
     @rule(data=st.data())
     def a_member_drains(self, data: st.DataObject) -> None:
-        self.pick(data, self.world.members()).draining = True
+        self.pick(data, self.group.members()).draining = True
 
     @rule(connector=st.sampled_from(CONNECTORS), count=st.integers(0, 6))
     def a_connector_is_set(self, connector: str, count: int) -> None:
-        self.world.task_counts[connector] = count
+        self.group.task_counts[connector] = count
 
     @rule(connector=st.sampled_from(CONNECTORS))
     def a_connector_is_deleted(self, connector: str) -> None:
-        self.world.task_counts.pop(connector, None)
+        self.group.task_counts.pop(connector, None)
 
     @rule(connector=st.sampled_from(CONNECTORS), count=st.integers(0, 4))
     def tasks_are_suspended(self, connector: str, count: int) -> None:
-        self.world.suspended = {TaskId(connector, task) for task in range(count)}
+        self.group.suspended = {TaskId(connector, task) for task in range(count)}
 
     @rule(by_ms=st.sampled_from([1_000, 10_000, 45_000, 300_000]))
     def time_passes(self, by_ms: int) -> None:
-        self.world.advance(by_ms)
+        self.group.advance(by_ms)
 
     identities = st.frozensets(st.sampled_from(IDENTITIES), max_size=2)
 
@@ -138,7 +139,7 @@ class Histories(RuleBasedStateMachine):
         poisoned: frozenset[TaskId],
         knows: bool,
     ) -> None:
-        self.world.facts = Facts(
+        self.group.facts = Facts(
             expected=frozenset(IDENTITIES[:3]) if knows else None,
             leaving=leaving,
             gone=gone,
@@ -151,29 +152,29 @@ class Histories(RuleBasedStateMachine):
         """Faults end; a member that is there to be given work appears if there is none."""
         if not hasattr(self, "world"):
             return
-        world = self.world
-        world.suspended.clear()
-        world.facts = Facts(expected=world.facts.expected, cordoned=world.facts.cordoned)
-        for process in list(world.processes):
+        group = self.group
+        group.suspended.clear()
+        group.facts = Facts(expected=group.facts.expected, cordoned=group.facts.cordoned)
+        for process in list(group.processes):
             if process.out_since_ms is not None:
-                world.rejoin(process)
-        if not [p for p in world.members() if not p.draining]:
-            world.join(IDENTITIES[0])
-        world.settle()
-        identities = {process.identity for process in world.members()}
+                group.rejoin(process)
+        if not [p for p in group.members() if not p.draining]:
+            group.join(IDENTITIES[0])
+        group.settle()
+        identities = {process.identity for process in group.members()}
         for identity in identities:
-            # Of several lives only the newest has work; the others go.
-            lives = [p for p in world.members() if p.identity == identity]
-            assert sum(bool(p.running) for p in lives) <= 1
-            for process in [p for p in lives if not p.running][: len(lives) - 1]:
-                world.kill(process, proven=True)
-        world.settle()
-        world.check_complete_and_balanced()
-        world.check_at_rest()
-        assert world.configured() == {task for p in world.members() for task in p.running}
-        assert not world.memory.holds
-        assert not world.memory.moving
-        assert all(task.task >= INSTANCE for task in world.configured())
+            # Of several incarnations only the newest has work; the others go.
+            incarnations = [p for p in group.members() if p.identity == identity]
+            assert sum(bool(p.running) for p in incarnations) <= 1
+            for process in [p for p in incarnations if not p.running][: len(incarnations) - 1]:
+                group.kill(process, proven=True)
+        group.settle()
+        group.check_complete_and_balanced()
+        group.check_at_rest()
+        assert group.configured() == {task for p in group.members() for task in p.running}
+        assert not group.memory.holds
+        assert not group.memory.moving
+        assert all(task.task >= INSTANCE for task in group.configured())
 
 
 TestHistories = Histories.TestCase

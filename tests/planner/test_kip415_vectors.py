@@ -9,7 +9,7 @@ from cooperator.model import INSTANCE, Kip415Memory, Member, Memory, Policy, Pol
 from cooperator.model.java import sort_tasks
 from cooperator.planner import View, plan
 from cooperator.planner.kip415 import backoff_ms
-from kafka_vectors import scenarios
+from tests.harness.kafka_vectors import scenarios
 
 
 def items(connectors: list[str], tasks: list[Any]) -> tuple[TaskId, ...]:
@@ -65,11 +65,11 @@ def test_one_decision_of_kafka_s_leader(
 
     assert decided.delay_ms == round_["out"]["delay_ms"]
     for member_id, wanted in round_["out"]["members"].items():
-        share = decided.shares[member_id]
-        assert sort_tasks(share.assigned) == sort_tasks(
+        assignment = decided.assignments[member_id]
+        assert sort_tasks(assignment.assigned) == sort_tasks(
             items(wanted["assigned_connectors"], wanted["assigned_tasks"])
         )
-        assert sort_tasks(share.revoked) == sort_tasks(
+        assert sort_tasks(assignment.revoked) == sort_tasks(
             items(wanted["revoked_connectors"], wanted["revoked_tasks"])
         )
     assert after.kip415 == state(round_["state_after"])
@@ -81,7 +81,7 @@ def test_one_decision_of_the_eager_leader(
 ) -> None:
     decided, _ = plan(view(scenario, round_, PolicyName.EAGER), Memory())
     for member_id, wanted in round_["out"]["members"].items():
-        assert sort_tasks(decided.shares[member_id].assigned) == sort_tasks(
+        assert sort_tasks(decided.assignments[member_id].assigned) == sort_tasks(
             items(wanted["assigned_connectors"], wanted["assigned_tasks"])
         )
 

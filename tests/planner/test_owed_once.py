@@ -12,6 +12,6 @@ def test_a_task_that_two_are_owed_is_given_to_one() -> None:
     memory = Memory(1, 4, given, {"lake-0": "life-0", "lake-1": "life-1"})
     view = View(now_ms=1_000, generation=5, members=members, tasks={"a": 1}, policy=Policy())
     decided, after = plan(view, memory)
-    assigned = [task for share in decided.shares.values() for task in share.assigned]
+    assigned = [task for assignment in decided.assignments.values() for task in assignment.assigned]
     assert sorted(assigned) == [TaskId("a", -1), TASK]
     assert sum(TASK in tasks for tasks in after.given.values()) == 1

@@ -13,7 +13,7 @@ from cooperator.model import TaskId
 from cooperator.planner.assignors.sticky import Sticky
 from cooperator.planner.problem import Problem
 from cooperator.planner.target import Target, find, loads
-from planner.flow import best_plan
+from tests.planner.flow import best_plan
 
 Layout = Mapping[str, list[TaskId]]
 

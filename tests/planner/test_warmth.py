@@ -4,128 +4,128 @@ import pytest
 
 from cooperator.model import Policy, TaskId, Warmth
 from cooperator.planner import Facts, Plan, Why
-from planner.test_departures import SECOND_MS, running
-from planner.world import World, of, owned
+from tests.planner.test_departures import SECOND_MS, running
+from tests.planner.unreliable_group import UnreliableGroup, of, owned
 
 
 def empty(plan: Plan) -> bool:
-    return all(share.is_empty for share in plan.shares.values())
+    return all(assignment.is_empty for assignment in plan.assignments.values())
 
 
 def test_a_worker_s_first_start_is_shared_out_at_once() -> None:
-    world = World(a=6)
+    group = UnreliableGroup(a=6)
     for number in range(3):
-        world.join(f"w{number}", Warmth.WARMING)
-    world.round()
-    assert sorted(map(len, owned(world).values())) == [2, 2, 3]
+        group.join(f"w{number}", Warmth.WARMING)
+    group.round()
+    assert sorted(map(len, owned(group).values())) == [2, 2, 3]
     for number in (1, 0, 2):
-        world.named(f"w{number}").warmth = Warmth.WARM
-        assert empty(world.round()), "each has what it would have"
+        group.named(f"w{number}").warmth = Warmth.WARM
+        assert empty(group.round()), "each has what it would have"
 
 
 def test_nothing_is_taken_for_a_newcomer_before_it_is_warm_and_then_all_in_one_round() -> None:
-    world = running(3, a=12)
-    before = owned(world)
+    group = running(3, a=12)
+    before = owned(group)
     for identity in ("w3", "w4"):
-        world.join(identity, Warmth.WARMING)
-        assert empty(world.round())
+        group.join(identity, Warmth.WARMING)
+        assert empty(group.round())
     for identity in ("w3", "w4"):
-        world.named(identity).warmth = Warmth.WARM
-    taken = world.round()
+        group.named(identity).warmth = Warmth.WARM
+    taken = group.round()
     assert {reason.why for reason in taken.revoked_why.values()} == {Why.BALANCE}
     assert len(taken.revoked_why) == 4
-    for process in world.members():
-        world.stopped(process)
-    given = world.round()
+    for process in group.members():
+        group.stopped(process)
+    given = group.round()
     assert given.assigned_why.keys() == taken.revoked_why.keys()
-    assert all(owned(world)[identity] <= before[identity] for identity in before)
-    world.check_complete_and_balanced()
+    assert all(owned(group)[identity] <= before[identity] for identity in before)
+    group.check_complete_and_balanced()
 
 
 @pytest.mark.parametrize("warmth", [Warmth.WARMING, Warmth.STALLED])
 def test_what_nobody_has_goes_to_who_is_warm(warmth: Warmth) -> None:
-    world = running(2, a=2)
-    world.join("w2", warmth)
-    world.task_counts["b"] = 5
-    world.round()
-    assert owned(world)["w2"] == set()
-    assert world.memory.given["w2"] == frozenset()
-    assert set().union(*owned(world).values()) == world.configured()
+    group = running(2, a=2)
+    group.join("w2", warmth)
+    group.task_counts["b"] = 5
+    group.round()
+    assert owned(group)["w2"] == set()
+    assert group.memory.given["w2"] == frozenset()
+    assert set().union(*owned(group).values()) == group.configured()
 
 
 def test_who_returns_has_its_own_at_once_and_nothing_else() -> None:
-    world = running(3)
-    lost = owned(world)["w1"]
-    world.kill(world.named("w1"), proven=True)
-    world.round()
-    world.task_counts["c"] = 3
-    world.join("w1", Warmth.WARMING)
-    back = world.round()
-    assert set(back.shares[world.named("w1").incarnation].assigned) == lost
+    group = running(3)
+    lost = owned(group)["w1"]
+    group.kill(group.named("w1"), proven=True)
+    group.round()
+    group.task_counts["c"] = 3
+    group.join("w1", Warmth.WARMING)
+    back = group.round()
+    assert set(back.assignments[group.named("w1").incarnation].assigned) == lost
     assert not back.revoked_why
     assert {back.assigned_why[task].why for task in lost} == {Why.RETURNED}
-    assert of("c", "c-0", "c-1", "c-2") <= owned(world)["w0"] | owned(world)["w2"]
+    assert of("c", "c-0", "c-1", "c-2") <= owned(group)["w0"] | owned(group)["w2"]
 
 
 def test_who_departs_runs_on_until_somebody_is_warm() -> None:
-    world = running(1)
-    running_there = owned(world)["w0"]
-    world.join("w1", Warmth.WARMING)
-    assert empty(world.round())
-    world.named("w0").draining = True
-    waits = world.round()
+    group = running(1)
+    running_there = owned(group)["w0"]
+    group.join("w1", Warmth.WARMING)
+    assert empty(group.round())
+    group.named("w0").draining = True
+    waits = group.round()
     assert empty(waits)
     assert not waits.held
-    world.named("w1").warmth = Warmth.WARM
-    assert world.round().revoked_why.keys() == running_there
+    group.named("w1").warmth = Warmth.WARM
+    assert group.round().revoked_why.keys() == running_there
 
 
 def test_who_departs_does_not_wait_for_a_runtime_that_will_not_start() -> None:
-    world = running(1)
-    world.join("w1", Warmth.WARMING)
-    world.named("w0").draining = True
-    assert empty(world.round())
-    world.named("w1").warmth = Warmth.STALLED
-    assert world.round().revoked_why.keys() == owned(world)["w0"] | world.configured()
+    group = running(1)
+    group.join("w1", Warmth.WARMING)
+    group.named("w0").draining = True
+    assert empty(group.round())
+    group.named("w1").warmth = Warmth.STALLED
+    assert group.round().revoked_why.keys() == owned(group)["w0"] | group.configured()
 
 
 def test_who_departs_and_is_not_warm_itself_runs_nothing_that_could_go_on() -> None:
-    world = running(1)
-    world.join("w1", Warmth.WARMING)
-    world.named("w0").warmth = Warmth.WARMING
-    world.named("w0").draining = True
-    assert world.round().revoked_why.keys() == world.configured()
+    group = running(1)
+    group.join("w1", Warmth.WARMING)
+    group.named("w0").warmth = Warmth.WARMING
+    group.named("w0").draining = True
+    assert group.round().revoked_why.keys() == group.configured()
 
 
 def test_who_will_be_back_does_not_wait() -> None:
-    world = running(1)
-    world.join("w1", Warmth.WARMING)
-    world.facts = Facts(returning=frozenset({"w0"}))
-    world.named("w0").draining = True
-    draining = world.round()
-    assert draining.revoked_why.keys() == world.configured() == draining.held.keys()
+    group = running(1)
+    group.join("w1", Warmth.WARMING)
+    group.facts = Facts(returning=frozenset({"w0"}))
+    group.named("w0").draining = True
+    draining = group.round()
+    assert draining.revoked_why.keys() == group.configured() == draining.held.keys()
 
 
 def test_the_tasks_of_who_is_gone_for_good_are_for_the_warm() -> None:
-    world = running(3, Policy(scheduled_rebalance_max_delay_ms=20 * SECOND_MS))
-    lost = owned(world)["w2"]
-    world.join("w3", Warmth.WARMING)
-    world.round()
-    world.kill(world.named("w2"), proven=True)
-    world.round()
-    world.advance(20 * SECOND_MS)
-    assert world.round().assigned_why.keys() == lost
-    assert owned(world)["w3"] == set()
+    group = running(3, Policy(scheduled_rebalance_max_delay_ms=20 * SECOND_MS))
+    lost = owned(group)["w2"]
+    group.join("w3", Warmth.WARMING)
+    group.round()
+    group.kill(group.named("w2"), proven=True)
+    group.round()
+    group.advance(20 * SECOND_MS)
+    assert group.round().assigned_why.keys() == lost
+    assert owned(group)["w3"] == set()
 
 
 def test_who_is_warming_up_has_joined_and_is_not_waited_for() -> None:
-    world = running(2, a=6)
-    world.facts = Facts(expected=frozenset({"w0", "w1", "w2", "w3"}))
-    world.join("w2", Warmth.WARM)
-    world.join("w3", Warmth.WARMING)
-    taken = world.round()
+    group = running(2, a=6)
+    group.facts = Facts(expected=frozenset({"w0", "w1", "w2", "w3"}))
+    group.join("w2", Warmth.WARM)
+    group.join("w3", Warmth.WARMING)
+    taken = group.round()
     assert len([task for task in taken.revoked_why if not task.is_instance]) == 2, "for w2, at once"
-    assert "w3" not in world.memory.joins
+    assert "w3" not in group.memory.joins
 
 
 A, B = "w0", "w1"
@@ -151,19 +151,19 @@ A, B = "w0", "w1"
     ],
 )
 def test_who_is_given_what_nobody_has(cordoned: set[str], warmth: dict[str, Warmth], receiver: str) -> None:
-    world = World(a=0)
-    world.join(A)
-    world.join(B)
-    world.settle()
-    world.facts = Facts(cordoned=frozenset(cordoned))
+    group = UnreliableGroup(a=0)
+    group.join(A)
+    group.join(B)
+    group.settle()
+    group.facts = Facts(cordoned=frozenset(cordoned))
     for identity, how in warmth.items():
-        world.named(identity).warmth = how
-    world.task_counts["b"] = 4
+        group.named(identity).warmth = how
+    group.task_counts["b"] = 4
     new = {TaskId("b", number) for number in range(-1, 4)}
-    assert set(world.round().shares[world.named(receiver).incarnation].assigned) == new
+    assert set(group.round().assignments[group.named(receiver).incarnation].assigned) == new
 
 
 def test_a_runtime_that_has_stalled_keeps_what_is_its_own() -> None:
-    world = running(3)
-    world.named("w1").warmth = Warmth.STALLED
-    assert empty(world.round())
+    group = running(3)
+    group.named("w1").warmth = Warmth.STALLED
+    assert empty(group.round())

@@ -6,19 +6,19 @@ from typing import Any
 import pytest
 
 from cooperator.pool import PoolDesired, PoolPolicy
-from pool.world import World
+from tests.pool.unreliable_pods import UnreliablePods
 
 
 @pytest.fixture
-def pool() -> Callable[..., World]:
+def pool() -> Callable[..., UnreliablePods]:
     """``pool(3, max_unavailable=2)``: three pods that work, under this policy."""
 
-    def start(replicas: int, *, self_restarting: bool = False, **policy: Any) -> World:
-        world = World(
+    def start(replicas: int, *, self_restarting: bool = False, **policy: Any) -> UnreliablePods:
+        pods = UnreliablePods(
             PoolDesired("lake", replicas, "r1", PoolPolicy(**policy)), self_restarting=self_restarting
         )
-        world.settle()
-        world.decide()
-        return world
+        pods.settle()
+        pods.decide()
+        return pods
 
     return start

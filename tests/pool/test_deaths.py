@@ -6,318 +6,318 @@ from dataclasses import replace
 import pytest
 
 from cooperator.pool import Create, Decision, Delete, Node, Phase, PoolDesired, Remove, ReportReason, decide
-from pool.world import World
+from tests.pool.unreliable_pods import UnreliablePods
 
-Start = Callable[..., World]
+Start = Callable[..., UnreliablePods]
 
 
-def lives(world: World) -> dict[str, str]:
-    return {identity: pod.incarnation for identity, pod in world.pods.items()}
+def incarnations(pods: UnreliablePods) -> dict[str, str]:
+    return {identity: pod.incarnation for identity, pod in pods.pods.items()}
 
 
 def ended(decision: Decision) -> set[str]:
     return {incarnation for _, incarnation in decision.facts.ended}
 
 
-def cut_off(world: World, identity: str) -> None:
-    world.nodes[world.pods[identity].node] = Node(ready=False)
+def cut_off(pods: UnreliablePods, identity: str) -> None:
+    pods.nodes[pods.pods[identity].node] = Node(ready=False)
 
 
-def alone_on_its_node(world: World, identity: str) -> None:
-    world.nodes["island"] = Node(cordoned=True)
-    world.pods[identity] = replace(world.pods[identity], node="island")
-    world.running[identity, world.pods[identity].incarnation] = "island"
+def alone_on_its_node(pods: UnreliablePods, identity: str) -> None:
+    pods.nodes["island"] = Node(cordoned=True)
+    pods.pods[identity] = replace(pods.pods[identity], node="island")
+    pods.running[identity, pods.pods[identity].incarnation] = "island"
 
 
 def test_an_empty_world_is_filled_from_zero(pool: Start) -> None:
-    world = World(PoolDesired("lake", 3, "r1"))
+    pods = UnreliablePods(PoolDesired("lake", 3, "r1"))
 
-    decision = world.decide()
+    decision = pods.decide()
 
     assert decision.actions == (Create("lake-0", "r1"), Create("lake-1", "r1"), Create("lake-2", "r1"))
     assert decision.facts.expected == {"lake-0", "lake-1", "lake-2"}
     assert decision.next_ms is not None
 
 
-def test_a_life_that_hangs_is_told_to_end_and_its_successor_is_not(pool: Start) -> None:
-    world = pool(3)
-    pod = world.pods["lake-1"]
-    group = world.observed().group
+def test_an_incarnation_that_hangs_is_told_to_end_and_its_successor_is_not(pool: Start) -> None:
+    pods = pool(3)
+    pod = pods.pods["lake-1"]
+    group = pods.observed().group
     assert group is not None
-    observed = replace(world.observed(), group=replace(group, hung=frozenset({("lake-1", pod.incarnation)})))
+    observed = replace(pods.observed(), group=replace(group, hung=frozenset({("lake-1", pod.incarnation)})))
 
-    told = decide(world.desired, observed, world.memory, world.now_ms)
+    told = decide(pods.desired, observed, pods.memory, pods.now_ms)
 
     assert told.actions == (Delete("lake-1", pod.incarnation),)
     later = replace(group, hung=frozenset({("lake-1", "an earlier life")}))
-    again = decide(world.desired, replace(observed, group=later), world.memory, world.now_ms)
+    again = decide(pods.desired, replace(observed, group=later), pods.memory, pods.now_ms)
     assert again.actions == ()
 
 
 def test_an_order_that_shows_no_effect_is_repeated_after_a_while(pool: Start) -> None:
-    world = World(PoolDesired("lake", 1, "r1"))
-    world.decide()
-    world.now_ms += world.desired.policy.retry_ms - 1
-    assert world.decide().actions == ()
-    world.now_ms += 1
-    assert world.decide().actions == (Create("lake-0", "r1"),)
+    pods = UnreliablePods(PoolDesired("lake", 1, "r1"))
+    pods.decide()
+    pods.now_ms += pods.desired.policy.retry_ms - 1
+    assert pods.decide().actions == ()
+    pods.now_ms += 1
+    assert pods.decide().actions == (Create("lake-0", "r1"),)
 
 
 def test_pods_of_other_names_are_not_touched(pool: Start) -> None:
-    world = pool(1)
+    pods = pool(1)
     for stranger in ("lake-00", "lake-x", "lake", "lakes-0", "pond-1", "lake-²"):
-        world.pods[stranger] = replace(world.pods["lake-0"], identity=stranger)
+        pods.pods[stranger] = replace(pods.pods["lake-0"], identity=stranger)
 
-    assert world.decide().actions == ()
+    assert pods.decide().actions == ()
 
 
 def test_a_crash_is_proven_and_the_same_identity_is_back_at_once(pool: Start) -> None:
-    world = pool(3)
-    life = lives(world)["lake-1"]
+    pods = pool(3)
+    incarnation = incarnations(pods)["lake-1"]
 
-    world.crash("lake-1")
-    decision = world.decide()
+    pods.crash("lake-1")
+    decision = pods.decide()
 
-    assert decision.actions == (Remove("lake-1", life),)
-    assert ("lake-1", life) in decision.facts.ended
+    assert decision.actions == (Remove("lake-1", incarnation),)
+    assert ("lake-1", incarnation) in decision.facts.ended
     assert "lake-1" in decision.facts.expected
     assert "lake-1" not in decision.facts.gone | decision.facts.leaving
-    assert world.settle() == [Create("lake-1", "r1")]
-    assert ("lake-1", life) in world.decide().facts.ended
+    assert pods.settle() == [Create("lake-1", "r1")]
+    assert ("lake-1", incarnation) in pods.decide().facts.ended
 
 
 def test_a_crash_loop_slows_down_and_is_reported(pool: Start) -> None:
-    world = pool(2)
+    pods = pool(2)
     pauses, told = [], []
     for _ in range(5):
-        world.crash("lake-1")
-        world.step()
-        told.append(world.decide().reports)
-        since_ms = world.now_ms
-        while "lake-1" not in world.pods:
-            world.wait()
-            world.step()
-        pauses.append(round((world.now_ms - since_ms) / 1000))
-        world.settle()
+        pods.crash("lake-1")
+        pods.step()
+        told.append(pods.decide().reports)
+        since_ms = pods.now_ms
+        while "lake-1" not in pods.pods:
+            pods.wait()
+            pods.step()
+        pauses.append(round((pods.now_ms - since_ms) / 1000))
+        pods.settle()
 
     assert pauses == [1, 10, 20, 40, 80]
     assert told[0] == (), "the first crash is forgiven"
     (report,) = told[-1]
     assert (report.reason, report.subject) == (ReportReason.CRASH_LOOP, "lake-1")
     assert "5 times" in report.message
-    assert world.decide().reports == (), "it is a member again"
+    assert pods.decide().reports == (), "it is a member again"
 
-    world.now_ms += world.desired.policy.healthy_after_ms
-    assert world.decide().reports == ()
-    world.crash("lake-1")
-    world.step()
-    assert world.decide().reports == (), "a first crash again"
+    pods.now_ms += pods.desired.policy.healthy_after_ms
+    assert pods.decide().reports == ()
+    pods.crash("lake-1")
+    pods.step()
+    assert pods.decide().reports == (), "a first crash again"
 
 
-def test_a_crash_after_a_long_life_is_a_first_one(pool: Start) -> None:
-    world = pool(2)
+def test_a_crash_after_a_long_incarnation_is_a_first_one(pool: Start) -> None:
+    pods = pool(2)
     for _ in range(2):
-        world.crash("lake-1")
-        world.settle(200)
-    world.now_ms += world.desired.policy.healthy_after_ms
+        pods.crash("lake-1")
+        pods.settle(200)
+    pods.now_ms += pods.desired.policy.healthy_after_ms
 
-    world.crash("lake-1")
-    world.step()
+    pods.crash("lake-1")
+    pods.step()
 
-    assert world.decide().actions == (Create("lake-1", "r1"),)
+    assert pods.decide().actions == (Create("lake-1", "r1"),)
 
 
 def test_being_told_to_end_is_no_crash(pool: Start) -> None:
-    world = pool(1)
+    pods = pool(1)
     for _ in range(3):
-        pod = world.pods["lake-0"]
-        world.pods["lake-0"] = replace(pod, phase=Phase.TERMINATING, terminating_since_ms=world.now_ms)
-        world.settle()
+        pod = pods.pods["lake-0"]
+        pods.pods["lake-0"] = replace(pod, phase=Phase.TERMINATING, terminating_since_ms=pods.now_ms)
+        pods.settle()
 
-    assert world.decide().reports == ()
+    assert pods.decide().reports == ()
 
 
 def test_an_object_that_vanishes_proves_nothing(pool: Start) -> None:
-    world = pool(2)
-    life = lives(world)["lake-1"]
+    pods = pool(2)
+    incarnation = incarnations(pods)["lake-1"]
 
-    world.force_delete("lake-1")
-    decision = world.decide()
+    pods.force_delete("lake-1")
+    decision = pods.decide()
 
-    assert life not in ended(decision)
+    assert incarnation not in ended(decision)
     assert "lake-1" not in decision.facts.gone
     assert decision.actions == (Create("lake-1", "r1"),)
-    world.settle()
-    assert life not in ended(world.decide())
+    pods.settle()
+    assert incarnation not in ended(pods.decide())
 
 
 def test_another_object_in_its_place_proves_nothing(pool: Start) -> None:
-    world = pool(2)
-    life = lives(world)["lake-1"]
+    pods = pool(2)
+    incarnation = incarnations(pods)["lake-1"]
 
-    world.pods["lake-1"] = replace(
-        world.pods["lake-1"], uid="other", incarnation="other", started_ms=world.now_ms
+    pods.pods["lake-1"] = replace(
+        pods.pods["lake-1"], uid="other", incarnation="other", started_ms=pods.now_ms
     )
 
-    assert life not in ended(world.decide())
+    assert incarnation not in ended(pods.decide())
 
 
 def test_a_container_that_runs_again_in_its_pod_has_ended_before(pool: Start) -> None:
-    world = pool(2, self_restarting=True)
-    life = lives(world)["lake-1"]
+    pods = pool(2, self_restarting=True)
+    incarnation = incarnations(pods)["lake-1"]
 
-    world.restart("lake-1")
-    decision = world.decide()
+    pods.restart("lake-1")
+    decision = pods.decide()
 
-    assert ended(decision) == {life}
+    assert ended(decision) == {incarnation}
     assert decision.actions == ()
 
 
-def test_a_late_picture_of_an_earlier_life_does_not_end_the_living_one(pool: Start) -> None:
-    world = pool(2, self_restarting=True)
-    earlier = world.pods["lake-1"]
-    world.restart("lake-1")
-    world.decide()
-    living = world.pods["lake-1"]
+def test_a_late_picture_of_an_earlier_incarnation_does_not_end_the_living_one(pool: Start) -> None:
+    pods = pool(2, self_restarting=True)
+    earlier = pods.pods["lake-1"]
+    pods.restart("lake-1")
+    pods.decide()
+    living = pods.pods["lake-1"]
 
-    world.pods["lake-1"] = earlier
-    decision = world.decide()
+    pods.pods["lake-1"] = earlier
+    decision = pods.decide()
 
     assert ended(decision) == {earlier.incarnation}
-    world.pods["lake-1"] = living
-    assert ended(world.decide()) == {earlier.incarnation}
+    pods.pods["lake-1"] = living
+    assert ended(pods.decide()) == {earlier.incarnation}
 
 
 def test_a_member_lives_whatever_its_node_says(pool: Start) -> None:
-    world = pool(3)
-    before = world.decide().facts
-    cut_off(world, "lake-1")
+    pods = pool(3)
+    before = pods.decide().facts
+    cut_off(pods, "lake-1")
     for _ in range(10):
-        world.now_ms += 100_000
-        decision = world.decide()
+        pods.now_ms += 100_000
+        decision = pods.decide()
         assert decision.actions == ()
         assert decision.facts == before
 
 
 def test_who_is_cut_off_for_long_gets_a_stand_in_and_is_not_declared_dead(pool: Start) -> None:
-    world = pool(3)
-    alone_on_its_node(world, "lake-1")
-    life = lives(world)["lake-1"]
-    cut_off(world, "lake-1")
-    world.drop("lake-1")
+    pods = pool(3)
+    alone_on_its_node(pods, "lake-1")
+    incarnation = incarnations(pods)["lake-1"]
+    cut_off(pods, "lake-1")
+    pods.drop("lake-1")
 
-    assert world.decide().actions == ()
-    world.now_ms += world.desired.policy.stand_in_after_ms - 1
-    assert world.decide().actions == ()
-    world.now_ms += 1
-    decision = world.decide()
+    assert pods.decide().actions == ()
+    pods.now_ms += pods.desired.policy.stand_in_after_ms - 1
+    assert pods.decide().actions == ()
+    pods.now_ms += 1
+    decision = pods.decide()
 
-    assert decision.actions == (Delete("lake-1", life), Create("lake-3", "r1"))
+    assert decision.actions == (Delete("lake-1", incarnation), Create("lake-3", "r1"))
     assert decision.facts.expected == {"lake-0", "lake-2", "lake-3"}
-    assert life not in ended(decision)
+    assert incarnation not in ended(decision)
     assert "lake-1" not in decision.facts.gone | decision.facts.leaving
     assert [report.reason for report in decision.reports] == [ReportReason.STUCK_ON_NODE]
-    world.settle()
+    pods.settle()
 
     # The node is back, and the pod ends as it was told: the stand-in stays.
-    world.nodes["island"] = Node()
-    assert [type(action) for action in world.settle()] == [Remove]
-    assert sorted(world.pods) == ["lake-0", "lake-2", "lake-3"]
+    pods.nodes["island"] = Node()
+    assert [type(action) for action in pods.settle()] == [Remove]
+    assert sorted(pods.pods) == ["lake-0", "lake-2", "lake-3"]
 
 
 def test_a_container_that_cannot_run_again_gets_a_stand_in_too(pool: Start) -> None:
-    world = pool(3, self_restarting=True)
-    alone_on_its_node(world, "lake-1")
-    world.crash("lake-1")
-    cut_off(world, "lake-1")
-    world.decide()
-    world.obey_facts()
-    assert world.decide().actions == ()
+    pods = pool(3, self_restarting=True)
+    alone_on_its_node(pods, "lake-1")
+    pods.crash("lake-1")
+    cut_off(pods, "lake-1")
+    pods.decide()
+    pods.obey_facts()
+    assert pods.decide().actions == ()
 
-    world.now_ms += world.desired.policy.stand_in_after_ms
+    pods.now_ms += pods.desired.policy.stand_in_after_ms
 
-    assert Create("lake-3", "r1") in world.decide().actions
+    assert Create("lake-3", "r1") in pods.decide().actions
 
 
 def test_while_we_do_not_lead_nobody_is_taken_for_cut_off(pool: Start) -> None:
-    world = pool(2)
-    world.leading = False
-    for name in world.nodes:
-        world.nodes[name] = Node(ready=False)
-    world.now_ms += 10 * world.desired.policy.stand_in_after_ms
+    pods = pool(2)
+    pods.leading = False
+    for name in pods.nodes:
+        pods.nodes[name] = Node(ready=False)
+    pods.now_ms += 10 * pods.desired.policy.stand_in_after_ms
 
-    assert world.decide().actions == ()
+    assert pods.decide().actions == ()
 
 
 def test_what_was_on_a_machine_that_is_out_of_service_is_dead_for_good(pool: Start) -> None:
-    world = pool(3)
-    alone_on_its_node(world, "lake-1")
-    life = lives(world)["lake-1"]
+    pods = pool(3)
+    alone_on_its_node(pods, "lake-1")
+    incarnation = incarnations(pods)["lake-1"]
 
-    world.nodes["island"] = Node(ready=False, out_of_service=True)
-    decision = world.decide()
+    pods.nodes["island"] = Node(ready=False, out_of_service=True)
+    decision = pods.decide()
 
-    assert ended(decision) == {life}
+    assert ended(decision) == {incarnation}
     assert decision.facts.gone == {"lake-1"}
-    assert decision.actions == (Delete("lake-1", life),)
+    assert decision.actions == (Delete("lake-1", incarnation),)
     # The platform clears the object away, and the identity is made anew elsewhere.
-    world.act()
-    world.force_delete("lake-1")
-    assert world.decide().facts.gone == frozenset()
-    assert world.settle() == []
-    assert sorted(world.pods) == ["lake-0", "lake-1", "lake-2"]
+    pods.act()
+    pods.force_delete("lake-1")
+    assert pods.decide().facts.gone == frozenset()
+    assert pods.settle() == []
+    assert sorted(pods.pods) == ["lake-0", "lake-1", "lake-2"]
 
 
 def test_what_has_not_run_yet_did_not_end_with_its_machine(pool: Start) -> None:
-    world = World(PoolDesired("lake", 1, "r1"))
-    world.decide()
-    world.act()
-    alone_on_its_node(world, "lake-0")
+    pods = UnreliablePods(PoolDesired("lake", 1, "r1"))
+    pods.decide()
+    pods.act()
+    alone_on_its_node(pods, "lake-0")
 
-    world.nodes["island"] = Node(ready=False, out_of_service=True)
+    pods.nodes["island"] = Node(ready=False, out_of_service=True)
 
-    assert ended(world.decide()) == set()
+    assert ended(pods.decide()) == set()
 
 
 @pytest.mark.parametrize("trusted", [True, False])
 def test_a_deleted_node_proves_an_end_only_where_the_cloud_is_trusted(pool: Start, trusted: bool) -> None:
-    world = pool(3, trust_node_deletion=trusted)
-    alone_on_its_node(world, "lake-1")
-    life = lives(world)["lake-1"]
+    pods = pool(3, trust_node_deletion=trusted)
+    alone_on_its_node(pods, "lake-1")
+    incarnation = incarnations(pods)["lake-1"]
 
-    del world.nodes["island"]
-    decision = world.decide()
+    del pods.nodes["island"]
+    decision = pods.decide()
 
-    assert (life in ended(decision)) == trusted
+    assert (incarnation in ended(decision)) == trusted
     assert "lake-1" not in decision.facts.gone
 
 
 def test_who_was_told_to_end_leaves_unless_its_node_is_unreachable(pool: Start) -> None:
-    world = pool(3)
-    pod = world.pods["lake-1"]
-    world.pods["lake-1"] = replace(pod, phase=Phase.TERMINATING, terminating_since_ms=world.now_ms)
+    pods = pool(3)
+    pod = pods.pods["lake-1"]
+    pods.pods["lake-1"] = replace(pod, phase=Phase.TERMINATING, terminating_since_ms=pods.now_ms)
 
-    assert world.decide().facts.leaving == {"lake-1"}
-    assert "lake-1" in world.decide().facts.expected
+    assert pods.decide().facts.leaving == {"lake-1"}
+    assert "lake-1" in pods.decide().facts.expected
 
-    cut_off(world, "lake-1")
-    assert world.decide().facts.leaving == frozenset()
+    cut_off(pods, "lake-1")
+    assert pods.decide().facts.leaving == frozenset()
 
 
 def test_announcements_of_nodes(pool: Start) -> None:
-    world = pool(3)
-    alone_on_its_node(world, "lake-1")
-    assert world.decide().facts.cordoned == {"lake-1"}
+    pods = pool(3)
+    alone_on_its_node(pods, "lake-1")
+    assert pods.decide().facts.cordoned == {"lake-1"}
 
-    world.nodes["island"] = Node(cordoned=True, leaving=True)
-    decision = world.decide()
+    pods.nodes["island"] = Node(cordoned=True, leaving=True)
+    decision = pods.decide()
 
     assert decision.facts.leaving == decision.facts.cordoned == {"lake-1"}
     assert decision.actions == ()
 
 
 def test_zones_of_nodes(pool: Start) -> None:
-    world = pool(2)
-    alone_on_its_node(world, "lake-1")
-    world.nodes["island"] = Node(zone="far")
-    assert world.decide().facts.zones == {("lake-1", "far")}
+    pods = pool(2)
+    alone_on_its_node(pods, "lake-1")
+    pods.nodes["island"] = Node(zone="far")
+    assert pods.decide().facts.zones == {("lake-1", "far")}

@@ -25,20 +25,20 @@ from cooperator.pool import (
     UnDrain,
     decide,
 )
-from pool.world import NODES, World
+from tests.pool.unreliable_pods import NODES, UnreliablePods
 
 MAX_REPLICAS = 4
 
 
 def works(pod: Pod, seen: PoolObserved) -> bool:
-    """Whether this very life is a member, and was not told to end."""
+    """Whether this very incarnation is a member, and was not told to end."""
     member = seen.group.members.get(pod.identity) if seen.group is not None else None
     running = pod.phase in (Phase.PENDING, Phase.RUNNING)
     return running and member is not None and member.incarnation == pod.incarnation
 
 
 class Pools(RuleBasedStateMachine):
-    world: World
+    pods: UnreliablePods
     earlier: PoolObserved
     surplus_since_ms: int | None = None
     expected: frozenset[str] = frozenset()
@@ -53,81 +53,83 @@ class Pools(RuleBasedStateMachine):
         self, strategy: RollStrategy, kill_after_ms: int | None, replicas: int, self_restarting: bool
     ) -> None:
         policy = PoolPolicy(strategy=strategy, kill_after_ms=kill_after_ms)
-        self.world = World(PoolDesired("lake", replicas, "r1", policy), self_restarting=self_restarting)
-        self.earlier = self.world.observed()
+        self.pods = UnreliablePods(
+            PoolDesired("lake", replicas, "r1", policy), self_restarting=self_restarting
+        )
+        self.earlier = self.pods.observed()
 
     # Wishes.
 
     @rule(replicas=st.integers(0, MAX_REPLICAS))
     def scale(self, replicas: int) -> None:
-        self.world.desired = replace(self.world.desired, replicas=replicas)
+        self.pods.desired = replace(self.pods.desired, replicas=replicas)
 
     @rule(revision=st.sampled_from(["r1", "r2", "r3"]))
     def change_template(self, revision: str) -> None:
-        self.world.desired = replace(self.world.desired, revision=revision)
+        self.pods.desired = replace(self.pods.desired, revision=revision)
 
     # The host.
 
     @rule(act=st.booleans())
     def decide(self, act: bool) -> None:
-        seen = self.world.observed()
-        decision = self.world.decide()
+        seen = self.pods.observed()
+        decision = self.pods.decide()
         self.check(decision, seen)
         # With nothing new to see there is nothing more to ask for.
-        assert decide(self.world.desired, seen, decision.memory, self.world.now_ms).actions == ()
+        assert decide(self.pods.desired, seen, decision.memory, self.pods.now_ms).actions == ()
         if act:
-            self.world.act()
+            self.pods.act()
 
     @rule()
     def look_away(self) -> None:
-        self.earlier = self.world.observed()
+        self.earlier = self.pods.observed()
 
     @rule()
     def decide_by_a_late_picture(self) -> None:
-        world = self.world
-        world.decision = decide(world.desired, self.earlier, world.memory, world.now_ms)
-        world.memory = world.decision.memory
-        world.todo += world.decision.actions
-        self.check(world.decision, self.earlier)
+        pods = self.pods
+        pods.decision = decide(pods.desired, self.earlier, pods.memory, pods.now_ms)
+        pods.memory = pods.decision.memory
+        pods.todo += pods.decision.actions
+        self.check(pods.decision, self.earlier)
 
     @rule()
     def act(self) -> None:
-        self.world.act()
+        self.pods.act()
 
     @rule()
     def lose_orders(self) -> None:
-        self.world.todo = []
+        self.pods.todo = []
 
     @rule()
     def restart_without_memory(self) -> None:
-        self.world.memory, self.world.todo = PoolMemory(), []
+        self.pods.memory, self.pods.todo = PoolMemory(), []
         self.expected = frozenset()
 
     @rule(leading=st.booleans())
     def lead(self, leading: bool) -> None:
-        self.world.leading = leading
+        self.pods.leading = leading
 
     # The course of things, one bit at a time.
 
     @rule(seconds=st.sampled_from([1, 10, 100, 1000]))
     def time_passes(self, seconds: int) -> None:
-        self.world.now_ms += seconds * 1000
+        self.pods.now_ms += seconds * 1000
 
     @rule()
     def leader_obeys(self) -> None:
-        self.world.obey_facts()
+        self.pods.obey_facts()
 
     @rule(data=st.data())
     def process_starts(self, data: st.DataObject) -> None:
-        self.with_pod(data, self.world.run, Phase.PENDING)
+        self.with_pod(data, self.pods.run, Phase.PENDING)
 
     @rule(data=st.data())
     def process_joins(self, data: st.DataObject) -> None:
-        self.with_pod(data, self.world.join, Phase.RUNNING)
+        self.with_pod(data, self.pods.join, Phase.RUNNING)
 
     @rule(data=st.data())
     def process_finishes(self, data: st.DataObject) -> None:
-        self.with_pod(data, self.world.finish, Phase.TERMINATING)
+        self.with_pod(data, self.pods.finish, Phase.TERMINATING)
 
     @rule(rounds=st.sampled_from([1, 3, 30]))
     def all_goes_well(self, rounds: int) -> None:
@@ -135,35 +137,35 @@ class Pools(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def container_restarts(self, data: st.DataObject) -> None:
-        self.with_pod(data, self.world.restart, Phase.RUNNING, Phase.ENDED)
+        self.with_pod(data, self.pods.restart, Phase.RUNNING, Phase.ENDED)
 
     # Faults.
 
     @rule(data=st.data())
     def crash(self, data: st.DataObject) -> None:
-        self.with_pod(data, self.world.crash, Phase.RUNNING, Phase.TERMINATING)
+        self.with_pod(data, self.pods.crash, Phase.RUNNING, Phase.TERMINATING)
 
     @rule(data=st.data())
     def force_delete(self, data: st.DataObject) -> None:
-        self.with_pod(data, self.world.force_delete, *Phase)
+        self.with_pod(data, self.pods.force_delete, *Phase)
 
-    @precondition(lambda self: self.world.members)
+    @precondition(lambda self: self.pods.members)
     @rule(data=st.data())
     def session_times_out(self, data: st.DataObject) -> None:
-        self.world.drop(data.draw(st.sampled_from(sorted(self.world.members))))
+        self.pods.drop(data.draw(st.sampled_from(sorted(self.pods.members))))
 
     @rule(name=st.sampled_from(NODES), node=st.sampled_from([Node(), Node(ready=False), Node(cordoned=True)]))
     def node_changes(self, name: str, node: Node) -> None:
-        self.world.nodes[name] = node
+        self.pods.nodes[name] = node
 
     @rule(name=st.sampled_from(NODES))
     def node_is_declared_dead(self, name: str) -> None:
         """An administrator's word: the machine is off."""
-        self.world.nodes[name] = Node(ready=False, out_of_service=True)
-        self.world.running = {key: node for key, node in self.world.running.items() if node != name}
+        self.pods.nodes[name] = Node(ready=False, out_of_service=True)
+        self.pods.running = {key: node for key, node in self.pods.running.items() if node != name}
 
     def with_pod(self, data: st.DataObject, happen: object, *phases: Phase) -> None:
-        fitting = sorted(i for i, pod in self.world.pods.items() if pod.phase in phases)
+        fitting = sorted(i for i, pod in self.pods.pods.items() if pod.phase in phases)
         if fitting:
             happen(data.draw(st.sampled_from(fitting)))  # type: ignore[operator]
 
@@ -172,12 +174,12 @@ class Pools(RuleBasedStateMachine):
     @invariant()
     def proofs_are_true(self) -> None:
         """Nothing runs of what the pool says has ended."""
-        if self.world.decision is not None:
-            assert not self.world.running.keys() & self.world.decision.facts.ended
+        if self.pods.decision is not None:
+            assert not self.pods.running.keys() & self.pods.decision.facts.ended
 
     def check(self, decision: Decision, seen: PoolObserved) -> None:
         """Nothing is asked for that what is seen does not call for."""
-        desired, facts, now_ms = self.world.desired, decision.facts, self.world.now_ms
+        desired, facts, now_ms = self.pods.desired, decision.facts, self.pods.now_ms
         pods = {pod.identity: pod for pod in seen.pods}
         assert not facts.leaving & facts.returning
         assert decision.next_ms is None or decision.next_ms > now_ms
@@ -215,8 +217,8 @@ class Pools(RuleBasedStateMachine):
 
     def may_be_told_to_end(self, pod: Pod, decision: Decision, seen: PoolObserved) -> bool:
         """Nobody who has work is told to end before it was drained, but for the stated exceptions."""
-        desired, facts = self.world.desired, decision.facts
-        drain_ms = self.world.now_ms - pod.mark.since_ms if pod.mark is not None else -1
+        desired, facts = self.pods.desired, decision.facts
+        drain_ms = self.pods.now_ms - pod.mark.since_ms if pod.mark is not None else -1
         return (
             not (works(pod, seen) and seen.group is not None and seen.group.members[pod.identity].busy)
             or desired.replicas == 0
@@ -227,8 +229,8 @@ class Pools(RuleBasedStateMachine):
 
     def check_scale_down(self, pod: Pod, seen: PoolObserved) -> None:
         """Whoever works is let go in quiet times only, and not in haste."""
-        policy = self.world.desired.policy
-        waited_ms = self.world.now_ms - (self.surplus_since_ms or self.world.now_ms)
+        policy = self.pods.desired.policy
+        waited_ms = self.pods.now_ms - (self.surplus_since_ms or self.pods.now_ms)
         if works(pod, seen) and pod.identity in self.expected:
             assert seen.group is not None
             assert waited_ms >= policy.scale_down_delay_ms
@@ -253,34 +255,34 @@ class Pools(RuleBasedStateMachine):
             assert seen.group is not None
             assert seen.group.calm
             assert (
-                len(decision.facts.expected - (working - taken)) <= self.world.desired.policy.max_unavailable
+                len(decision.facts.expected - (working - taken)) <= self.pods.desired.policy.max_unavailable
             )
 
     # Once the faults stop, all comes to be as wished.
 
     def settle(self, rounds: int) -> None:
         for _ in range(rounds):
-            if self.world.at_rest():
+            if self.pods.at_rest():
                 return
-            seen = self.world.observed()
-            self.check(self.world.decide(), seen)
-            self.world.act()
-            self.world.progress()
-            self.world.wait()
+            seen = self.pods.observed()
+            self.check(self.pods.decide(), seen)
+            self.pods.act()
+            self.pods.progress()
+            self.pods.wait()
 
     def teardown(self) -> None:
         if not hasattr(self, "world"):
             return
-        self.world.leading = True
-        self.world.nodes["north"] = Node()
-        for name, node in self.world.nodes.items():
+        self.pods.leading = True
+        self.pods.nodes["north"] = Node()
+        for name, node in self.pods.nodes.items():
             if not node.ready:
-                for identity, member in list(self.world.members.items()):
-                    pod = self.world.pods.get(identity)
+                for identity, member in list(self.pods.members.items()):
+                    pod = self.pods.pods.get(identity)
                     if pod is not None and pod.node == name and pod.incarnation == member.incarnation:
-                        self.world.drop(identity)
+                        self.pods.drop(identity)
         self.settle(200)
-        assert self.world.at_rest()
+        assert self.pods.at_rest()
 
 
 Pools.TestCase.settings = settings(

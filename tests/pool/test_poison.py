@@ -5,79 +5,79 @@ from dataclasses import replace
 
 from cooperator.model import TaskId
 from cooperator.pool import ReportReason, pardon
-from pool.world import World
+from tests.pool.unreliable_pods import UnreliablePods
 
-Start = Callable[..., World]
+Start = Callable[..., UnreliablePods]
 
 BAD, GOOD = TaskId("bad", 0), TaskId("good", 0)
 
 
-def die_while_starting(world: World, identity: str, *tasks: TaskId) -> None:
-    member = world.members[identity]
-    world.members[identity] = replace(member, starting=frozenset(tasks))
-    world.decide()
-    world.crash(identity)
-    world.settle()
+def die_while_starting(pods: UnreliablePods, identity: str, *tasks: TaskId) -> None:
+    member = pods.members[identity]
+    pods.members[identity] = replace(member, starting=frozenset(tasks))
+    pods.decide()
+    pods.crash(identity)
+    pods.settle()
 
 
 def test_three_deaths_in_a_row_on_whichever_member(pool: Start) -> None:
-    world = pool(3)
-    die_while_starting(world, "lake-0", BAD)
-    die_while_starting(world, "lake-1", BAD)
-    assert world.decide().facts.poisoned == frozenset()
+    pods = pool(3)
+    die_while_starting(pods, "lake-0", BAD)
+    die_while_starting(pods, "lake-1", BAD)
+    assert pods.decide().facts.poisoned == frozenset()
 
-    die_while_starting(world, "lake-0", BAD)
-    decision = world.decide()
+    die_while_starting(pods, "lake-0", BAD)
+    decision = pods.decide()
 
     assert decision.facts.poisoned == {BAD}
     assert ReportReason.POISON_TASK in {report.reason for report in decision.reports}
 
 
 def test_a_member_that_the_group_missed_first_counts_too(pool: Start) -> None:
-    world = pool(2)
+    pods = pool(2)
     for _ in range(3):
-        world.members["lake-1"] = replace(world.members["lake-1"], starting=frozenset({BAD}))
-        world.decide()
-        world.drop("lake-1")
-        world.decide()
-        world.crash("lake-1")
-        world.settle()
+        pods.members["lake-1"] = replace(pods.members["lake-1"], starting=frozenset({BAD}))
+        pods.decide()
+        pods.drop("lake-1")
+        pods.decide()
+        pods.crash("lake-1")
+        pods.settle()
 
-    assert world.decide().facts.poisoned == {BAD}
+    assert pods.decide().facts.poisoned == {BAD}
 
 
 def test_a_start_that_is_survived_clears(pool: Start) -> None:
-    world = pool(2)
+    pods = pool(2)
     for _ in range(2):
-        die_while_starting(world, "lake-1", BAD, GOOD)
-    world.members["lake-0"] = replace(world.members["lake-0"], starting=frozenset({GOOD}))
-    world.decide()
-    world.members["lake-0"] = replace(world.members["lake-0"], starting=frozenset())
-    world.decide()
-    die_while_starting(world, "lake-1", BAD, GOOD)
+        die_while_starting(pods, "lake-1", BAD, GOOD)
+    pods.members["lake-0"] = replace(pods.members["lake-0"], starting=frozenset({GOOD}))
+    pods.decide()
+    pods.members["lake-0"] = replace(pods.members["lake-0"], starting=frozenset())
+    pods.decide()
+    die_while_starting(pods, "lake-1", BAD, GOOD)
 
-    assert world.decide().facts.poisoned == {BAD}
+    assert pods.decide().facts.poisoned == {BAD}
 
 
 def test_quarantine_lasts_until_a_pardon(pool: Start) -> None:
-    world = pool(2)
+    pods = pool(2)
     for _ in range(3):
-        die_while_starting(world, "lake-1", BAD)
-    world.members["lake-1"] = replace(world.members["lake-1"], starting=frozenset({BAD}))
-    world.decide()
-    world.members["lake-1"] = replace(world.members["lake-1"], starting=frozenset())
-    assert world.decide().facts.poisoned == {BAD}
+        die_while_starting(pods, "lake-1", BAD)
+    pods.members["lake-1"] = replace(pods.members["lake-1"], starting=frozenset({BAD}))
+    pods.decide()
+    pods.members["lake-1"] = replace(pods.members["lake-1"], starting=frozenset())
+    assert pods.decide().facts.poisoned == {BAD}
 
-    world.memory = pardon(world.memory, [BAD])
-    assert world.decide().facts.poisoned == frozenset()
+    pods.memory = pardon(pods.memory, [BAD])
+    assert pods.decide().facts.poisoned == frozenset()
 
 
 def test_ends_that_were_asked_for_accuse_nobody(pool: Start) -> None:
-    world = pool(2)
+    pods = pool(2)
     for revision in ("r2", "r3", "r4"):
-        for identity, member in world.members.items():
-            world.members[identity] = replace(member, starting=frozenset({GOOD}))
-        world.desired = replace(world.desired, revision=revision)
-        world.settle()
+        for identity, member in pods.members.items():
+            pods.members[identity] = replace(member, starting=frozenset({GOOD}))
+        pods.desired = replace(pods.desired, revision=revision)
+        pods.settle()
 
-    assert world.decide().facts.poisoned == frozenset()
+    assert pods.decide().facts.poisoned == frozenset()

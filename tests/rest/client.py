@@ -4,9 +4,9 @@ import http.client
 import json
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
-from support import eventually
+from tests.harness.support import eventually
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Client:
 
     def states(self, name: str) -> list[str]:
         """Of the connector, then of its tasks."""
-        status = self(f"GET /connectors/{name}/status")
+        status = self(f"GET /connectors/{quote(name, safe='')}/status")
         return [status["connector"]["state"], *(task["state"] for task in status["tasks"])]
 
     def in_states(self, name: str, *states: str, timeout_s: float = 90) -> None:

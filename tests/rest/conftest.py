@@ -5,17 +5,17 @@ from collections.abc import Iterator
 import pytest
 
 from cooperator.rest.app import Server
-from rest.twin import Twin
+from tests.rest.fake_front import FakeFront
 
 
 @pytest.fixture
-def twin() -> Twin:
-    return Twin()
+def fake() -> FakeFront:
+    return FakeFront()
 
 
 @pytest.fixture
-def server(twin: Twin) -> Iterator[Server]:
-    server = Server(twin.front, "127.0.0.1", 0, only_here=True)
+def server(fake: FakeFront) -> Iterator[Server]:
+    server = Server(fake.front, "127.0.0.1", 0, only_here=True)
     server.start()
     yield server
     server.stop()

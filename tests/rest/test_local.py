@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from cooperator.connectors.topics import ensure_topic
 from cooperator.local.broker import EmbeddedBroker
-from cooperator.local.cluster import kill_everything
+from cooperator.local.lifecycle import kill_everything
 from cooperator.local.settings import free_port
-from cooperator.runtime.connectors.topics import ensure_topic
-from journal import Journal
-from local.command_line import Local
-from rest.client import Client
-from support import eventually
+from tests.harness.journal import Journal
+from tests.harness.support import eventually
+from tests.local.command_line import Local
+from tests.rest.client import Client
 
 pytestmark = pytest.mark.real
 
@@ -69,7 +69,9 @@ def test_a_connector_lives_by_requests_alone(pond: Pond) -> None:
     assert set(pond.journal.running()) == {"ticks-0", "ticks-1"}
     [manifest] = [c for c in pond.local.get("connectors") if c["metadata"]["name"] == "ticks"]
     assert manifest["spec"]["tasksMax"] == 2
-    assert {t["worker_id"] for t in ask("GET /connectors/ticks/status")["tasks"]} <= set(pond.local.lives())
+    assert {t["worker_id"] for t in ask("GET /connectors/ticks/status")["tasks"]} <= set(
+        pond.local.incarnations()
+    )
 
     ask("PUT /connectors/ticks/pause", code=202)
     ask.in_states("ticks", "PAUSED", "PAUSED", "PAUSED")

@@ -16,8 +16,8 @@ from schemathesis.specs.openapi.checks import (
 
 from cooperator.rest.app import Server
 from cooperator.rest.openapi import document
-from rest.client import Client
-from rest.twin import NOOP, Twin
+from tests.rest.client import Client
+from tests.rest.fake_front import NOOP, FakeFront
 
 
 def test_what_kcctl_asks_for_is_answered(server: Server) -> None:
@@ -56,13 +56,13 @@ def test_what_kcctl_asks_for_is_answered(server: Server) -> None:
     assert answered == list(expected)
 
 
-def test_a_page_in_a_browser_gets_nothing(server: Server, twin: Twin) -> None:
+def test_a_page_in_a_browser_gets_nothing(server: Server, fake: FakeFront) -> None:
     """Neither a foreign page, nor one under a name that was bent to this machine."""
-    twin.create("a")
+    fake.create("a")
     code, body = Client(server.url).send("POST /connectors/a/restart", Origin="http://evil.example")
     assert (code, body["error_code"]) == (403, 403)
     assert Client(server.url).send("GET /connectors", Host="evil.example")[0] == 403
-    assert twin.group.restarts == []
+    assert fake.group.restarts == []
 
 
 def test_a_head_is_a_get_without_its_body(server: Server) -> None:
@@ -83,11 +83,11 @@ CHECKS = (
 @pytest.fixture(scope="module")
 def fuzzed() -> Any:
     """One for all examples, so that they meet what others have made. It has some connectors to begin with."""
-    twin = Twin()
+    fake = FakeFront()
     for name in ("a", "b", "c"):
-        twin.create(name)
-    twin.ok("PUT /connectors/c/stop", code=204)
-    server = Server(twin.front, "127.0.0.1", 0)
+        fake.create(name)
+    fake.ok("PUT /connectors/c/stop", code=204)
+    server = Server(fake.front, "127.0.0.1", 0)
     server.start()
     yield server
     server.stop()

@@ -4,20 +4,21 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from connect_worker import write_worker_classes
+from cooperator.connectors.topics import ensure_topic
 from cooperator.local.broker import EmbeddedBroker
-from cooperator.local.cluster import kill_everything
+from cooperator.local.lifecycle import kill_everything
 from cooperator.local.settings import free_port
-from cooperator.runtime.connectors.topics import ensure_topic
-from journal import Journal
-from local.command_line import Local
-from rest.client import Client
-from stock_connectors import plugin_path
-from support import eventually
+from tests.harness.connect_worker import write_worker_classes
+from tests.harness.journal import Journal
+from tests.harness.stock_connectors import plugin_path
+from tests.harness.support import eventually
+from tests.local.command_line import Local
+from tests.rest.client import Client
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 
@@ -42,6 +43,9 @@ spec:
 TEXT = "org.apache.kafka.connect.storage.StringConverter"
 STRINGS = {"key.converter": TEXT, "value.converter": TEXT}
 SOURCE = "cooperator.stock.SequenceSource"
+NAME = "My Connector_1"
+"""One that no resource can have."""
+PATH = quote(NAME, safe="")
 
 
 class Mill:
@@ -91,7 +95,7 @@ def topic(mill: Mill, unique: str) -> str:
 
 
 def offset_of(ask: Client, name: str) -> Mapping[str, Any]:
-    [entry] = ask(f"GET /connectors/{name}/offsets")["offsets"]
+    [entry] = ask(f"GET /connectors/{quote(name, safe='')}/offsets")["offsets"]
     offset: Mapping[str, Any] = entry["offset"]
     return offset
 
@@ -99,45 +103,47 @@ def offset_of(ask: Client, name: str) -> Mapping[str, Any]:
 def test_a_source_is_led_by_requests_and_goes_on_where_they_say(mill: Mill, topic: str) -> None:
     ask = mill.ask
     config = mill.config(topic=topic, **{"connector.class": SOURCE, "tasks.max": 1, "rate": 100})
-    ask("POST /connectors", {"name": "count", "config": config, "initial_state": "STOPPED"}, 201)
-    ask.in_states("count", "STOPPED")
-    assert ask("GET /connectors/count")["type"] == "source"
-    assert "stop first" not in ask("DELETE /connectors/count/offsets")["message"]
-    ask("PUT /connectors/count/resume", code=202)
-    ask.in_states("count", "RUNNING", "RUNNING")
-    eventually(lambda: "count-0:5" in mill.read(topic), 60, "numbers are written")
+    ask("POST /connectors", {"name": NAME, "config": config, "initial_state": "STOPPED"}, 201)
+    ask.in_states(NAME, "STOPPED")
+    assert ask(f"GET /connectors/{PATH}")["type"] == "source"
+    assert "stop first" not in ask(f"DELETE /connectors/{PATH}/offsets")["message"]
+    ask(f"PUT /connectors/{PATH}/resume", code=202)
+    ask.in_states(NAME, "RUNNING", "RUNNING")
+    eventually(lambda: f"{NAME}-0:5" in mill.read(topic), 60, "numbers are written")
 
     before = len(mill.journal.runs())
-    ask("POST /connectors/count/tasks/0/restart", code=204)
-    eventually(lambda: [r.task for r in mill.journal.runs()[before:]] == ["count-0"], 60, "one task restarts")
-    ask("POST /connectors/count/restart?includeTasks=true", code=202)
+    ask(f"POST /connectors/{PATH}/tasks/0/restart", code=204)
+    eventually(
+        lambda: [r.task for r in mill.journal.runs()[before:]] == [f"{NAME}-0"], 60, "one task restarts"
+    )
+    ask(f"POST /connectors/{PATH}/restart?includeTasks=true", code=202)
     eventually(lambda: len(mill.journal.runs()) == before + 3, 60, "instance and task restart")
 
-    ask("PUT /connectors/count/pause", code=202)
-    ask.in_states("count", "PAUSED", "PAUSED")
-    refused = ask("PATCH /connectors/count/offsets", {"offsets": [{"partition": {}, "offset": None}]}, 400)
-    assert "PUT /connectors/count/stop first" in refused["message"]
-    ask("PUT /connectors/count/stop", code=204)
-    ask.in_states("count", "STOPPED")
-    eventually(lambda: "count-0" not in mill.journal.running(), 60, "its task has ended")
-    assert offset_of(ask, "count")["number"] == int(mill.read(topic)[-1].partition(":")[2])
+    ask(f"PUT /connectors/{PATH}/pause", code=202)
+    ask.in_states(NAME, "PAUSED", "PAUSED")
+    refused = ask(f"PATCH /connectors/{PATH}/offsets", {"offsets": [{"partition": {}, "offset": None}]}, 400)
+    assert f"PUT /connectors/{PATH}/stop first" in refused["message"]
+    ask(f"PUT /connectors/{PATH}/stop", code=204)
+    ask.in_states(NAME, "STOPPED")
+    eventually(lambda: f"{NAME}-0" not in mill.journal.running(), 60, "its task has ended")
+    assert offset_of(ask, NAME)["number"] == int(mill.read(topic)[-1].partition(":")[2])
 
-    entry = {"partition": {"task": "count-0"}, "offset": {"number": 99_999}}
-    eventually(lambda: ask("PATCH /connectors/count/offsets", {"offsets": [entry]}))
-    assert offset_of(ask, "count") == {"number": 99_999}
+    entry = {"partition": {"task": f"{NAME}-0"}, "offset": {"number": 99_999}}
+    eventually(lambda: ask(f"PATCH /connectors/{PATH}/offsets", {"offsets": [entry]}))
+    assert offset_of(ask, NAME) == {"number": 99_999}
     written = len(mill.read(topic))
-    ask("PUT /connectors/count/resume", code=202)
+    ask(f"PUT /connectors/{PATH}/resume", code=202)
     eventually(lambda: mill.read(topic)[written:], 60)
-    assert mill.read(topic)[written] == "count-0:100000"
+    assert mill.read(topic)[written] == f"{NAME}-0:100000"
 
-    ask("PUT /connectors/count/stop", code=204)
-    eventually(lambda: ask("DELETE /connectors/count/offsets"), 60)
-    assert ask("GET /connectors/count/offsets") == {"offsets": []}
+    ask(f"PUT /connectors/{PATH}/stop", code=204)
+    eventually(lambda: ask(f"DELETE /connectors/{PATH}/offsets"), 60)
+    assert ask(f"GET /connectors/{PATH}/offsets") == {"offsets": []}
     written = len(mill.read(topic))
-    ask("PUT /connectors/count/resume", code=202)
+    ask(f"PUT /connectors/{PATH}/resume", code=202)
     eventually(lambda: mill.read(topic)[written:], 60)
-    assert mill.read(topic)[written] == "count-0:0"
-    ask("DELETE /connectors/count", code=204)
+    assert mill.read(topic)[written] == f"{NAME}-0:0"
+    ask(f"DELETE /connectors/{PATH}", code=204)
     eventually(lambda: not mill.journal.running(), 60, "nothing of it runs")
 
 
@@ -153,10 +159,10 @@ def test_a_sink_reads_from_where_requests_say(mill: Mill, topic: str, tmp_path: 
     config = mill.config(topics=topic, into=str(tmp_path), **{"connector.class": class_})
     ask("PUT /connectors/basin/config", config, 201)
 
-    def lives() -> list[list[str]]:
+    def incarnations() -> list[list[str]]:
         return sorted(path.read_text().split() for path in tmp_path.glob("*.txt"))
 
-    eventually(lambda: lives() == [all_of_it], 60, "everything is read")
+    eventually(lambda: incarnations() == [all_of_it], 60, "everything is read")
     assert ask("GET /connectors/basin")["type"] == "sink"
     ask("PUT /connectors/basin/stop", code=204)
     eventually(lambda: ask("GET /connectors/basin/offsets")["offsets"], 60)
@@ -166,11 +172,11 @@ def test_a_sink_reads_from_where_requests_say(mill: Mill, topic: str, tmp_path: 
     last = {"offsets": [{"partition": partition, "offset": {"kafka_offset": len(all_of_it) - 2}}]}
     eventually(lambda: ask("PATCH /connectors/basin/offsets", last), 60)
     ask("PUT /connectors/basin/resume", code=202)
-    eventually(lambda: all_of_it[-2:] in lives(), 60, "the last two are read again")
+    eventually(lambda: all_of_it[-2:] in incarnations(), 60, "the last two are read again")
     ask("PUT /connectors/basin/stop", code=204)
     eventually(lambda: ask("DELETE /connectors/basin/offsets"), 60)
     ask("PUT /connectors/basin/resume", code=202)
-    eventually(lambda: lives().count(all_of_it) == 2, 60, "everything is read again")
+    eventually(lambda: incarnations().count(all_of_it) == 2, 60, "everything is read again")
     ask("DELETE /connectors/basin", code=204)
 
 

@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from cooperator.local.broker import EmbeddedBroker
-from cooperator.runtime import InlineRuntime, RuntimeSettings
+from cooperator.runtime import RuntimeSettings
+from cooperator.runtime.inline import InlineRuntime
 from cooperator.runtime.spark import SparkRuntime
-from runtime.heard import Heard
-from runtime.postgres import Postgres
-from runtime.registry import Registry
-from runtime.spark_bench import SparkBench
+from tests.runtime.heard import Heard
+from tests.runtime.postgres import Postgres
+from tests.runtime.registry import Registry
+from tests.runtime.spark_bench import SparkBench
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cooperator.model import TaskId
-from support import eventually
+from tests.harness.support import eventually
 
 
 @dataclass

@@ -14,7 +14,7 @@ from typing import Any
 
 import psycopg
 
-from support import eventually
+from tests.harness.support import eventually
 
 PASSWORD = "correct horse"
 

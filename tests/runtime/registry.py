@@ -12,7 +12,7 @@ from urllib.error import URLError
 
 from cooperator.artifacts import find_java, ivy
 from cooperator.artifacts.bundles import Artifact
-from support import eventually
+from tests.harness.support import eventually
 
 VERSION = "2.6.13.Final"
 SHA256 = "d88014c1addff1fc585e1e9510fc41276473726340f4e0997353b46342d3532b"

@@ -11,7 +11,7 @@ import obstore
 from obstore.store import S3Store
 
 from cooperator.local.settings import free_port
-from support import eventually
+from tests.harness.support import eventually
 from tests.kubernetes.caches import cache_folder, once
 
 VERSION = "v1.8.0"

@@ -15,13 +15,13 @@ from typing import Any
 
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
+from cooperator.connectors.output import read_units
+from cooperator.connectors.topics import ensure_topic, partition_counts
 from cooperator.model import INSTANCE, TaskId
 from cooperator.runtime import RuntimeSettings, TaskSpec
-from cooperator.runtime.connectors.topics import ensure_topic, partition_counts
-from cooperator.runtime.output import read_units
 from cooperator.runtime.spark import SparkRuntime
-from runtime.heard import Heard
-from support import eventually
+from tests.harness.support import eventually
+from tests.runtime.heard import Heard
 
 Lines = Counter[tuple[str, str]]
 """(relative path, line) to the number of times it is there."""
@@ -105,7 +105,7 @@ class SparkBench:
         """Records in order: values, or keyword arguments of confluent-kafka's ``produce``. Creates the topic
         with one partition where there is none."""
         ensure_topic(self.client, topic, 1, -1)
-        producer = Producer(self.client)
+        producer = Producer({**self.client, "message.max.bytes": 2_000_000})
         failed: list[object] = []
         for record in records:
             arguments = record if isinstance(record, dict) else {"value": record}

@@ -10,7 +10,7 @@ import pyspark
 from cooperator.artifacts import find_java, java_home, resolve
 from cooperator.local.settings import free_port
 from cooperator.runtime.class_path import packaged
-from support import eventually
+from tests.harness.support import eventually
 
 HOME = Path(pyspark.__file__).parent
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from cooperator.runtime.connectors import delivery, validate
-from cooperator.runtime.connectors.access import KafkaOptions, of_librdkafka, of_spark
-from cooperator.runtime.connectors.kafka_to_kafka import KafkaToKafkaOptions
-from cooperator.runtime.connectors.pipeline import PipelineOptions
-from cooperator.runtime.options import OptionError, resolved_options
-from cooperator.runtime.references import Resolver, UnresolvedReference
+from cooperator.connectors import delivery, validate
+from cooperator.connectors.access import KafkaOptions, of_librdkafka, of_spark
+from cooperator.connectors.kafka_to_kafka import KafkaToKafkaOptions
+from cooperator.connectors.options import OptionError, resolved_options
+from cooperator.connectors.pipeline import PipelineOptions
+from cooperator.connectors.references import Resolver, UnresolvedReference
 
 PASSWORD = 'se"same\\'
 WORKER: dict[str, Any] = {
@@ -114,12 +114,18 @@ def test_certificates_are_files_here_and_their_contents_for_spark(tmp_path: Path
     [
         (
             {"security.protocol": "TLS"},
-            "option 'security.protocol' = 'TLS': is not known; give PLAINTEXT, SSL, "
-            "SASL_PLAINTEXT or SASL_SSL",
+            "option 'security.protocol' = 'TLS': is not known; use one of PLAINTEXT, SSL, "
+            "SASL_PLAINTEXT, SASL_SSL",
+        ),
+        (
+            {"security.protocol": "SASL-SLL"},
+            "option 'security.protocol' = 'SASL-SLL': is not known; did you mean 'SASL_SSL'? "
+            "use one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL",
         ),
         (
             {"sasl.mechanism": "GSSAPI"},
-            "option 'sasl.mechanism' = 'GSSAPI': is not known; give PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512",
+            "option 'sasl.mechanism' = 'GSSAPI': is not known; use one of PLAIN, SCRAM-SHA-256, "
+            "SCRAM-SHA-512",
         ),
         (
             {"sasl.username": "eve", "sasl.password": "barley"},

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cooperator.runtime
+from cooperator.connectors.base import UnitContext
+from cooperator.connectors.files import bucket_of, visible_files
+from cooperator.connectors.files_to_kafka import FilesToKafka, FilesToKafkaOptions
+from cooperator.connectors.options import parse
 from cooperator.model import TaskId
-from cooperator.runtime.connectors.base import UnitContext
-from cooperator.runtime.connectors.files_to_kafka import FilesToKafka, FilesToKafkaOptions
-from cooperator.runtime.files import bucket_of, visible_files
-from cooperator.runtime.options import parse
-from runtime.spark_bench import SparkBench
+from tests.runtime.spark_bench import SparkBench
 
 JAVA = Path(cooperator.runtime.__file__).parent / "java"
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from cooperator.model import TaskId
-from cooperator.runtime import InlineRuntime, Runtime, RuntimeSettings, TaskSpec
-from runtime.heard import Heard
+from cooperator.runtime import Runtime, RuntimeSettings, TaskSpec
+from cooperator.runtime.inline import InlineRuntime
+from tests.runtime.heard import Heard
 
 
 @dataclass

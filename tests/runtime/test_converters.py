@@ -1,6 +1,7 @@
 """What converters write is what they read, and what Kafka Connect's and Confluent's write is read here."""
 
 import json
+import tempfile
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -10,14 +11,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
-from hypothesis import given
+from confluent_kafka.schema_registry.error import SchemaRegistryError
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cooperator.runtime.connectors.decoding import Decoder, DecodingOptions, read_envelope
-from cooperator.runtime.connectors.encoding import EncodingOptions, encoder, json_schema_encoder
-from cooperator.runtime.connectors.registry import AvroReader, AvroWriter, Undecodable
-from cooperator.runtime.options import parse
-from runtime.registry import Registry
+from cooperator.connectors.decoding import Decoder, DecodingOptions, read_envelope
+from cooperator.connectors.encoding import EncodingOptions, encoder, json_schema_encoder
+from cooperator.connectors.options import parse
+from cooperator.connectors.registry import AvroReader, AvroWriter, Undecodable
+from tests.runtime.registry import Registry
 
 ROW = pa.struct(
     [
@@ -70,7 +72,8 @@ def test_avro_is_read_as_it_was_written(registry: Registry, unique: str) -> None
         assert pa.array([value], kind).to_pylist() == [row]
 
     there_and_back()
-    [registered] = client.get_subjects()
+    # The registry is of all tests in this file.
+    [registered] = [subject for subject in client.get_subjects() if unique in subject]
     assert registered == f"{unique}-value"
 
 
@@ -158,6 +161,89 @@ def test_what_is_no_envelope_is_told_as_that(envelope: bytes, problem: str) -> N
         read_envelope(envelope)
 
 
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just("\ud800"),
+    lambda parts: st.lists(parts, max_size=3) | st.dictionaries(st.text(max_size=3), parts, max_size=3),
+)
+KINDS = st.sampled_from(["boolean", "int8", "int16", "int32", "int64", "float", "double", "string", "bytes"])
+NAMED = st.fixed_dictionaries(
+    {"type": KINDS},
+    optional={
+        "name": st.sampled_from(
+            [f"org.apache.kafka.connect.data.{name}" for name in ("Decimal", "Timestamp", "Date", "Time")]
+        ),
+        "parameters": st.fixed_dictionaries({"scale": st.integers(-50, 50).map(str) | st.text(max_size=2)}),
+        "optional": st.booleans(),
+    },
+)
+SCHEMAS = st.recursive(
+    NAMED,
+    lambda parts: (
+        st.fixed_dictionaries({"type": st.just("array"), "items": parts})
+        | st.fixed_dictionaries({"type": st.just("map"), "keys": parts, "values": parts})
+        | st.fixed_dictionaries(
+            {
+                "type": st.just("struct"),
+                "fields": st.lists(parts.map(lambda one: {**one, "field": "a"}), max_size=1),
+            }
+        )
+    ),
+    max_leaves=3,
+)
+PAYLOADS = JSON | st.fixed_dictionaries({"a": JSON})
+
+
+ENVELOPES = st.builds(lambda schema, payload: {"schema": schema, "payload": payload}, SCHEMAS, PAYLOADS)
+RECORDS = st.binary() | (ENVELOPES | JSON).map(lambda one: json.dumps(one).encode())
+
+
+@given(st.lists(RECORDS, max_size=4))
+@example([b"[" * 200_000])
+def test_whatever_a_record_holds_it_is_decoded_or_told_as_undecodable(values: list[bytes]) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        tables, bad = Decoder(options(), Path(scratch, "types")).tables(table(*values))
+    decoded = [number for numbers, _ in tables for number in numbers]
+    assert sorted(decoded + [one.row for one in bad]) == list(range(len(values)))
+    assert all(one.num_rows == len(numbers) for numbers, one in tables)
+
+
+def test_a_value_that_its_type_does_not_hold_is_undecodable_and_its_neighbours_are_not(
+    tmp_path: Path,
+) -> None:
+    def int8(payload: int) -> bytes:
+        return json.dumps({"schema": {"type": "int8"}, "payload": payload}).encode()
+
+    tables, bad = Decoder(options(), tmp_path / "types").tables(table(int8(1), int8(300), None, int8(2)))
+    assert [(numbers, one.column("value").to_pylist()) for numbers, one in tables] == [
+        ([0, 2, 3], [1, None, 2])
+    ]
+    [misfit] = bad
+    assert (misfit.row, misfit.stage) == (1, "VALUE_CONVERTER")
+    assert "its schema does not hold its value" in str(misfit.error)
+
+
+class CountingRegistry:
+    """A client of a registry that has no schema, and counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def get_schema(self, schema_id: int) -> Any:
+        self.asked += 1
+        raise SchemaRegistryError(404, 40403, "not found")
+
+
+def test_a_registry_is_asked_once_a_batch_for_a_schema_that_it_does_not_have() -> None:
+    client: Any = CountingRegistry()
+    read = AvroReader(client)
+    for asked in (1, 2):
+        read.ask_again()
+        for _ in range(100):
+            with pytest.raises(Undecodable, match="the registry has no schema 99"):
+                read(b"\0\0\0\0c")
+        assert client.asked == asked
+
+
 def test_an_envelope_may_have_defaults_maps_and_connects_own_types() -> None:
     connect = "org.apache.kafka.connect.data."
     fields = [
@@ -200,7 +286,9 @@ def test_rows_are_grouped_by_their_types_in_order_and_a_null_takes_any(tmp_path:
     assert tables[1][1].column("offset").to_pylist() == [3, 5, 6]
 
 
-def test_a_batch_of_nulls_has_the_type_that_the_unit_saw_last_also_in_its_next_life(tmp_path: Path) -> None:
+def test_a_batch_of_nulls_has_the_type_that_the_unit_saw_last_also_in_its_next_incarnation(
+    tmp_path: Path,
+) -> None:
     memory = tmp_path / "types"
     Decoder(options(), memory).tables(table(written(pa.int32(), 1), None))
     [(_, found)], _ = Decoder(options(), memory).tables(table(None, None))

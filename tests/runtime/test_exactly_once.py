@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cooperator.model import Epoch
-from cooperator.runtime.connectors.base import Cancelled
-from cooperator.runtime.connectors.exactly_once import (
+from cooperator.connectors.base import Cancelled
+from cooperator.connectors.exactly_once import (
     BatchTooSlow,
     Log,
     LogLost,
@@ -22,8 +21,9 @@ from cooperator.runtime.connectors.exactly_once import (
     TransactionAborted,
     UnitWriter,
 )
-from cooperator.runtime.fence import Fenced, claim
-from twins.unit_log import Fate, Impatient, TwinLogs
+from cooperator.connectors.fence import Fenced, claim
+from cooperator.model import Epoch
+from tests.harness.fake_unit_log import FakeLogs, Fate, Impatient
 
 QUERY = "query-1"
 
@@ -32,7 +32,7 @@ def rows(batch: int, query: str = QUERY) -> list[Row]:
     return [(b"%d" % number, f"{query}/{batch}/{number}".encode()) for number in range(3)]
 
 
-def writer(logs: TwinLogs, owner: str) -> UnitWriter:
+def writer(logs: FakeLogs, owner: str) -> UnitWriter:
     return UnitWriter(logs, owner, Impatient())
 
 
@@ -41,7 +41,7 @@ def put(unit: UnitWriter, batch: int, query: str = QUERY) -> int:
 
 
 def test_a_new_writer_goes_on_where_the_one_before_ended() -> None:
-    logs = TwinLogs()
+    logs = FakeLogs()
     first = writer(logs, "a")
     assert first.claim() == Marker("a")
     assert [put(first, 0), put(first, 1)] == [3, 3]
@@ -52,7 +52,7 @@ def test_a_new_writer_goes_on_where_the_one_before_ended() -> None:
 
 
 def test_a_new_checkpoint_counts_from_zero_and_nothing_is_skipped() -> None:
-    logs = TwinLogs()
+    logs = FakeLogs()
     first = writer(logs, "a")
     first.claim()
     put(first, 0)
@@ -63,7 +63,7 @@ def test_a_new_checkpoint_counts_from_zero_and_nothing_is_skipped() -> None:
 
 
 def test_a_writer_that_was_replaced_commits_nothing_more_and_does_not_disturb() -> None:
-    logs = TwinLogs()
+    logs = FakeLogs()
     frozen, successor = writer(logs, "frozen"), writer(logs, "successor")
     frozen.claim()
     put(frozen, 0)
@@ -76,7 +76,7 @@ def test_a_writer_that_was_replaced_commits_nothing_more_and_does_not_disturb() 
 
 
 def test_a_writer_that_is_replaced_in_the_middle_of_a_batch_leaves_it_to_its_successor() -> None:
-    logs = TwinLogs()
+    logs = FakeLogs()
     first, second = writer(logs, "a"), writer(logs, "b")
     first.claim()
 
@@ -91,7 +91,7 @@ def test_a_writer_that_is_replaced_in_the_middle_of_a_batch_leaves_it_to_its_suc
 
 
 def test_a_writer_that_is_replaced_while_it_claims_gives_up() -> None:
-    logs = TwinLogs()
+    logs = FakeLogs()
     first, second = writer(logs, "a"), writer(logs, "b")
     logs.before_commit = partial(second.claim)
     with pytest.raises(Replaced, match="b claimed the unit while a did"):
@@ -101,7 +101,7 @@ def test_a_writer_that_is_replaced_while_it_claims_gives_up() -> None:
 
 @pytest.mark.parametrize("fate", [Fate.TIMED_OUT, Fate.UNANSWERED, Fate.ABORTED])
 def test_a_transaction_that_is_lost_is_tried_again_unless_it_counted(fate: Fate) -> None:
-    logs = TwinLogs()
+    logs = FakeLogs()
     unit = writer(logs, "a")
     unit.claim()
     logs.fates = [fate]
@@ -111,7 +111,7 @@ def test_a_transaction_that_is_lost_is_tried_again_unless_it_counted(fate: Fate)
 
 
 def test_each_transaction_that_runs_out_of_time_is_given_twice_as_much() -> None:
-    logs = TwinLogs()
+    logs = FakeLogs()
     unit = writer(logs, "a")
     unit.claim()
     logs.fates = [Fate.TIMED_OUT] * 3
@@ -120,7 +120,7 @@ def test_each_transaction_that_runs_out_of_time_is_given_twice_as_much() -> None
 
 
 def test_a_batch_that_never_fits_fails_with_a_reason() -> None:
-    logs = TwinLogs()
+    logs = FakeLogs()
     unit = writer(logs, "a")
     unit.claim()
     logs.fates = [Fate.TIMED_OUT] * 20
@@ -130,7 +130,7 @@ def test_a_batch_that_never_fits_fails_with_a_reason() -> None:
 
 def test_a_wait_ends_when_the_unit_is_cancelled() -> None:
     cancelled = Impatient()
-    logs = TwinLogs()
+    logs = FakeLogs()
     unit = UnitWriter(logs, "a", cancelled)
     unit.claim()
     logs.fates = [Fate.ABORTED] * 1000
@@ -141,7 +141,7 @@ def test_a_wait_ends_when_the_unit_is_cancelled() -> None:
 
 
 def test_what_cannot_be_helped_is_raised_and_nothing_is_written() -> None:
-    logs = TwinLogs()
+    logs = FakeLogs()
     unit = writer(logs, "a")
     unit.claim()
 
@@ -157,7 +157,7 @@ def test_what_cannot_be_helped_is_raised_and_nothing_is_written() -> None:
 class Waking:
     """The log as a process opens it that was frozen right before."""
 
-    logs: TwinLogs
+    logs: FakeLogs
     meanwhile: Callable[[], object]
 
     def open(self, slowdown: int) -> Log:
@@ -169,7 +169,7 @@ class Waking:
 
 
 def test_one_that_wakes_before_it_has_claimed_the_log_does_not_replace_its_successor(tmp_path: Path) -> None:
-    logs = TwinLogs()
+    logs = FakeLogs()
     held = claim(tmp_path, Epoch(1, 3), 1, "frozen")
     successor = UnitWriter(logs, "successor", Impatient(), claim(tmp_path, Epoch(1, 4), 1, "successor"))
     with pytest.raises(Fenced, match="successor holds"):
@@ -183,7 +183,7 @@ def test_one_that_wakes_before_it_has_claimed_the_log_does_not_replace_its_succe
 
 
 def test_a_writer_whose_unit_is_claimed_by_another_commits_nothing_more(tmp_path: Path) -> None:
-    logs = TwinLogs()
+    logs = FakeLogs()
     first = UnitWriter(logs, "a", Impatient(), claim(tmp_path, Epoch(2, 1), 1, "a"))
     first.claim()
     put(first, 0)
@@ -213,7 +213,7 @@ def test_whoever_writes_when_and_whatever_breaks_every_batch_is_there_once(
 ) -> None:
     """Up to four writers share one checkpoint (``done``: batches that Spark has recorded), each starts when
     it first acts, some are started anew, and others start in the middle of a transaction."""
-    logs = TwinLogs(fates=fates)
+    logs = FakeLogs(fates=fates)
     writers: dict[int, UnitWriter] = {}
     lives = Counter[int]()
     recorded = 0

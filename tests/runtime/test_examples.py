@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from cooperator.connectors import validate
 from cooperator.crd import Connector, parse
-from cooperator.local.demo_job import manifests
-from cooperator.runtime.connectors import validate
+from cooperator.demo.job import manifests
 
 FOLDER = Path(__file__).parents[2] / "examples"
 EXAMPLES = sorted([*FOLDER.glob("*.yaml"), *(FOLDER / "kubernetes").glob("*-to-*.yaml")])

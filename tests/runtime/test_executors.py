@@ -11,9 +11,9 @@ import pytest
 from py4j import java_gateway, protocol
 from pyspark.errors.exceptions.captured import install_exception_handler
 
+from cooperator.connectors.options import OptionError
 from cooperator.runtime import RuntimeSettings
 from cooperator.runtime.executors import executor_command
-from cooperator.runtime.options import OptionError
 from cooperator.runtime.session import SparkHost, spark_conf
 from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.fixtures import cluster, namespace

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cooperator.connectors.fence import Fence, Fenced, claim
 from cooperator.model import Epoch
-from cooperator.runtime.fence import Fence, Fenced, claim
-from runtime.spark_bench import SparkBench, lines_in
-from support import eventually
+from tests.harness.support import eventually
+from tests.runtime.spark_bench import SparkBench, lines_in
 
 ATTEMPT = st.tuples(st.integers(0, 12), st.integers(0, 12), st.integers(1, 12), st.sampled_from(["a/1", "b"]))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cooperator.runtime.grouping import Groups, regroup
+from cooperator.connectors.grouping import Groups, regroup
 
 
 def names(*numbers: int) -> list[str]:

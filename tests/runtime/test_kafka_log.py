@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from cooperator.connectors.base import Cancelled
+from cooperator.connectors.exactly_once import Marker, Replaced, Row, UnitWriter
+from cooperator.connectors.kafka_log import KafkaLogs
+from cooperator.connectors.topics import ensure_topic
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import INSTANCE, TaskId
 from cooperator.runtime import RuntimeSettings, TaskSpec
-from cooperator.runtime.connectors.base import Cancelled
-from cooperator.runtime.connectors.exactly_once import Marker, Replaced, Row, UnitWriter
-from cooperator.runtime.connectors.kafka_log import KafkaLogs
-from cooperator.runtime.connectors.topics import ensure_topic
 from cooperator.runtime.engine import Engine
-from runtime.heard import Heard
-from support import eventually
+from tests.harness.support import eventually
+from tests.runtime.heard import Heard
 
 NOWHERE = "127.0.0.1:1"
 
@@ -159,6 +159,20 @@ def test_a_record_that_is_too_large_is_named_with_the_remedy_and_blocks_no_reade
     assert unit.values() == values(0)
 
 
+@pytest.mark.real
+def test_a_record_that_is_too_large_for_its_topic_is_told_with_the_topic_and_blocks_no_reader(
+    broker: EmbeddedBroker, unique: str
+) -> None:
+    unit = Unit(broker.bootstrap_servers, unique)
+    ensure_topic(unit.client, unique, 1, -1, {"max.message.bytes": "2000"})
+    writer = unit.writer("a")
+    writer.claim()
+    with pytest.raises(ValueError, match=rf"with key b'k': topic {unique} takes no larger one than its max"):
+        writer.write("q", 0, lambda: [(b"k", bytes(3_000))])
+    assert put(writer, 1) == 3
+    assert unit.values() == values(1)
+
+
 def test_a_broker_that_cannot_be_reached_is_said_and_waiting_can_be_ended() -> None:
     unit = Unit(NOWHERE, "nowhere")
     outcome: list[Exception] = []
@@ -181,7 +195,7 @@ def test_a_broker_that_cannot_be_reached_is_said_and_waiting_can_be_ended() -> N
 def test_an_instance_says_within_seconds_that_its_broker_cannot_be_reached(
     settings: RuntimeSettings, heard: Heard
 ) -> None:
-    from cooperator.runtime.connectors import find
+    from cooperator.connectors import find
 
     def no_session(cancelled: threading.Event) -> Any:
         raise AssertionError("an instance needs no Spark")

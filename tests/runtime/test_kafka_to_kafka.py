@@ -8,9 +8,8 @@ import pytest
 
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import TaskId
-from cooperator.runtime.connectors.dead_letters import blames_a_row
-from runtime.spark_bench import SparkBench, member
-from support import at_a_desk, eventually
+from tests.harness.support import eventually, slow
+from tests.runtime.spark_bench import SparkBench, member
 
 pytestmark = pytest.mark.real
 
@@ -151,7 +150,7 @@ def test_a_select_that_cannot_work_fails_the_task_when_it_starts(
     assert problem in trace
 
 
-@at_a_desk("env -u CI pytest tests/runtime/test_kafka_to_kafka.py")
+@slow("env -u CI pytest tests/runtime/test_kafka_to_kafka.py")
 @pytest.mark.timeout(300)
 def test_members_killed_in_mid_stream_neither_lose_nor_double_a_record(
     broker: EmbeddedBroker, spark: SparkBench, tmp_path: Path, unique: str
@@ -180,11 +179,3 @@ def test_members_killed_in_mid_stream_neither_lose_nor_double_a_record(
         eventually(lambda: len(spark.records(target)) >= wanted.total(), 120, "everything is there")
     assert Counter(value for _, value in spark.records(target)) == wanted
     assert "failed" not in log.read_text()
-
-
-@pytest.mark.parametrize(
-    ("sql_state", "is_blamed"),
-    [("22018", True), ("39000", True), ("P0001", True), ("XXKDA", False), ("42703", False), (None, False)],
-)
-def test_a_row_is_blamed_for_its_values_alone(sql_state: str | None, is_blamed: bool) -> None:
-    assert blames_a_row(sql_state) is is_blamed

@@ -1,39 +1,43 @@
 """How far a task is behind, and what it failed with last: told while it runs, and while it is paused."""
 
+import threading
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from cooperator.connectors.spark import behind
 from cooperator.model import TaskId
-from cooperator.runtime.connectors.spark import behind
-from cooperator.runtime.failures import essence
-from runtime.spark_bench import SparkBench, lines_in
-from support import eventually
-
-TRACE = """Traceback (most recent call last):
-  File "one.py", line 1, in f
-KeyError: 'first'
-
-During handling of the above exception, another exception occurred:
-
-Traceback (most recent call last):
-  File "two.py", line 2, in g
-ValueError: the second
-in unit topic-0
-"""
-
-
-def test_the_essence_of_a_trace_is_the_line_that_names_the_error() -> None:
-    assert essence(TRACE) == "ValueError: the second"
-    assert essence("option 'path': is required\nmore") == "option 'path': is required"
-    assert essence("") == ""
-    assert len(essence("x" * 900)) == 300
+from cooperator.runtime.lag import LAG_S, VALID_S, LagPool
+from tests.harness.support import eventually
+from tests.runtime.spark_bench import SparkBench, lines_in
 
 
 def test_records_between_two_positions_of_a_topic_are_counted_over_its_partitions() -> None:
     assert behind('{"t":{"0":5,"1":7}}', '{"t":{"0":9,"1":7,"2":3}}') == 7
     assert behind('{"logOffset":3}', '{"logOffset":9}') is None
     assert behind("", "") is None
+
+
+def test_a_lag_that_nobody_can_measure_any_more_is_not_known() -> None:
+    now_s, answers = 100.0, threading.Event()
+    answers.set()
+
+    def measure(ends: Mapping[str, str]) -> int:
+        answers.wait()
+        return 11_247
+
+    pool = LagPool(lambda: now_s)
+    lag = pool.of(measure)
+    eventually(lambda: lag.look({}) == 11_247)
+    answers.clear()
+    now_s += LAG_S
+    assert lag.look({}) == 11_247, "the next measurement is on its way"
+    now_s += VALID_S + 0.1
+    assert lag.look({}) is None
+    answers.set()
+    eventually(lambda: lag.look({}) == 11_247)
+    pool.close()
 
 
 @pytest.mark.real

@@ -8,15 +8,15 @@ import pyarrow as pa
 import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
 
+from cooperator.connectors.encoding import json_schema_encoder
+from cooperator.connectors.output import committed_files, read_units
+from cooperator.connectors.registry import AvroWriter
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import TaskId
-from cooperator.runtime.connectors.encoding import json_schema_encoder
-from cooperator.runtime.connectors.registry import AvroWriter
-from cooperator.runtime.output import committed_files, read_units
-from runtime.postgres import Postgres
-from runtime.registry import Registry
-from runtime.spark_bench import SparkBench, member
-from support import at_a_desk, eventually
+from tests.harness.support import eventually, slow
+from tests.runtime.postgres import Postgres
+from tests.runtime.registry import Registry
+from tests.runtime.spark_bench import SparkBench, member
 
 pytestmark = pytest.mark.real
 
@@ -66,7 +66,7 @@ def test_avro_becomes_rows_of_a_table_while_its_schema_grows(
         ],
     )
     options = config(
-        "kafka-to-jdbc",
+        "kafka-to-postgres",
         topics=unique,
         value_converter="avro",
         schema_registry_url=registry.url,
@@ -152,7 +152,7 @@ def test_without_tolerance_a_record_that_cannot_be_read_fails_the_task(
     assert problem in spark.heard.traces[task, 1]
 
 
-@at_a_desk("env -u CI pytest tests/runtime/test_left_out.py")
+@slow("env -u CI pytest tests/runtime/test_left_out.py")
 @pytest.mark.timeout(600)
 def test_members_killed_in_mid_stream_leave_each_bad_record_out_once(
     broker: EmbeddedBroker, spark: SparkBench, postgres: Postgres, tmp_path: Path, unique: str
@@ -162,7 +162,7 @@ def test_members_killed_in_mid_stream_leave_each_bad_record_out_once(
     common = {"topics": unique, "value_converter": "json-schema", "errors_tolerance": "all"}
     common["max_offsets_per_trigger"] = "50"
     dead = {name: f"{unique}-dead-{name}" for name in ("rows", "files")}
-    rows = config("kafka-to-jdbc", **common) | {**postgres.config, "table.name.format": table}
+    rows = config("kafka-to-postgres", **common) | {**postgres.config, "table.name.format": table}
     files = config("kafka-to-files", **common, path=tmp_path / "out")
     tasks = []
     for name, options in (("rows", rows), ("files", files)):

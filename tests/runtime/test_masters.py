@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from cooperator.connectors.fence import claim
+from cooperator.connectors.options import OptionError
+from cooperator.connectors.remote import Server
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import Epoch, TaskId
 from cooperator.runtime import RuntimeSettings
-from cooperator.runtime.connectors.remote import Server
-from cooperator.runtime.fence import claim
-from cooperator.runtime.options import OptionError
 from cooperator.runtime.spark import SparkRuntime
-from runtime.heard import Heard
-from runtime.spark_bench import SparkBench, lines_in, member, to_files
-from runtime.spark_servers import ConnectServer, StandaloneCluster
-from support import at_a_desk, eventually, freeze_group
+from tests.harness.support import eventually, freeze_group, slow
+from tests.runtime.heard import Heard
+from tests.runtime.spark_bench import SparkBench, lines_in, member, to_files
+from tests.runtime.spark_servers import ConnectServer, StandaloneCluster
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 
@@ -60,7 +60,7 @@ def told(
     }
 
 
-@at_a_desk("env -u CI pytest tests/runtime/test_masters.py")
+@slow("env -u CI pytest tests/runtime/test_masters.py")
 def test_on_a_standalone_cluster_members_are_killed_and_deliver_once(
     cluster_of_spark: StandaloneCluster,
     broker: EmbeddedBroker,

@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cooperator.model import TaskId
-from cooperator.runtime.connectors.raw_offsets import RawOffsets
-from cooperator.runtime.offsets import (
+from cooperator.connectors.offsets import (
     Change,
     Entry,
     OffsetsError,
@@ -23,14 +21,17 @@ from cooperator.runtime.offsets import (
     listed,
     reset,
 )
-from cooperator.runtime.offsets.entries import altered, changes
-from cooperator.runtime.offsets.sinks import Sink
-from cooperator.runtime.offsets.unit_log import read_unit, settle_in_flight
-from cooperator.runtime.output import read_units
-from cooperator.runtime.references import Resolver
-from runtime.postgres import Postgres
-from runtime.spark_bench import SparkBench
-from support import eventually
+from cooperator.connectors.offsets.entries import altered, changes
+from cooperator.connectors.offsets.sinks import Sink, file_sink
+from cooperator.connectors.offsets.sources import UnitPlace
+from cooperator.connectors.offsets.unit_log import read_unit, settle_in_flight
+from cooperator.connectors.output import read_units
+from cooperator.connectors.raw_offsets import RawOffsets
+from cooperator.connectors.references import Resolver
+from cooperator.model import TaskId
+from tests.harness.support import eventually
+from tests.runtime.postgres import Postgres
+from tests.runtime.spark_bench import SparkBench
 
 PARTITION = st.fixed_dictionaries({"p": st.integers(0, 4)})
 OFFSET = st.fixed_dictionaries({"o": st.integers(0, 3)})
@@ -349,7 +350,7 @@ def test_a_table_is_read_again_or_left_out_as_told(
     spark.create_topic(topic, 1)
     insert(3)
     config = {
-        "connector.class": "jdbc-to-kafka",
+        "connector.class": "postgres-to-kafka",
         "tables": table,
         "topic": topic,
         "mode": "incrementing",
@@ -387,3 +388,35 @@ def test_a_table_is_read_again_or_left_out_as_told(
 def test_the_position_of_a_source_of_files_of_class_spark_is_not_altered() -> None:
     with pytest.raises(OffsetsError, match="reset the connector, or use class files-to-kafka"):
         RawOffsets(Sink()).check(None, [Entry({}, {"logOffset": 3})])
+
+
+# --- what a file sink has ---
+
+
+@pytest.mark.parametrize("spelling", ["{}", "file:{}", "file://{}", "file://localhost{}/"])
+def test_a_batch_in_flight_that_the_sink_has_counts_as_done_however_the_directory_is_spelled(
+    tmp_path: Path, spelling: str
+) -> None:
+    """Else its number would be given to other rows, which the sink would skip."""
+    place = UnitPlace("group", "files", "unit-0", checkpoint(tmp_path / "unit", committed=1, newest=2))
+    log = tmp_path / "out" / "_spark_metadata"
+    log.mkdir(parents=True)
+    (log / "owner").write_text("v1\nid\nname\n")
+    sink = file_sink(lambda options, unit: spelling.format(tmp_path / "out"))
+    assert sink.has(None, place, "", 2) is False
+    sink.refuse_forgetting(None, place)
+    (log / "2").write_text("v1")
+    assert sink.has(None, place, "", 2) is True
+    with pytest.raises(OffsetsError, match="move the directory away first"):
+        sink.refuse_forgetting(None, place)
+    assert read_unit(place.checkpoint, sink.at(None, place)).committed == 2
+
+
+def test_what_cannot_be_looked_at_is_not_guessed(tmp_path: Path) -> None:
+    place = UnitPlace("group", "files", "unit-0", checkpoint(tmp_path / "unit", committed=1, newest=2))
+    sink = file_sink(lambda options, unit: "hdfs://names/out")
+    with pytest.raises(
+        OffsetsError, match=r"hdfs://names/out has batch 2.*resume the connector until it is done"
+    ):
+        settle_in_flight(place.checkpoint, sink.at(None, place))
+    sink.refuse_forgetting(None, place)

@@ -1,16 +1,18 @@
 """Configurations are checked before anything runs, and every refusal says what to do."""
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cooperator.runtime.connectors import anchor, known_classes, validate
-from cooperator.runtime.connectors.dead_letters import treats_rows_alone
-from cooperator.runtime.connectors.files_to_kafka import FilesToKafkaOptions
-from cooperator.runtime.options import Options, option_names, parse
-from cooperator.runtime.reference import CLASSES
+from cooperator.connectors import anchor, find, known_classes, validate
+from cooperator.connectors.dead_letters import treats_rows_alone
+from cooperator.connectors.files_to_kafka import FilesToKafkaOptions
+from cooperator.connectors.options import OptionError, Options, option_names, parse
+from cooperator.connectors.reference import CLASSES
 
 FILES = {"path": "/data/in", "topic": "lines"}
 COPY = {"topics": "lines", "topic": "copy.{topic}"}
@@ -28,9 +30,9 @@ def test_the_least_that_is_needed_is_enough() -> None:
     assert validate("kafka-to-files", TOPICS) == []
     assert validate("kafka-to-files", {"topics.regex": "lines-.*", "path": "/data/out"}) == []
     assert validate("kafka-to-kafka", COPY) == []
-    assert validate("kafka-to-jdbc", TABLES) == []
-    assert validate("jdbc-to-kafka", ROWS) == []
-    assert validate("kafka-to-jdbc", {**TABLES, "insert.mode": "insert"}) == []
+    assert validate("kafka-to-postgres", TABLES) == []
+    assert validate("postgres-to-kafka", ROWS) == []
+    assert validate("kafka-to-postgres", {**TABLES, "insert.mode": "insert"}) == []
     assert validate("noop", {}) == []
 
 
@@ -144,7 +146,8 @@ def test_the_least_that_is_needed_is_enough() -> None:
             "kafka-to-kafka",
             {**COPY, "errors.tolerance": "all", "transform.sql": "SELECT max(value) AS value FROM input"},
             "option 'errors.tolerance' = 'all': needs a SELECT that treats each row by itself; leave out "
-            "aggregates, windows, DISTINCT, ORDER BY, LIMIT and joins, or set it to none",
+            "aggregates, windows, DISTINCT, joins, hints, LIMIT, OFFSET and ORDER, SORT, DISTRIBUTE or "
+            "CLUSTER BY, or set it to none",
         ),
         (
             "kafka-to-kafka",
@@ -165,42 +168,42 @@ def test_the_least_that_is_needed_is_enough() -> None:
             "name a topic that topics and topics.regex leave out",
         ),
         (
-            "kafka-to-jdbc",
+            "kafka-to-postgres",
             {"topics": "orders", "connection.url": "jdbc:mysql://db/shop"},
             "option 'connection.url' = 'jdbc:mysql://db/shop': is not of PostgreSQL, the one database that "
             "is supported; write it as jdbc:postgresql://host:5432/database",
         ),
         (
-            "kafka-to-jdbc",
+            "kafka-to-postgres",
             {"topics": "orders", "connection.url": "jdbc:postgresql://me:secret@db/shop"},
             "option 'connection.url' = 'jdbc:postgresql://me:***@db/shop': holds a password; "
             "give connection.user and connection.password instead",
         ),
         (
-            "kafka-to-jdbc",
+            "kafka-to-postgres",
             {"topics": "orders", "connection.url": "jdbc:postgresql://db/shop?user=me&password=secret"},
             "option 'connection.url' = 'jdbc:postgresql://db/shop?user=me&password=***': holds a password; "
             "give connection.user and connection.password instead",
         ),
         (
-            "kafka-to-jdbc",
+            "kafka-to-postgres",
             {**TABLES, "connection.password": "secret"},
             "option 'connection.password' = '***': would be readable in Kafka; "
             "write ${file:/path:KEY} or ${env:NAME}",
         ),
         (
-            "kafka-to-jdbc",
+            "kafka-to-postgres",
             {**TABLES, "table.name.format": "a.b.c"},
             "option 'table.name.format' = 'a.b.c': is no name of a table; "
             "write table or schema.table; {topic} stands for the source topic's name",
         ),
         (
-            "kafka-to-jdbc",
+            "kafka-to-postgres",
             {**TABLES, "pk.fields": "id"},
             "option 'pk.fields' = 'id': is not used with insert.mode = append; set that to upsert",
         ),
         (
-            "kafka-to-jdbc",
+            "kafka-to-postgres",
             {**TABLES, "insert.mode": "update"},
             "option 'insert.mode' = 'update': should be 'append' or 'upsert'; give append (each row is "
             "added) or upsert (it takes the place of the row with its key)",
@@ -210,46 +213,46 @@ def test_the_least_that_is_needed_is_enough() -> None:
             {},
             "option 'connector.class' = 'kafka-to-nowhere': is not a class that is installed here; "
             "install the plug-in that brings it, here and on every member of its Worker (docs/plugins.md); "
-            "installed are: files-to-kafka, jdbc-to-kafka, kafka-to-files, kafka-to-jdbc, kafka-to-kafka, "
-            "noop, spark",
+            "installed are: files-to-kafka, kafka-to-files, kafka-to-kafka, kafka-to-postgres, "
+            "noop, postgres-to-kafka, spark",
         ),
         (
-            "jdbc-to-kafka",
+            "postgres-to-kafka",
             {**ROWS, "tables": ""},
             "option 'tables' = '': names no table; give tables to read, with commas, or tables.regex",
         ),
         (
-            "jdbc-to-kafka",
+            "postgres-to-kafka",
             {**ROWS, "mode": "bulk"},
             "option 'mode' = 'bulk': should be 'incrementing', 'timestamp' or 'timestamp+incrementing'; give "
             "incrementing (new rows), timestamp or timestamp+incrementing (changed rows, too)",
         ),
         (
-            "jdbc-to-kafka",
+            "postgres-to-kafka",
             {**ROWS, "mode": "timestamp"},
             "option 'timestamp.column.name': is needed by mode timestamp; "
             "name the column, or set mode to incrementing",
         ),
         (
-            "jdbc-to-kafka",
+            "postgres-to-kafka",
             {**ROWS, "timestamp.column.name": "at"},
             "option 'timestamp.column.name' = 'at': is not used by mode incrementing; "
             "set that to timestamp+incrementing, or leave it out",
         ),
         (
-            "jdbc-to-kafka",
+            "postgres-to-kafka",
             {**ROWS, "value.converter": "org.apache.kafka.connect.json.JsonConverter"},
             "option 'value.converter' = 'org.apache.kafka.connect.json.JsonConverter': should be 'json', "
             "'json-schema', 'avro' or 'string'; give json, json-schema (Connect's envelope with schema and "
             "payload), avro (schema.registry.url) or string",
         ),
         (
-            "jdbc-to-kafka",
+            "postgres-to-kafka",
             {**ROWS, "value.converter": "avro"},
             "option 'value.converter' = 'avro': needs a registry; give schema.registry.url",
         ),
         (
-            "kafka-to-jdbc",
+            "kafka-to-postgres",
             {**TABLES, "value.converter": "json"},
             "option 'value.converter' = 'json': has no columns; "
             "give value.schema (id LONG, name STRING), or use string and get_json_object",
@@ -295,6 +298,12 @@ def test_a_refusal_names_option_value_and_remedy(
         ("SELECT max(value) AS value FROM input", False),
         ("SELECT DISTINCT value FROM input", False),
         ("SELECT value FROM input LIMIT 1", False),
+        ("SELECT value FROM input OFFSET 1", False),
+        ("SELECT value FROM input FETCH FIRST 1 ROWS ONLY", False),
+        ("SELECT value FROM input SORT BY value", False),
+        ("SELECT value FROM input DISTRIBUTE BY key", False),
+        ("SELECT value FROM input CLUSTER BY key", False),
+        ("SELECT /*+ COALESCE(1) */ value FROM input", False),
         ("SELECT value FROM input UNION ALL SELECT value FROM input", False),
         ("SELECT value FROM input WHERE key IN (SELECT key FROM input)", False),
         ("SELECT lag(value) OVER (PARTITION BY key ORDER BY offset) AS value FROM input", False),
@@ -333,8 +342,67 @@ def test_the_repr_of_options_shows_no_value() -> None:
     assert (repr(options), str(options)) == (shown, shown)
 
 
+def test_paths_in_options_of_source_and_sink_are_anchored_where_they_are_paths(tmp_path: Path) -> None:
+    units = '[{"source.options.path": "a"}, {"sink.options.path": "/b"}]'
+    config = {
+        "source.format": "json",
+        "sink.format": "rest",
+        "source.options.path": "../in/*.json",
+        "source.options.sourceArchiveDir": "done",
+        "source.options.pathGlobFilter": "*.json",
+        "sink.options.path": "items/all",
+        "units": units,
+    }
+    assert anchor("spark", config, tmp_path) == {
+        **config,
+        "source.options.path": f"{tmp_path.parent}/in/*.json",
+        "source.options.sourceArchiveDir": f"{tmp_path}/done",
+        "units": f'[{{"source.options.path": "{tmp_path}/a"}}, {{"sink.options.path": "/b"}}]',
+    }
+    for unchanged in ({"units": "["}, {"units": '[{"source.options.path": "/a"}]'}, {"source.format": "x"}):
+        assert anchor("spark", {**config, **unchanged}, tmp_path).items() >= unchanged.items()
+
+
 def test_local_paths_are_anchored_at_the_manifest_and_nothing_else_is(tmp_path: Path) -> None:
     config = {"path": "./data", "topic": "lines"}
     assert anchor("files-to-kafka", config, tmp_path) == {"path": f"{tmp_path}/data", "topic": "lines"}
-    for unchanged in ("/data", "s3a://bucket/data", "${env:DATA}"):
+    for unchanged in ("/data", "s3a://bucket/data", "file:/data", "${env:DATA}"):
         assert anchor("files-to-kafka", {"path": unchanged}, tmp_path) == {"path": unchanged}
+
+
+def _choices() -> Iterator[tuple[str, str, str]]:
+    """Class, option and value, of all that can be listed."""
+    for class_name in known_classes():
+        for name, field in option_names(find(class_name).options).items():
+            text = str(field.annotation)
+            for words in re.findall(r"Literal\[([^]]*)\]", text):
+                yield from ((class_name, name, word) for word in re.findall(r"'([^']+)'", words))
+            if field.annotation is bool:
+                yield class_name, name, "true"
+
+
+CHOICES = sorted(_choices())
+
+
+@pytest.mark.parametrize("class_name", sorted({class_name for class_name, _, _ in CHOICES}))
+def test_each_value_that_can_be_listed_is_known_again_with_a_slip(class_name: str) -> None:
+    for _, name, word in (one for one in CHOICES if one[0] == class_name):
+        wrong = word[:-2] + word[-1]
+        [problem] = [one for one in validate(class_name, {name: wrong}) if one.option == name]
+        assert f"did you mean {word!r}? Otherwise give " in problem.remedy, (name, wrong, problem)
+
+
+def test_a_format_with_a_slip_is_known_again() -> None:
+    problems = [str(one) for one in validate("kafka-to-files", {**TOPICS, "format": "parqet"})]
+    assert problems == [
+        "option 'format' = 'parqet': should be 'parquet', 'json' or 'csv'; did you mean 'parquet'? "
+        "Otherwise give parquet, json or csv"
+    ]
+
+
+def test_what_a_reference_stands_for_is_compared_with_nothing() -> None:
+    written = {"connector.class": "kafka-to-files", **TOPICS, "format": "${env:FORMAT}"}
+    with pytest.raises(OptionError) as refused:
+        parse(find("kafka-to-files").options, {**written, "format": "parqet"}, written)
+    [problem] = refused.value.problems
+    assert (problem.value, problem.remedy) == ("${env:FORMAT}", "give parquet, json or csv")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cooperator.runtime.output import OutputError, committed_files, read_units
+from cooperator.connectors.output import OutputError, committed_files, read_units, unit_directories
 
 
 def commit(unit: Path, batch: int, files: list[str], *, compact: bool = False) -> None:
@@ -36,6 +36,14 @@ def test_files_that_no_batch_names_do_not_count(tmp_path: Path) -> None:
     (unit / "empty.parquet").touch()
     assert [file.name for file in committed_files(unit)] == ["a.parquet", "é b+%.parquet"]
     assert read_units(tmp_path)["line"].to_pylist() == ["one", "two", "three"]
+
+
+def test_a_place_may_be_given_as_text(tmp_path: Path) -> None:
+    unit = tmp_path / "lines-0"
+    commit(unit, 0, [data(unit, "a.parquet", ["one", "two"])])
+    assert read_units(str(tmp_path)).num_rows == 2
+    assert unit_directories(str(tmp_path)) == [unit]
+    assert committed_files(str(unit)) == [unit / "a.parquet"]
 
 
 def test_columns_that_directories_are_made_of_come_back(tmp_path: Path) -> None:

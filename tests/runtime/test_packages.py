@@ -11,9 +11,9 @@ from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import TaskId
 from cooperator.runtime import RuntimeSettings
 from cooperator.runtime.spark import SparkRuntime
-from runtime.heard import Heard
-from runtime.spark_bench import SparkBench
-from support import eventually
+from tests.harness.support import eventually
+from tests.runtime.heard import Heard
+from tests.runtime.spark_bench import SparkBench
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from cooperator.connectors import validate
+from cooperator.connectors.output import committed_files
 from cooperator.model import TaskId
-from cooperator.runtime.connectors import validate
-from cooperator.runtime.output import committed_files
-from runtime.spark_bench import SparkBench
-from support import eventually
+from tests.harness.support import eventually
+from tests.runtime.spark_bench import SparkBench
 
 
 def pipeline(source: str, sink: str, **options: str) -> dict[str, str]:
@@ -84,7 +84,7 @@ def by_value() -> Iterator[None]:
     """Data sources of a test are in no package that Spark's Python processes could import."""
     from pyspark import cloudpickle
 
-    from runtime import data_sources
+    from tests.runtime import data_sources
 
     cloudpickle.register_pickle_by_value(data_sources)
     yield
@@ -98,14 +98,14 @@ def test_data_sources_in_python_are_read_and_written(spark: SparkBench, tmp_path
     reading = pipeline(
         "counting",
         "parquet",
-        data__sources="runtime.data_sources:Counting",
+        data__sources="tests.runtime.data_sources:Counting",
         source__options__count="25",
         sink__options__path=str(out),
     )
     writing = pipeline(
         "parquet",
         "lines",
-        data__sources="runtime.data_sources:Lines",
+        data__sources="tests.runtime.data_sources:Lines",
         source__schema="number INT",
         source__options__path=str(out),
         sink__options__path=str(lines),
@@ -119,6 +119,46 @@ def test_data_sources_in_python_are_read_and_written(spark: SparkBench, tmp_path
     written = [json.loads(line)["next"] for line in lines.read_text().splitlines()]
     assert sorted(written) == list(range(1, 26))
     spark.stop(first, second)
+
+
+@pytest.mark.real
+def test_what_spark_refuses_at_the_start_is_told_by_its_root(
+    spark: SparkBench, tmp_path: Path, unique: str
+) -> None:
+    (tmp_path / "file").write_text("no directory")
+    unknown = (
+        "option '{}' = '{}': is no format that Spark has here; did you mean '{}'? Otherwise add the package "
+        "that has it to spec.spark.packages, or its class to data.sources"
+    )
+    below, out = tmp_path / "file" / "below", tmp_path / "out"
+    told = {
+        # An error of Py4J, "while calling o42.start".
+        "a": (
+            pipeline("rate", "parquet", sink__options__path=str(below)),
+            "org.apache.hadoop.fs.ParentNotDirectoryException: Parent path is not a directory: "
+            f"file:{tmp_path}/file",
+        ),
+        "b": (
+            pipeline("rate", "parqet", sink__options__path=str(out)),
+            unknown.format("sink.format", "parqet", "parquet"),
+        ),
+        "c": (
+            pipeline("ratte", "parquet", sink__options__path=str(out)),
+            unknown.format("source.format", "ratte", "rate"),
+        ),
+    }
+    for name, (config, error) in told.items():
+        task = TaskId(f"{unique}-{name}", 0)
+        spark.start(task, {**config, "task.units": "unit-0"})
+        eventually(lambda task=task: spark.heard.of(task)[-1:] == [("failed", 1)], 60)
+        assert spark.heard.traces[task, 1].splitlines()[0] == error
+
+
+def test_a_path_that_is_none_of_files_may_be_anything() -> None:
+    config = pipeline("counting", "lines", source__options__path="items/all", sink__options__path="items")
+    assert validate("spark", {**config, "data.sources": "a:B,a:C"}) == []
+    references = pipeline("json", "json", source__options__path="${env:IN}", sink__options__path="${env:OUT}")
+    assert validate("spark", references) == []
 
 
 @pytest.mark.parametrize(
@@ -141,6 +181,26 @@ def test_data_sources_in_python_are_read_and_written(spark: SparkBench, tmp_path
         ({"data.sources": "a.b"}, "option 'data.sources' = 'a.b': names no class; write module:Class"),
         ({"source.option.path": "/a"}, "is not an option of this class; did you mean"),
         ({"source.options.*": "x"}, "option 'source.options.*' = 'x': should be a valid dictionary; give"),
+        (
+            {"sink.options.path": "./out"},
+            "option 'sink.options.path' = './out': is relative; write an absolute path, or a URI such as "
+            "s3a://bucket/path: members run in different directories",
+        ),
+        ({"source.options.path": "in/*.json"}, "option 'source.options.path' = 'in/*.json': is relative"),
+        (
+            {"source.options.sourceArchiveDir": "done"},
+            "option 'source.options.sourceArchiveDir' = 'done': is relative",
+        ),
+        ({"units": '[{"source.options.path": "/a", "sink.options.path": "b"}]'}, ": is relative; write"),
+        (
+            {"units": '[{"sink.options.path": "/b"}, {"sink.options.path": "file:///a/../b/"}]'},
+            "write to the same directory",
+        ),
+        (
+            {"sink.options.CheckpointLocation": "/mine"},
+            "option 'sink.options.CheckpointLocation' = '/mine': has checkpointlocation, and checkpoints are "
+            "where the Worker has them; remove it, and set spec.checkpointLocation of the Worker",
+        ),
         ({"sink.format": "kafka", "partition.by": "a"}, "option 'partition.by' = 'a': is for file sinks"),
     ],
 )

@@ -10,11 +10,11 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
+from cooperator.connectors.output import read_units
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import INSTANCE, TaskId
-from cooperator.runtime.output import read_units
-from runtime.spark_bench import LINES_SQL, SparkBench, lines_in, member, write_files
-from support import at_a_desk, eventually
+from tests.harness.support import eventually, slow
+from tests.runtime.spark_bench import LINES_SQL, SparkBench, lines_in, member, write_files
 
 pytestmark = pytest.mark.real
 
@@ -115,7 +115,7 @@ def test_a_line_that_kafka_does_not_take_fails_the_task_and_is_named(
     assert "in unit bucket-0-of-1" in trace
 
 
-@at_a_desk("env -u CI pytest tests/runtime/test_pipelines.py")
+@slow("env -u CI pytest tests/runtime/test_pipelines.py")
 @pytest.mark.timeout(600)
 def test_members_killed_in_mid_stream_neither_lose_nor_double_a_line(
     broker: EmbeddedBroker, spark: SparkBench, tmp_path: Path, unique: str

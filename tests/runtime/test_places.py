@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cooperator.runtime.places import (
+from cooperator.connectors.places import (
     StorePlace,
     create,
     directories,

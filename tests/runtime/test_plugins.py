@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from cooperator import connectors
+from cooperator.connectors import anchor, find, known_classes, validate
+from cooperator.connectors.conformance import RULES, NotConformant, check
+from cooperator.connectors.options import OptionError
 from cooperator.crd import Connector, parse
-from cooperator.runtime import connectors
-from cooperator.runtime.conformance import RULES, NotConformant, check
-from cooperator.runtime.connectors import anchor, find, known_classes, validate
-from cooperator.runtime.options import OptionError
-from runtime.plugins.trial import CopiesTrial
-from support import at_a_desk
+from tests.harness.support import slow
+from tests.runtime.plugins.trial import CopiesTrial
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -79,7 +79,7 @@ def test_a_plugin_that_keeps_the_rules_conforms(install: Install, tmp_path: Path
 
 DEFECTS = [
     ("Unmakeable", "found", "cannot be loaded from copies 1.2 .*missing 1 required positional .*'journal'"),
-    ("NoConnector", "found", "NoConnector. is no subclass of Connector; mend or uninstall copies 1.2"),
+    ("NoConnector", "found", "NoConnector. is no subclass of Connector; fix or uninstall copies 1.2"),
     ("Remembers", "found", "its attributes have changed: {'asked': .*one instance serves all connectors"),
     ("WithoutName", "options", "field 'batch_size' has no name; declare it by option"),
     ("OpenSecret", "options", "option 'password' sounds like a secret; declare it with secret=True"),
@@ -109,7 +109,7 @@ DEFECTS = [
 
 
 # Some are only told when the patience is over.
-AT_A_DESK = at_a_desk("env -u CI pytest tests/runtime/test_plugins.py")
+AT_A_DESK = slow("env -u CI pytest tests/runtime/test_plugins.py")
 LATE = ("NeverLooksAgain", "WritesLater")
 
 

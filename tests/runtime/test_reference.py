@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from cooperator.runtime.reference import CLASSES, tables
+from cooperator.connectors.reference import CLASSES, tables
 
 DOCS = Path(__file__).parents[2] / "docs" / "connectors.md"
 
 
 def test_the_docs_hold_the_tables_as_the_command_makes_them() -> None:
-    assert tables() in DOCS.read_text(), "run: python -m cooperator.runtime.reference"
+    assert tables() in DOCS.read_text(), "run: python -m cooperator.connectors.reference"
 
 
 def test_every_built_in_class_has_its_table() -> None:

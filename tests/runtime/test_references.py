@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cooperator.runtime.references import Resolver, UnresolvedReference
+from cooperator.connectors.references import Resolver, UnresolvedReference
 
 RESOLVER = Resolver({"PASSWORD": "hunter2", "OTHER": "x"}, frozenset({"PASSWORD", "ABSENT"}), "kafka:9092")
 

@@ -11,16 +11,29 @@ from typing import Any
 import obstore
 import pytest
 
+from cooperator.connectors.fence import Fenced, claim
+from cooperator.connectors.offsets import OffsetsError
+from cooperator.connectors.offsets.sinks import file_sink
+from cooperator.connectors.offsets.sources import UnitPlace
+from cooperator.connectors.places import (
+    NoPlace,
+    Place,
+    create,
+    directories,
+    names,
+    place_of,
+    put,
+    remove_tree,
+)
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import Epoch
 from cooperator.runtime import RuntimeSettings
-from cooperator.runtime.fence import Fenced, claim
-from cooperator.runtime.places import NoPlace, Place, create, directories, names, place_of, put, remove_tree
 from cooperator.runtime.spark import SparkRuntime
-from runtime.heard import Heard
-from runtime.s3_server import S3Server
-from runtime.spark_bench import SparkBench, lines_in, member, to_files
-from support import eventually, freeze_group
+from tests.harness.support import eventually, freeze_group
+from tests.runtime.heard import Heard
+from tests.runtime.s3_server import S3Server
+from tests.runtime.sinks import open_sink, opens, race
+from tests.runtime.spark_bench import SparkBench, lines_in, member, to_files
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 
@@ -142,6 +155,18 @@ def test_entries_of_a_checkpoint_are_created_once_by_the_store(
         else:
             stream.close()
     assert sorted(names(place / "log")) == ["0", "2"]
+
+    # A directory of a file sink is of one checkpoint there, too, and its batches are seen by their client.
+    [owner] = race(session, [f"{place}/out"] * 6)
+    log = place / "out" / "_spark_metadata"
+    assert (names(log), (log / "owner").read_text().split("\n")[1]) == (["owner"], owner)
+    open_sink(session, f"{place}/out", owner).add(0, None)
+    assert not opens(session, f"{place}/out", "another", 0, 0)
+    unit = UnitPlace("group", "files", "unit-0", place / "unit")
+    sink = file_sink(lambda options, unit: f"{place}/out")
+    assert (sink.has(None, unit, "", 0), sink.has(None, unit, "", 1)) == (True, False)
+    with pytest.raises(OffsetsError, match="move the directory away first"):
+        sink.refuse_forgetting(None, unit)
     assert runtime.close(30)
 
 

@@ -10,8 +10,8 @@ import pytest
 from cooperator.runtime import RuntimeSettings
 from cooperator.runtime.spark import SparkRuntime
 from cooperator.runtime.warm import write_classes
-from runtime.heard import Heard
-from support import eventually
+from tests.harness.support import eventually
+from tests.runtime.heard import Heard
 
 
 @pytest.mark.real

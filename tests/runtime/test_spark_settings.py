@@ -6,8 +6,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cooperator.connectors.spark import spread
 from cooperator.runtime import RuntimeSettings
-from cooperator.runtime.connectors.spark import spread
 from cooperator.runtime.session import spark_conf
 
 JARS = (Path("/jars/kafka.jar"), Path("/jars/ours.jar"))

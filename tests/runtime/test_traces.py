@@ -1,8 +1,11 @@
-"""What is reported of an error: enough to mend it, and not too much for a status."""
+"""What is reported of an error: enough to fix it, and not too much for a status."""
 
 import pytest
 
-from cooperator.runtime.life import describe
+from cooperator.model import TaskId
+from cooperator.model.trace import error_of
+from cooperator.runtime.failures import Failures
+from cooperator.runtime.traces import describe
 
 
 class Captured(Exception):
@@ -21,9 +24,10 @@ def test_what_it_goes_back_to_in_the_jvm_stands_at_the_end() -> None:
     with pytest.raises(Captured) as raised:
         raise full_disk()
 
-    lines = describe(raised.value).splitlines()
+    described = describe(raised.value)
+    lines = described.splitlines()
 
-    assert lines[0].startswith("Traceback")
+    assert lines[2].startswith("Traceback")
     assert lines[-3].endswith("rows to file:/lake")
     assert lines[-2:] == ["caused by: Job aborted", "caused by: No space left on device"]
 
@@ -39,3 +43,99 @@ def test_causes_are_kept_where_a_trace_is_too_long() -> None:
 
     assert len(described) == 8_000
     assert described.endswith("caused by: No space left on device\n")
+
+
+JAVA = """org.apache.spark.SparkException: Job aborted due to stage failure
+\tat org.apache.spark.scheduler.DAGScheduler.abortStage(DAGScheduler.scala:2898)
+Caused by: java.io.IOException: the writer has failed
+\tat java.base/java.lang.Thread.run(Thread.java:840)
+Caused by: java.nio.file.AccessDeniedException: /lake/orders
+\tat java.base/sun.nio.fs.UnixException.translateToIOException(UnixException.java:90)
+\t... 11 more
+"""
+DENIED = "java.nio.file.AccessDeniedException: /lake/orders"
+
+
+class Py4JJavaError(Exception):
+    """As Py4J has it: its words are those of the call, and then the stack trace of the JVM."""
+
+    def __init__(self, call: str, trace: str) -> None:
+        super().__init__(call)
+        self._trace = trace
+
+    def __str__(self) -> str:
+        return f"An error occurred while calling {self.args[0]}.\n: {self._trace}"
+
+
+Py4JJavaError.__module__ = "py4j.protocol"
+
+
+class Known(Captured):
+    """An error of PySpark's with the JVM's stack trace of the innermost one."""
+
+    def __init__(self, message: str, trace: str, cause: Captured | None = None) -> None:
+        super().__init__(message, cause)
+        self._stackTrace = trace
+
+
+def from_cause(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "root"),
+    [
+        (Py4JJavaError("o11790.start", JAVA), DENIED),
+        (Py4JJavaError("o1.start", JAVA.partition("Caused")[0]), JAVA.partition("\n")[0]),
+        (from_cause(RuntimeError("the query has failed"), Py4JJavaError("o1.start", JAVA)), DENIED),
+        (Known("[STREAM_FAILED] It ended", "a.B.c(D.scala:1)\n\t at a.B.d", Known("x", JAVA)), DENIED),
+        (Known("[PATH_NOT_FOUND] no /in", "a.B.c(D.scala:1)\n\t at a.B.d"), "Known: [PATH_NOT_FOUND] no /in"),
+        (
+            Known("in a worker", "a.PythonException: Traceback (most recent call last):\n"
+                  '  File "u.py", line 1, in f\nValueError: no such order\n\n\tat a.B.c(D.scala:1)\n'),
+            "ValueError: no such order",
+        ),
+        (ValueError("units is 'x'\n\n  at line 3"), "ValueError: units is 'x'"),
+        (
+            from_cause(RuntimeError("the copy has failed"), OSError("No space left on device")),
+            "RuntimeError: the copy has failed (caused by OSError: No space left on device)",
+        ),
+        (from_cause(RuntimeError("copy: no space"), OSError("no space")), "RuntimeError: copy: no space"),
+    ],
+)  # fmt: skip
+def test_the_first_line_is_the_root_cause_with_its_class_and_message(error: Exception, root: str) -> None:
+    with pytest.raises(type(error)):
+        raise error
+    described = describe(error)
+    assert described.splitlines()[0] == root
+    assert error_of(described) == root, "and so it is found again"
+
+
+def test_a_long_trace_keeps_its_head_and_its_tail() -> None:
+    frames = "".join(f"\tat dev.cooperator.Frame{number}.run(Frame.java:1)\n" for number in range(900))
+    described = describe(Py4JJavaError("o1.start", f"a.SparkException: no\n{frames}Caused by: {DENIED}\n"))
+    assert len(described) == 8_000
+    assert described.startswith(f"{DENIED}\n\npy4j.protocol.Py4JJavaError: An error occurred")
+    assert described.endswith(f"Frame899.run(Frame.java:1)\nCaused by: {DENIED}\n\n")
+    assert "Frame0.run" in described
+    assert "characters is left out" in described
+
+
+def test_no_part_of_a_secret_is_left_where_a_trace_is_cut() -> None:
+    secret = "hunter2-" * 10
+    cuts = set()
+    for before in range(2_800, 3_900, 20):
+        error = ValueError("x" * before + secret + "y" * 9_000)
+        cuts.add("***" in describe(error, lambda text: text.replace(secret, "***")))
+        assert "hunter2" not in describe(error, lambda text: text.replace(secret, "***"))
+    assert cuts == {True, False}, "before, in and behind it"
+
+
+def test_the_last_error_of_a_task_is_one_line_of_bounded_length() -> None:
+    task, failures = TaskId("orders", 0), Failures()
+    for trace in (describe(Py4JJavaError("o1.start", JAVA)), "x" * 900):
+        failures.add(task, trace, 5)
+        last = failures.of(task)["last_error"]
+        assert isinstance(last, dict)
+        assert last["text"] == DENIED if trace[0] != "x" else len(last["text"]) == 300

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from cooperator.runtime.connectors import find
-from cooperator.runtime.options import OptionError, parse
-from cooperator.runtime.units import checkpoint, fixed_values, read_layout, settle_layout, task_configs
+from cooperator.connectors import find
+from cooperator.connectors.options import OptionError, parse
+from cooperator.connectors.units import checkpoint, fixed_values, read_layout, settle_layout, task_configs
 
 NOOP = find("noop")
 

@@ -6,8 +6,8 @@ import pytest
 
 from cooperator.simulate.compare import MEASURES, Compared, compare, markdown, sums
 from cooperator.simulate.scenario import Scenario, parse_scenarios
-from kafka_vectors import lines
-from simulate.plays import scenario
+from tests.harness.kafka_vectors import lines
+from tests.simulate.short_scenarios import scenario
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "comparison.md"
 AT_LEAST_AS_GOOD = (

@@ -3,7 +3,7 @@
 import pytest
 
 from cooperator.simulate.compare import MEASURES, Compared, compare, sums
-from simulate.random_scenarios import scenario
+from tests.simulate.random_scenarios import scenario
 
 SCENARIOS = 200
 

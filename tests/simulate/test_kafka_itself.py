@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from cooperator.model import PolicyName, Share, TaskId
+from benchmarks.kafka_leader import Decision, KafkaLeader
+from cooperator.model import Assignment, PolicyName, TaskId
 from cooperator.simulate.driver import Round, Run, drive
-from kafka_leader import Decision, KafkaLeader
-from simulate.random_scenarios import scenario
+from tests.simulate.random_scenarios import scenario
 
 pytestmark = pytest.mark.real
 
@@ -24,13 +24,13 @@ def test_every_round_is_kafkas(kafka: KafkaLeader) -> None:
     rounds = 0
     for seed in range(SCENARIOS):
         run = drive(scenario(seed), PolicyName.KIP415)
-        kafka.life(run.scenario.max_delay_ms)
+        kafka.incarnation(run.scenario.max_delay_ms)
         for round_ in run.rounds:
             asked = ask(kafka, run, round_)
             outcome = round_.outcome
             where = f"seed {seed}, round {round_.number}"
             assert (asked.error, asked.delay_ms) == (outcome.error, outcome.plan.delay_ms), where
-            assert as_sets(asked.shares) == as_sets(outcome.plan.shares), where
+            assert as_sets(asked.assignments) == as_sets(outcome.plan.assignments), where
             rounds += 1
     assert rounds > 5 * SCENARIOS, "scenarios with hardly a round compare nothing"
 
@@ -50,5 +50,8 @@ def ask(kafka: KafkaLeader, run: Run, round_: Round) -> Decision:
     )
 
 
-def as_sets(shares: dict[str, Share]) -> dict[str, tuple[set[TaskId], set[TaskId]]]:
-    return {member_id: (set(share.assigned), set(share.revoked)) for member_id, share in shares.items()}
+def as_sets(assignments: dict[str, Assignment]) -> dict[str, tuple[set[TaskId], set[TaskId]]]:
+    return {
+        member_id: (set(assignment.assigned), set(assignment.revoked))
+        for member_id, assignment in assignments.items()
+    }

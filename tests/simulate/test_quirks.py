@@ -1,7 +1,7 @@
 """Kafka's quirks, one by one: Kip415 has each of them, Default has none."""
 
 from cooperator.planner import Why
-from simulate.plays import DEFAULT, KAFKA, assigned, at, measured, play, revoked, runs_before
+from tests.simulate.short_scenarios import DEFAULT, KAFKA, assigned, at, measured, play, revoked, runs_before
 
 
 def test_the_delay_is_applied_to_workers_that_leave_for_good() -> None:
@@ -115,9 +115,11 @@ def test_copies_are_revoked_from_all_holders() -> None:
     kafka = play(KAFKA, (60, "join_with", stray), workers=1)
     default = play(DEFAULT, (60, "join_with", stray), workers=1)
     copies = runs_before(at(kafka, 60), "w01")
-    assert all(copies <= set(share.revoked) for share in at(kafka, 60).outcome.plan.shares.values())
-    first, stray_share = at(default, 60).outcome.plan.shares.values()
-    assert copies == set(stray_share.revoked)
+    assert all(
+        copies <= set(assignment.revoked) for assignment in at(kafka, 60).outcome.plan.assignments.values()
+    )
+    first, stray_assignment = at(default, 60).outcome.plan.assignments.values()
+    assert copies == set(stray_assignment.revoked)
     assert {at(default, 60).outcome.plan.revoked_why[item].why for item in first.revoked} == {Why.BALANCE}
 
 

@@ -1,15 +1,18 @@
 """The command: files in, files and tables out; and what it says about bad scenarios."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from cooperator.cli.app import program
 from cooperator.model import PolicyName
 from cooperator.simulate import run, run_comparison, run_story
-from cooperator.simulate.scenario import ScenarioError, parse_scenarios
-from simulate.plays import DEFAULT, KAFKA, assigned, at, play, revoked
+from cooperator.simulate.scenario import NEEDS, ScenarioError, parse_scenarios
+from tests.simulate.short_scenarios import DEFAULT, KAFKA, assigned, at, play, revoked
 
 PLAY: dict[str, Any] = {
     "id": "x-1",
@@ -76,7 +79,7 @@ def test_a_comparison_is_a_document(file: Path) -> None:
         ({"rejoin_ms": "1000"}, "rejoin_ms is '1000'; expected is a number"),
         ({"workers0": ["first"]}, "workers0: 'first' is no pod"),
         ({"events": [{"time_ms": 1}]}, r"events\[0\]: type is None"),
-        ({"events": [{"time_ms": 1, "type": "explode"}]}, "'explode' is unknown; known are cordon, delete"),
+        ({"events": [{"time_ms": 1, "type": "explode"}]}, "'explode' is unknown: use one of cordon, delete"),
         ({"events": [{"time_ms": 1, "type": "join"}]}, "pod is missing; an event of type join needs it"),
         ({"events": ["join"]}, "an event is a JSON object"),
         (
@@ -123,3 +126,25 @@ def test_more_than_sixty_rounds_are_not_quiescent() -> None:
     restless = play(KAFKA, *((60 + number, "rebalance", {}) for number in range(70)))
     assert not restless.quiescent
     assert len(restless.rounds) == 60
+
+
+def test_the_example_of_the_program_is_played(tmp_path: Path) -> None:
+    printed = CliRunner().invoke(program(), ["simulate", "--example"])
+    assert printed.exit_code == 0
+    file = tmp_path / "scenarios.jsonl"
+    file.write_text(printed.output)
+    table = run(file)
+    assert len(table.splitlines()) == 1 + len(printed.output.splitlines())
+    assert "held for w01" in run_story(file, "orders-2")
+
+
+def test_the_page_on_scenarios_has_every_event_and_field() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "scenarios.md").read_text()
+    rows = [
+        re.findall(r"`([a-z_0]+)`", line.rpartition("|")[0].rpartition("|")[0]) for line in page.splitlines()
+    ]
+    for name, needs in NEEDS.items():
+        [row] = [row for row in rows if name in row[: 1 + (name in ("cordon", "uncordon"))]]
+        assert {*needs} <= {*row}, name
+    for field in ("config0", "workers0", "scheduled_rebalance_max_delay_ms", "rejoin_ms", "events"):
+        assert f"**`{field}`**" in page

@@ -9,7 +9,7 @@ from cooperator.model import PolicyName
 from cooperator.simulate.driver import drive
 from cooperator.simulate.report import report
 from cooperator.simulate.scenario import parse_scenarios
-from kafka_vectors import scenarios
+from tests.harness.kafka_vectors import scenarios
 
 READ = (
     *("id", "name", "protocol", "scheduled_rebalance_max_delay_ms", "rejoin_ms"),

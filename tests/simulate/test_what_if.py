@@ -99,7 +99,7 @@ class TestMembers:
         assert answer.moved == ()
         assert answer.longest_unassigned_ms == 60_000
 
-    def test_who_is_back_too_late_gets_its_share_of_the_load(self) -> None:
+    def test_who_is_back_too_late_gets_its_assignment_of_the_load(self) -> None:
         answer = what_if(group(), [Restart("w-1", 400_000)])
         assert after_s(answer)[:3] == [0, 300, 400]
         assert {load.member: load.after for load in answer.loads}["w-1"] == (0, 2)

@@ -13,14 +13,14 @@ from cooperator.simulate.answer import Answer
 from cooperator.simulate.changes import Add, Change, Delete, Die, Drain, Join, Leave, Resize, Restart, Vanish
 from cooperator.simulate.snapshot import LedBy, Snapshot, from_json, to_json
 from cooperator.simulate.what_if import what_if
-from twins.group_twin import GroupTwin
+from tests.harness.fake_group import FakeGroup
 
 IDENTITIES = tuple(f"lake-{number}" for number in range(5))
 Work = dict[str, tuple[str, ...]]
 """Connector to the units of its tasks."""
 
 
-def snapshot_of(group: GroupTwin) -> Snapshot:
+def snapshot_of(group: FakeGroup) -> Snapshot:
     view = group.machine.view(group.now_ms, "what if")
     asked = Snapshot("lake", LedBy.OPERATOR, view, group.machine.state.memory)
     return from_json(to_json(asked), "the same by way of a file")
@@ -28,10 +28,10 @@ def snapshot_of(group: GroupTwin) -> Snapshot:
 
 def a_group(
     members: int, work: Work, history: list[tuple[str, bool, int]], midway: bool = False
-) -> GroupTwin:
+) -> FakeGroup:
     """Members that run ``work``; then some of them die, with or without proof, some time apart; ``midway``:
     one has joined, and others are still stopping what it will get."""
-    group = GroupTwin(Policy(scheduled_rebalance_max_delay_ms=60_000))
+    group = FakeGroup(Policy(scheduled_rebalance_max_delay_ms=60_000))
     for identity in IDENTITIES[:members]:
         group.join(identity)
     group.facts(Facts(expected=frozenset(IDENTITIES[:members])))
@@ -55,11 +55,11 @@ def a_group(
     return group
 
 
-def present(group: GroupTwin) -> list[str]:
+def present(group: FakeGroup) -> list[str]:
     return sorted(member.identity for member in group.members.values())
 
 
-def make(group: GroupTwin, change: Change, work: Work) -> None:
+def make(group: FakeGroup, change: Change, work: Work) -> None:
     """Have ``change`` happen, as a host would tell of it; no round yet."""
     facts = group.machine.state.facts
     expected = facts.expected or frozenset()
@@ -87,7 +87,7 @@ def make(group: GroupTwin, change: Change, work: Work) -> None:
             raise AssertionError(f"{change} is played elsewhere")
 
 
-def to_rest(group: GroupTwin) -> None:
+def to_rest(group: FakeGroup) -> None:
     """Rounds and time until nothing is left to wait for."""
     for _ in range(50):
         group.settle()
@@ -104,18 +104,18 @@ def to_rest(group: GroupTwin) -> None:
     raise AssertionError("no rest")
 
 
-def placed(group: GroupTwin) -> dict[TaskId, str]:
+def placed(group: FakeGroup) -> dict[TaskId, str]:
     return {task: member.identity for member in group.members.values() for task in member.running}
 
 
-def compare_round(answer: Answer, group: GroupTwin, before: Mapping[TaskId, object]) -> None:
+def compare_round(answer: Answer, group: FakeGroup, before: Mapping[TaskId, object]) -> None:
     """The first round that was played, and the one that was just held."""
     plan = group.machine.state.plan
     assert plan is not None
     identity_of = {member.member_id: member.identity for member in group.machine.state.members}
-    shares = {identity_of[member_id]: share for member_id, share in plan.shares.items()}
-    assigned = {(i, task) for i, share in shares.items() for task in share.assigned}
-    revoked = {(i, task) for i, share in shares.items() for task in share.revoked}
+    assignments = {identity_of[member_id]: assignment for member_id, assignment in plan.assignments.items()}
+    assigned = {(i, task) for i, assignment in assignments.items() for task in assignment.assigned}
+    revoked = {(i, task) for i, assignment in assignments.items() for task in assignment.revoked}
     held = {task: (wait.identity, wait.until_ms, wait.reason.value) for task, wait in plan.held.items()}
     if not assigned and not revoked and held.keys() == before.keys():
         later = [r for r in answer.rounds if r.at_ms > group.now_ms or "has stopped" in r.cause]

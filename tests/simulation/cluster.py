@@ -1,10 +1,10 @@
-"""A Kubernetes of pods and nodes: what is, what its API says, and what kubelets do about it.
+"""A Kubernetes of pods and nodes: the reality, the API's view of it, and the kubelets' work.
 
-Theory of operation. The API server holds objects (``PodObject``, ``NodeObject``) and tells watchers of every
-change. A kubelet that reaches the API starts what is bound to its node, restarts containers that have
-ended, ends what is deleted, and reports. One that does not reach it restarts containers all the same, and
-nobody hears of it. An object can be deleted by force: then the API forgets it at once, and what runs of it
-runs until its kubelet hears of it.
+Theory of operation. The API server holds objects (``PodObject``, ``NodeObject``) and notifies watchers of
+every change. A kubelet that reaches the API starts what is bound to its node, restarts ended containers, ends
+what is deleted, and reports. A kubelet that does not reach it still restarts containers, unseen. An object
+can be deleted by force: then the API forgets it at once, and its containers run until their kubelet learns of
+it.
 """
 
 from collections.abc import Callable
@@ -12,28 +12,28 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from cooperator.pool import Mark
-from simulation.network import API
+from tests.simulation.network import API
 
 if TYPE_CHECKING:
-    from simulation.worker import WorkerProcess
-    from simulation.world import World
+    from tests.simulation.simulation import Simulation
+    from tests.simulation.worker import WorkerProcess
 
 KUBELET_MS = 60
-"""How long a kubelet takes for anything, at most; and between two looks of one that is cut off."""
+"""The upper limit of a kubelet's reaction time, and of the interval between looks of one that is cut off."""
 BACKOFF_MS = 400
 BACKOFF_MAX_MS = 6_000
 FORCED_KILL_MS = 2_000
 MONITOR_MS = 500
 RELIST_MS = 2_000
-"""A kubelet looks at all of its pods this often, whatever it has been told."""
+"""How often a kubelet looks at all of its pods, without any event."""
 UNREACHABLE_MS = 3_000
 EVICT_MS = 18_000
 
 
 @dataclass(frozen=True, slots=True)
 class PodObject:
-    """A pod as the API has it. ``starts``: containers started so far, as reported; 0: none yet.
-    ``terminated``: the last of them has ended. Times are the API server's (ms)."""
+    """A pod as the API has it. ``starts`` are the containers started so far, as reported; 0 for none.
+    ``terminated`` means that the last of them has ended. Times are the API server's (ms)."""
 
     identity: str
     uid: str
@@ -62,12 +62,12 @@ class NodeObject:
 
 Watched = PodObject | NodeObject | None
 Watcher = Callable[[str, Watched], None]
-"""(key, the object or None when it is gone)"""
+"""(key, the object, or None when it is gone)"""
 
 
 @dataclass(slots=True)
 class Container:
-    """What really runs of a pod on a node. ``ordered``: the kubelet was told to end it."""
+    """What really runs of a pod on a node. ``ordered`` means that the kubelet was told to end it."""
 
     pod: PodObject
     starts: int = 0
@@ -79,7 +79,7 @@ class Container:
 
 @dataclass(slots=True)
 class Machine:
-    """A node as it is: ``powered``, and the containers on it by pod uid."""
+    """A node's reality: whether it is ``powered``, and its containers by pod uid."""
 
     name: str
     powered: bool = True
@@ -87,10 +87,10 @@ class Machine:
 
 
 class Cluster:
-    """``grace_ms``: how long a pod has to end in order before its kubelet kills it."""
+    """``grace_ms`` is how long a pod may take to end before its kubelet kills it."""
 
-    def __init__(self, world: "World", nodes: list[str], grace_ms: int) -> None:
-        self._world = world
+    def __init__(self, simulation: "Simulation", nodes: list[str], grace_ms: int) -> None:
+        self._simulation = simulation
         self._grace_ms = grace_ms
         self._uids = 0
         self.pods: dict[str, PodObject] = {}
@@ -114,11 +114,11 @@ class Cluster:
             return
         self._uids += 1
         node = self._schedule()
-        pod = PodObject(identity, f"u{self._uids}", revision, node, self._world.now_ms)
-        self._world.tell(f"pod {identity} ({pod.uid}) is created on {node or 'no node'}")
+        pod = PodObject(identity, f"u{self._uids}", revision, node, self._simulation.now_ms)
+        self._simulation.tell(f"pod {identity} ({pod.uid}) is created on {node or 'no node'}")
         self._put(pod)
         if not node:
-            self._world.scheduler.after(1_000, lambda: self._bind(pod.uid))
+            self._simulation.scheduler.after(1_000, lambda: self._bind(pod.uid))
 
     def mark(self, identity: str, incarnation: str, mark: Mark | None) -> None:
         pod = self._named(identity, incarnation)
@@ -126,21 +126,21 @@ class Cluster:
             self._put(replace(pod, mark=mark))
 
     def delete(self, identity: str, incarnation: str) -> None:
-        """With grace: its kubelet ends it, and then it is gone."""
+        """Delete with grace: its kubelet ends it, and then it is gone."""
         pod = self._named(identity, incarnation)
         if pod is None or pod.deleted_ms is not None:
             return
-        self._world.tell(f"pod {identity} ({pod.uid}) is deleted")
+        self._simulation.tell(f"pod {identity} ({pod.uid}) is deleted")
         if not pod.node:
             self._forget(pod)
             return
-        self._put(replace(pod, deleted_ms=self._world.now_ms))
+        self._put(replace(pod, deleted_ms=self._simulation.now_ms))
 
     def delete_by_force(self, identity: str) -> None:
-        """The object is gone at once, whatever runs."""
+        """Remove the object at once, whatever runs."""
         pod = self.pods.get(identity)
         if pod is not None:
-            self._world.tell(f"pod {identity} ({pod.uid}) is deleted by force")
+            self._simulation.tell(f"pod {identity} ({pod.uid}) is deleted by force")
             self._forget(pod)
 
     def change_node(self, name: str, **changes: bool) -> None:
@@ -153,21 +153,21 @@ class Cluster:
             self._tell(f"node/{name}", changed)
 
     def delete_node(self, name: str) -> None:
-        """The object only; its pods' objects go with it."""
+        """Delete only the object; its pods' objects go with it."""
         if self.nodes.pop(name, None) is not None:
             self._tell(f"node/{name}", None)
             for pod in [pod for pod in self.pods.values() if pod.node == name]:
                 self._forget(pod)
 
     def register(self, name: str) -> None:
-        """A kubelet makes the object of its node."""
+        """A kubelet creates the object of its node."""
         if name not in self.nodes:
             self.nodes[name] = NodeObject(name, ready=self.connected(name))
             self._tell(f"node/{name}", self.nodes[name])
             self._call_kubelet(name)
 
     def collect(self, node: str) -> None:
-        """Pods of a node that is out of service are forgotten."""
+        """Forget the pods of a node that is out of service."""
         for pod in [pod for pod in self.pods.values() if pod.node == node]:
             self._forget(pod)
 
@@ -180,7 +180,7 @@ class Cluster:
         if not free:
             return ""
         fewest = min(sum(p.node == name for p in self.pods.values()) for name in free)
-        return self._world.random.choice(
+        return self._simulation.random.choice(
             [name for name in free if sum(p.node == name for p in self.pods.values()) == fewest]
         )
 
@@ -192,7 +192,7 @@ class Cluster:
         if node:
             self._put(replace(pod, node=node))
         else:
-            self._world.scheduler.after(1_000, lambda: self._bind(uid))
+            self._simulation.scheduler.after(1_000, lambda: self._bind(uid))
 
     def _put(self, pod: PodObject) -> None:
         self.pods[pod.identity] = pod
@@ -215,14 +215,16 @@ class Cluster:
 
     def connected(self, node: str) -> bool:
         machine = self.machines.get(node)
-        return machine is not None and machine.powered and self._world.network.reaches(node, API)
+        return machine is not None and machine.powered and self._simulation.network.reaches(node, API)
 
     def _call_kubelet(self, node: str) -> None:
         if node:
-            self._world.scheduler.after(self._world.random.randint(1, KUBELET_MS), lambda: self.sync(node))
+            self._simulation.scheduler.after(
+                self._simulation.random.randint(1, KUBELET_MS), lambda: self.sync(node)
+            )
 
     def sync(self, node: str) -> None:
-        """What a kubelet does when it hears from the API: bring its machine to what is said, and report."""
+        """A kubelet's work on news from the API: bring its machine to the desired state, and report."""
         if not self.connected(node) or node not in self.nodes:
             return
         machine = self.machines[node]
@@ -240,13 +242,13 @@ class Cluster:
                     self._end(machine, container, self._grace_ms)
             elif container is None:
                 machine.containers[uid] = Container(pod)
-                self._start(machine, machine.containers[uid], self._world.draw_pod_start_ms())
+                self._start(machine, machine.containers[uid], self._simulation.draw_pod_start_ms())
         for uid in list(wanted):
             if uid in machine.containers:
                 self._report(machine, machine.containers[uid])
 
     def _start(self, machine: Machine, container: Container, delay_ms: int) -> None:
-        self._world.scheduler.after(delay_ms, lambda: self._started(machine, container))
+        self._simulation.scheduler.after(delay_ms, lambda: self._started(machine, container))
 
     def _started(self, machine: Machine, container: Container) -> None:
         uid = container.pod.uid
@@ -254,8 +256,8 @@ class Cluster:
         if not alive or container.ordered or container.process is not None:
             return
         container.starts += 1
-        container.started_ms = self._world.now_ms
-        container.process = self._world.start_member(
+        container.started_ms = self._simulation.now_ms
+        container.process = self._simulation.start_member(
             container.pod.identity,
             f"{uid}.{container.starts}",
             machine.name,
@@ -267,8 +269,8 @@ class Cluster:
         container.process = None
         if not machine.powered or machine.containers.get(container.pod.uid) is not container:
             return
-        self._world.scheduler.after(
-            self._world.draw_notice_ms(), lambda: self._noticed(machine, container, container.starts)
+        self._simulation.scheduler.after(
+            self._simulation.draw_notice_ms(), lambda: self._noticed(machine, container, container.starts)
         )
         if container.ordered or not self.restarts_in_place:
             return
@@ -276,7 +278,7 @@ class Cluster:
         delay_ms = (
             0 if container.crashes < 2 else min(BACKOFF_MS << min(container.crashes, 8), BACKOFF_MAX_MS)
         )
-        self._start(machine, container, delay_ms + self._world.random.randint(1, KUBELET_MS))
+        self._start(machine, container, delay_ms + self._simulation.random.randint(1, KUBELET_MS))
 
     def _noticed(self, machine: Machine, container: Container, starts: int) -> None:
         if container.ordered and container.process is None:
@@ -295,7 +297,7 @@ class Cluster:
             self._call_kubelet(machine.name)
             return
         process.told_to_end()
-        self._world.scheduler.after(grace_ms, process.kill)
+        self._simulation.scheduler.after(grace_ms, process.kill)
 
     def _report(self, machine: Machine, container: Container, ended: int | None = None) -> None:
         pod = self._by_uid(container.pod.uid)
@@ -323,24 +325,26 @@ class Cluster:
                 container.process.kill()
 
     def regain_power(self, node: str) -> None:
-        """A boot: nothing runs of what was there; the kubelet begins with what the API says."""
+        """A boot: nothing of the earlier processes runs; the kubelet starts from the API's objects."""
         machine = self.machines[node]
         machine.powered = True
         for container in machine.containers.values():
             container.process = None
             container.ordered = False
-        lives = {uid: c.starts for uid, c in machine.containers.items()}
+        incarnations = {uid: c.starts for uid, c in machine.containers.items()}
         machine.containers.clear()
         for pod in [pod for pod in self.pods.values() if pod.node == node and pod.deleted_ms is None]:
-            container = machine.containers[pod.uid] = Container(pod, starts=lives.get(pod.uid, pod.starts))
-            self._start(machine, container, self._world.draw_pod_start_ms())
+            container = machine.containers[pod.uid] = Container(
+                pod, starts=incarnations.get(pod.uid, pod.starts)
+            )
+            self._start(machine, container, self._simulation.draw_pod_start_ms())
         self._call_kubelet(node)
 
     # --- the node controller -------------------------------------------------------------------------
 
     def monitor(self) -> None:
-        """Nodes that are not heard of become unreachable, and their pods are deleted in the end."""
-        now_ms = self._world.now_ms
+        """Silent nodes become unreachable, and finally their pods are deleted."""
+        now_ms = self._simulation.now_ms
         for name in list(self.nodes):
             if self.connected(name):
                 self._silent_since_ms.pop(name, None)
@@ -354,4 +358,4 @@ class Cluster:
             if silent_ms >= EVICT_MS:
                 for pod in [p for p in self.pods.values() if p.node == name and p.deleted_ms is None]:
                     self._put(replace(pod, deleted_ms=now_ms))
-        self._world.scheduler.after(MONITOR_MS, self.monitor)
+        self._simulation.scheduler.after(MONITOR_MS, self.monitor)

@@ -6,17 +6,17 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from multiprocessing import get_context
 
-from simulation import mutations, planted
-from simulation.run import NOTHING, Cuts, Outcome, run
-from simulation.shrink import shrink
-from simulation.story import line_of, replay, story
+from tests.simulation import mutations, planted
+from tests.simulation.run import NOTHING, Cuts, Outcome, run
+from tests.simulation.shrink import shrink
+from tests.simulation.story import line_of, replay, story
 
 SAY_EVERY = 500
-"""Seeds: how often a long run says how far it is."""
+"""A long run reports its progress every so many seeds."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The exit code: 1 when a promise was broken, or a planted bug was not found."""
+    """Returns the exit code: 1 if a promise was broken, or a planted bug was not found."""
     if arguments[:1] == ["mutations"]:
         return _mutations(arguments[1:])
     options = _parser().parse_args(arguments)
@@ -35,7 +35,7 @@ def say(line: str) -> None:
 
 
 def command_of(seed: int, cuts: Cuts = NOTHING) -> str:
-    """What replays exactly this history."""
+    """The command that replays exactly this history."""
     words = ["python -m tests.simulation --replay", str(seed)]
     words += [word for kind in sorted(cuts.kinds) for word in ("--without", kind)]
     words += [word for index in sorted(cuts.faults) for word in ("--drop", str(index))]
@@ -45,7 +45,7 @@ def command_of(seed: int, cuts: Cuts = NOTHING) -> str:
 
 
 def explain(seed: int) -> list[str]:
-    """A failing seed, shrunk: what is broken, the story of its last moments, and how to see it again."""
+    """A failing seed, shrunk: what is broken, the story of its faults, and how to replay it."""
     outcome = run(seed)
     if outcome.broken is None:
         return [f"seed {seed} breaks nothing"]

@@ -1,7 +1,7 @@
-"""kafka-python's connections, as the group room uses them, over simulated links.
+"""kafka-python's connections, as the package ``group`` uses them, over simulated links.
 
-Stands in for ``cooperator.group.library.Connections``: requests of kafka-python in, responses with the
-attributes that are read from them out.
+Replaces ``cooperator.group.library.Connections``: it takes requests of kafka-python and returns responses
+with the attributes that are read from them.
 """
 
 from types import SimpleNamespace
@@ -11,16 +11,16 @@ from kafka import errors
 from kafka.future import Future
 
 from cooperator.group.library import request_timeout_ms
-from simulation.broker import messages as say
-from simulation.link import Link, MakeRequest
-from simulation.loop import Loop
+from tests.simulation.broker import messages as say
+from tests.simulation.link import Link, MakeRequest
+from tests.simulation.loop import Loop
 
 NODE = 1
 RECONNECT_MS = 50
 
 
 class Manager:
-    """As much of ``KafkaConnectionManager`` as is used."""
+    """The used part of ``KafkaConnectionManager``."""
 
     def __init__(self, loop: Loop, client_id: str, timeout_ms: int) -> None:
         self._net = loop
@@ -71,7 +71,7 @@ class Manager:
         if link is None or link.closed:
             self._links += 1
             owner = self._net.process
-            link = self._link = Link(owner, owner.world.next_link())
+            link = self._link = Link(owner, owner.simulation.next_link())
         kind = type(request).__name__
         answer = await link.ask(_REQUESTS[kind](request, self._client_id), timeout_ms)
         return _RESPONSES[kind](answer)
@@ -81,7 +81,7 @@ class Manager:
 
 
 class Connections:
-    """Takes the place of the library's."""
+    """Replaces the library's."""
 
     def __init__(self, loop: Loop, config: Any) -> None:
         self.manager = Manager(loop, config.client_id, request_timeout_ms(config))
@@ -146,7 +146,7 @@ _REQUESTS = {
     "HeartbeatRequest": _beat,
     "LeaveGroupRequest": _leave,
     "DescribeGroupsRequest": _describe,
-    # Whoever answers it is alive and is the coordinator: asked by a question that changes nothing.
+    # An answer shows that the coordinator is alive, so this sends a request that changes nothing.
     "FindCoordinatorRequest": _describe,
 }
 

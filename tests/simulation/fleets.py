@@ -1,18 +1,20 @@
-"""What a world's pods run, one class each. ``ALL`` is the list, with what share of all seeds each has."""
+"""What a world's pods run, one class each. ``ALL`` lists them with their fractions of all seeds."""
 
 from typing import TYPE_CHECKING
 
-from simulation.member import MemberProcess
-from simulation.stock import StockProcess
+from tests.simulation.member import MemberProcess
+from tests.simulation.stock import StockProcess
 
 if TYPE_CHECKING:
-    from simulation.worker import WorkerProcess
+    from tests.simulation.worker import WorkerProcess
 
 
 class Fleet:
-    """``has_stock``: stock Connect workers are members, so that the group has to be adopted."""
+    """``has_stock`` means that stock Connect workers are members, so that the group has to be adopted.
+    ``shares_client_id`` means that all of them have the same one, so that no host can tell them apart."""
 
     has_stock = False
+    shares_client_id = False
 
     @staticmethod
     def process_of(identity: str) -> "type[WorkerProcess]":
@@ -33,6 +35,10 @@ class StockWorkers(Fleet):
         return StockProcess
 
 
+class SharedClientId(StockWorkers):
+    shares_client_id = True
+
+
 class Mixed(Fleet):
     """Every other pod is a stock worker, as while one kind replaces the other."""
 
@@ -44,13 +50,18 @@ class Mixed(Fleet):
         return StockProcess if number % 2 else MemberProcess
 
 
-ALL: tuple[tuple[float, type[Fleet]], ...] = ((0.1, StockWorkers), (0.1, Mixed), (0.8, Agents))
+ALL: tuple[tuple[float, type[Fleet]], ...] = (
+    (0.1, StockWorkers),
+    (0.05, SharedClientId),
+    (0.05, Mixed),
+    (0.8, Agents),
+)
 
 
 def drawn(chance: float) -> type[Fleet]:
     """The fleet for a number between 0 and 1."""
-    for share, fleet in ALL:
-        if chance < share:
+    for fraction, fleet in ALL:
+        if chance < fraction:
             return fleet
-        chance -= share
+        chance -= fraction
     return ALL[-1][1]

@@ -1,6 +1,6 @@
-"""The event loop that kafka-python's coroutines run on here: simulated time, no sockets.
+"""The event loop of kafka-python's coroutines here: simulated time, no sockets.
 
-It has the methods of ``kafka.net.selector.NetworkSelector`` that the group room uses.
+It has the methods of ``kafka.net.selector.NetworkSelector`` that the package ``group`` uses.
 """
 
 import contextlib
@@ -11,20 +11,20 @@ from typing import Any
 
 from kafka.future import Future
 
-from simulation.process import Process
-from simulation.scheduler import Timer
+from tests.simulation.process import Process
+from tests.simulation.scheduler import Timer
 
 
 class Loop:
-    """What is ready runs within the event that made it ready; what waits for time is an event."""
+    """What is ready runs within the event that made it ready; a wait for time is an event."""
 
     def __init__(self, process: Process) -> None:
         self.process = process
         self.closed = False
         self._ready: deque[Callable[[], None]] = deque()
         self._draining = False
-        # Coroutines that are never finished must not be collected, and so closed, at some odd time.
-        process.world.loops.append(self)
+        # Unfinished coroutines must not be collected, and so closed, at an arbitrary time.
+        process.simulation.loops.append(self)
         self._tasks: dict[int, Coroutine[Any, Any, Any]] = {}
 
     def close(self) -> None:
@@ -32,7 +32,7 @@ class Loop:
         self._ready.clear()
 
     def dispose(self) -> None:
-        """The world is over: end what is left of coroutines, quietly."""
+        """Close the remaining coroutines quietly at the end of the world."""
         self.close()
         for coroutine in list(self._tasks.values()):
             with contextlib.suppress(BaseException):
@@ -45,7 +45,7 @@ class Loop:
         self._soon(callback)
 
     def call_later(self, delay_s: float, callback: Callable[[], Any]) -> Timer:
-        # Rounded up: who waits for a time must not find that it has not come.
+        # Rounded up: a waiter must not wake before its time.
         delay_ms = max(0, -int(-delay_s * 1000 // 1))
         return self.process.after(delay_ms, lambda: self._soon(callback))
 
@@ -93,7 +93,7 @@ class Loop:
 
     def _resume(self, coroutine: Coroutine[Any, Any, Any], done: Future | None) -> None:
         try:
-            # A Future raises or returns by itself what it holds, once it is resumed.
+            # A resumed Future raises or returns its content by itself.
             waited: Future = coroutine.send(None)
         except StopIteration:
             del self._tasks[id(coroutine)]

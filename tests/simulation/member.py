@@ -1,11 +1,11 @@
-"""One of our members: the project's agent, whole, in a simulated process."""
+"""One of our members: the project's whole agent in a simulated process."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cooperator.agent.lead import member_lead
+from cooperator.agent.elected_lead import member_lead
 from cooperator.agent.main import Agent, Parts
 from cooperator.agent.options import RuntimeKind, WorkerOptions
 from cooperator.agent.state import Phase, Settings, State
@@ -13,14 +13,14 @@ from cooperator.agent.story import StoryLine
 from cooperator.logs import LogsConfig
 from cooperator.model import Epoch, TaskId
 from cooperator.runtime import RuntimeListener
-from simulation.scheduler import Timer
-from simulation.stages import Queue, SteppedMembership
-from simulation.tasks import Copy, SimulatedRuntime
-from simulation.topics import SimulatedLogs
-from simulation.worker import WorkerProcess
+from tests.simulation.scheduler import Timer
+from tests.simulation.stages import Queue, SteppedMembership
+from tests.simulation.tasks import Copy, SimulatedRuntime
+from tests.simulation.topics import SimulatedLogs
+from tests.simulation.worker import WorkerProcess
 
 if TYPE_CHECKING:
-    from simulation.world import World
+    from tests.simulation.simulation import Simulation
 
 NOWHERE = Path("/nowhere")
 FAREWELL_MS = 5_000
@@ -28,7 +28,7 @@ FAREWELL_MS = 5_000
 
 @dataclass(frozen=True, slots=True)
 class MemberOptions(WorkerOptions):
-    """With the retries of a supervisor as short as the other times here."""
+    """Makes a supervisor's retries as short as the other times here."""
 
     def settings(self) -> Settings:
         return Settings(
@@ -47,16 +47,21 @@ class MemberProcess(WorkerProcess):
     """Our agent in its pod, with its watchdog."""
 
     def __init__(
-        self, world: "World", identity: str, incarnation: str, place: str, on_exit: Callable[[int], None]
+        self,
+        simulation: "Simulation",
+        identity: str,
+        incarnation: str,
+        place: str,
+        on_exit: Callable[[int], None],
     ) -> None:
-        super().__init__(world, identity, incarnation, place, on_exit)
+        super().__init__(simulation, identity, incarnation, place, on_exit)
         self._kill_timer: Timer | None = None
         self.agent: SimulatedAgent
         self.enter(self._make)
 
     @property
     def state(self) -> State:
-        return self.agent._desk._supervisor.state
+        return self.agent._supervisor._supervisor.state
 
     @property
     def member_id(self) -> str:
@@ -67,9 +72,9 @@ class MemberProcess(WorkerProcess):
         return self.state.applied
 
     def may_stop(self, copy: Copy) -> bool:
-        """A share took it away, its configuration has changed, the lease has ended (measured by what was
-        really answered), or the time to depart is over."""
-        now_ms, by_ms = self.world.now_ms, self.state.depart_by_ms
+        """It may stop if an assignment revoked the task, its configuration has changed, the lease has ended
+        (measured by the real answers), or the time to depart is over."""
+        now_ms, by_ms = self.simulation.now_ms, self.state.depart_by_ms
         return (
             copy.task in self.revoked
             or now_ms >= self.proof_ms + self.state.lease_ms
@@ -78,9 +83,9 @@ class MemberProcess(WorkerProcess):
         )
 
     def runs_on_joint_word(self, now_ms: int) -> bool:
-        """It would have had to stop, but for the word of a leader that has no broker either and that all
-        members of its round have asked (decision 012)."""
-        times = self.world.times
+        """Whether it would have had to stop, except for the confirmation of a leader that has no broker
+        either and that all members of its round have asked (decision 012)."""
+        times = self.simulation.times
         patience_ms = times.lease_ms + times.kill_after_ms
         return self.heard_ms + patience_ms <= now_ms < self.joint_ms + patience_ms
 
@@ -88,7 +93,7 @@ class MemberProcess(WorkerProcess):
         if self.frozen_ms is None:
             return True
         end_ms = self.state.lease_end_ms
-        return end_ms is not None and now_ms < end_ms + self.world.times.kill_after_ms
+        return end_ms is not None and now_ms < end_ms + self.simulation.times.kill_after_ms
 
     def failed_tasks(self) -> list[TaskId]:
         return [task.task for task in self.state.tasks.values() if task.phase is Phase.FAILED]
@@ -97,26 +102,26 @@ class MemberProcess(WorkerProcess):
         return self.agent._logs.config.snapshot().task_config(task)
 
     def validate(self) -> None:
-        self.agent._desk._supervisor.validate()
+        self.agent._supervisor._supervisor.validate()
 
     def told(self) -> Sequence[StoryLine]:
-        return list(self.agent._desk._supervisor._story)
+        return list(self.agent._supervisor._supervisor._story)
 
     def told_to_end(self) -> None:
         self.enter(self.agent.drain)
 
     def watch(self, kill_at_ms: int | None) -> None:
-        """By the watchdog, which is a process of its own."""
+        """Called by the watchdog, which is a process of its own."""
         if self._kill_timer is not None:
             self._kill_timer.cancel()
         if kill_at_ms is not None:
-            delay_ms = max(0, kill_at_ms - self.world.now_ms)
+            delay_ms = max(0, kill_at_ms - self.simulation.now_ms)
             self._kill_timer = self.guard.after(delay_ms, self.kill)
 
     def _make(self) -> None:
-        times = self.world.times
+        times = self.simulation.times
         options = MemberOptions(
-            group_id=self.world.group_id,
+            group_id=self.simulation.group_id,
             bootstrap_servers="simulated:9092",
             identity=self.identity,
             incarnation=self.incarnation,
@@ -136,7 +141,7 @@ class MemberProcess(WorkerProcess):
 
 
 class SimulatedAgent(Agent):
-    """The agent, whose thread is a queue of events."""
+    """The agent, with a queue of events instead of a thread."""
 
     def __init__(self, options: WorkerOptions, process: MemberProcess) -> None:
         self.process = process
@@ -157,7 +162,7 @@ class SimulatedAgent(Agent):
         return SimulatedLogs(self.process, config)
 
     def begin(self) -> None:
-        """``open``, and ``run`` up to its loop."""
+        """Does ``open``, and ``run`` up to its loop."""
         stepped: object = self._queue
         assert isinstance(stepped, Queue)
         stepped.turn = self._turn
@@ -174,9 +179,9 @@ class SimulatedAgent(Agent):
         self._step()
         if not self.process.alive:
             return
-        self.process.world.stepped(self.process)
+        self.process.simulation.stepped(self.process)
         if self._code is not None:
-            self._say_farewell(self._code, self.process.world.now_ms + FAREWELL_MS)
+            self._say_farewell(self._code, self.process.simulation.now_ms + FAREWELL_MS)
             return
         if self._alarm is not None:
             self._alarm.cancel()
@@ -185,10 +190,10 @@ class SimulatedAgent(Agent):
             self._alarm = self.process.after(round(patience_s * 1000), self._turn)
 
     def _say_farewell(self, code: int, until_ms: int) -> None:
-        """What the membership's ``stop`` waits for."""
+        """Does what the membership's ``stop`` waits for."""
         group: object = self._group
         assert isinstance(group, SteppedMembership)
-        if not group.ended and self.process.world.now_ms < until_ms:
+        if not group.ended and self.process.simulation.now_ms < until_ms:
             self.process.after(20, lambda: self._say_farewell(code, until_ms))
             return
         self._end(code)

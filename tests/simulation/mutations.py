@@ -22,9 +22,9 @@ from cooperator.logs import LeadWriter
 from cooperator.model import Memory
 from cooperator.planner import claims, default, holds, roster, step
 from cooperator.planner.assignors import sticky
-from cooperator.pool import decide, lives
+from cooperator.pool import decide, incarnations
 from cooperator.wire import CommitRecord, TaskRecord
-from simulation.planted import Patch, planted
+from tests.simulation.planted import Patch, planted
 
 FAST = (
     "AssignsInTheRoundOfTheRevocation",
@@ -39,7 +39,7 @@ FAST = (
 
 @planted
 def assigns_in_the_round_of_the_revocation() -> Sequence[Patch]:
-    """What is let go of is free at once, not when its holder has rejoined without it."""
+    """A revoked task is free at once, not when its holder has rejoined without it."""
     right = claims.sort_claims
 
     def wrong(*args: Any) -> claims.Claims:
@@ -52,13 +52,13 @@ def assigns_in_the_round_of_the_revocation() -> Sequence[Patch]:
 
 @planted
 def does_not_wait_for_leases() -> Sequence[Patch]:
-    """A vanished life is taken to have ended."""
+    """A vanished incarnation is assumed to have ended."""
     return [patch.object(holds._Settling, "_fence", lambda self: {})]
 
 
 @planted
 def waits_for_half_a_lease() -> Sequence[Patch]:
-    """The lease of a vanished life is counted too short."""
+    """The lease of a vanished incarnation is counted too short."""
     right = holds._Settling.__init__
 
     def wrong(self: Any, view: Any, *args: Any) -> None:
@@ -70,14 +70,14 @@ def waits_for_half_a_lease() -> Sequence[Patch]:
 
 @planted
 def forgets_who_still_stops() -> Sequence[Patch]:
-    """What was revoked from a life that vanished before it had stopped is not remembered."""
+    """Revocations from an incarnation that vanished before it had stopped are not remembered."""
     right = step._remember
     return [patch.object(step, "_remember", lambda *args: replace(right(*args), unstopped=()))]
 
 
 @planted
 def renews_holds() -> Sequence[Patch]:
-    """Each round lets a hold begin anew."""
+    """Each round restarts a hold."""
 
     def wrong(self: Any, identity: str, hold: Any) -> Any:
         delay_ms = self.view.policy.scheduled_rebalance_max_delay_ms
@@ -88,13 +88,13 @@ def renews_holds() -> Sequence[Patch]:
 
 @planted
 def forgets_holds() -> Sequence[Patch]:
-    """What departed members had is given away at once."""
+    """Departed members' tasks are assigned at once."""
     return [patch.object(holds._Settling, "_keep", lambda self, identity, hold, tasks: None)]
 
 
 @planted
 def balances_while_it_holds() -> Sequence[Patch]:
-    """Revocations for balance do not wait for who is held for."""
+    """Revocations for balance do not wait for held members."""
     right = default._Asked._problem
     return [
         patch.object(default._Asked, "_problem", lambda *args: replace(right(*args), balance=True)),
@@ -103,7 +103,7 @@ def balances_while_it_holds() -> Sequence[Patch]:
 
 @planted
 def never_balances() -> Sequence[Patch]:
-    """Nobody is ever asked to let go for balance."""
+    """No task is ever revoked for balance."""
     right = default._Asked._problem
     return [
         patch.object(default._Asked, "_problem", lambda *args: replace(right(*args), balance=False)),
@@ -112,7 +112,7 @@ def never_balances() -> Sequence[Patch]:
 
 @planted
 def moves_one_more_than_needed() -> Sequence[Patch]:
-    """Whoever has too many lets go of one more."""
+    """A member with too many tasks loses one more than needed."""
     right = sticky._surpluses
 
     def wrong(problem: Any, loads: Mapping[str, int]) -> dict[str, int]:
@@ -123,7 +123,7 @@ def moves_one_more_than_needed() -> Sequence[Patch]:
 
 @planted
 def takes_tasks_for_who_is_not_warm() -> Sequence[Patch]:
-    """Who joins gets its part at once, whether its runtime is up or not."""
+    """A joining member gets its part at once, even if its runtime is not up."""
 
     def wrong(staying: Mapping[str, Any], facts: Any) -> Mapping[str, Any]:
         return {i: member for i, member in staying.items() if i not in facts.cordoned} or staying
@@ -133,7 +133,7 @@ def takes_tasks_for_who_is_not_warm() -> Sequence[Patch]:
 
 @planted
 def drains_into_the_cold() -> Sequence[Patch]:
-    """Who departs lets go of its tasks although nobody is warm yet."""
+    """A departing member releases its tasks although no other member is warm yet."""
     right = roster.survey
     return [patch.object(default, "survey", lambda *args: replace(right(*args), warming=False))]
 
@@ -143,7 +143,7 @@ def drains_into_the_cold() -> Sequence[Patch]:
 
 @planted
 def forgets_its_memory_with_the_leader() -> Sequence[Patch]:
-    """Whoever takes the lead begins with an empty memory."""
+    """A new leader starts with an empty memory."""
     return [_lead_taken(lambda machine, event: replace(event, memory=Memory(term=event.memory.term)))]
 
 
@@ -174,7 +174,7 @@ def assigns_during_a_take_over() -> Sequence[Patch]:
 
 @planted
 def writes_connectors_without_their_tasks() -> Sequence[Patch]:
-    """A new configuration of a connector is written alone: a compaction parts it from its tasks."""
+    """A new configuration of a connector is written alone: a compaction separates it from its tasks."""
     right = reconcile.connector_records
 
     def wrong(*args: Any) -> tuple[Any, ...]:
@@ -185,7 +185,7 @@ def writes_connectors_without_their_tasks() -> Sequence[Patch]:
 
 @planted
 def never_saves_its_memory() -> Sequence[Patch]:
-    """Shares are sent that the leader log knows nothing of."""
+    """Assignments are sent that the leader log does not contain."""
     return [patch.object(LeaderMachine, "_is_durable", lambda self, memory: True)]
 
 
@@ -251,7 +251,7 @@ def takes_the_operator_for_a_worker() -> Sequence[Patch]:
 
 @planted
 def confirms_every_lease() -> Sequence[Patch]:
-    """The leader's endpoint says yes to whoever asks."""
+    """The leader's endpoint confirms every lease."""
     return [patch.object(routes, "may_confirm", lambda *args, **kwargs: True)]
 
 
@@ -266,25 +266,25 @@ def takes_the_lead_without_evicting() -> Sequence[Patch]:
 
 @planted
 def takes_an_unreachable_node_for_dead() -> Sequence[Patch]:
-    """Who is on a node that is not ready has ended."""
+    """A member on a node that is not ready is assumed to have ended."""
 
     def wrong(pod: Any, nodes: Any) -> bool:
         node = nodes.get(pod.node) if nodes is not None else None
         return node is not None and not node.ready
 
-    return [patch.object(lives, "_out_of_service", wrong)]
+    return [patch.object(incarnations, "_out_of_service", wrong)]
 
 
 @planted
 def takes_a_vanished_object_for_proof() -> Sequence[Patch]:
-    """A pod that is deleted, by force or not, has ended."""
-    right = lives.survey
+    """A pod that is deleted, by force or not, is assumed to have ended."""
+    right = incarnations.survey
 
-    def wrong(desired: Any, observed: Any, memory: Any, now_ms: int) -> lives.Survey:
+    def wrong(desired: Any, observed: Any, memory: Any, now_ms: int) -> incarnations.Survey:
         seen = right(desired, observed, memory, now_ms)
         ended = dict(seen.memory.ended)
         pods = {pod.identity: pod.incarnation for pod in observed.pods}
-        for identity, last in memory.lives.items():
+        for identity, last in memory.incarnations.items():
             if pods.get(identity) != last.incarnation and last.incarnation not in ended.get(identity, ()):
                 ended[identity] = (*ended.get(identity, ()), last.incarnation)
         return replace(seen, memory=replace(seen.memory, ended=ended))
@@ -297,7 +297,7 @@ def takes_a_vanished_object_for_proof() -> Sequence[Patch]:
 
 @planted
 def acknowledges_before_the_stop() -> Sequence[Patch]:
-    """A member's report leaves out what it was told to stop, although it still runs."""
+    """A member's report leaves out the tasks that it was told to stop, although they still run."""
 
     def wrong(self: State) -> Report:
         report = right(self)
@@ -320,39 +320,39 @@ def runs_without_a_lease() -> Sequence[Patch]:
 
 @planted
 def has_no_watchdog() -> Sequence[Patch]:
-    """What has not stopped long after the end of the lease is not killed."""
+    """Tasks that have not stopped long after the end of the lease are not killed."""
     return [_watchdog_sleeps()]
 
 
 @planted
-def restarts_everything_at_each_share() -> Sequence[Patch]:
-    """What is in neither list of a share is stopped and started, as an eager worker does."""
-    right = Learner._share
+def restarts_everything_at_each_assignment() -> Sequence[Patch]:
+    """Tasks in neither list of an assignment are stopped and started, as an eager worker does."""
+    right = Learner._assignment
 
-    def wrong(self: Learner, share: Any) -> None:
-        right(self, share)
+    def wrong(self: Learner, assignment: Any) -> None:
+        right(self, assignment)
         for key, task in self._state.tasks.items():
             if task.alive and task.keep:
                 self._state.tasks[key] = replace(task, restart=True)
 
-    return [patch.object(Learner, "_share", wrong)]
+    return [patch.object(Learner, "_assignment", wrong)]
 
 
 @planted
 def forgets_to_acknowledge() -> Sequence[Patch]:
-    """A member that has let go of a task does not rejoin to say so."""
+    """A member that has stopped a revoked task does not rejoin to acknowledge it."""
     return [patch.object(settle, "_acknowledgement", lambda state, settings: [])]
 
 
 @planted
 def says_that_it_is_warm_at_once() -> Sequence[Patch]:
-    """A member does not say that its runtime is still being started."""
+    """A member does not report that its runtime is still starting."""
     return [patch.object(Learner, "_warmth", lambda self, warmth: None)]
 
 
 @planted
 def keeps_to_itself_that_it_is_warm() -> Sequence[Patch]:
-    """A member whose runtime has come up does not rejoin to say so."""
+    """A member whose runtime has come up does not rejoin to report it."""
     right: Any = State.acknowledgement_due
 
     def wrong(self: State) -> bool:
@@ -382,5 +382,5 @@ def _lead_taken(change: Callable[[LeaderMachine, ev.LeadTaken], ev.LeadTaken]) -
 
 
 def _module(of: Callable[..., Any]) -> Any:
-    """Where a function or class is defined, also one that its package has given its own name."""
+    """The module of a function or class, even if its package re-exports it under the module's name."""
     return sys.modules[of.__module__]

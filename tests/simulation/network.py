@@ -1,15 +1,15 @@
-"""What lies between processes: delays, cuts, and what faults do to single messages.
+"""The network between processes: delays, cuts, and what faults do to single messages.
 
 A *place* is a machine with processes on it, the broker, or the API server. Messages between two places that
-are cut off from each other vanish; who waits for an answer has to have a time-out.
+are cut off from each other vanish; a waiter needs a time-out.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from simulation.process import Process
-from simulation.scheduler import Act
+from tests.simulation.process import Process
+from tests.simulation.scheduler import Act
 
 BROKER = "broker"
 API = "api"
@@ -17,7 +17,7 @@ API = "api"
 
 @dataclass(slots=True)
 class Weather:
-    """What happens to messages, by chance: shares of all messages, and the longest delays in ms."""
+    """What randomly happens to messages: fractions of all messages, and the longest delays in ms."""
 
     lose: float = 0.0
     delay: float = 0.0
@@ -29,7 +29,7 @@ class Weather:
 
 @dataclass
 class Network:
-    """``cuts``: pairs of places between which nothing goes, each with how many faults say so."""
+    """``cuts`` counts, for each pair of disconnected places, the faults that disconnect it."""
 
     random: Random
     weather: Weather = field(default_factory=Weather)
@@ -62,12 +62,12 @@ class Network:
         return bool(self.weather.repeat) and self.random.random() < self.weather.repeat
 
     def send(self, sender: Process, place: str, deliver: Act) -> None:
-        """One message: it arrives once, twice or never, in any order with others."""
-        world = sender.world
+        """Send one message: it arrives once, twice or never, in any order with others."""
+        simulation = sender.simulation
         if not self.reaches(sender.place, place) or self.loses():
             return
         for _ in range(2 if self.repeats() else 1):
-            world.scheduler.after(self.delay_ms(), self._if_reached(sender.place, place, deliver))
+            simulation.scheduler.after(self.delay_ms(), self._if_reached(sender.place, place, deliver))
 
     def _if_reached(self, one: str, other: str, deliver: Act) -> Act:
         def arrive() -> None:

@@ -1,17 +1,17 @@
 """An operator: the project's leader service and pool decisions, and the little that a controller adds.
 
-It works while it holds the Lease: looks at pods and nodes, tells the leader the facts, carries the pool's
-actions out on the API. Losing the Lease, or being fenced, ends the process, and its Deployment starts
+It works while it holds the Lease: it looks at pods and nodes, gives the leader the facts, and carries out the
+pool's actions on the API. Losing the Lease, or being fenced, ends the process, and its Deployment starts
 another one.
 """
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cooperator.host.group import group_seen, planner_facts
 from cooperator.leader.clock import SteadyClock
-from cooperator.leader.lead import Lead
-from cooperator.leader.projection import project
+from cooperator.leader.leader_thread import LeaderThread
+from cooperator.leader.observability.projection import project
 from cooperator.leader.service import LeaderService, ServiceSettings
 from cooperator.logs import LogUnavailable, TopicMisconfigured
 from cooperator.planner.view import Facts
@@ -34,13 +34,13 @@ from cooperator.pool import (
     decide,
 )
 from cooperator.wire import Owner
-from simulation.cluster import PodObject
-from simulation.network import API
-from simulation.process import Process
-from simulation.watch import Informer
+from tests.simulation.cluster import PodObject
+from tests.simulation.network import API
+from tests.simulation.process import Process
+from tests.simulation.watch import Informer
 
 if TYPE_CHECKING:
-    from simulation.world import World
+    from tests.simulation.simulation import Simulation
 
 TICK_MS = 500
 LEASE_MS = 3_000
@@ -50,10 +50,10 @@ CHANGE_MS = 40
 
 
 class OperatorProcess(Process):
-    """``place``: where it runs; the Deployment starts the next one there."""
+    """``place`` is where it runs; the Deployment starts the next one there."""
 
-    def __init__(self, world: "World", number: int, place: str) -> None:
-        super().__init__(world, f"operator-{place}-{number}", place)
+    def __init__(self, simulation: "Simulation", number: int, place: str) -> None:
+        super().__init__(simulation, f"operator-{place}-{number}", place)
         self._held_until_ms: int | None = None
         self._service: LeaderService | None = None
         self._pool = PoolMemory()
@@ -64,7 +64,7 @@ class OperatorProcess(Process):
         self.enter(self._begin)
 
     @property
-    def lead(self) -> Lead | None:
+    def lead(self) -> LeaderThread | None:
         return self._service._lead if self._service is not None else None
 
     @property
@@ -81,15 +81,15 @@ class OperatorProcess(Process):
             return
         super().kill()
         self.informer.close()
-        self.world.operator_ended(self)
+        self.simulation.operator_ended(self)
 
     def give_up(self, why: str) -> None:
-        """End in order: the Lease is given up, the place in the group is kept."""
-        self.world.tell(f"{self.name} ends: {why}")
+        """End in order: give the Lease up, but keep the place in the group."""
+        self.simulation.tell(f"{self.name} ends: {why}")
         if self._service is not None:
             self._service.stop(leave=False, timeout_s=1)
-            lock = self.world.lock
-            if lock.holder == self.name and self.world.network.reaches(self.place, API):
+            lock = self.simulation.lock
+            if lock.holder == self.name and self.simulation.network.reaches(self.place, API):
                 lock.holder = ""
         self.after(100, self.kill)
 
@@ -97,9 +97,9 @@ class OperatorProcess(Process):
 
     def _tick(self) -> None:
         self.after(TICK_MS, self._tick)
-        now_ms = self.world.now_ms
-        reached = self.world.network.reaches(self.place, API) and not self.world.network.loses()
-        if reached and self.world.lock.acquire(self.name, now_ms):
+        now_ms = self.simulation.now_ms
+        reached = self.simulation.network.reaches(self.place, API) and not self.simulation.network.loses()
+        if reached and self.simulation.lock.acquire(self.name, now_ms):
             self._held_until_ms = now_ms + RENEW_DEADLINE_MS
         if self._held_until_ms is None:
             return
@@ -121,15 +121,15 @@ class OperatorProcess(Process):
         return leading is not None and leading.reason == "Fenced"
 
     def _lead(self) -> None:
-        times = self.world.times
-        self.world.tell(f"{self.name} holds the Lease")
+        times = self.simulation.times
+        self.simulation.tell(f"{self.name} holds the Lease")
         self._service = LeaderService(
             ServiceSettings(
                 bootstrap_servers="simulated:9092",
-                group_id=self.world.group_id,
+                group_id=self.simulation.group_id,
                 owner=Owner("simulated", "default", "lake"),
-                group_policy=self.world.group_policy,
-                policy=self.world.policy,
+                group_policy=self.simulation.group_policy,
+                policy=self.simulation.policy,
                 host=self.name,
                 session_timeout_ms=times.leader_session_ms,
                 heartbeat_interval_ms=times.heartbeat_ms,
@@ -141,7 +141,7 @@ class OperatorProcess(Process):
         self._open(self._service)
 
     def _open(self, service: LeaderService) -> None:
-        """What the service's own thread would do."""
+        """Does the work of the service's own thread."""
         if service._stopping.is_set():
             return
         try:
@@ -154,7 +154,7 @@ class OperatorProcess(Process):
     # --- the pool ------------------------------------------------------------------------------------
 
     def _stir(self) -> None:
-        """Something was seen: look at all of it soon."""
+        """Something was seen: look at everything soon."""
         if not self._stirred:
             self._stirred = True
             self.after(CHANGE_MS, self._look)
@@ -165,15 +165,15 @@ class OperatorProcess(Process):
             self._step()
 
     def _step(self) -> None:
-        service, world = self._service, self.world
+        service, simulation = self._service, self.simulation
         if service is None or not self.informer.synced:
             return
-        spec = world.spec
-        if spec.revision != self._told_spec and world.network.reaches(self.place, API):
+        spec = simulation.spec
+        if spec.revision != self._told_spec and simulation.network.reaches(self.place, API):
             self._told_spec = spec.revision
-            service.set_policy(world.policy)
+            service.set_policy(simulation.policy)
             service.set_desired(spec.desired())
-        desired = PoolDesired("lake", spec.replicas, spec.template, world.pool_policy)
+        desired = PoolDesired("lake", spec.replicas, spec.template, simulation.pool_policy)
         pods = tuple(self._pod(pod) for pod in self.informer.pods.values())
         nodes = {
             node.name: Node(node.ready, node.cordoned, node.leaving, node.out_of_service)
@@ -182,6 +182,8 @@ class OperatorProcess(Process):
         decision = decide(desired, PoolObserved(pods, self._group(), nodes), self._pool, self._clock())
         self._pool = decision.memory
         facts = planner_facts(decision.facts, decision.facts.ended)
+        if simulation.shape.fleet.shares_client_id:
+            facts = Facts()
         if facts != self._facts:
             self._facts = facts
             service.set_facts(facts)
@@ -205,7 +207,7 @@ class OperatorProcess(Process):
             mark=pod.mark,
             terminating_since_ms=pod.deleted_ms,
             node=pod.node,
-            self_restarting=self.world.cluster.restarts_in_place and pod.deleted_ms is None,
+            self_restarting=self.simulation.cluster.restarts_in_place and pod.deleted_ms is None,
         )
 
     def _group(self) -> GroupSeen | None:
@@ -217,13 +219,26 @@ class OperatorProcess(Process):
         # The history is for people, and long.
         history, state.rebalances = state.rebalances, deque()
         try:
-            return group_seen(project(state, service._logs.status.snapshot()))
+            return group_seen(self._in_names_of_pods(project(state, service._logs.status.snapshot())))
         finally:
             state.rebalances = history
 
+    def _in_names_of_pods(self, projected: dict[str, Any]) -> dict[str, Any]:
+        """Translate as a person would: workers that share a client id are known by their addresses."""
+        if not self.simulation.shape.fleet.shares_client_id or "members" not in projected:
+            return projected
+        pods = {process.member_id: process.identity for process in self.simulation.members}
+        names = {
+            member["identity"]: pods.get(member["member_id"], member["identity"])
+            for member in projected["members"]
+        }
+        members = [{**each, "identity": names[each["identity"]]} for each in projected["members"]]
+        tasks = [{**task, "member": names.get(task["member"])} for task in projected["tasks"]]
+        return {**projected, "members": members, "tasks": tasks}
+
     def _carry_out(self, action: Action) -> None:
-        cluster, now_ms = self.world.cluster, self._clock()
-        self.world.tell(f"{self.name}: {action}")
+        cluster, now_ms = self.simulation.cluster, self._clock()
+        self.simulation.tell(f"{self.name}: {action}")
 
         def arrive() -> None:
             match action:
@@ -236,7 +251,7 @@ class OperatorProcess(Process):
                 case Delete(identity, incarnation) | Remove(identity, incarnation):
                     cluster.delete(identity, incarnation)
                 case Kill():
-                    # The platform sees to it: ``kill_after_ms`` is None.
+                    # The platform takes care of it: ``kill_after_ms`` is None.
                     raise AssertionError(f"nobody asked for {action}")
 
-        self.world.network.send(self, API, arrive)
+        self.simulation.network.send(self, API, arrive)

@@ -1,4 +1,4 @@
-"""Where the project's code reaches for clock, chance, threads and sockets, it finds the simulation.
+"""Replaces clock, randomness, threads and sockets of the project's code by the simulation.
 
 Everything that is replaced is in this one list.
 """
@@ -14,45 +14,46 @@ from random import Random
 from types import SimpleNamespace
 from unittest.mock import patch
 
+from cooperator.group import DescribedGroup, GroupState
 from cooperator.leader import machine
 from cooperator.model import Memory
 from cooperator.planner.plan import Plan
 from cooperator.planner.view import View
-from simulation import process, stages
-from simulation.connections import Connections
-from simulation.loop import Loop
-from simulation.topics import SimulatedLogs, Transport
-from simulation.world import World
+from tests.simulation import process, stages
+from tests.simulation.connections import Connections
+from tests.simulation.loop import Loop
+from tests.simulation.simulation import Simulation
+from tests.simulation.topics import SimulatedLogs, Transport
 
 
 @contextmanager
-def simulated(world: World) -> Iterator[None]:
-    """Let the project's code run in ``world``."""
+def simulated(simulation: Simulation) -> Iterator[None]:
+    """Run the project's code in ``simulation``."""
 
     def monotonic() -> float:
         # A quarter more, so that seconds times 1000 are never rounded below the millisecond.
-        return (world.now_ms + 0.25) / 1000
+        return (simulation.now_ms + 0.25) / 1000
 
     def time_ns() -> int:
         running = process._STAGE[0]
-        return (world.now_ms + (running.wall_ms if running is not None else 0)) * 1_000_000
+        return (simulation.now_ms + (running.wall_ms if running is not None else 0)) * 1_000_000
 
-    chance = Random(world.random.random())
+    chance = Random(simulation.random.random())
     threads = SimpleNamespace(
         Thread=stages.NoThread, Event=threading.Event, Lock=threading.Lock, current_thread=lambda: None
     )
 
-    def open_logs(config: object, on_trouble: object = None) -> SimulatedLogs:
+    def open_logs(config: object, on_outage: object = None) -> SimulatedLogs:
         return SimulatedLogs(process.here(), config)  # type: ignore[arg-type]
 
     def ensure_topics(config: object, timeout_ms: int) -> None:
-        names = world.topic_names
+        names = simulation.topic_names
         for name in (names.config, names.status, names.leader):
             Transport(process.here()).ensure_topic(name, 1, 1, timeout_ms)
 
     def recorded(view: View, memory: Memory) -> tuple[Plan, Memory]:
         plan, after = decide(view, memory)
-        world.planned(view, memory, plan, after)
+        simulation.planned(view, memory, plan, after)
         return plan, after
 
     decide = machine.decide
@@ -61,22 +62,25 @@ def simulated(world: World) -> Iterator[None]:
         "cooperator.agent.main.queue": SimpleNamespace(SimpleQueue=stages.Queue, Empty=queue.Empty),
         "cooperator.agent.main.Endpoint": stages.Endpoint,
         "cooperator.agent.main.LeaderCalls": stages.Calls,
-        "cooperator.leader.lead.threading": threads,
-        "cooperator.leader.member_lead.Lead": stages.SteppedLead,
+        "cooperator.leader.leader_thread.threading": threads,
+        "cooperator.leader.member_lead.LeaderThread": stages.SteppedLead,
         "cooperator.leader.routes.asyncio": stages.Futures,
         "cooperator.leader.service.threading": threads,
-        "cooperator.leader.service.Lead": stages.SteppedLead,
+        "cooperator.leader.service.LeaderThread": stages.SteppedLead,
         "cooperator.leader.service.Endpoint": stages.Endpoint,
         "cooperator.leader.service.Membership": stages.SteppedMembership,
         "cooperator.leader.service.open_logs": open_logs,
         "cooperator.leader.service.ensure_topics": ensure_topics,
+        "cooperator.leader.adoption.describe_group": lambda *_: DescribedGroup(
+            GroupState.EMPTY, "connect", "", ()
+        ),
         "cooperator.group.membership.threading": threads,
         "cooperator.group.membership.new_loop": lambda _: Loop(process.here()),
         "cooperator.group.membership.Connections": Connections,
         "cooperator.group.membership.Coordinator": stages.SteppedCoordinator,
         "cooperator.group.admin.Connections": Connections,
     }
-    listener = _Errors(world)
+    listener = _Errors(simulation)
     logger = logging.getLogger("cooperator")
     kafka = logging.getLogger("kafka")
     with ExitStack() as stack:
@@ -96,19 +100,19 @@ def simulated(world: World) -> Iterator[None]:
         finally:
             logger.removeHandler(listener)
             logger.setLevel(logging.CRITICAL + 1)
-            world.end()
+            simulation.end()
     logger.manager._clear_cache()  # type: ignore[attr-defined]
 
 
 class _Errors(logging.Handler):
-    """What the project's shells catch and log is a failure here."""
+    """An exception that the project's shells catch and log is a failure here."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, simulation: Simulation) -> None:
         super().__init__(logging.ERROR)
-        self._world = world
+        self._simulation = simulation
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.exc_info:
             formatter = logging.Formatter()
             text = formatter.formatException(record.exc_info)  # type: ignore[arg-type]
-            self._world.errors.append(f"{record.getMessage()}\n{text}")
+            self._simulation.errors.append(f"{record.getMessage()}\n{text}")

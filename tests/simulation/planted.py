@@ -1,21 +1,21 @@
-"""How a bug is planted, and looked for. The bugs are in ``mutations``."""
+"""How a bug is planted and looked for. The bugs are in ``mutations``."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
-from simulation.run import Outcome, run
+from tests.simulation.run import Outcome, run
 
 LIMIT = 200
-"""All planted bugs are found within so many seeds."""
+"""All planted bugs are found within this number of seeds."""
 
 Patch = Any
 
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """``plant``: makes the patches that plant the bug."""
+    """``plant`` makes the patches that plant the bug."""
 
     name: str
     bug: str
@@ -32,7 +32,7 @@ def planted(plant: Callable[[], Sequence[Patch]]) -> Callable[[], Sequence[Patch
 
 
 def find(mutation: Mutation, limit: int = LIMIT, start: int = 0) -> tuple[int, Outcome] | None:
-    """After how many seeds the bug was found, and in which history; None if it was not."""
+    """The number of seeds until the bug was found, and the history that shows it; None if not found."""
     with ExitStack() as stack:
         for each in mutation.plant():
             stack.enter_context(each)

@@ -5,29 +5,29 @@ from dataclasses import dataclass, field
 from random import Random
 
 from cooperator.wire import RestartRecord, encode_config
-from simulation import fleets
-from simulation.cleaner import Cleaner
-from simulation.faults import ALL as FAULTS
-from simulation.faults import Fault
-from simulation.patches import simulated
-from simulation.promises import ALL as PROMISES
-from simulation.promises import Broken, Promise
-from simulation.rest import Rest
-from simulation.spec import Times
-from simulation.world import Shape, World
+from tests.simulation import fleets
+from tests.simulation.cleaner import Cleaner
+from tests.simulation.faults import ALL as FAULTS
+from tests.simulation.faults import Fault
+from tests.simulation.patches import simulated
+from tests.simulation.promises import ALL as PROMISES
+from tests.simulation.promises import Broken, Promise
+from tests.simulation.rest import Rest
+from tests.simulation.simulation import Shape, Simulation
+from tests.simulation.spec import Times
 
 WARM_UP_MS = 4_000
 SAFETY_MS = 45_000
 REST_WITHIN_MS = 90_000
 AFTERMATH_MS = 11_000
-"""The longest time-out of any request: until then a fault's last consequences come to light."""
+"""The longest time-out of any request: a fault's last consequences appear until then."""
 QUIET_MS = 15_000
 MOST_STEPS = 200_000
 
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
-    """A fault to come: ``index`` names it in a history, ``seed`` is its own chance."""
+    """A fault to come: ``index`` names it in a history, ``seed`` is for its own randomness."""
 
     index: int
     at_ms: int
@@ -37,8 +37,8 @@ class Scheduled:
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """What is left out of a seed's history, to shrink it. ``until_ms``: faults of the safety phase that begin
-    later do not happen; None: all do."""
+    """What is left out of a seed's history, to shrink it. ``until_ms`` leaves out later faults of the safety
+    phase; None leaves out none."""
 
     kinds: frozenset[str] = frozenset()
     faults: frozenset[int] = frozenset()
@@ -51,14 +51,14 @@ NOTHING = Cuts()
 @dataclass
 class Outcome:
     seed: int
-    world: World
+    simulation: Simulation
     broken: Broken | None = None
     faults: list[Scheduled] = field(default_factory=list)
     rest_after_ms: int = 0
 
 
 def history(seed: int) -> tuple[Shape, list[Scheduled], int]:
-    """What a seed stands for: a shape, faults to come, and the seed of everything else."""
+    """The content of a seed: a shape, faults to come, and the seed of everything else."""
     random = Random(seed)
     connectors = tuple((name, random.randint(1, 5)) for name in "ab"[: random.randint(1, 2)])
     shape = Shape(
@@ -72,7 +72,7 @@ def history(seed: int) -> tuple[Shape, list[Scheduled], int]:
         fleet=fleets.drawn(random.random()),
         warm_up_ms=random.choice([0, 500, 2_000, 6_000]),
     )
-    # Swarm testing: few kinds at a time meet in ways that many would hide.
+    # Swarm testing: a few kinds at a time combine in ways that many would hide.
     possible = [kind for kind in FAULTS if kind.concerns_stock or not shape.fleet.has_stock]
     kinds = random.sample(possible, random.randint(2, 12))
     count = random.randint(3, 16)
@@ -84,7 +84,7 @@ def history(seed: int) -> tuple[Shape, list[Scheduled], int]:
 
 
 def _moments(random: Random, count: int) -> list[int]:
-    """When faults happen: some by themselves, most while another one is still felt."""
+    """When faults happen: some alone, most during the effects of another one."""
     moments: list[int] = []
     while len(moments) < count:
         if moments and random.random() < 0.65:
@@ -95,7 +95,7 @@ def _moments(random: Random, count: int) -> list[int]:
 
 
 def run(seed: int, cuts: Cuts = NOTHING, promises: Collection[type[Promise]] = PROMISES) -> Outcome:
-    """The history of ``seed``, up to the promise that it breaks, or to rest."""
+    """Play the history of ``seed``, up to the promise that it breaks, or to rest."""
     shape, faults, chance = history(seed)
     happening = [
         fault
@@ -104,39 +104,43 @@ def run(seed: int, cuts: Cuts = NOTHING, promises: Collection[type[Promise]] = P
         and fault.index not in cuts.faults
         and (cuts.until_ms is None or fault.at_ms <= cuts.until_ms)
     ]
-    world = World(shape, Random(chance), Times(hold_ms=shape.hold_ms))
-    Cleaner(world, Random(chance + 1))
-    outcome = Outcome(seed, world, faults=happening)
-    with simulated(world):
+    simulation = Simulation(shape, Random(chance), Times(hold_ms=shape.hold_ms))
+    Cleaner(simulation, Random(chance + 1))
+    outcome = Outcome(seed, simulation, faults=happening)
+    with simulated(simulation):
         try:
-            _live(world, happening, [promise(world) for promise in promises], outcome, cuts)
+            _live(simulation, happening, [promise(simulation) for promise in promises], outcome, cuts)
         except Broken as broken:
-            world.tell(f"BROKEN {broken}")
+            simulation.tell(f"BROKEN {broken}")
             outcome.broken = broken
     return outcome
 
 
 def _live(
-    world: World, faults: Sequence[Scheduled], promises: Sequence[Promise], outcome: Outcome, cuts: Cuts
+    simulation: Simulation,
+    faults: Sequence[Scheduled],
+    promises: Sequence[Promise],
+    outcome: Outcome,
+    cuts: Cuts,
 ) -> None:
-    begin_ms = world.now_ms
-    world.begin()
+    begin_ms = simulation.now_ms
+    simulation.begin()
     for fault in faults:
-        world.scheduler.at(begin_ms + fault.at_ms, lambda fault=fault: _happen(world, fault))  # type: ignore[misc]
-    _pass(world, begin_ms + min(SAFETY_MS, cuts.until_ms or SAFETY_MS), promises)
-    heal(world)
-    healed_ms = world.now_ms
-    world.tell("(all faults are over)")
-    rest = Rest(world)
-    _pass(world, world.now_ms + AFTERMATH_MS, promises)
+        simulation.scheduler.at(begin_ms + fault.at_ms, lambda fault=fault: _happen(simulation, fault))  # type: ignore[misc]
+    _pass(simulation, begin_ms + min(SAFETY_MS, cuts.until_ms or SAFETY_MS), promises)
+    heal(simulation)
+    healed_ms = simulation.now_ms
+    simulation.tell("(all faults are over)")
+    rest = Rest(simulation)
+    _pass(simulation, simulation.now_ms + AFTERMATH_MS, promises)
     while rest.lacks():
-        if world.now_ms > healed_ms + REST_WITHIN_MS:
+        if simulation.now_ms > healed_ms + REST_WITHIN_MS:
             raise Broken("Rest", f"not within {REST_WITHIN_MS} ms after the last fault: {rest.lacks()}")
-        _pass(world, world.now_ms + 500, promises)
-    outcome.rest_after_ms = world.now_ms - healed_ms
-    world.tell("(rest)")
+        _pass(simulation, simulation.now_ms + 500, promises)
+    outcome.rest_after_ms = simulation.now_ms - healed_ms
+    simulation.tell("(rest)")
     before = rest.picture()
-    _pass(world, world.now_ms + QUIET_MS, promises)
+    _pass(simulation, simulation.now_ms + QUIET_MS, promises)
     after = rest.picture()
     if before != after:
         raise Broken("Rest", f"something moved after rest: {_difference(before, after)}")
@@ -146,14 +150,14 @@ def _difference(before: dict[str, object], after: dict[str, object]) -> str:
     return "; ".join(f"{key}: {before[key]} -> {after[key]}" for key in before if before[key] != after[key])
 
 
-def _happen(world: World, fault: Scheduled) -> None:
-    told = fault.kind(world, Random(fault.seed)).happen()
+def _happen(simulation: Simulation, fault: Scheduled) -> None:
+    told = fault.kind(simulation, Random(fault.seed)).happen()
     if told:
-        world.tell(f"FAULT {fault.index} {fault.kind.__name__}: {told}")
+        simulation.tell(f"FAULT {fault.index} {fault.kind.__name__}: {told}")
 
 
-def _pass(world: World, until_ms: int, promises: Sequence[Promise]) -> None:
-    scheduler = world.scheduler
+def _pass(simulation: Simulation, until_ms: int, promises: Sequence[Promise]) -> None:
+    scheduler = simulation.scheduler
     while scheduler.step(until_ms):
         for promise in promises:
             promise.check()
@@ -161,17 +165,17 @@ def _pass(world: World, until_ms: int, promises: Sequence[Promise]) -> None:
             raise Broken("Rest", f"{MOST_STEPS} events, and no end")
 
 
-def heal(world: World) -> None:
-    """All faults are over: whatever lasts ends now."""
-    for undo in list(world.healing):
+def heal(simulation: Simulation) -> None:
+    """End all faults that still last."""
+    for undo in list(simulation.healing):
         undo()
-    world.healing.clear()
-    assert not world.network.cuts, world.network.cuts
-    for node in world.cluster.machines:
-        world.cluster.register(node)
-    for member in world.members:
+    simulation.healing.clear()
+    assert not simulation.network.cuts, simulation.network.cuts
+    for node in simulation.cluster.machines:
+        simulation.cluster.register(node)
+    for member in simulation.members:
         member.runtime.failing = 0
-        # Nobody restarts a failed task unasked: its user does.
+        # Nobody restarts a failed task automatically: its user does.
         for connector in sorted({task.connector for task in member.failed_tasks()}):
             record = encode_config(RestartRecord(connector, include_tasks=True, only_failed=True))
-            world.topics.append(world.topic_names.config, [record], marker=False)
+            simulation.topics.append(simulation.topic_names.config, [record], marker=False)

@@ -11,7 +11,7 @@ START_MS = 1_000_000
 
 @dataclass(slots=True)
 class Timer:
-    """A handle to forget an event by."""
+    """A handle to cancel an event."""
 
     act: Act | None
 
@@ -21,7 +21,7 @@ class Timer:
 
 @dataclass(slots=True)
 class Scheduler:
-    """Events in order of their time, and of their making where times are equal. Milliseconds."""
+    """Events in order of their time, and of their creation at equal times. Milliseconds."""
 
     now_ms: int = START_MS
     steps: int = 0
@@ -29,7 +29,7 @@ class Scheduler:
     _heap: list[tuple[int, int, Timer]] = field(default_factory=list)
 
     def at(self, at_ms: int, act: Act) -> Timer:
-        """Do ``act`` at ``at_ms``, or now if that is over."""
+        """Run ``act`` at ``at_ms``, or now if that is over."""
         timer = Timer(act)
         self._made += 1
         heapq.heappush(self._heap, (max(at_ms, self.now_ms), self._made, timer))
@@ -39,7 +39,7 @@ class Scheduler:
         return self.at(self.now_ms + delay_ms, act)
 
     def step(self, until_ms: int) -> bool:
-        """Do the next event that is due by ``until_ms``; False, and time is there, if there is none."""
+        """Run the next event due by ``until_ms``. Without one, advance to that time and return False."""
         while self._heap and self._heap[0][0] <= until_ms:
             at_ms, _, timer = heapq.heappop(self._heap)
             if timer.act is None:

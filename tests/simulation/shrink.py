@@ -1,8 +1,8 @@
-"""A shorter history that breaks the same promise: what is left out stays out only if it still does."""
+"""A shorter history that breaks the same promise: a part is left out only if it still does without it."""
 
 from collections.abc import Callable
 
-from simulation.run import SAFETY_MS, Cuts, Outcome, run
+from tests.simulation.run import SAFETY_MS, Cuts, Outcome, run
 
 Say = Callable[[str], None]
 

@@ -1,9 +1,9 @@
-"""What users have asked for, and the times that everything here goes by."""
+"""What users have asked for, and all times of the simulation."""
 
 from dataclasses import dataclass, field
 
 from cooperator.model import Desired, DesiredConnector, TargetState, TaskId
-from simulation.tasks import UNITS
+from tests.simulation.tasks import UNITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class ConnectorSpec:
 
 @dataclass
 class Spec:
-    """The custom resources. ``revision`` grows with each change; ``template``: of the pods."""
+    """The custom resources. ``revision`` grows with each change; ``template`` is the pods'."""
 
     replicas: int
     connectors: dict[str, ConnectorSpec] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Spec:
         return Desired(self.revision, {name: c.desired() for name, c in sorted(self.connectors.items())})
 
     def tasks(self) -> frozenset[TaskId]:
-        """All that should run in the end."""
+        """All tasks that should run in the end."""
         return frozenset(
             TaskId(name, number)
             for name, connector in self.connectors.items()

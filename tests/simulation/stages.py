@@ -1,9 +1,10 @@
-"""The real parts that have threads or sockets of their own, moved by simulated events instead.
+"""The real parts that have threads or sockets of their own, driven by simulated events instead.
 
-Each is the project's class; what is replaced is only who calls it, and when.
+Each is the project's class; only its caller and the times of the calls are replaced.
 """
 
 import queue
+import traceback
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -18,14 +19,14 @@ from cooperator.group.lead import JoinAnswer
 from cooperator.group.membership import _FRESH_START_S, _Session
 from cooperator.leader import events as ev
 from cooperator.leader.endpoint import Handler
-from cooperator.leader.lead import Lead
-from simulation.loop import Loop
-from simulation.process import Process, here
-from simulation.scheduler import Timer
+from cooperator.leader.leader_thread import LeaderThread
+from tests.simulation.loop import Loop
+from tests.simulation.process import Process, here
+from tests.simulation.scheduler import Timer
 
 
 class Queue:
-    """A thread's queue: putting makes the owner's turn an event."""
+    """A thread's queue: a put makes the owner's turn an event."""
 
     def __init__(self) -> None:
         self._process = here()
@@ -49,7 +50,7 @@ class Queue:
             self.turn()
 
 
-class SteppedLead(Lead):
+class SteppedLead(LeaderThread):
     """The leader's thread as events."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -60,10 +61,10 @@ class SteppedLead(Lead):
         self._queue: Any = stepped
         self._timer: Timer | None = None
         self._ended = False
-        self._process.world.leads.append((self._process, self))
+        self._process.simulation.leads.append((self._process, self))
 
     def start(self) -> None:
-        """Nothing to start."""
+        """There is nothing to start."""
 
     def stop(self, timeout_s: float = 10) -> None:
         self._queue.put(None)
@@ -157,13 +158,13 @@ class SteppedMembership(Membership):
 
 
 class SteppedCoordinator(Coordinator):
-    """A member whose process may keep its next JoinGroup back; heartbeats go on meanwhile."""
+    """A member whose process may delay its next JoinGroup; heartbeats continue meanwhile."""
 
     async def _on_join_prepare_async(self, *known: Any, **times: Any) -> None:
         await self._wait()
 
     async def join(self) -> JoinAnswer:
-        # Again: an attempt that is repeated is not prepared again.
+        # Wait again: a repeated attempt is not prepared again.
         await self._wait()
         return await super().join()
 
@@ -173,12 +174,12 @@ class SteppedCoordinator(Coordinator):
 
 
 class Endpoint:
-    """Takes the place of the HTTP endpoint: found by its URL, served by the network."""
+    """Replaces the HTTP endpoint: found by its URL, served by the network."""
 
     def __init__(self, host: str, port: int, routes: Mapping[str, Handler]) -> None:
         self._process = here()
         self.host = host
-        self.port = port or self._process.world.next_port()
+        self.port = port or self._process.simulation.next_port()
         self.routes = routes
 
     @property
@@ -187,10 +188,10 @@ class Endpoint:
 
     def start(self) -> None:
         self._process.url = self.url
-        self._process.world.endpoints[self.url] = (self._process, self)
+        self._process.simulation.endpoints[self.url] = (self._process, self)
 
     def stop(self) -> None:
-        self._process.world.endpoints.pop(self.url, None)
+        self._process.simulation.endpoints.pop(self.url, None)
 
     def serve(self, path: str, body: bytes, headers: Mapping[str, str], answer: "Answered") -> None:
         for route, handler in self.routes.items():
@@ -203,7 +204,14 @@ class Endpoint:
                 loop = Loop(self._process)
                 future = loop.call_soon_with_future(handler, _Request(body, headers, names))
                 future.add_callback(lambda response: answer(response.status, response.text or ""))
+                future.add_errback(lambda error, route=route: self._failed(route, error, answer))
                 return
+
+    def _failed(self, route: str, error: Exception, answer: "Answered") -> None:
+        """As the real one, whose library logs the traceback and answers 500."""
+        how = "".join(traceback.format_exception(error))
+        self._process.simulation.errors.append(f"{route}\n{how}")
+        answer(500, "")
 
 
 Answered = Callable[[int, str], None]
@@ -230,7 +238,7 @@ class Calls(LeaderCalls):
         self._line = Loop(self._process)
 
     def start(self) -> None:
-        """Nothing to start."""
+        """There is nothing to start."""
 
     def close(self) -> None:
         self._line.close()
@@ -239,27 +247,27 @@ class Calls(LeaderCalls):
         self._line.spawn(call)
 
     async def _send(self, url: str, body: bytes, headers: dict[str, str], total_s: float) -> tuple[int, str]:
-        process, world = self._process, self._process.world
+        process, simulation = self._process, self._process.simulation
         base, path = url[: url.index("/", 8) + 1], url[url.index("/", 8) + 1 :]
         reply = LoopFuture()
 
-        sent_ms = world.now_ms
+        sent_ms = simulation.now_ms
 
-        found = world.endpoints.get(base)
+        found = simulation.endpoints.get(base)
 
         def hear(status: int, text: str) -> None:
             if not reply.is_done:
                 if found is not None and path == "lease" and status == 200 and base != process.url:
-                    world.confirmed(process, sent_ms, found[0])
+                    simulation.confirmed(process, sent_ms, found[0])
                 reply.success((status, text))
 
         def arrive() -> None:
-            serving = world.endpoints.get(base)
+            serving = simulation.endpoints.get(base)
             if serving is not None:
                 server, endpoint = serving
 
                 def answer(status: int, text: str) -> None:
-                    world.network.send(
+                    simulation.network.send(
                         server, process.place, lambda: process.enter(lambda: hear(status, text))
                     )
 
@@ -270,17 +278,21 @@ class Calls(LeaderCalls):
                 reply.failure(aiohttp.ClientError("timed out"))
 
         if found is not None:
-            world.network.send(process, found[0].place, arrive)
+            simulation.network.send(process, found[0].place, arrive)
         process.after(int(total_s * 1000), give_up)
         return await reply  # type: ignore[no-any-return]
 
 
 class Futures:
-    """Takes the place of ``asyncio`` where a route waits for the leader's thread."""
+    """Replaces ``asyncio`` where a route waits for the leader's thread."""
 
     @staticmethod
     async def wait_for(awaited: Any, timeout_s: float) -> Any:
         return await awaited
+
+    @staticmethod
+    def sleep(delay_s: float) -> LoopFuture:
+        return Loop(here()).sleep(delay_s)
 
     @staticmethod
     def wrap_future(future: Any) -> LoopFuture:
@@ -296,7 +308,7 @@ class Futures:
 
 
 class NoThread:
-    """Takes the place of threads: nothing is started."""
+    """Replaces threads: nothing is started."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         pass

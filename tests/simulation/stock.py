@@ -1,10 +1,10 @@
-"""A stock Kafka Connect worker, as the protocol notes describe it (section 6).
+"""A stock Kafka Connect worker, as docs/protocol.md describe it (section 6).
 
 It reports what it has been given; stops what is revoked and then takes the rest up; starts only when its
-config offset is the assignment's; keeps running when the broker drops it, and stops everything when it has
-no coordinator for a heartbeat interval. When it is elected it plans by Kafka's own rules. It has no lease:
-how long it runs on while nobody hears of it is what Kafka's protocol gives, and is not counted as
-running twice (``counts``). One thread stops tasks and joins: no JoinGroup goes out while anything stops.
+config offset is the assignment's; keeps running when the broker drops it, and stops everything when it has no
+coordinator for a heartbeat interval. When it is elected it plans by Kafka's own rules. It has no lease: how
+long it runs on unheard follows from Kafka's protocol, and does not count as running twice (``counts``). One
+thread stops tasks and joins: no JoinGroup goes out while anything stops.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +33,7 @@ from cooperator.planner.view import View
 from cooperator.runtime import TaskSpec
 from cooperator.wire import (
     ALL_PROTOCOLS,
-    Assignment,
+    ExtendedAssignment,
     Metadata,
     Protocol,
     Role,
@@ -43,30 +43,35 @@ from cooperator.wire import (
     encode_metadata,
     member_of,
 )
-from simulation.scheduler import Timer
-from simulation.stages import Calls, Endpoint, SteppedMembership
-from simulation.tasks import Copy, SimulatedRuntime
-from simulation.topics import SimulatedLogs
-from simulation.worker import WorkerProcess
+from tests.simulation.scheduler import Timer
+from tests.simulation.stages import Calls, Endpoint, SteppedMembership
+from tests.simulation.tasks import Copy, SimulatedRuntime
+from tests.simulation.topics import SimulatedLogs
+from tests.simulation.worker import WorkerProcess
 
 if TYPE_CHECKING:
-    from simulation.world import World
+    from tests.simulation.simulation import Simulation
 
 POST_RETRY_MS = 1_000
 GRACEFUL_MS = 3_000
-"""``task.shutdown.graceful.timeout.ms``: what has not stopped by then is cancelled, and counts as stopped."""
+"""``task.shutdown.graceful.timeout.ms``: later, a stopping task is cancelled, and counts as stopped."""
 
 
 class StockProcess(WorkerProcess):
     is_stock = True
 
     def __init__(
-        self, world: "World", identity: str, incarnation: str, place: str, on_exit: Callable[[int], None]
+        self,
+        simulation: "Simulation",
+        identity: str,
+        incarnation: str,
+        place: str,
+        on_exit: Callable[[int], None],
     ) -> None:
-        super().__init__(world, identity, incarnation, place, on_exit)
+        super().__init__(simulation, identity, incarnation, place, on_exit)
         self._given: dict[TaskId, int] = {}
-        """And in which generation."""
-        self._share: Assignment | None = None
+        """Its items, with the generation of each."""
+        self._assignment: ExtendedAssignment | None = None
         self._leader_url = ""
         self._attempts = 0
         self._rounds = 0
@@ -82,16 +87,20 @@ class StockProcess(WorkerProcess):
         self.enter(self._make)
 
     def _make(self) -> None:
-        times = self.world.times
+        times = self.simulation.times
         self.runtime = SimulatedRuntime(self, self)
-        self._logs = SimulatedLogs(self, LogsConfig("simulated:9092", self.world.group_id))
-        self._endpoint = Endpoint(self.name, 0, {})
+        self._logs = SimulatedLogs(self, LogsConfig("simulated:9092", self.simulation.group_id))
+        shared = self.simulation.shape.fleet.shares_client_id
+        # Only its address, which it keeps, distinguishes one that shares a client id. Others serve at the
+        # address of their pod, as the container before them did.
+        host = self.identity if shared else f"{self.identity}-{self.incarnation.partition('.')[0]}"
+        self._endpoint = Endpoint(host, 8083, {})
         self._endpoint.start()
-        self._calls = Calls(self._answered, lambda: self._config.session_key, lambda: self.world.now_ms)
+        self._calls = Calls(self._answered, lambda: self._config.session_key, lambda: self.simulation.now_ms)
         config = GroupConfig(
             bootstrap_servers="simulated:9092",
-            group_id=self.world.group_id,
-            client_id=self.identity,
+            group_id=self.simulation.group_id,
+            client_id="connect-1" if shared else self.identity,
             role=Role.WORKER,
             session_timeout_ms=times.session_ms,
             heartbeat_interval_ms=times.heartbeat_ms,
@@ -114,7 +123,7 @@ class StockProcess(WorkerProcess):
     def _config(self) -> ClusterConfig:
         return self._logs.config.snapshot()
 
-    # What is asked of it by whoever checks
+    # What the checks ask of it
 
     @property
     def member_id(self) -> str:
@@ -124,8 +133,8 @@ class StockProcess(WorkerProcess):
         return self._config.task_config(task)
 
     def counts(self, now_ms: int) -> bool:
-        """In touch with the broker; what it runs while it is not is Kafka's protocol to answer for."""
-        in_touch = self.frozen_ms is None and now_ms < self.heard_ms + self.world.times.session_ms
+        """Whether it is in touch with the broker; what it runs otherwise is up to Kafka's protocol."""
+        in_touch = self.frozen_ms is None and now_ms < self.heard_ms + self.simulation.times.session_ms
         if not in_touch:
             for copy in self.copies():
                 copy.stale = True
@@ -154,50 +163,50 @@ class StockProcess(WorkerProcess):
         allocation = None
         if self._rounds:
             offset = self._config.offset
-            allocation = Assignment(0, "", self._leader_url, offset, assigned=tuple(self._given))
+            allocation = ExtendedAssignment(0, "", self._leader_url, offset, assigned=tuple(self._given))
         metadata = Metadata(self._endpoint.url, self._config.offset, allocation)
         return [(protocol.value, encode_metadata(metadata, protocol)) for protocol in ALL_PROTOCOLS]
 
     def joined(self, joined: Joined) -> None:
-        # On one thread with joining: no join goes out between an assignment and its being taken.
+        # On the same thread as joining: no JoinGroup goes out between an assignment and its take-up.
         self._take(decode_assignment(joined.assignment), joined.generation)
 
     def plan(self, round: Round) -> "Future[Mapping[str, bytes]]":
-        """As Kafka's leader: everybody in the group is a worker to it."""
+        """Plan as Kafka's leader: it takes everybody in the group for a worker."""
         planned: Future[Mapping[str, bytes]] = Future()
         members = tuple(
             member_of(member.member_id, member.client_id, decode_metadata(member.metadata))
             for member in round.members
         )
         view = View(
-            now_ms=self.world.now_ms,
+            now_ms=self.simulation.now_ms,
             generation=round.generation,
             members=members,
             tasks=self._config.task_counts(),
             policy=Policy(
                 name=PolicyName.KIP415,
-                scheduled_rebalance_max_delay_ms=self.world.policy.scheduled_rebalance_max_delay_ms,
+                scheduled_rebalance_max_delay_ms=self.simulation.policy.scheduled_rebalance_max_delay_ms,
             ),
             last_completed_generation=self._completed,
             leader_id=round.leader_id,
         )
         plan, self._memory = kip415.plan(view, self._memory)
-        self.world.planned_by_stock(round.generation, {member.member_id for member in members})
+        self.simulation.planned_by_stock(round.generation, {member.member_id for member in members})
         planned.set_result(
             {
                 member_id: encode_assignment(
-                    Assignment(
+                    ExtendedAssignment(
                         0,
                         round.leader_id,
                         self._endpoint.url,
                         self._config.offset,
-                        share.assigned,
-                        share.revoked,
+                        assignment.assigned,
+                        assignment.revoked,
                         plan.delay_ms,
                     ),
                     Protocol(round.protocol),
                 )
-                for member_id, share in plan.shares.items()
+                for member_id, assignment in plan.assignments.items()
             }
         )
         return planned
@@ -212,7 +221,7 @@ class StockProcess(WorkerProcess):
                 self._stop(*self.copies())
                 self._go_on()
 
-        self.after(self.world.times.heartbeat_ms, give_up)
+        self.after(self.simulation.times.heartbeat_ms, give_up)
 
     def may_take_lead(self, members: Sequence[DescribedMember]) -> bool | str:
         return False
@@ -236,8 +245,8 @@ class StockProcess(WorkerProcess):
 
     def stopped(self, task: TaskId, attempt: int) -> None:
         self._go_on()
-        if self._share is None and not self._ending:
-            # Stopped for its new configuration: that makes no round.
+        if self._assignment is None and not self._ending:
+            # It was stopped for its new configuration, which makes no round.
             self._start_given()
 
     def failed(self, task: TaskId, attempt: int, trace: str) -> None:
@@ -253,25 +262,25 @@ class StockProcess(WorkerProcess):
     def warm_up_failed(self) -> None: ...
 
     def _say(self, task: TaskId, state: TaskState) -> None:
-        """Signed with where it serves, and under the generation that it is in."""
+        """Report a state with its address, under its present generation."""
         worker = self._endpoint.url.partition("://")[2].strip("/")
         self._logs.status.put(TaskStatus(task, state, worker, Epoch(0, self._completed)))
 
     # Its herder
 
-    def _take(self, share: Assignment, generation: int) -> None:
+    def _take(self, assignment: ExtendedAssignment, generation: int) -> None:
         self._rounds += 1
         self._completed = generation
-        self._leader_url = share.leader_url
+        self._leader_url = assignment.leader_url
         if self._delay is not None:
             self._delay.cancel()
-        for task in share.revoked:
+        for task in assignment.revoked:
             self._given.pop(task, None)
             copy = self.runtime.copies.get(task)
             if copy is not None:
                 self._stop(copy)
-        self._given.update(dict.fromkeys(share.assigned, generation))
-        self._share = share
+        self._given.update(dict.fromkeys(assignment.assigned, generation))
+        self._assignment = assignment
         self._go_on()
 
     def _stop(self, *copies: Copy) -> None:
@@ -280,37 +289,37 @@ class StockProcess(WorkerProcess):
             self.after(GRACEFUL_MS, lambda copy=copy: self.runtime.cancel(copy))  # type: ignore[misc]
 
     def _go_on(self) -> None:
-        """When nothing that was revoked runs any more: start what is given, and say so if that was new."""
+        """Once nothing revoked runs any more, start what is given, and rejoin if anything was revoked."""
         if self._quiet is not None and self._is_quiet():
             quiet, self._quiet = self._quiet, None
             self.hop(lambda: quiet.success(None))
-        share = self._share
+        assignment = self._assignment
         if self._ending:
             self._leave_when_done()
             return
         if self._lost and not self.runtime.copies:
-            # It joins again when all has stopped, and has nothing.
+            # It rejoins when everything has stopped, and has nothing.
             self._lost = False
             self._group.rejoin("the coordinator was lost")
-        if share is None or any(task not in self._given for task in self.runtime.copies):
+        if assignment is None or any(task not in self._given for task in self.runtime.copies):
             return
         if not self._is_quiet():
             return
-        self._share = None
-        if self._config.offset < share.config_offset:
+        self._assignment = None
+        if self._config.offset < assignment.config_offset:
             try:
                 self._logs.config.read_to_end(0)
             except LogUnavailable:
                 self._group.rejoin("cannot catch up")
                 return
-        if share.error or self._config.offset != share.config_offset:
+        if assignment.error or self._config.offset != assignment.config_offset:
             self.after(200, lambda: self._group.rejoin("config mismatch"))
             return
         self._start_given()
-        if share.revoked:
+        if assignment.revoked:
             self._group.rejoin("has revoked")
-        elif share.delay_ms:
-            self._delay = self.after(share.delay_ms, lambda: self._group.rejoin("scheduled delay"))
+        elif assignment.delay_ms:
+            self._delay = self.after(assignment.delay_ms, lambda: self._group.rejoin("scheduled delay"))
 
     def _start_given(self) -> None:
         config = self._config
@@ -331,7 +340,7 @@ class StockProcess(WorkerProcess):
             if wanted is not None and wanted != copy.config and not copy.stopping:
                 self._stop(copy)
         for connector in self._wanted:
-            # Kafka's compares only when it starts: with it, a late request of an earlier life would stand.
+            # Kafka's worker compares only when it starts; here an older one's late request would then stand.
             self._post(connector)
         if before.task_counts() != config.task_counts():
             self._group.rejoin("the configuration has changed")
@@ -351,7 +360,8 @@ class StockProcess(WorkerProcess):
             self.after(POST_RETRY_MS, lambda: self._post(connector))
 
     def _answered(self, event: agent_events.Event) -> None:
-        if isinstance(event, agent_events.PostAnswered):
+        # Any 2xx is the end of it, as for Kafka's.
+        if isinstance(event, agent_events.PostAnswered) and event.error:
             self.after(POST_RETRY_MS, lambda: self._post(event.connector))
 
     def _end(self) -> None:

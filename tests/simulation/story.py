@@ -1,53 +1,53 @@
 """What happened, in plain lines: to one task, to one member, or to all.
 
-Merged in the order of time: faults and what the world did (``-``), what supervisors tell of their tasks and
-of themselves (the member's name), and why leaders gave and took tasks (``plan``).
+Lines are merged by time: faults and the world's events (``-``), what supervisors report of their tasks and of
+themselves (the member's name), and why leaders assigned and revoked tasks (``plan``).
 """
 
 import re
 
-from cooperator.host.told import PLAN, WORLD, Told, in_order
-from simulation.run import Cuts, Outcome, run
-from simulation.scheduler import START_MS
-from simulation.world import Planned
+from cooperator.host.story import PLAN, WORLD, StoryEvent, in_order
+from tests.simulation.run import Cuts, Outcome, run
+from tests.simulation.scheduler import START_MS
+from tests.simulation.simulation import Planned
 
 
-def story(outcome: Outcome, subject: str | None = None) -> list[Told]:
-    """All lines, or those that concern ``subject``: a task, or a member's identity or name. Faults, and what
-    happens to members as a whole, concern everybody."""
+def story(outcome: Outcome, subject: str | None = None) -> list[StoryEvent]:
+    """All lines, or those that concern ``subject``: a task, or a member's identity or name. Faults, and
+    events of whole members, concern everybody."""
     return in_order([*_of_world(outcome), *_of_members(outcome), *_of_plans(outcome)], subject)
 
 
-def line_of(told: Told) -> str:
+def line_of(told: StoryEvent) -> str:
     return f"{(told.at_ms - START_MS) / 1000:9.3f} s  {told.who:<18} {told.what}"
 
 
 _TASK = re.compile(r"^([a-z]+(?:-\d+)?) (?:starts at|has ended at) (\S+?),")
 
 
-def _of_world(outcome: Outcome) -> list[Told]:
+def _of_world(outcome: Outcome) -> list[StoryEvent]:
     lines = []
-    for line in outcome.world.lines:
+    for line in outcome.simulation.lines:
         found = _TASK.match(line.what)
         subjects = frozenset({found[1], found[2]}) if found else frozenset[str]()
-        lines.append(Told(line.at_ms, WORLD, line.what, subjects))
+        lines.append(StoryEvent(line.at_ms, WORLD, line.what, subjects))
     return lines
 
 
-def _of_members(outcome: Outcome) -> list[Told]:
+def _of_members(outcome: Outcome) -> list[StoryEvent]:
     lines = []
-    for member in outcome.world.everybody:
+    for member in outcome.simulation.everybody:
         for line in member.told():
             subjects = frozenset({str(line.task)}) if line.task is not None else frozenset[str]()
             what = line.what if line.task is None else f"{line.task}: {line.what}"
-            lines.append(Told(line.at_ms, member.name, f"{what}  <- {line.cause}", subjects))
+            lines.append(StoryEvent(line.at_ms, member.name, f"{what}  <- {line.cause}", subjects))
     return lines
 
 
-def _of_plans(outcome: Outcome) -> list[Told]:
+def _of_plans(outcome: Outcome) -> list[StoryEvent]:
     lines = []
-    for at_ms, planned in outcome.world.rounds:
-        lines += [Told(at_ms, PLAN, *said) for said in _said(planned)]
+    for at_ms, planned in outcome.simulation.rounds:
+        lines += [StoryEvent(at_ms, PLAN, *said) for said in _said(planned)]
     return lines
 
 
@@ -56,12 +56,12 @@ def _said(planned: Planned) -> list[tuple[str, frozenset[str]]]:
     round_ = f"round {planned.after.term}.{view.generation}"
     lines = []
     for member in view.members:
-        share = plan.shares[member.member_id]
+        assignment = plan.assignments[member.member_id]
         who = f"{member.identity}-{member.incarnation}"
-        for task in share.revoked:
+        for task in assignment.revoked:
             what = f"{round_} takes {task} from {who}: {plan.revoked_why[task].why}"
             lines.append((what, frozenset({str(task), member.identity, who})))
-        for task in share.assigned:
+        for task in assignment.assigned:
             why = plan.assigned_why.get(task)
             what = f"{round_} gives {task} to {who}: {why.why if why else 'no reason'}"
             lines.append((what, frozenset({str(task), member.identity, who})))
@@ -75,7 +75,7 @@ def _said(planned: Planned) -> list[tuple[str, frozenset[str]]]:
 def replay(seed: int, cuts: Cuts, subject: str | None) -> list[str]:
     """The story of one seed, as lines."""
     outcome = run(seed, cuts)
-    lines = [f"seed {seed}: {outcome.world.shape}"]
+    lines = [f"seed {seed}: {outcome.simulation.shape}"]
     lines += [line_of(line) for line in story(outcome, subject)]
     well = f"at rest {outcome.rest_after_ms} ms after the last fault"
     lines.append(f"broken: {outcome.broken}" if outcome.broken else well)

@@ -1,7 +1,7 @@
-"""What really runs, everywhere: copies of tasks, and the runtime that starts and ends them.
+"""What really runs everywhere: copies of tasks, and the runtime that starts and ends them.
 
-A copy runs from the moment at which its start is asked for until nothing of it runs any more, be it known
-to anybody or not: a stopping task runs, and so does one at a member that nobody hears of.
+A copy runs from the moment at which its start is requested until nothing of it runs any more, whether anybody
+knows of it or not: a stopping task runs, and so does one at a member that nobody hears of.
 """
 
 from collections.abc import Mapping
@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 from cooperator.model import Epoch, TaskId
 from cooperator.runtime import RuntimeListener, TaskSpec
-from simulation.scheduler import Act
+from tests.simulation.scheduler import Act
 
 if TYPE_CHECKING:
-    from simulation.worker import WorkerProcess
-    from simulation.world import World
+    from tests.simulation.simulation import Simulation
+    from tests.simulation.worker import WorkerProcess
 
 WARM_UP_RETRY_MS = 3_000
 UNITS = 6
-"""Of every connector: what its tasks are made of."""
+"""The number of units of every connector, which its tasks are made of."""
 
 
 def unit_names(connector: str, units: str) -> frozenset[str]:
@@ -26,16 +26,16 @@ def unit_names(connector: str, units: str) -> frozenset[str]:
 
 
 def grouped(tasks_max: int) -> list[dict[str, str]]:
-    """The configurations of a connector's tasks: its units, dealt."""
+    """The configurations of a connector's tasks: its units, dealt out."""
     tasks = min(tasks_max, UNITS)
     return [{"units": ",".join(str(u) for u in range(UNITS) if u % tasks == t)} for t in range(tasks)]
 
 
 @dataclass(eq=False, slots=True)
 class Copy:
-    """One attempt of a task that runs. ``since_ms``: of the first attempt under the same epoch, since a task
-    whose configuration changes is started anew by its member. ``stale``: its member has slept past the end of
-    its lease, and what it does now is the sink's to refuse."""
+    """One running attempt of a task. ``since_ms`` is that of the first attempt under the same epoch, since a
+    member restarts a task whose configuration changes. ``stale`` means that its member has slept past the end
+    of its lease, and that sinks must refuse what it does now."""
 
     task: TaskId
     attempt: int
@@ -55,7 +55,7 @@ class Copy:
 
 @dataclass
 class Copies:
-    """All copies there are. ``changed``: since it was last looked at."""
+    """All existing copies. ``changed`` is since the last look."""
 
     by_task: dict[TaskId, list[Copy]] = field(default_factory=dict)
     changed: bool = False
@@ -76,15 +76,15 @@ class Copies:
 
 
 class SimulatedRuntime:
-    """A member's runtime: starts and stops take the time that the world's chance gives them.
+    """A member's runtime: starts and stops take random times of the world.
 
-    ``failing``: how many of the next starts fail. ``stuck``: stops never end. ``warm``: what is started comes
-    up; of a member of ours not before it has warmed up.
+    ``failing`` is how many of the next starts fail. ``stuck`` means that stops never end. ``warm`` means that
+    starts come up; for a member of ours only once it has warmed up.
     """
 
     def __init__(self, member: "WorkerProcess", listener: RuntimeListener) -> None:
         self._member = member
-        self._world: World = member.world
+        self._simulation: Simulation = member.simulation
         self._listener = listener
         self.copies: dict[TaskId, Copy] = {}
         self._since: dict[TaskId, tuple[Epoch | None, int]] = {}
@@ -94,18 +94,18 @@ class SimulatedRuntime:
         self._waiting: list[tuple[Copy, TaskSpec]] = []
 
     def warm_up(self) -> bool:
-        self.warm = not self._world.shape.warm_up_ms
+        self.warm = not self._simulation.shape.warm_up_ms
         if not self.warm:
-            self._after(self._world.draw_warm_up_ms(), self._warmed_up)
+            self._after(self._simulation.draw_warm_up_ms(), self._warmed_up)
         return not self.warm
 
     def _warmed_up(self) -> None:
-        if self._world.warm_ups_fail:
-            self._world.tell(f"{self._member.name} cannot warm up")
+        if self._simulation.warm_ups_fail:
+            self._simulation.tell(f"{self._member.name} cannot warm up")
             self._tell(self._listener.warm_up_failed)
             self._after(WARM_UP_RETRY_MS, self._warmed_up)
             return
-        self._world.tell(f"{self._member.name} is warm")
+        self._simulation.tell(f"{self._member.name} is warm")
         self.warm = True
         self._tell(self._listener.warmed_up)
         for copy, spec in self._waiting:
@@ -113,21 +113,23 @@ class SimulatedRuntime:
         self._waiting.clear()
 
     def _come_up(self, copy: Copy, spec: TaskSpec) -> None:
-        self._after(self._world.draw_start_ms(), lambda: self._up(copy, spec))
+        self._after(self._simulation.draw_start_ms(), lambda: self._up(copy, spec))
 
     def start(self, spec: TaskSpec, attempt: int) -> None:
         assert spec.task not in self.copies, f"{spec.task} is started while an attempt of it runs"
         units = unit_names(spec.task.connector, spec.config.get("units", ""))
         epoch, since_ms = self._since.get(spec.task, (None, 0))
         if epoch is None or epoch != spec.epoch:
-            since_ms = self._world.now_ms
+            since_ms = self._simulation.now_ms
         self._since[spec.task] = spec.epoch, since_ms
         copy = Copy(
             spec.task, attempt, spec.epoch, self._member, units, spec.config, since_ms, paused=spec.paused
         )
         self.copies[spec.task] = copy
-        self._world.copies.add(copy)
-        self._world.tell(f"{spec.task} starts at {self._member.name}, attempt {attempt} under {spec.epoch}")
+        self._simulation.copies.add(copy)
+        self._simulation.tell(
+            f"{spec.task} starts at {self._member.name}, attempt {attempt} under {spec.epoch}"
+        )
         if self.warm:
             self._come_up(copy, spec)
         else:
@@ -141,16 +143,16 @@ class SimulatedRuntime:
         if copy.stopping:
             return
         copy.stopping = True
-        self._world.stops.append(copy)
+        self._simulation.stops.append(copy)
         if not self.stuck:
-            self._after(self._world.draw_stop_ms(), lambda: self._down(copy))
+            self._after(self._simulation.draw_stop_ms(), lambda: self._down(copy))
 
     def cancel(self, copy: Copy) -> None:
-        """Its stop has taken too long, and is not waited for any more."""
+        """Its stop has taken too long, and is not awaited any more."""
         self._down(copy)
 
     def unstick(self) -> None:
-        """What hung in its stop has stopped."""
+        """Finish the hanging stops."""
         self.stuck = False
         for copy in list(self.copies.values()):
             if copy.stopping:
@@ -174,11 +176,11 @@ class SimulatedRuntime:
     def end(self) -> None:
         """The process has ended, and with it everything here."""
         for copy in self.copies.values():
-            self._world.copies.remove(copy)
+            self._simulation.copies.remove(copy)
         self.copies.clear()
 
     def _after(self, delay_ms: int, act: Act) -> None:
-        # The engine is a process beside the supervisor: it goes on when that hangs.
+        # The engine is a process beside the supervisor: it continues when that hangs.
         self._member.engine.after(delay_ms, act)
 
     def _up(self, copy: Copy, spec: TaskSpec) -> None:
@@ -206,8 +208,8 @@ class SimulatedRuntime:
 
     def _gone(self, copy: Copy) -> None:
         del self.copies[copy.task]
-        self._world.copies.remove(copy)
-        self._world.tell(f"{copy.task} has ended at {self._member.name}, attempt {copy.attempt}")
+        self._simulation.copies.remove(copy)
+        self._simulation.tell(f"{copy.task} has ended at {self._member.name}, attempt {copy.attempt}")
 
     def _tell(self, say: Act) -> None:
         self._member.enter(say)

@@ -1,6 +1,6 @@
-"""The machine says what a real broker says: conversations that are held with both at once.
+"""The machine says what a real broker says: each conversation is held with both at once.
 
-Many are held side by side, since they wait a lot; each test asks how its own has ended.
+Many run in parallel, since they wait a lot; each test reports how its own has ended.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -12,25 +12,25 @@ from random import Random
 import pytest
 
 from cooperator.group import GroupState
-from simulation.broker.chance import talk
-from simulation.broker.conversation import Conversation, Disturbed
-from simulation.broker.group import Group
-from simulation.broker.real import RealBroker
-from simulation.broker.record import record_of
-from simulation.broker.script import parse
-from simulation.broker.scripts.limits import SIZE, TIME
-from simulation.broker.scripts.members import LEAVING, STATIC
-from simulation.broker.scripts.restarts import ACROSS_A_RESTART, IN_AN_EMPTY_GROUP, RESTART
-from simulation.broker.scripts.rounds import PENDING, PROTOCOLS, ROUNDS
-from simulation.broker.settings import BrokerSettings
+from tests.simulation.broker.chance import talk
+from tests.simulation.broker.conversation import Conversation, Disturbed
+from tests.simulation.broker.group import Group
+from tests.simulation.broker.real import RealBroker
+from tests.simulation.broker.record import record_of
+from tests.simulation.broker.script import parse
+from tests.simulation.broker.scripts.limits import SIZE, TIME
+from tests.simulation.broker.scripts.members import LEAVING, STATIC
+from tests.simulation.broker.scripts.restarts import ACROSS_A_RESTART, IN_AN_EMPTY_GROUP, RESTART
+from tests.simulation.broker.scripts.rounds import PENDING, PROTOCOLS, ROUNDS
+from tests.simulation.broker.settings import BrokerSettings
 
 pytestmark = pytest.mark.real
 
 SETTINGS = BrokerSettings(initial_rebalance_delay_ms=0, min_session_timeout_ms=1_000, max_record_bytes=20_000)
-"""Small, where a conversation waits for it."""
+"""Small, because conversations wait for these times."""
 IN_NO_HURRY = replace(SETTINGS, initial_rebalance_delay_ms=1_500, clean_up_interval_ms=4_000)
 STRETCHES = (1, 2, 4, 8)
-"""Of time-outs, until this computer is fast enough for them."""
+"""Factors for time-outs, tried in order until this computer is fast enough."""
 SIDE_BY_SIDE = 16
 
 Hold = Callable[[Conversation], None]
@@ -46,7 +46,7 @@ def by_chance(seed: int, steps: int, rebalance_timeout_ms: int = 60_000) -> Hold
 
 
 def at_the_limit(conversation: Conversation) -> None:
-    """Of the size of a record: one byte more is too much."""
+    """At the size limit of a record, one byte more is too much."""
     conversation.hold(parse("a enters"))
     room = SETTINGS.max_record_bytes - record_of(group_of(conversation), {}).size_bytes
     conversation.hold(parse(f"a syncs a=x*{room}"))
@@ -81,7 +81,7 @@ ACROSS = {
 IN_EMPTY_GROUPS = in_two_parts(IN_AN_EMPTY_GROUP)
 
 GROUP_IDS = (f"g{number:09d}" for number in count())
-"""As long as the machine's records suppose."""
+"""As long as the machine's records assume."""
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,7 @@ def in_empty_groups(real: RealBroker, threads: ThreadPoolExecutor, across: Outco
 
 
 def held(broker: RealBroker, hold: Hold) -> None:
-    """Raises what the conversation raises; Disturbed when it cannot be held in peace."""
+    """Raises what the conversation raises, and Disturbed if it cannot be held undisturbed."""
     for stretch in STRETCHES:
         conversation = Conversation(broker, next(GROUP_IDS), stretch)
         try:
@@ -135,7 +135,7 @@ def held_across_a_restart(
     parts: Mapping[str, tuple[Hold, Hold]],
     settings: BrokerSettings,
 ) -> Outcomes:
-    """One restart for all; ``settings``: from then on. Those who were disturbed come again to another one."""
+    """One restart for all; ``settings`` apply from then on. Disturbed ones are repeated with another."""
     outcomes: dict[str, Future[None]] = {}
     for stretch in STRETCHES:
         again = [name for name in parts if name not in outcomes or disturbed(outcomes[name])]

@@ -1,4 +1,4 @@
-"""What is true of the machine whatever is said to it, in whatever order, and however time passes."""
+"""What holds for the machine whatever it is told, in any order, and however time passes."""
 
 from dataclasses import dataclass
 
@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from cooperator.group import GroupState
-from simulation.broker.machine import GroupCoordinator
-from simulation.broker.messages import (
+from tests.simulation.broker.machine import GroupCoordinator
+from tests.simulation.broker.messages import (
     Answer,
     Described,
     DescribeGroup,
@@ -21,7 +21,7 @@ from simulation.broker.messages import (
     Synced,
     SyncGroup,
 )
-from simulation.broker.settings import BrokerSettings
+from tests.simulation.broker.settings import BrokerSettings
 
 NAMES = ("a", "b", "c", "s", "t")
 STATIC = ("s", "t")
@@ -63,7 +63,7 @@ class AnybodySaysAnything(RuleBasedStateMachine):
         self.forget_rounds()
 
     def forget_rounds(self) -> None:
-        """Generations count anew, or again."""
+        """Generations start again, or repeat."""
         self.leaders: dict[int, str] = {}
         self.protocols: dict[int, str | None] = {}
         self.assigned: dict[int, dict[str, bytes]] = {}
@@ -87,7 +87,7 @@ class AnybodySaysAnything(RuleBasedStateMachine):
 
     @rule(chosen=st.sets(names, min_size=1), times=st.integers(1, 4), named=st.integers(0, 5))
     def go_on(self, chosen: set[str], times: int, named: int = 5) -> None:
-        """These do what members do: often, or the group would hardly ever be one."""
+        """These act as members do, often, because otherwise there would hardly ever be a group."""
         for name in sorted(chosen) * times:
             group, client = self.machine.group, self.clients[name]
             if any(waiting is client for waiting, _ in self.waiting.values()):
@@ -180,7 +180,7 @@ class AnybodySaysAnything(RuleBasedStateMachine):
         assert told == (answer.group.state is GroupState.STABLE)
 
     def teardown(self) -> None:
-        """Where nobody speaks any more the group comes to its end, and who waited has been told."""
+        """If nobody speaks any more the group comes to its end, and waiting members have been answered."""
         alive = {request_id for request_id, _ in self.parked()}
         for _ in range(1_000_000):
             wake_ms = self.machine.next_wake_ms()
@@ -216,7 +216,7 @@ class AnybodySaysAnything(RuleBasedStateMachine):
         )
 
     def connection(self, client: Client) -> str:
-        """A new one for each request: the last one may be waiting."""
+        """Each request has a new connection: the last one may be waiting."""
         return f"{client.name}/{self.requests + 1}"
 
     def say(self, client: Client, request: Request) -> None:
@@ -274,7 +274,7 @@ class AnybodySaysAnything(RuleBasedStateMachine):
         assert not answer.skip_assignment or (leads and client.instance_id is not None)
 
     def hear_synced(self, request: SyncGroup, answer: Synced) -> None:
-        """An assignment is that of the leader of the generation."""
+        """An assignment is that of the generation's leader."""
         if answer.error is not Error.NONE:
             assert answer.assignment == b""
             return
@@ -285,7 +285,7 @@ class AnybodySaysAnything(RuleBasedStateMachine):
 
 
 def whose(member_id: str) -> str:
-    """Of a leader: a static member leads on under another id."""
+    """Identifies a leader: a static member keeps the lead under another id."""
     name = member_id.partition("-")[0]
     return name if name in STATIC else member_id
 
@@ -295,7 +295,7 @@ TestWhateverIsSaid.settings = settings(max_examples=300, stateful_step_count=50,
 
 
 def test_a_newcomer_that_has_gone_away_keeps_its_place_for_five_minutes_at_most() -> None:
-    """The one rule that no test waits for a real broker to keep."""
+    """The one rule for which no test waits for a real broker."""
     machine = GroupCoordinator(BrokerSettings(initial_rebalance_delay_ms=0), lambda ids: ids[0])
 
     def join(request_id: int, name: str, member_id: str = "") -> list[tuple[int, Answer]]:

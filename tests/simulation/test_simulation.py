@@ -1,4 +1,4 @@
-"""The simulation itself: it repeats itself exactly, shrinks what fails, tells it, and sees planted bugs."""
+"""The simulation itself: it is deterministic, shrinks failures, tells their story, and finds planted bugs."""
 
 import os
 import subprocess
@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from simulation.command import command_of
-from simulation.mutations import FAST
-from simulation.planted import ALL, find
-from simulation.run import Cuts, run
-from simulation.shrink import shrink
-from simulation.story import story
+from tests.simulation.command import command_of
+from tests.simulation.mutations import FAST
+from tests.simulation.planted import ALL, find
+from tests.simulation.run import Cuts, run
+from tests.simulation.shrink import shrink
+from tests.simulation.story import story
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -51,7 +51,7 @@ def test_a_failing_history_is_shrunk_and_told() -> None:
     assert shortest.broken is not None
     assert len(shortest.faults) <= len(outcome.faults)
     assert str(again.broken) == str(shortest.broken)
-    copy = next(iter(shortest.world.copies.by_task))
+    copy = next(iter(shortest.simulation.copies.by_task))
     told = [line.what for line in story(shortest, str(copy))]
     assert any(line.startswith("BROKEN") for line in told)
     assert any(f"gives {copy} to" in line for line in told)

@@ -1,24 +1,24 @@
-"""An informer: one process's picture of the API: always late, sometimes stale, complete after a relist."""
+"""An informer, one process's view of the API: always late, sometimes stale, complete after a relist."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from simulation.cluster import NodeObject, PodObject, Watched
-from simulation.network import API
-from simulation.process import Process
+from tests.simulation.cluster import NodeObject, PodObject, Watched
+from tests.simulation.network import API
+from tests.simulation.process import Process
 
 if TYPE_CHECKING:
-    from simulation.world import World
+    from tests.simulation.simulation import Simulation
 
 RELIST_MS = 800
 
 
 class Informer:
-    """``lag_ms``: how much later than usual events come. ``on_change`` is called after each."""
+    """``lag_ms`` is how much later than usual events come. ``on_change`` is called after each."""
 
     def __init__(self, process: Process, on_change: Callable[[], None]) -> None:
         self._process = process
-        self._world: World = process.world
+        self._simulation: Simulation = process.simulation
         self._on_change = on_change
         self._order_ms = 0
         self._stream = 0
@@ -27,30 +27,30 @@ class Informer:
         self.pods: dict[str, PodObject] = {}
         self.nodes: dict[str, NodeObject] = {}
         self.synced = False
-        self._world.cluster.watch(self._event)
+        self._simulation.cluster.watch(self._event)
         self._relist(self._stream)
 
     def close(self) -> None:
-        self._world.cluster.unwatch(self._event)
+        self._simulation.cluster.unwatch(self._event)
 
     def lose(self, for_ms: int) -> None:
-        """The stream ends; what happens until the next relist is never told."""
+        """The stream ends; events until the next relist are lost."""
         self._stream += 1
-        self._broken_until_ms = self._world.now_ms + for_ms
+        self._broken_until_ms = self._simulation.now_ms + for_ms
         stream = self._stream
         self._process.after(for_ms, lambda: self._relist(stream))
 
     def _event(self, key: str, value: Watched) -> None:
-        if not self.synced or self._world.now_ms < self._broken_until_ms:
+        if not self.synced or self._simulation.now_ms < self._broken_until_ms:
             return
-        if not self._world.network.reaches(API, self._process.place):
+        if not self._simulation.network.reaches(API, self._process.place):
             self.lose(RELIST_MS)
             return
-        world = self._world
-        late_ms = world.network.delay_ms() + self.lag_ms
-        self._order_ms = max(self._order_ms, world.now_ms + late_ms)
+        simulation = self._simulation
+        late_ms = simulation.network.delay_ms() + self.lag_ms
+        self._order_ms = max(self._order_ms, simulation.now_ms + late_ms)
         stream = self._stream
-        world.scheduler.at(
+        simulation.scheduler.at(
             self._order_ms, lambda: self._process.enter(lambda: self._take(stream, key, value))
         )
 
@@ -69,10 +69,10 @@ class Informer:
     def _relist(self, stream: int) -> None:
         if stream != self._stream:
             return
-        if not self._world.network.reaches(API, self._process.place):
+        if not self._simulation.network.reaches(API, self._process.place):
             self._process.after(RELIST_MS, lambda: self._relist(stream))
             return
-        self.pods = dict(self._world.cluster.pods)
-        self.nodes = dict(self._world.cluster.nodes)
+        self.pods = dict(self._simulation.cluster.pods)
+        self.nodes = dict(self._simulation.cluster.nodes)
         self.synced = True
         self._on_change()

@@ -5,37 +5,42 @@ from typing import TYPE_CHECKING
 
 from cooperator.agent.story import StoryLine
 from cooperator.model import Epoch, TaskId
-from simulation.process import Process
-from simulation.tasks import Copy, SimulatedRuntime
+from tests.simulation.process import Process
+from tests.simulation.tasks import Copy, SimulatedRuntime
 
 if TYPE_CHECKING:
-    from simulation.world import World
+    from tests.simulation.simulation import Simulation
 
 
 class WorkerProcess(Process):
-    """A process of a pod. ``engine`` and ``guard`` run beside the part that decides, which can hang while
-    they go on; a frozen machine freezes all of them. ``on_exit``: told of the end, with its code."""
+    """A process of a pod. ``engine`` and ``guard`` run beside the part that decides and continue when it
+    hangs; a frozen machine freezes all of them. ``on_exit`` is called at the end, with the exit code."""
 
     runtime: SimulatedRuntime
     is_stock = False
 
     def __init__(
-        self, world: "World", identity: str, incarnation: str, place: str, on_exit: Callable[[int], None]
+        self,
+        simulation: "Simulation",
+        identity: str,
+        incarnation: str,
+        place: str,
+        on_exit: Callable[[int], None],
     ) -> None:
-        super().__init__(world, f"{identity}-{incarnation}", place)
+        super().__init__(simulation, f"{identity}-{incarnation}", place)
         self.identity = identity
         self.incarnation = incarnation
-        self.engine = Process(world, f"{self.name} (engine)", place)
-        self.guard = Process(world, f"{self.name} (watchdog)", place)
+        self.engine = Process(simulation, f"{self.name} (engine)", place)
+        self.guard = Process(simulation, f"{self.name} (watchdog)", place)
         self._on_exit = on_exit
         self.woke_ms = 0
         self.joint_ms = 0
         self.proof_ms = 0
-        """When the newest request was sent whose answer says that it is a member, or has nothing lost."""
+        """When the newest request was sent whose answer shows that it is a member, or has lost nothing."""
         self.revoked: frozenset[TaskId] | set[TaskId] = frozenset()
-        """What the shares that have reached it have taken away, and not given again."""
+        """What the assignments that reached it have revoked, and not assigned again."""
 
-    # What is asked of it by whoever checks
+    # What the checks ask of it
 
     @property
     def member_id(self) -> str:
@@ -50,14 +55,14 @@ class WorkerProcess(Process):
         raise NotImplementedError
 
     def counts(self, now_ms: int) -> bool:
-        """Whether what is here runs, or would run if this machine were to go on now."""
+        """Whether its tasks run, or would run if this machine continued now."""
         raise NotImplementedError
 
     def configured(self, task: TaskId) -> Mapping[str, str] | None:
         raise NotImplementedError
 
     def told_to_end(self) -> None:
-        """SIGTERM."""
+        """Handle SIGTERM."""
         raise NotImplementedError
 
     def runs_on_joint_word(self, now_ms: int) -> bool:
@@ -70,23 +75,23 @@ class WorkerProcess(Process):
         """Raises AssertionError where it contradicts itself."""
 
     def told(self) -> Sequence[StoryLine]:
-        """What it tells of itself."""
+        """Its report of itself."""
         return ()
 
     def copies(self) -> list[Copy]:
         return list(self.runtime.copies.values())
 
-    # Its life
+    # Its incarnation
 
     def freeze(self) -> None:
         for process in (self.engine, self.guard):
             process.freeze()
         super().freeze()
-        if self not in self.world.sleepers:
-            self.world.sleepers.append(self)
+        if self not in self.simulation.sleepers:
+            self.simulation.sleepers.append(self)
 
     def thaw(self) -> None:
-        self.woke_ms = self.world.now_ms
+        self.woke_ms = self.simulation.now_ms
         for process in (self.guard, self.engine):
             process.thaw()
         super().thaw()
@@ -102,5 +107,5 @@ class WorkerProcess(Process):
         for process in (self.engine, self.guard):
             process.kill()
         self.runtime.end()
-        self.world.process_ended(self, code)
+        self.simulation.process_ended(self, code)
         self._on_exit(code)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from connect_worker import write_worker_classes
 from cooperator.local.broker import EmbeddedBroker
-from stock.scene import Scene
+from tests.harness.connect_worker import write_worker_classes
+from tests.stock.worker_group import StockGroup
 
 
 @pytest.fixture(scope="session")
@@ -21,10 +21,10 @@ def archived(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -
 
 
 @pytest.fixture
-def scene(
+def stock(
     broker: EmbeddedBroker, unique: str, tmp_path: Path, archived: Callable[[str], None]
-) -> Iterator[Scene]:
+) -> Iterator[StockGroup]:
     archived("4")
-    scene = Scene(broker.bootstrap_servers, tmp_path, unique)
-    yield scene
-    scene.close()
+    stock = StockGroup(broker.bootstrap_servers, tmp_path, unique)
+    yield stock
+    stock.close()

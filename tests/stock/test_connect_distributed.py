@@ -10,8 +10,8 @@ from cooperator.leader.service import LeaderService
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import TargetState
 from cooperator.wire import RestartRecord
-from stock.scene import Scene, doubled, missing
-from support import eventually
+from tests.harness.support import eventually
+from tests.stock.worker_group import StockGroup, doubled, missing
 
 pytestmark = pytest.mark.real
 
@@ -22,7 +22,7 @@ WORKERS = ("w-1", "w-2")
 class Pair:
     """Two workers and our leader, which several tests share; each adds connectors of its own."""
 
-    scene: Scene
+    stock: StockGroup
     leader: LeaderService
     connectors: dict[str, dict[str, str]]
 
@@ -31,7 +31,7 @@ class Pair:
         self.want()
 
     def want(self, **targets: TargetState) -> None:
-        self.scene.want(self.leader, self.connectors, **targets)
+        self.stock.want(self.leader, self.connectors, **targets)
 
     def state(self, *items: str) -> set[str]:
         status = {task["name"]: task["state"] for task in self.leader.status()["tasks"]}
@@ -50,19 +50,19 @@ def pair(
 ) -> Iterator[Pair]:
     archived("4")
     directory = tmp_path_factory.mktemp("pair")
-    scene = Scene(broker.bootstrap_servers, directory, f"distributed-{directory.name}")
-    leader = scene.leader({}, WORKERS)
+    stock = StockGroup(broker.bootstrap_servers, directory, f"distributed-{directory.name}")
+    leader = stock.leader({}, WORKERS)
     for worker in WORKERS:
-        scene.worker(worker)
-    scene.leads(leader, 2)
-    yield Pair(scene, leader, {})
-    scene.close()
+        stock.worker(worker)
+    stock.leads(leader, 2)
+    yield Pair(stock, leader, {})
+    stock.close()
 
 
 def test_a_connector_that_failed_is_restarted(pair: Pair, tmp_path: Path) -> None:
     failing = tmp_path / "failing"
     failing.touch()
-    pair.add(flaky=pair.scene.source("flaky", tasks=1, **{"fails.while": str(failing)}))
+    pair.add(flaky=pair.stock.source("flaky", tasks=1, **{"fails.while": str(failing)}))
     pair.becomes("FAILED", "flaky")
     assert "told to fail" in pair.trace("flaky")
     failing.unlink()
@@ -73,62 +73,62 @@ def test_a_connector_that_failed_is_restarted(pair: Pair, tmp_path: Path) -> Non
 def test_tasks_that_failed_are_restarted_and_no_others(pair: Pair, tmp_path: Path) -> None:
     failing = tmp_path / "failing"
     pair.add(
-        worn=pair.scene.source("worn", tasks=2, **{"tasks.fail.while": str(failing)}),
-        sound=pair.scene.source("sound", tasks=2),
+        worn=pair.stock.source("worn", tasks=2, **{"tasks.fail.while": str(failing)}),
+        sound=pair.stock.source("sound", tasks=2),
     )
     pair.becomes("RUNNING", "worn-0", "worn-1", "sound-0", "sound-1")
-    pair.scene.leads(pair.leader, 2)
-    _, before = pair.scene.begun()
+    pair.stock.leads(pair.leader, 2)
+    _, before = pair.stock.begun()
     failing.touch()
     pair.becomes("FAILED", "worn-0", "worn-1")
     failing.unlink()
-    pair.leader.restart(RestartRecord("worn", include_tasks=True, only_failed=True))
+    assert pair.leader.restart(RestartRecord("worn", include_tasks=True, only_failed=True)) == 202
     pair.becomes("RUNNING", "worn-0", "worn-1")
-    assert pair.scene.starts() - before == {"worn-0": 1, "worn-1": 1}
-    assert missing(pair.scene.written("worn")) == {}
+    assert pair.stock.starts() - before == {"worn-0": 1, "worn-1": 1}
+    assert missing(pair.stock.written("worn")) == {}
 
 
 def test_a_paused_source_writes_nothing_and_stays_paused_over_a_restart_of_its_worker(pair: Pair) -> None:
-    scene = pair.scene
-    pair.add(calm=scene.source("calm", tasks=2))
+    stock = pair.stock
+    pair.add(calm=stock.source("calm", tasks=2))
     pair.becomes("RUNNING", "calm", "calm-0", "calm-1")
-    scene.written("calm")
+    stock.written("calm")
     pair.want(calm=TargetState.PAUSED)
     pair.becomes("PAUSED", "calm", "calm-0", "calm-1")
-    held = scene.numbers("calm")
+    held = stock.numbers("calm")
     for worker in WORKERS:
-        scene.facts(pair.leader, WORKERS, returning=frozenset({worker}))
-        scene.stop(worker)
-        scene.facts(pair.leader, WORKERS)
-        scene.again(worker)
-        scene.leads(pair.leader, 2)
+        stock.facts(pair.leader, WORKERS, returning=frozenset({worker}))
+        stock.stop(worker)
+        stock.facts(pair.leader, WORKERS)
+        stock.again(worker)
+        stock.leads(pair.leader, 2)
     pair.becomes("PAUSED", "calm", "calm-0", "calm-1")
-    assert scene.numbers("calm") == held, "what it wrote before it was paused, and no more"
+    assert stock.numbers("calm") == held, "what it wrote before it was paused, and no more"
     pair.want()
-    numbers = scene.written("calm", held)
+    numbers = stock.written("calm", held)
     assert (missing(numbers), doubled(numbers)) == ({}, {})
 
 
 def test_a_paused_sink_takes_nothing_and_then_all(pair: Pair) -> None:
-    scene = pair.scene
-    pair.add(spring=scene.source("spring", tasks=1), drain=scene.sink("drain", scene.topic("spring")))
-    eventually(lambda: scene.told("drain"), 90)
+    stock = pair.stock
+    pair.add(spring=stock.source("spring", tasks=1), drain=stock.sink("drain", stock.topic("spring")))
+    eventually(lambda: stock.told("drain"), 90)
     pair.want(drain=TargetState.PAUSED)
     pair.becomes("PAUSED", "drain", "drain-0")
-    taken = scene.told("drain")
-    scene.written("spring", scene.written("spring"))
-    assert scene.told("drain") == taken
+    taken = stock.told("drain")
+    stock.written("spring", stock.written("spring"))
+    assert stock.told("drain") == taken
     pair.want()
-    wanted = scene.numbers("spring")["spring-0"]
-    eventually(lambda: len(scene.told("drain")) >= len(wanted), 90)
-    told = scene.told("drain")
+    wanted = stock.numbers("spring")["spring-0"]
+    eventually(lambda: len(stock.told("drain")) >= len(wanted), 90)
+    told = stock.told("drain")
     assert len(told) == len(set(told))
 
 
 def test_lines_of_a_file_pass_through_a_transformation_into_a_file(pair: Pair, tmp_path: Path) -> None:
     source, target = tmp_path / "in.txt", tmp_path / "out.txt"
     source.write_text("one\ntwo\n")
-    file, topic = "org.apache.kafka.connect.file.FileStream", pair.scene.topic("lines")
+    file, topic = "org.apache.kafka.connect.file.FileStream", pair.stock.topic("lines")
     transform = "org.apache.kafka.connect.transforms."
     pair.add(
         lines={
@@ -161,15 +161,15 @@ def test_lines_of_a_file_pass_through_a_transformation_into_a_file(pair: Pair, t
 
 
 def test_levels_of_loggers_change_on_one_worker_or_on_all_and_nothing_restarts(pair: Pair) -> None:
-    scene = pair.scene
-    one, other = scene.workers.values()
-    scene.leads(pair.leader, 2)
-    (_, before), generation = scene.begun(), pair.leader.status()["generation"]
+    stock = pair.stock
+    one, other = stock.workers.values()
+    stock.leads(pair.leader, 2)
+    (_, before), generation = stock.begun(), pair.leader.status()["generation"]
     logger = "admin/loggers/org.apache.kafka.connect.runtime.WorkerSourceTask"
     one.ask(logger, {"level": "DEBUG"}, "PUT")
     assert one.ask(logger)["level"] == "DEBUG"
     assert other.ask(logger)["level"] == "INFO"
     one.ask(f"{logger}?scope=cluster", {"level": "ERROR"}, "PUT")
     eventually(lambda: [w.ask(logger)["level"] for w in (one, other)] == ["ERROR", "ERROR"], 60)
-    assert scene.starts() == before
+    assert stock.starts() == before
     assert pair.leader.status()["generation"] == generation

@@ -7,16 +7,20 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
-from stock.scene import Scene
-from support import eventually
+from tests.harness.connect_worker import Refused
+from tests.harness.support import eventually
+from tests.stock.worker_group import StockGroup
 
 pytestmark = pytest.mark.real
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "stock-connect.md"
-EVERYTHING = ("a-instance", "a-0", "a-1", "b-instance", "b-0")
+ODD = "My Connector_1"
+"""A name that no resource can have."""
+EVERYTHING = (f"{ODD}-instance", f"{ODD}-0", f"{ODD}-1", "b-instance", "b-0")
 
 
 def commands() -> list[str]:
@@ -25,14 +29,15 @@ def commands() -> list[str]:
     return [line.removeprefix("$ ") for line in found[1].splitlines()]
 
 
-def test_a_cluster_is_taken_over_and_given_back_as_it_is_written(scene: Scene, tmp_path: Path) -> None:
-    first, _ = scene.cluster("w-1", "w-2")
-    for name, tasks in (("a", 2), ("b", 1)):
-        first.ask("connectors", {"name": name, "config": scene.source(name, tasks=tasks)})
-    layout, begun = scene.begun(*EVERYTHING)
+def test_a_cluster_is_taken_over_and_given_back_as_it_is_written(stock: StockGroup, tmp_path: Path) -> None:
+    first, _ = stock.cluster("w-1", "w-2")
+    for name, topic, tasks in ((ODD, "a", 2), ("b", "b", 1)):
+        config = {**stock.source(topic, tasks=tasks), "name": name}
+        first.ask("connectors", {"name": name, "config": config})
+    layout, begun = stock.begun(*EVERYTHING)
 
-    here = {"localhost:9092": scene.bootstrap_servers, "connect-cluster": scene.group_id}
-    here |= {f"connect-{kind}": f"{scene.group_id}-{kind}" for kind in ("configs", "offsets", "status")}
+    here = {"localhost:9092": stock.bootstrap_servers, "connect-cluster": stock.group_id}
+    here |= {f"connect-{kind}": f"{stock.group_id}-{kind}" for kind in ("configs", "offsets", "status")}
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     import_, plan, lead = (
         re.sub("|".join(here), lambda each: here[each[0]], command) for command in commands()
@@ -51,14 +56,20 @@ def test_a_cluster_is_taken_over_and_given_back_as_it_is_written(scene: Scene, t
             stderr=log,
         )
     try:
-        eventually(scene.led_by_us, 60, "our leader leads")
-        scene.written("a", scene.written("a"))
+        eventually(stock.led_by_us, 60, "our leader leads")
+        stock.written("a", stock.written("a"))
+        quoted = quote(ODD, safe="")
+        with pytest.raises(Refused, match="are Connector resources of the operator") as refused:
+            first.ask(f"connectors/{quoted}/config", {**config, "name": ODD}, method="PUT")
+        assert refused.value.code == 403
         leader.send_signal(signal.SIGTERM)
         assert leader.wait(90) == 0
     finally:
         leader.kill()
-    assert "leads itself again" in (tmp_path / "leader.log").read_text()
-    scene.led_by_a_worker()
-    scene.written("a", scene.written("a"))
-    assert scene.runs(*EVERYTHING) == layout
-    assert scene.starts() - begun == Counter()
+    said = (tmp_path / "leader.log").read_text()
+    assert "Leading is True" in said
+    assert "leads itself again" in said
+    stock.led_by_a_worker()
+    stock.written("a", stock.written("a"))
+    assert stock.runs(*EVERYTHING) == layout
+    assert stock.starts() - begun == Counter()

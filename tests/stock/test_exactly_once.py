@@ -2,8 +2,8 @@
 
 import pytest
 
-from stock.scene import Scene, doubled, missing
-from support import at_a_desk
+from tests.harness.support import slow
+from tests.stock.worker_group import StockGroup, doubled, missing
 
 pytestmark = pytest.mark.real
 
@@ -13,26 +13,26 @@ SETTINGS = {"exactly.once.source.support": "enabled"}
 
 
 @pytest.mark.timeout(900)
-@at_a_desk("env -u CI pytest tests/stock/test_exactly_once.py")
+@slow("env -u CI pytest tests/stock/test_exactly_once.py")
 @pytest.mark.parametrize(("kills", "boundary"), [(10, "poll"), (4, "connector")])
-def test_every_number_is_there_once(scene: Scene, kills: int, boundary: str) -> None:
+def test_every_number_is_there_once(stock: StockGroup, kills: int, boundary: str) -> None:
     once = {"exactly.once.support": "required", "transaction.boundary": boundary}
-    connectors = {"a": scene.source("a", tasks=2, rate=50, **once)}
-    leader = scene.leader(connectors, WORKERS, exactly_once=True)
+    connectors = {"a": stock.source("a", tasks=2, rate=50, **once)}
+    leader = stock.leader(connectors, WORKERS, exactly_once=True)
     for worker in WORKERS:
-        scene.worker(worker, settings=SETTINGS)
-    scene.runs(*EVERYTHING)
-    scene.leads(leader, 2)
-    numbers = scene.written("a")
+        stock.worker(worker, settings=SETTINGS)
+    stock.runs(*EVERYTHING)
+    stock.leads(leader, 2)
+    numbers = stock.written("a")
     for kill in range(kills):
         victim = WORKERS[kill % 2]
-        scene.kill(victim)
-        scene.facts(leader, WORKERS)
-        scene.again(victim)
-        scene.runs(*EVERYTHING)
-        numbers = scene.written("a", numbers)
-    scene.leads(leader, 2)
-    numbers = scene.written("a", numbers)
+        stock.kill(victim)
+        stock.facts(leader, WORKERS)
+        stock.again(victim)
+        stock.runs(*EVERYTHING)
+        numbers = stock.written("a", numbers)
+    stock.leads(leader, 2)
+    numbers = stock.written("a", numbers)
     assert numbers.keys() == {"a-0", "a-1"}
     assert (missing(numbers), doubled(numbers)) == ({}, {})
     print({task: len(seen) for task, seen in numbers.items()})  # noqa: T201

@@ -3,29 +3,29 @@
 import pytest
 
 from cooperator.leader.service import LeaderService
-from stock.scene import Scene
-from support import at_a_desk, eventually
+from tests.harness.support import eventually, slow
+from tests.stock.worker_group import StockGroup
 
 pytestmark = pytest.mark.real
 
 WORKERS = ("w-1", "w-2")
 FINE = ("fine-instance", "fine-0", "fine-1")
-AT_A_DESK = at_a_desk("env -u CI pytest tests/stock/test_hangs.py")
+AT_A_DESK = slow("env -u CI pytest tests/stock/test_hangs.py")
 NAMED = ("Connector::start", "Connector::initialize", "Task::start")
 """Where a worker says nothing of what it was given: that is how it is seen from outside."""
 
 
-def hang(scene: Scene, *lines: str) -> None:
+def hang(stock: StockGroup, *lines: str) -> None:
     """Say where it hangs; nothing: nowhere any more."""
-    file = next(iter(scene.workers.values())).hangs
+    file = next(iter(stock.workers.values())).hangs
     part = file.with_suffix(".part")
     part.write_text("".join(f"{line}\n" for line in lines))
     part.replace(file)
 
 
-def hit(scene: Scene) -> list[str]:
+def hit(stock: StockGroup) -> list[str]:
     """Who hangs, or has hung, where: "point member"."""
-    file = next(iter(scene.workers.values())).hangs.with_suffix(".hit")
+    file = next(iter(stock.workers.values())).hangs.with_suffix(".hit")
     return file.read_text().splitlines() if file.exists() else []
 
 
@@ -51,70 +51,70 @@ def who_hangs(leader: LeaderService) -> set[str]:
         pytest.param("Sink", "Task::stop", id="sink-task-stop", marks=AT_A_DESK),
     ],
 )
-def test_others_run_on_and_new_ones_start(scene: Scene, kind: str, point: str) -> None:
+def test_others_run_on_and_new_ones_start(stock: StockGroup, kind: str, point: str) -> None:
     """Whether it hangs as it is created or as it is deleted, what runs elsewhere runs on, a connector that is
     made meanwhile starts, and what hung goes when it is over."""
-    fine = {"fine": scene.source("fine", tasks=2)}
-    more = {} if kind == "Source" else {"topics": scene.make_topic("in")}
-    bad = {**fine, "bad": scene.blocking(kind, "bad", **more)}
-    leader = scene.leader(fine, WORKERS)
+    fine = {"fine": stock.source("fine", tasks=2)}
+    more = {} if kind == "Source" else {"topics": stock.make_topic("in")}
+    bad = {**fine, "bad": stock.blocking(kind, "bad", **more)}
+    leader = stock.leader(fine, WORKERS)
     for worker in WORKERS:
-        scene.worker(worker)
-    scene.leads(leader, 2)
-    layout, begun = scene.begun(*FINE)
+        stock.worker(worker)
+    stock.leads(leader, 2)
+    layout, begun = stock.begun(*FINE)
 
-    hang(scene, point)
-    scene.want(leader, bad)
+    hang(stock, point)
+    stock.want(leader, bad)
     if point in ("Connector::validate", "Connector::config"):
         # Our leader has no plug-ins to ask; a worker is asked by whoever validates by its REST.
-        one = scene.workers["w-1"]
+        one = stock.workers["w-1"]
         with pytest.raises(AssertionError):
             one.ask(f"connector-plugins/{bad['bad']['connector.class']}/config/validate", bad["bad"], "PUT")
     if point.endswith("stop"):
-        eventually(lambda: {"bad-0"} <= scene.journal.running().keys(), 90)
-        scene.want(leader, fine)
-    eventually(lambda: hit(scene), 90, f"somebody hangs in {point}")
+        eventually(lambda: {"bad-0"} <= stock.journal.running().keys(), 90)
+        stock.want(leader, fine)
+    eventually(lambda: hit(stock), 90, f"somebody hangs in {point}")
 
     # Meanwhile what is fine runs on, and another one starts.
-    numbers = scene.written("fine")
-    both = {**fine, "late": scene.source("late", tasks=2)}
-    scene.want(leader, both if point.endswith("stop") else {**bad, **both})
-    eventually(lambda: {"late-0", "late-1"} <= scene.journal.running().keys(), 90, "a new one starts")
-    scene.written("late")
-    scene.written("fine", numbers)
-    running = scene.journal.running()
+    numbers = stock.written("fine")
+    both = {**fine, "late": stock.source("late", tasks=2)}
+    stock.want(leader, both if point.endswith("stop") else {**bad, **both})
+    eventually(lambda: {"late-0", "late-1"} <= stock.journal.running().keys(), 90, "a new one starts")
+    stock.written("late")
+    stock.written("fine", numbers)
+    running = stock.journal.running()
     assert {task: running[task] for task in FINE} == layout
     if point in NAMED:
-        eventually(lambda: who_hangs(leader) == {line.split()[-1] for line in hit(scene)}, 90)
-    assert all(scene.starts()[task] == begun[task] for task in FINE)
+        eventually(lambda: who_hangs(leader) == {line.split()[-1] for line in hit(stock)}, 90)
+    assert all(stock.starts()[task] == begun[task] for task in FINE)
 
-    hang(scene)
-    scene.want(leader, both)
-    scene.runs(*FINE, "late-instance", "late-0", "late-1")
-    scene.leads(leader, 2)
+    hang(stock)
+    stock.want(leader, both)
+    stock.runs(*FINE, "late-instance", "late-0", "late-1")
+    stock.leads(leader, 2)
 
 
 @AT_A_DESK
 @pytest.mark.parametrize("point", ["Connector::start", "Connector::stop"])
-def test_a_worker_that_hangs_is_restarted_and_all_run_again(scene: Scene, point: str) -> None:
-    connectors = {"fine": scene.source("fine", tasks=2), "bad": scene.blocking("Source", "bad")}
-    leader = scene.leader(connectors, WORKERS)
+def test_a_worker_that_hangs_is_restarted_and_all_run_again(stock: StockGroup, point: str) -> None:
+    connectors = {"fine": stock.source("fine", tasks=2), "bad": stock.blocking("Source", "bad")}
+    leader = stock.leader(connectors, WORKERS)
     for worker in WORKERS:
-        scene.worker(worker)
-    scene.runs(*FINE, "bad-instance", "bad-0")
-    scene.leads(leader, 2)
-    victim = scene.journal.running()["bad-instance"]
-    hang(scene, point)
+        stock.worker(worker)
+    stock.runs(*FINE, "bad-instance", "bad-0")
+    stock.leads(leader, 2)
+    victim = stock.journal.running()["bad-instance"]
+    hang(stock, point)
     if point == "Connector::start":
-        scene.stop(victim)
-        scene.facts(leader, WORKERS)
-        scene.again(victim)
-        eventually(lambda: hit(scene), 90)
-    scene.stop(victim)
-    assert hit(scene), f"it has hung in {point}"
-    hang(scene)
-    scene.facts(leader, WORKERS)
-    scene.again(victim)
-    scene.runs(*FINE, "bad-instance", "bad-0")
-    scene.leads(leader, 2)
-    scene.written("fine")
+        stock.stop(victim)
+        stock.facts(leader, WORKERS)
+        stock.again(victim)
+        eventually(lambda: hit(stock), 90)
+    stock.stop(victim)
+    assert hit(stock), f"it has hung in {point}"
+    hang(stock)
+    stock.facts(leader, WORKERS)
+    stock.again(victim)
+    stock.runs(*FINE, "bad-instance", "bad-0")
+    stock.leads(leader, 2)
+    stock.written("fine")

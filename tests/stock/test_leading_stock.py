@@ -13,8 +13,8 @@ from cooperator.leader.service import LeaderService
 from cooperator.logs import LogsConfig, read_logs
 from cooperator.model import ClusterConfig, Desired, DesiredConnector, Fencing, SessionKey
 from cooperator.wire import RestartRecord, sign
-from stock.scene import LIMIT_S, Scene, doubled, missing
-from support import at_a_desk, eventually
+from tests.harness.support import eventually, slow
+from tests.stock.worker_group import LIMIT_S, StockGroup, doubled, missing
 
 pytestmark = pytest.mark.real
 
@@ -23,18 +23,18 @@ QUICK: Mapping[str, Any] = {"scheduled_rebalance_max_delay_ms": 3_000, "join_wai
 EXACTLY_ONCE = {"exactly.once.source.support": "enabled"}
 
 
-def forced(scene: Scene) -> list[str]:
+def forced(stock: StockGroup) -> list[str]:
     """What the workers themselves say of rounds that an offset forced."""
     return [
         line
-        for worker in scene.workers.values()
+        for worker in stock.workers.values()
         for line in worker.log.read_text().splitlines()
         if "orcing rebalance" in line
     ]
 
 
-def config(scene: Scene) -> ClusterConfig:
-    found = read_logs(LogsConfig(scene.bootstrap_servers, scene.group_id)).config
+def config(stock: StockGroup) -> ClusterConfig:
+    found = read_logs(LogsConfig(stock.bootstrap_servers, stock.group_id)).config
     assert found is not None
     return found
 
@@ -60,36 +60,36 @@ def ask(
             return error.code, error.read().decode()
 
 
-def led(scene: Scene, connectors: Mapping[str, Mapping[str, str]], **options: Any) -> LeaderService:
+def led(stock: StockGroup, connectors: Mapping[str, Mapping[str, str]], **options: Any) -> LeaderService:
     """Two workers and a leader of ours, from the first moment on."""
-    leader = scene.leader(connectors, WORKERS, adopt=True, **options.pop("said", {}))
-    scene.cluster(*WORKERS, **options)
+    leader = stock.leader(connectors, WORKERS, adopt=True, **options.pop("said", {}))
+    stock.cluster(*WORKERS, **options)
     return leader
 
 
-def test_connectors_come_change_and_go_without_a_round_that_an_offset_forced(scene: Scene) -> None:
+def test_connectors_come_change_and_go_without_a_round_that_an_offset_forced(stock: StockGroup) -> None:
     """And the duties: single restarts at their owner, signatures, users' requests, a new session key."""
-    one, two = scene.source("one", tasks=2), scene.source("two", tasks=1)
-    leader = led(scene, {"one": one})
-    scene.leads(leader, 2)
-    _, begun = scene.begun("one-instance", "one-0", "one-1")
+    one, two = stock.source("one", tasks=2), stock.source("two", tasks=1)
+    leader = led(stock, {"one": one})
+    stock.leads(leader, 2)
+    _, begun = stock.begun("one-instance", "one-0", "one-1")
 
-    scene.want(leader, {"one": one, "two": two})
-    scene.runs("one-instance", "one-0", "one-1", "two-instance", "two-0")
-    assert {task: scene.starts()[task] for task in begun} == begun, "nothing is restarted for another one"
+    stock.want(leader, {"one": one, "two": two})
+    stock.runs("one-instance", "one-0", "one-1", "two-instance", "two-0")
+    assert {task: stock.starts()[task] for task in begun} == begun, "nothing is restarted for another one"
     wider = {**one, "tasks.max": "4"}
-    scene.want(leader, {"one": wider, "two": two})
-    scene.runs("one-instance", "one-0", "one-1", "one-2", "one-3", "two-instance", "two-0")
-    before = scene.starts()["one-0"]
-    scene.want(leader, {"one": {**wider, "errors.tolerance": "all"}, "two": two})
-    eventually(lambda: scene.starts()["one-0"] == before + 1, LIMIT_S, "tasks start with the new settings")
-    scene.leads(leader, 2)
+    stock.want(leader, {"one": wider, "two": two})
+    stock.runs("one-instance", "one-0", "one-1", "one-2", "one-3", "two-instance", "two-0")
+    before = stock.starts()["one-0"]
+    stock.want(leader, {"one": {**wider, "errors.tolerance": "all"}, "two": two})
+    eventually(lambda: stock.starts()["one-0"] == before + 1, LIMIT_S, "tasks start with the new settings")
+    stock.leads(leader, 2)
 
-    restarts_go_to_the_owner(scene, leader)
-    requests_are_answered(scene, leader)
+    restarts_go_to_the_owner(stock, leader)
+    requests_are_answered(stock, leader)
 
-    scene.want(leader, {"one": {**wider, "errors.tolerance": "all"}})
-    scene.runs("one-instance", "one-0", "one-1", "one-2", "one-3")
+    stock.want(leader, {"one": {**wider, "errors.tolerance": "all"}})
+    stock.runs("one-instance", "one-0", "one-1", "one-2", "one-3")
     lead = leader.current()
     assert lead is not None
     eventually(
@@ -97,25 +97,25 @@ def test_connectors_come_change_and_go_without_a_round_that_an_offset_forced(sce
         LIMIT_S,
         "statuses of what is deleted are forgotten",
     )
-    scene.leads(leader, 2)
-    assert (leader.status()["totals"]["forced_rounds"], forced(scene)) == (0, [])
-    assert doubled(scene.numbers("two")) == {}
+    stock.leads(leader, 2)
+    assert (leader.status()["totals"]["forced_rounds"], forced(stock)) == (0, [])
+    assert doubled(stock.numbers("two")) == {}
 
 
-def restarts_go_to_the_owner(scene: Scene, leader: LeaderService) -> None:
-    before = scene.starts()
+def restarts_go_to_the_owner(stock: StockGroup, leader: LeaderService) -> None:
+    before = stock.starts()
     assert leader.restart(RestartRecord("one", task=0)) == 204
-    eventually(lambda: scene.starts()["one-0"] == before["one-0"] + 1, LIMIT_S)
-    for worker in scene.workers.values():
+    eventually(lambda: stock.starts()["one-0"] == before["one-0"] + 1, LIMIT_S)
+    for worker in stock.workers.values():
         # By way of any worker: it hands on to the leader what is not its own.
         worker.ask("connectors/one/restart", method="POST")
-    eventually(lambda: scene.starts()["one-instance"] == before["one-instance"] + 2, LIMIT_S)
-    after = scene.starts()
+    eventually(lambda: stock.starts()["one-instance"] == before["one-instance"] + 2, LIMIT_S)
+    after = stock.starts()
     assert {task for task in after if after[task] != before[task]} == {"one-0", "one-instance"}
 
 
-def requests_are_answered(scene: Scene, leader: LeaderService) -> None:
-    key = config(scene).session_key
+def requests_are_answered(stock: StockGroup, leader: LeaderService) -> None:
+    key = config(stock).session_key
     assert key is not None
     wrong = SessionKey(b"another key of thirty-two bytes!", key.algorithm, key.created_ms)
     path = "connectors/one/tasks"
@@ -124,74 +124,76 @@ def requests_are_answered(scene: Scene, leader: LeaderService) -> None:
     assert ask(leader, "connectors/three/tasks", "POST", [], sign(key, b"[]"))[0] == 404
     assert ask(leader, "connectors/three/fence", "PUT", None, sign(key, b""))[0] == 404
     assert ask(leader, "connectors/one/fence", "PUT")[0] == 400
-    for worker in scene.workers.values():
+    for worker in stock.workers.values():
         with pytest.raises(AssertionError, match=r"403.*Connector resources"):
             worker.ask("connectors/one", method="DELETE")
-    assert "one" in config(scene).connectors
+    assert "one" in config(stock).connectors
 
 
-def test_a_session_key_is_replaced_in_time_and_the_workers_go_on_with_the_new_one(scene: Scene) -> None:
-    leader = led(scene, {}, said={"session_key_ttl_ms": 15_000})
-    scene.leads(leader, 2)
-    first = config(scene).session_key
+def test_a_session_key_is_replaced_in_time_and_the_workers_go_on_with_the_new_one(stock: StockGroup) -> None:
+    leader = led(stock, {}, said={"session_key_ttl_ms": 15_000})
+    stock.leads(leader, 2)
+    first = config(stock).session_key
     assert first is not None
     assert len(first.key) == 32
-    rotated = eventually(lambda: (k := config(scene).session_key) != first and k, LIMIT_S, "another key")
+    rotated = eventually(lambda: (k := config(stock).session_key) != first and k, LIMIT_S, "another key")
     assert rotated.key != first.key
-    scene.want(leader, {"a": scene.source("a", tasks=1)})
-    scene.runs("a-instance", "a-0")
+    stock.want(leader, {"a": stock.source("a", tasks=1)})
+    stock.runs("a-instance", "a-0")
     assert ask(leader, "connectors/a/tasks", "POST", [], sign(first, b"[]"))[0] == 403
 
 
-def test_sources_are_exactly_once_over_kill_9_and_a_change_of_tasks(scene: Scene) -> None:
+def test_sources_are_exactly_once_over_kill_9_and_a_change_of_tasks(stock: StockGroup) -> None:
     """Each start asks the leader to fence what may still produce: nothing is left out or written twice."""
-    wanted = scene.source("a", tasks=2)
-    scene.make_topic("a")
-    leader = led(scene, {"a": wanted}, said={"exactly_once_source": True}, settings=EXACTLY_ONCE)
-    scene.leads(leader, 2)
-    scene.runs("a-instance", "a-0", "a-1")
-    before = scene.written("a")
-    assert config(scene).fencings["a"].recorded == 2
+    wanted = stock.source("a", tasks=2)
+    stock.make_topic("a")
+    leader = led(stock, {"a": wanted}, said={"exactly_once_source": True}, settings=EXACTLY_ONCE)
+    stock.leads(leader, 2)
+    stock.runs("a-instance", "a-0", "a-1")
+    before = stock.written("a")
+    assert config(stock).fencings["a"].recorded == 2
 
-    scene.want(leader, {"a": {**wanted, "tasks.max": "3"}})
-    scene.runs("a-instance", "a-0", "a-1", "a-2")
-    eventually(lambda: config(scene).fencings["a"].recorded == 3, LIMIT_S)
-    before = scene.written("a", before)
+    stock.want(leader, {"a": {**wanted, "tasks.max": "3"}})
+    stock.runs("a-instance", "a-0", "a-1", "a-2")
+    eventually(lambda: config(stock).fencings["a"].recorded == 3, LIMIT_S)
+    before = stock.written("a", before)
 
-    scene.kill("w-2")
-    scene.facts(leader, ("w-1",), gone=frozenset({"w-2"}))
-    scene.runs("a-instance", "a-0", "a-1", "a-2")
-    numbers = scene.written("a", before)
+    stock.kill("w-2")
+    stock.facts(leader, ("w-1",), gone=frozenset({"w-2"}))
+    stock.runs("a-instance", "a-0", "a-1", "a-2")
+    numbers = stock.written("a", before)
     assert (missing(numbers), doubled(numbers)) == ({}, {})
     assert leader.status()["totals"]["forced_rounds"] == 0
 
 
-def test_a_worker_that_only_speaks_the_eager_protocol_is_named(scene: Scene) -> None:
-    leader = led(scene, {"a": scene.source("a", tasks=3)})
-    scene.leads(leader, 2)
+def test_a_worker_that_only_speaks_the_eager_protocol_is_named(stock: StockGroup) -> None:
+    leader = led(stock, {"a": stock.source("a", tasks=3)})
+    stock.leads(leader, 2)
     assert condition(leader, "EagerProtocol") == ("False", "")
-    scene.worker("w-3", protocol="eager")
+    stock.worker("w-3", protocol="eager")
     _, message = eventually(
         lambda: (found := condition(leader, "EagerProtocol"))[0] == "True" and found, LIMIT_S
     )
     assert "w-3" in message
     assert "w-1" not in message
-    eventually(lambda: scene.journal.running_at("w-3"), LIMIT_S, "the eager one has a part, too")
-    scene.runs("a-instance", "a-0", "a-1", "a-2")
-    scene.stop("w-3")
-    scene.facts(leader, WORKERS)
+    eventually(lambda: stock.journal.running_at("w-3"), LIMIT_S, "the eager one has a part, too")
+    stock.runs("a-instance", "a-0", "a-1", "a-2")
+    stock.stop("w-3")
+    stock.facts(leader, WORKERS)
     eventually(lambda: condition(leader, "EagerProtocol")[0] == "False", LIMIT_S)
-    scene.runs("a-instance", "a-0", "a-1", "a-2")
+    stock.runs("a-instance", "a-0", "a-1", "a-2")
 
 
-@at_a_desk("env -u CI pytest tests/stock/test_leading_stock.py -k vanishes")
-def test_who_vanishes_unproven_is_held_for_and_named_until_best_effort_is_good_enough(scene: Scene) -> None:
-    leader = scene.leader({"a": scene.source("a", tasks=3)}, WORKERS, adopt=True, policy=QUICK)
-    scene.cluster(*WORKERS)
-    scene.leads(leader, 2)
-    lost = scene.kill("w-2")
-    scene.ended.clear()  # Nobody tells the leader.
-    scene.facts(leader, WORKERS)
+@slow("env -u CI pytest tests/stock/test_leading_stock.py -k vanishes")
+def test_who_vanishes_unproven_is_held_for_and_named_until_best_effort_is_good_enough(
+    stock: StockGroup,
+) -> None:
+    leader = stock.leader({"a": stock.source("a", tasks=3)}, WORKERS, adopt=True, policy=QUICK)
+    stock.cluster(*WORKERS)
+    stock.leads(leader, 2)
+    lost = stock.kill("w-2")
+    stock.ended.clear()  # Nobody tells the leader.
+    stock.facts(leader, WORKERS)
 
     def unfenced() -> str:
         status, message = condition(leader, "Unfenced")
@@ -199,74 +201,74 @@ def test_who_vanishes_unproven_is_held_for_and_named_until_best_effort_is_good_e
         return message
 
     assert "w-2" in eventually(unfenced, LIMIT_S)
-    assert not lost & scene.journal.running().keys()
+    assert not lost & stock.journal.running().keys()
     leader.set_policy(replace(leader.settings.policy, fencing=Fencing.BEST_EFFORT))
-    scene.runs("a-instance", "a-0", "a-1", "a-2")
+    stock.runs("a-instance", "a-0", "a-1", "a-2")
     eventually(lambda: condition(leader, "Unfenced")[0] == "False", LIMIT_S)
 
 
-@at_a_desk("env -u CI pytest tests/stock/test_leading_stock.py -k hangs")
-def test_who_hangs_in_a_start_is_named_and_then_named_to_be_replaced(scene: Scene) -> None:
+@slow("env -u CI pytest tests/stock/test_leading_stock.py -k hangs")
+def test_who_hangs_in_a_start_is_named_and_then_named_to_be_replaced(stock: StockGroup) -> None:
     policy = {**QUICK, "hung_after_ms": 20_000}
-    wanted = {"a": scene.source("a", tasks=2), "bad": scene.blocking("Source", "bad")}
-    leader = scene.leader(wanted, WORKERS, adopt=True, policy=policy, rebalance_timeout_ms=10_000)
-    scene.cluster(*WORKERS, settings={"rebalance.timeout.ms": 10_000})
-    eventually(lambda: "bad-0" in scene.journal.running(), LIMIT_S)
-    scene.leads(leader, 2)
+    wanted = {"a": stock.source("a", tasks=2), "bad": stock.blocking("Source", "bad")}
+    leader = stock.leader(wanted, WORKERS, adopt=True, policy=policy, rebalance_timeout_ms=10_000)
+    stock.cluster(*WORKERS, settings={"rebalance.timeout.ms": 10_000})
+    eventually(lambda: "bad-0" in stock.journal.running(), LIMIT_S)
+    stock.leads(leader, 2)
     assert condition(leader, "Hung") == ("False", "")
-    at = scene.journal.running()["bad-0"]
+    at = stock.journal.running()["bad-0"]
 
-    scene.workers[at].hangs.write_text("Task::start\n")
-    scene.want(leader, {**wanted, "worse": scene.blocking("Source", "worse")})
+    stock.workers[at].hangs.write_text("Task::start\n")
+    stock.want(leader, {**wanted, "worse": stock.blocking("Source", "worse")})
 
     def hung() -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = leader.status()["hung"]
         return found
 
     named = eventually(hung, LIMIT_S, "somebody hangs in the start of worse")
-    begun = scene.starts()
+    begun = stock.starts()
     assert [each["items"] for each in named] == [["worse-0"]]
     status, message = condition(leader, "Hung")
     assert (status, named[0]["identity"] in message, "worse-0" in message) == ("True", True, True)
     eventually(lambda: hung()[0]["to_replace"], LIMIT_S)
-    assert {"a-0", "a-1"} <= scene.journal.running().keys()
-    assert {task: scene.starts()[task] for task in ("a-0", "a-1")} == {t: begun[t] for t in ("a-0", "a-1")}
-    scene.workers[at].hangs.write_text("")
+    assert {"a-0", "a-1"} <= stock.journal.running().keys()
+    assert {task: stock.starts()[task] for task in ("a-0", "a-1")} == {t: begun[t] for t in ("a-0", "a-1")}
+    stock.workers[at].hangs.write_text("")
     eventually(lambda: not hung(), LIMIT_S, "who goes on is named no more")
 
 
-def test_a_group_is_handed_back_without_a_task_that_stops(scene: Scene) -> None:
+def test_a_group_is_handed_back_without_a_task_that_stops(stock: StockGroup) -> None:
     """Weights had their way while ours led; a Java leader counts: the layout is made even before it comes."""
-    heavy, light = scene.source("heavy", tasks=1), scene.source("light", tasks=5)
-    leader = scene.leader({"heavy": heavy, "light": light}, WORKERS, adopt=True)
+    heavy, light = stock.source("heavy", tasks=1), stock.source("light", tasks=5)
+    leader = stock.leader({"heavy": heavy, "light": light}, WORKERS, adopt=True)
     weighted = {"heavy": DesiredConnector(heavy, weight=4.0), "light": DesiredConnector(light)}
     leader.set_desired(Desired(100, weighted))
     leader.set_policy(replace(leader.settings.policy, assignor="Weighted"))
-    scene.cluster(*WORKERS)
+    stock.cluster(*WORKERS)
     everything = ("heavy-instance", "heavy-0", "light-instance", *(f"light-{n}" for n in range(5)))
-    scene.runs(*everything)
-    scene.leads(leader, 2)
+    stock.runs(*everything)
+    stock.leads(leader, 2)
     tasks = [name for name in everything if not name.endswith("-instance")]
 
     def loads() -> list[int]:
-        running = scene.journal.running()
+        running = stock.journal.running()
         return sorted([running[task] for task in tasks].count(worker) for worker in WORKERS)
 
     assert loads() != [3, 3]
-    key = config(scene).session_key
+    key = config(stock).session_key
 
     leader.hand_back()
-    scene.leaders.remove(leader)
+    stock.leaders.remove(leader)
     assert loads() == [3, 3]
-    begun = scene.starts()
-    before = scene.written("light")
-    assert scene.led_by_a_worker() in WORKERS
-    before = scene.written("light", before)
+    begun = stock.starts()
+    before = stock.written("light")
+    assert stock.led_by_a_worker() in WORKERS
+    before = stock.written("light", before)
     # A round of the Java leader's own: nothing is to be moved in it.
-    scene.workers["w-1"].ask("connectors/heavy/restart?includeTasks=true", method="POST")
-    eventually(lambda: scene.starts()["heavy-0"] == begun["heavy-0"] + 1, LIMIT_S)
-    numbers = scene.written("light", before)
-    assert {task: scene.starts()[task] for task in begun if task.startswith("light")} == {
+    stock.workers["w-1"].ask("connectors/heavy/restart?includeTasks=true", method="POST")
+    eventually(lambda: stock.starts()["heavy-0"] == begun["heavy-0"] + 1, LIMIT_S)
+    numbers = stock.written("light", before)
+    assert {task: stock.starts()[task] for task in begun if task.startswith("light")} == {
         task: begun[task] for task in begun if task.startswith("light")
     }
-    assert (missing(numbers), config(scene).session_key) == ({}, key)
+    assert (missing(numbers), config(stock).session_key) == ({}, key)

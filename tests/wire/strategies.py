@@ -20,11 +20,11 @@ from cooperator.model import (
     Warmth,
 )
 from cooperator.wire import (
+    AgentAssignment,
     AgentReport,
-    AgentShare,
-    Assignment,
     CommitRecord,
     ConnectorRecord,
+    ExtendedAssignment,
     FencingRecord,
     LoggerRecord,
     Metadata,
@@ -51,9 +51,9 @@ ITEMS = st.lists(TASK_IDS, max_size=20, unique=True).map(tuple)
 EPOCHS = st.builds(Epoch, INT64, st.integers(-1, INT32_MAX))
 CONFIGS = st.dictionaries(TEXT, TEXT, max_size=4)
 
-SHARES = st.builds(AgentShare, EPOCHS, TIME_MS, TEXT)
+SHARES = st.builds(AgentAssignment, EPOCHS, TIME_MS, TEXT)
 ASSIGNMENTS = st.builds(
-    Assignment,
+    ExtendedAssignment,
     error=st.integers(-1, 2),
     leader=TEXT,
     leader_url=TEXT,
@@ -163,5 +163,7 @@ MEMORIES = st.builds(
     stock=st.booleans(),
     leaseless=st.lists(TEXT, max_size=3).map(tuple),
     managed=st.lists(TEXT, max_size=3).map(tuple),
+    orphans=st.lists(TEXT, max_size=3).map(tuple),
+    addresses=st.dictionaries(TEXT, TEXT, max_size=3),
     kip415=st.none() | KIP415,
 )

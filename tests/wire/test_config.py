@@ -24,7 +24,7 @@ from cooperator.wire import (
     decode_config,
     encode_config,
 )
-from wire.strategies import CONFIG_RECORDS
+from tests.wire.strategies import CONFIG_RECORDS
 
 KEY = SessionKey(bytes(range(32)), "HmacSHA256", 1700000000123)
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from cooperator.model import Memory
 from cooperator.wire import (
-    Assignment,
     ConfigFold,
     DecodeError,
+    ExtendedAssignment,
     Metadata,
     Protocol,
     Record,
@@ -32,7 +32,7 @@ from cooperator.wire import (
     encode_status,
     taskset,
 )
-from wire.strategies import (
+from tests.wire.strategies import (
     ASSIGNMENTS,
     CONFIG_RECORDS,
     MEMORIES,
@@ -186,7 +186,7 @@ def peak_bytes(decode: Callable[[Any], object], data: Any) -> int:
 
 
 BIG = struct.pack(">i", 2**31 - 1)
-HEAD = encode_assignment(Assignment(0, "m", "u", 1), Protocol.SESSIONED)[:-12]
+HEAD = encode_assignment(ExtendedAssignment(0, "m", "u", 1), Protocol.SESSIONED)[:-12]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from cooperator.model.recent import set_of
 from cooperator.wire import KnownItems
 from cooperator.wire import items as codec
 from cooperator.wire.primitives import Reader
-from wire.strategies import ITEMS, NAMES
+from tests.wire.strategies import ITEMS, NAMES
 
 SPREAD = st.lists(st.builds(TaskId, NAMES, st.integers(-1, 1)), min_size=1, max_size=30, unique=True)
 
@@ -36,13 +36,13 @@ def test_what_is_expected_is_what_decoding_gives(
 
 @given(ITEMS, st.lists(st.tuples(st.sets(st.integers(0, 30)), ITEMS), max_size=5))
 def test_who_keeps_items_in_the_order_they_came_is_foreseen(
-    first: tuple[TaskId, ...], shares: list[tuple[set[int], tuple[TaskId, ...]]]
+    first: tuple[TaskId, ...], assignments: list[tuple[set[int], tuple[TaskId, ...]]]
 ) -> None:
     known = KnownItems()
     known.expect(first, codec.write_items_hashed(first, "field"))
     assert frozenset(read(known, first)) == frozenset(first)
     own = dict.fromkeys(as_written(first))
-    for lost, given_now in shares:
+    for lost, given_now in assignments:
         gone = frozenset(item for n, item in enumerate(own) if n in lost)
         new = tuple(item for item in given_now if item not in own)
         known.foresee(gone, codec.write_items_hashed(new, "field"))

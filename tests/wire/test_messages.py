@@ -10,11 +10,11 @@ from cooperator.model import INSTANCE, Epoch, TaskId, Warmth, group_tasks
 from cooperator.model.java import hash_set_order
 from cooperator.wire import (
     ALL_PROTOCOLS,
+    AgentAssignment,
     AgentReport,
-    AgentShare,
-    Assignment,
     DecodeError,
     EncodeError,
+    ExtendedAssignment,
     KnownItems,
     Metadata,
     Protocol,
@@ -25,20 +25,20 @@ from cooperator.wire import (
     encode_metadata,
     member_of,
 )
-from wire.strategies import ASSIGNMENTS, METADATA, REPORTS, SHARES, TEXT
+from tests.wire.strategies import ASSIGNMENTS, METADATA, REPORTS, SHARES, TEXT
 
 PROTOCOLS = st.sampled_from(Protocol)
 TASKS = st.builds(TaskId, st.sampled_from(["a", "b", "orders"]), st.integers(INSTANCE, 6))
 UUID = "0b6c1c1e-7a3d-4f3a-9d7e-2f3a4b5c6d7e"
 
 
-def without_order(assignment: Assignment) -> Assignment:
+def without_order(assignment: ExtendedAssignment) -> ExtendedAssignment:
     return assignment._replace(
         assigned=tuple(sorted(assignment.assigned)), revoked=tuple(sorted(assignment.revoked))
     )
 
 
-def as_sent(assignment: Assignment, protocol: Protocol) -> Assignment:
+def as_sent(assignment: ExtendedAssignment, protocol: Protocol) -> ExtendedAssignment:
     """What of an assignment the protocol can carry."""
     if protocol is Protocol.DEFAULT:
         return assignment._replace(revoked=(), delay_ms=0)
@@ -46,7 +46,7 @@ def as_sent(assignment: Assignment, protocol: Protocol) -> Assignment:
 
 
 @given(ASSIGNMENTS, PROTOCOLS)
-def test_an_assignment_comes_back(assignment: Assignment, protocol: Protocol) -> None:
+def test_an_assignment_comes_back(assignment: ExtendedAssignment, protocol: Protocol) -> None:
     encoded = encode_assignment(assignment, protocol)
 
     decoded = decode_assignment(encoded)
@@ -56,7 +56,7 @@ def test_an_assignment_comes_back(assignment: Assignment, protocol: Protocol) ->
 
 
 @given(ASSIGNMENTS)
-def test_the_order_of_a_connectors_tasks_is_kept(assignment: Assignment) -> None:
+def test_the_order_of_a_connectors_tasks_is_kept(assignment: ExtendedAssignment) -> None:
     decoded = decode_assignment(encode_assignment(assignment, Protocol.SESSIONED))
 
     for connector in group_tasks(assignment.assigned):
@@ -84,11 +84,11 @@ def test_metadata_comes_back(metadata: Metadata, protocol: Protocol) -> None:
 
 
 @given(ASSIGNMENTS, SHARES, PROTOCOLS)
-def test_a_share_only_adds_bytes_after_what_stock_workers_read(
-    assignment: Assignment, share: AgentShare, protocol: Protocol
+def test_an_assignment_only_adds_bytes_after_what_stock_workers_read(
+    assignment: ExtendedAssignment, agent_assignment: AgentAssignment, protocol: Protocol
 ) -> None:
     stock = encode_assignment(assignment._replace(agent=None), protocol)
-    ours = encode_assignment(assignment._replace(agent=share), protocol)
+    ours = encode_assignment(assignment._replace(agent=agent_assignment), protocol)
 
     assert ours.startswith(stock)
     assert len(ours) > len(stock)
@@ -105,7 +105,7 @@ def test_a_report_only_adds_bytes_after_what_stock_leaders_read(
 
 @given(st.binary(max_size=40).filter(lambda b: not b.startswith((b"CoSh", b"CoRe"))), PROTOCOLS)
 def test_foreign_trailing_bytes_are_no_agent_data(trailing: bytes, protocol: Protocol) -> None:
-    assignment = Assignment(0, "m", "u", 1, (TaskId("a", 0),))
+    assignment = ExtendedAssignment(0, "m", "u", 1, (TaskId("a", 0),))
     metadata = Metadata("u", 1, assignment)
     sent = as_sent(assignment, protocol)
 
@@ -133,7 +133,7 @@ def test_fields_that_a_newer_member_appends_to_a_trailer_are_passed_over() -> No
 
 def test_a_trailer_of_ours_that_is_cut_short_is_an_error() -> None:
     encoded = encode_assignment(
-        Assignment(0, "m", "u", 1, agent=AgentShare(Epoch(3, 7), 40_000)), Protocol.SESSIONED
+        ExtendedAssignment(0, "m", "u", 1, agent=AgentAssignment(Epoch(3, 7), 40_000)), Protocol.SESSIONED
     )
 
     with pytest.raises(DecodeError, match="trailer: needs 22 bytes, but 21 are left"):
@@ -141,7 +141,7 @@ def test_a_trailer_of_ours_that_is_cut_short_is_an_error() -> None:
 
 
 def test_a_task_number_below_the_instances_is_an_error() -> None:
-    encoded = encode_assignment(Assignment(0, "m", "u", 1, (TaskId("x", -2),)), Protocol.SESSIONED)
+    encoded = encode_assignment(ExtendedAssignment(0, "m", "u", 1, (TaskId("x", -2),)), Protocol.SESSIONED)
 
     with pytest.raises(DecodeError, match=r"assignment\.assigned: 'x' has a task number -2"):
         decode_assignment(encoded)
@@ -152,7 +152,7 @@ def test_instances_are_assigned_in_javas_order_and_revoked_in_the_one_given() ->
     instances = tuple(TaskId(name, INSTANCE) for name in names)
 
     decoded = decode_assignment(
-        encode_assignment(Assignment(0, "m", "u", 1, instances, instances), Protocol.SESSIONED)
+        encode_assignment(ExtendedAssignment(0, "m", "u", 1, instances, instances), Protocol.SESSIONED)
     )
 
     assert [task.connector for task in decoded.assigned] == hash_set_order(names)
@@ -187,7 +187,7 @@ def test_protocols_are_offered_newest_first() -> None:
 
 
 @given(st.integers(3, 0x7FFF), ASSIGNMENTS)
-def test_future_versions_are_read_as_the_newest_we_know(version: int, assignment: Assignment) -> None:
+def test_future_versions_are_read_as_the_newest_we_know(version: int, assignment: ExtendedAssignment) -> None:
     encoded = encode_assignment(assignment, Protocol.SESSIONED)
 
     assert decode_assignment(struct.pack(">h", version) + encoded[2:]) == decode_assignment(encoded)
@@ -196,7 +196,7 @@ def test_future_versions_are_read_as_the_newest_we_know(version: int, assignment
 def test_missing_trailing_fields_have_javas_defaults() -> None:
     metadata = encode_metadata(Metadata("u", 9), Protocol.COMPATIBLE)
     assignment = encode_assignment(
-        Assignment(0, "m", "u", 9, (TaskId("a", 0),), (TaskId("b", 1),), 5), Protocol.COMPATIBLE
+        ExtendedAssignment(0, "m", "u", 9, (TaskId("a", 0),), (TaskId("b", 1),), 5), Protocol.COMPATIBLE
     )
 
     assert decode_metadata(metadata[:-4]) == Metadata("u", 9)
@@ -206,12 +206,12 @@ def test_missing_trailing_fields_have_javas_defaults() -> None:
 
 
 def test_null_lists_are_empty_from_v1_on() -> None:
-    encoded = encode_assignment(Assignment(0, "m", "u", 9), Protocol.SESSIONED)
+    encoded = encode_assignment(ExtendedAssignment(0, "m", "u", 9), Protocol.SESSIONED)
     nulls = encoded[:-12] + b"\xff" * 8 + b"\x00" * 4
 
-    assert decode_assignment(nulls) == Assignment(0, "m", "u", 9)
+    assert decode_assignment(nulls) == ExtendedAssignment(0, "m", "u", 9)
 
-    eager = encode_assignment(Assignment(0, "m", "u", 9), Protocol.DEFAULT)
+    eager = encode_assignment(ExtendedAssignment(0, "m", "u", 9), Protocol.DEFAULT)
     with pytest.raises(DecodeError, match=r"assignment\.assigned: the array is null"):
         decode_assignment(eager[:-4] + b"\xff" * 4)
 
@@ -219,14 +219,17 @@ def test_null_lists_are_empty_from_v1_on() -> None:
 @pytest.mark.parametrize(
     ("assignment", "message"),
     [
-        (Assignment(0, "m", "u", 2**63), r"config_offset: 9223372036854775808 does not fit 8 bytes"),
-        (Assignment(0, "m" * 32768, "u", 0), r"leader: 32768 bytes; a string holds at most 32767"),
-        (Assignment(0, "m", "\ud800", 0), r"leader_url: '\\ud800' is no Unicode text"),
-        (Assignment(0, "m", "u", 0, (TaskId("a", 2**31),)), r"assigned: 2147483648 is beyond 32 bits"),
-        (Assignment(0, "m", "u", 0, (), (), 2**31), r"delay_ms: 2147483648 does not fit 4 bytes"),
+        (ExtendedAssignment(0, "m", "u", 2**63), r"config_offset: 9223372036854775808 does not fit 8 bytes"),
+        (ExtendedAssignment(0, "m" * 32768, "u", 0), r"leader: 32768 bytes; a string holds at most 32767"),
+        (ExtendedAssignment(0, "m", "\ud800", 0), r"leader_url: '\\ud800' is no Unicode text"),
+        (
+            ExtendedAssignment(0, "m", "u", 0, (TaskId("a", 2**31),)),
+            r"assigned: 2147483648 is beyond 32 bits",
+        ),
+        (ExtendedAssignment(0, "m", "u", 0, (), (), 2**31), r"delay_ms: 2147483648 does not fit 4 bytes"),
     ],
 )
-def test_what_does_not_fit_is_an_error_that_names_it(assignment: Assignment, message: str) -> None:
+def test_what_does_not_fit_is_an_error_that_names_it(assignment: ExtendedAssignment, message: str) -> None:
     with pytest.raises(EncodeError, match=message):
         encode_assignment(assignment, Protocol.SESSIONED)
 
@@ -253,7 +256,7 @@ def test_an_agent_is_known_by_what_it_reports() -> None:
         warmth=Warmth.WARMING,
     )
 
-    member = member_of("m-1", "c", Metadata("u", 5, Assignment(0, "l", "u", 5, running), report))
+    member = member_of("m-1", "c", Metadata("u", 5, ExtendedAssignment(0, "l", "u", 5, running), report))
 
     assert (member.member_id, member.identity, member.incarnation) == ("m-1", "lake-0", "uid/2")
     assert member.owned == (*running, TaskId("a", 1)), "what is stopping still occupies its slot"
@@ -273,7 +276,7 @@ def test_items_that_are_known_are_the_same_object_and_mean_the_same(
 
     for tasks, offset in joins:
         data = encode_metadata(
-            Metadata("u", offset, Assignment(0, "l", "u", offset, tuple(tasks))), Protocol.SESSIONED
+            Metadata("u", offset, ExtendedAssignment(0, "l", "u", offset, tuple(tasks))), Protocol.SESSIONED
         )
         allocation = decode_metadata(data, known).allocation
 
@@ -294,7 +297,7 @@ def test_items_that_are_known_are_the_same_object_and_mean_the_same(
     ],
 )
 def test_a_stock_worker_is_known_by_its_ids(member_id: str, client_id: str, identity: str) -> None:
-    twice = Metadata("u", 5, Assignment(0, "l", "u", 5, (TaskId("a", 0), TaskId("a", 0))))
+    twice = Metadata("u", 5, ExtendedAssignment(0, "l", "u", 5, (TaskId("a", 0), TaskId("a", 0))))
     metadata = decode_metadata(encode_metadata(twice, Protocol.SESSIONED))
 
     member = member_of(member_id, client_id, metadata)

@@ -9,10 +9,10 @@ import pytest
 
 from cooperator.model import INSTANCE, Epoch, TaskId, TaskState, TaskStatus, Warmth
 from cooperator.wire import (
+    AgentAssignment,
     AgentReport,
-    AgentShare,
-    Assignment,
     DecodeError,
+    ExtendedAssignment,
     Metadata,
     Protocol,
     Record,
@@ -40,12 +40,12 @@ REPORT = AgentReport(
     zone="west",
     nonce=9,
 )
-SHARE = AgentShare(Epoch(7, 43), 40_000)
-ASSIGNMENT = Assignment(0, "lake-leader", "http://leader/", 17, RUNS, (TaskId("b", 1),), agent=SHARE)
+SHARE = AgentAssignment(Epoch(7, 43), 40_000)
+ASSIGNMENT = ExtendedAssignment(0, "lake-leader", "http://leader/", 17, RUNS, (TaskId("b", 1),), agent=SHARE)
 METADATA = Metadata(
     "http://10.0.0.7:8084/",
     17,
-    Assignment(0, "lake-leader", "http://leader/", 17, RUNS),
+    ExtendedAssignment(0, "lake-leader", "http://leader/", 17, RUNS),
     REPORT,
 )
 STATUS = TaskStatus(
@@ -112,8 +112,8 @@ def test_stock_workers_read_the_eager_protocols_messages_as_the_next_version_and
     as_v1 = b"\x00\x01"
     metadata = decode_metadata(as_v1 + encode_metadata(METADATA, Protocol.DEFAULT)[2:])
     assert (metadata.url, metadata.allocation) == (METADATA.url, None)
-    share = encode_assignment(ASSIGNMENT, Protocol.DEFAULT)
-    assigned = decode_assignment(as_v1 + share[2:])
+    assignment = encode_assignment(ASSIGNMENT, Protocol.DEFAULT)
+    assigned = decode_assignment(as_v1 + assignment[2:])
     assert (assigned.revoked, assigned.delay_ms, assigned.agent) == ((), 0, SHARE)
 
 
@@ -121,8 +121,8 @@ def test_fields_that_the_next_release_adds_are_passed_over() -> None:
     for protocol in Protocol:
         report = _with_a_longer_trailer(encode_metadata(METADATA, protocol), b"CoRe")
         assert decode_metadata(report).agent == REPORT
-        share = _with_a_longer_trailer(encode_assignment(ASSIGNMENT, protocol), b"CoSh")
-        assert decode_assignment(share).agent == SHARE
+        assignment = _with_a_longer_trailer(encode_assignment(ASSIGNMENT, protocol), b"CoSh")
+        assert decode_assignment(assignment).agent == SHARE
     record = encode_status(STATUS)
     value = json.loads(record.value or b"")
     value["invented"] = value["cooperator"]["invented"] = {"later": [1]}

@@ -17,7 +17,7 @@ from cooperator.wire import (
     encode_status,
     encode_status_tombstone,
 )
-from wire.strategies import STATUSES
+from tests.wire.strategies import STATUSES
 
 STOCK_STATES = {"UNASSIGNED", "RUNNING", "PAUSED", "FAILED", "DESTROYED", "RESTARTING", "STOPPED"}
 TASK = TaskId("x-1", 12)
@@ -123,7 +123,7 @@ def test_the_last_word_of_a_worker_counts() -> None:
     assert statuses == {}
 
 
-def test_a_late_goodbye_does_not_hide_the_next_life() -> None:
+def test_a_late_goodbye_does_not_hide_the_next_incarnation() -> None:
     """lake-0 stopped the task in round 7; its word comes after lake-1 started it in round 8."""
     statuses = {TASK: replace(RUNNING, worker="lake-1", epoch=Epoch(3, 8))}
     goodbye = replace(RUNNING, state=TaskState.UNASSIGNED)

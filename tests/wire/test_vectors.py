@@ -9,7 +9,7 @@ import pytest
 from cooperator.model import INSTANCE, TaskId
 from cooperator.model.java import hash_set_order
 from cooperator.wire import (
-    Assignment,
+    ExtendedAssignment,
     Metadata,
     Protocol,
     decode_assignment,
@@ -28,8 +28,8 @@ def items(connectors: list[str], tasks: list[Any]) -> tuple[TaskId, ...]:
     return (*instances, *(TaskId(connector, task) for connector, numbers in tasks for task in numbers))
 
 
-def assignment_of(value: dict[str, Any]) -> Assignment:
-    return Assignment(
+def assignment_of(value: dict[str, Any]) -> ExtendedAssignment:
+    return ExtendedAssignment(
         error=value["error"],
         leader=value["leader"],
         leader_url=value["leader_url"],
@@ -45,7 +45,7 @@ def metadata_of(value: dict[str, Any]) -> Metadata:
     return Metadata(value["url"], value["config_offset"], allocation and assignment_of(allocation))
 
 
-def in_order_of_bytes(assignment: Assignment) -> Assignment:
+def in_order_of_bytes(assignment: ExtendedAssignment) -> ExtendedAssignment:
     """The same assignment with its items listed as the bytes list them: connector by connector."""
 
     def listed(tasks: tuple[TaskId, ...]) -> tuple[TaskId, ...]:
@@ -53,7 +53,7 @@ def in_order_of_bytes(assignment: Assignment) -> Assignment:
         position = {name: at for at, name in enumerate(dict.fromkeys((*instances, *(t[0] for t in tasks))))}
         return tuple(sorted(tasks, key=lambda task: (position[task.connector], task.task >= 0)))
 
-    return Assignment(
+    return ExtendedAssignment(
         assignment.error,
         assignment.leader,
         assignment.leader_url,

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from cooperator.runtime.conformance import Trial, check
-from cooperator.runtime.output import read_units
+from cooperator.connectors.conformance import Trial, check
+from cooperator.connectors.output import read_units
 
 
 class InboxesTrial(Trial):

@@ -1,4 +1,4 @@
-"""The calls that a member makes to its leader's endpoint, on a thread of its own."""
+"""Calls from a member to its leader's endpoint, on a thread of their own."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ _SHOWN = 300
 
 
 class LeaderCalls:
-    """Every call returns at once and is answered by an event. Nothing is repeated here."""
+    """Every call returns at once; the outcome arrives as an event. Calls are not retried here."""
 
     def __init__(
         self,
@@ -48,11 +48,13 @@ class LeaderCalls:
             self._thread.join(timeout=5)
 
     def post(self, order: do.PostTaskConfigs) -> None:
-        """Signed with the session key, if there is one yet (protocol notes, 9). Answered by PostAnswered."""
+        """Post task configurations, signed if there is a session key (docs/protocol.md, 9). Ends in
+        PostAnswered.
+        """
         self._submit(self._post(order))
 
     def ask(self, order: do.AskLeader) -> None:
-        """Answered by LeaderConfirmed, or not at all."""
+        """Ask for confirmation of the lease. LeaderConfirmed follows, or nothing."""
         self._submit(self._ask(order))
 
     async def _post(self, order: do.PostTaskConfigs) -> None:

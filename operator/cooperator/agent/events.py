@@ -1,4 +1,4 @@
-"""What can happen to a member. Times are milliseconds of one monotonic clock, the supervisor's ``now``."""
+"""The events of a member. Times are milliseconds of one monotonic clock, the supervisor's ``now``."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,15 +10,17 @@ TaskConfigs = tuple[Mapping[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class ShareReceived:
-    """One SyncGroup answer: what changes for this member (protocol notes, 6 and 7).
+class AssignmentReceived:
+    """A SyncGroup response: what changes for this member (docs/protocol.md, 6 and 7).
 
-    ``answers``: the report that this member's JoinGroup of the same round carried; the share was computed
-    from it. ``superseded``: another JoinGroup was sent before this share could be taken. It told the leader
-    of a member without the share, so the share must not be taken any more.
-    ``config_offset``: the assigned tasks start once the config log has been read that far.
-    ``member_id``: this member's, in that round.
-    ``leads``: this member itself is the group's leader. ``error``: not 0 when no plan could be made.
+    * ``answers``: the report in this member's JoinGroup of the same round. The assignment was computed from
+      it.
+    * ``superseded``: another JoinGroup was sent before this assignment could be applied. That JoinGroup
+      reported a member without the assignment, so the assignment must not be applied any more.
+    * ``config_offset``: the assigned tasks start once the config log has been read up to this offset.
+    * ``member_id``: the id of this member in that round.
+    * ``leads``: this member is the leader of the group.
+    * ``error``: not 0 when no plan could be made.
     """
 
     epoch: Epoch
@@ -36,14 +38,14 @@ class ShareReceived:
 
 @dataclass(frozen=True, slots=True)
 class Contact:
-    """The broker answered a request that proves membership; ``sent_at_ms``: when it was sent."""
+    """The broker answered a request that proves membership. ``sent_at_ms``: when the request was sent."""
 
     sent_at_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderConfirmed:
-    """The leader's endpoint answered that nothing of this member was given away since ``epoch``."""
+    """The leader's endpoint confirmed that none of this member's tasks was reassigned since ``epoch``."""
 
     sent_at_ms: int
     epoch: Epoch
@@ -51,7 +53,7 @@ class LeaderConfirmed:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """The broker no longer counts this process as a member; the membership rejoins by itself."""
+    """The broker no longer counts this process as a member. The membership rejoins by itself."""
 
     reason: str = ""
 
@@ -65,9 +67,9 @@ class ConfigChanged:
 
 @dataclass(frozen=True, slots=True)
 class RestartRequested:
-    """A restart record in the config log (KIP-745): each member restarts what it owns of the connector.
+    """A restart record in the config log (KIP-745): each member restarts the tasks it owns of the connector.
 
-    ``task``: this one alone (-1: the instance), as long as it is owned here, whatever the others say.
+    ``task``: only this one restarts (-1: the instance) if it is owned here; the other two fields are ignored.
     """
 
     connector: str
@@ -78,7 +80,7 @@ class RestartRequested:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The runtime: the attempt runs, for the first time or resumed."""
+    """From the runtime: the attempt runs, for the first time or after a resume."""
 
     task: TaskId
     attempt: int
@@ -86,7 +88,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """The runtime: the attempt is up, and nothing of it runs."""
+    """From the runtime: the attempt is up, but paused; nothing of it runs."""
 
     task: TaskId
     attempt: int
@@ -94,7 +96,7 @@ class Paused:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """The runtime: nothing of the attempt runs any more."""
+    """From the runtime: nothing of the attempt runs any more."""
 
     task: TaskId
     attempt: int
@@ -102,7 +104,7 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The runtime: the attempt is over by an error; nothing of it runs any more."""
+    """From the runtime: the attempt ended with an error; nothing of it runs any more."""
 
     task: TaskId
     attempt: int
@@ -111,7 +113,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Progressed:
-    """The runtime: a line on how far the attempt is."""
+    """From the runtime: one line about the progress of the attempt."""
 
     task: TaskId
     attempt: int
@@ -120,7 +122,7 @@ class Progressed:
 
 @dataclass(frozen=True, slots=True)
 class UnitsChanged:
-    """A connector instance that runs here computed the configurations of its tasks."""
+    """A connector instance that runs here has computed its task configurations."""
 
     connector: str
     configs: TaskConfigs
@@ -128,22 +130,22 @@ class UnitsChanged:
 
 @dataclass(frozen=True, slots=True)
 class WarmUpBegun:
-    """The runtime is being started, and will say what has become of it."""
+    """The runtime is starting up. WarmedUp or WarmUpFailed follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class WarmedUp:
-    """The runtime is up: a task that is started now runs at once."""
+    """The runtime is up: a task started now runs at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class WarmUpFailed:
-    """The runtime could not be started; it is tried again."""
+    """The runtime could not be started; the start is retried."""
 
 
 @dataclass(frozen=True, slots=True)
 class PostAnswered:
-    """The leader answered, or failed to, the post ``number``; ``error`` is empty when it took it."""
+    """The leader answered the post ``number``, or the post failed. ``error`` is empty on success."""
 
     connector: str
     number: int
@@ -152,23 +154,23 @@ class PostAnswered:
 
 @dataclass(frozen=True, slots=True)
 class DrainRequested:
-    """Depart in peace (SIGTERM): let the leader move everything away first."""
+    """Drain (SIGTERM): wait until the leader has moved everything away, then leave."""
 
 
 @dataclass(frozen=True, slots=True)
 class StopRequested:
-    """Depart at once: stop everything cleanly without waiting for revocations. ``code``: of the exit."""
+    """Stop everything cleanly and leave, without waiting for revocations. ``code``: the exit code."""
 
     code: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time has passed: the timer that was set is due."""
+    """The timer has expired."""
 
 
 Event = (
-    ShareReceived
+    AssignmentReceived
     | Contact
     | LeaderConfirmed
     | Dropped

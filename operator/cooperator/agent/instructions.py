@@ -1,4 +1,4 @@
-"""What the supervisor wants done. The shell carries instructions out in their order, and decides nothing."""
+"""Instructions of the supervisor. The shell carries them out in order and takes no decisions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from cooperator.model import Epoch, TaskId, TaskStatus
 
 @dataclass(frozen=True, slots=True)
 class StartTask:
-    """Start the task; ``attempt`` numbers every start of this process."""
+    """Start the task. Attempts are numbered across all starts of this process."""
 
     task: TaskId
     attempt: int
@@ -19,7 +19,7 @@ class StartTask:
 
 @dataclass(frozen=True, slots=True)
 class StopTask:
-    """Stop the attempt; ``Stopped`` or ``Failed`` will say that nothing of it runs any more."""
+    """Stop the attempt; ``Stopped`` or ``Failed`` reports that nothing of it runs any more."""
 
     task: TaskId
     attempt: int
@@ -37,14 +37,14 @@ class Resume:
 
 @dataclass(frozen=True, slots=True)
 class Rejoin:
-    """Join again: the leader must learn of what has changed (the metadata bytes differ)."""
+    """Rejoin the group: the leader must learn of a change. The metadata bytes differ from the last join's."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class PutStatus:
-    """Write the status; the shell adds the time of the wall clock, also to that of the next attempt."""
+    """Write the status. The shell fills in the wall-clock times of the status and of its next attempt."""
 
     status: TaskStatus
     next_attempt_in_ms: int | None = None
@@ -52,7 +52,7 @@ class PutStatus:
 
 @dataclass(frozen=True, slots=True)
 class PostTaskConfigs:
-    """Send the configurations of a connector's tasks to the leader; answer with ``PostAnswered``."""
+    """Send a connector's task configurations to the leader; answered by ``PostAnswered``."""
 
     connector: str
     number: int
@@ -62,7 +62,7 @@ class PostTaskConfigs:
 
 @dataclass(frozen=True, slots=True)
 class AskLeader:
-    """Ask the leader's endpoint whether anything was given away; ``LeaderConfirmed`` if it says no."""
+    """Ask the leader's endpoint whether any task was reassigned; ``LeaderConfirmed`` if none was."""
 
     leader_url: str
     member_id: str
@@ -71,14 +71,14 @@ class AskLeader:
 
 @dataclass(frozen=True, slots=True)
 class SetTimer:
-    """``Tick`` is wanted at this time; replaces the timer before. None: no timer."""
+    """Deliver a ``Tick`` at this time. Replaces the previous timer; None: no timer."""
 
     at_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """The watchdog outside of this process shall kill the process group then. None: never."""
+    """Have the watchdog, which is a process of its own, kill the process group at this time. None: never."""
 
     kill_at_ms: int | None
 
@@ -97,7 +97,7 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class KillGroup:
-    """End the whole process group at once: something did not stop in the time that the lease leaves."""
+    """Kill the whole process group at once: something did not stop within the time that the lease leaves."""
 
     reason: str
 

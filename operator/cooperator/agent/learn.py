@@ -1,8 +1,10 @@
-"""The first half of a step: what an event changes in what is known."""
+"""The first half of a step: updates what is known from an event."""
 
+import json
 from dataclasses import replace
 
 from cooperator.agent.events import (
+    AssignmentReceived,
     ConfigChanged,
     Contact,
     DrainRequested,
@@ -14,7 +16,6 @@ from cooperator.agent.events import (
     PostAnswered,
     Progressed,
     RestartRequested,
-    ShareReceived,
     Started,
     Stopped,
     StopRequested,
@@ -28,12 +29,22 @@ from cooperator.agent.instructions import Instruction, Pause, Resume
 from cooperator.agent.state import IllegalStep, Phase, Post, Settings, State, Task
 from cooperator.agent.statuses import say
 from cooperator.model import INSTANCE, TargetState, TaskId, TaskState, Warmth
+from cooperator.model.throttle import Throttle
 
 _RUNS = (Phase.STARTING, Phase.RUNNING)
 
 
+def _waits(progress: str) -> bool:
+    """Whether a task's progress names something that it waits for."""
+    try:
+        report = json.loads(progress)
+    except ValueError:
+        return False
+    return isinstance(report, dict) and bool(report.get("trouble"))
+
+
 class Learner:
-    """Takes one event into a state. ``out``: what to say at once; ``lines``: what to tell of it."""
+    """Applies one event to a state. ``out``: instructions to issue at once; ``lines``: story lines."""
 
     def __init__(self, state: State, settings: Settings) -> None:
         self._state = state
@@ -43,8 +54,8 @@ class Learner:
 
     def learn(self, event: Event) -> None:
         match event:
-            case ShareReceived():
-                self._share(event)
+            case AssignmentReceived():
+                self._assignment(event)
             case Contact(sent_at_ms):
                 self._prove_lease(sent_at_ms)
             case LeaderConfirmed():
@@ -85,48 +96,50 @@ class Learner:
 
     # The group
 
-    def _share(self, share: ShareReceived) -> None:
+    def _assignment(self, assignment: AssignmentReceived) -> None:
         state = self._state
-        if share.superseded:
-            self._tell(None, f"share {share.epoch} superseded by another join")
+        if assignment.superseded:
+            self._tell(None, f"assignment {assignment.epoch} superseded by another join")
             return
         state.asked_ms = None
-        if share.error or (state.applied is not None and share.epoch < state.applied):
-            why = f"error {share.error}" if share.error else f"{state.applied} is applied already"
-            self._tell(None, f"share {share.epoch} refused: {why}")
+        if assignment.error or (state.applied is not None and assignment.epoch < state.applied):
+            why = f"error {assignment.error}" if assignment.error else f"{state.applied} is applied already"
+            self._tell(None, f"assignment {assignment.epoch} refused: {why}")
             state.refused = True
             state.rejoin_ms = state.now_ms + self._settings.refused_retry_ms
             return
         state.refused = False
-        state.answered = share.answers
-        if share.epoch == state.applied:
-            # The broker repeats the current share to one that rejoins with unchanged bytes.
-            self._tell(None, f"share {share.epoch} repeated")
+        state.answered = assignment.answers
+        if assignment.epoch == state.applied:
+            # The broker repeats the current assignment to a member that rejoins with unchanged bytes.
+            self._tell(None, f"assignment {assignment.epoch} repeated")
             return
-        self._tell(None, f"share {share.epoch} taken")
-        state.applied = share.epoch
-        state.member_id = share.member_id
-        state.lease_ms = share.lease_ms
-        state.expected = frozenset(share.answers.owned) | set(share.assigned) | set(share.revoked)
-        if (state.leader_url, state.leads) != (share.leader_url, share.leads):
-            state.leader_url, state.leads = share.leader_url, share.leads
+        self._tell(None, f"assignment {assignment.epoch} taken")
+        state.applied = assignment.epoch
+        state.member_id = assignment.member_id
+        state.lease_ms = assignment.lease_ms
+        state.expected = (
+            frozenset(assignment.answers.owned) | set(assignment.assigned) | set(assignment.revoked)
+        )
+        if (state.leader_url, state.leads) != (assignment.leader_url, assignment.leads):
+            state.leader_url, state.leads = assignment.leader_url, assignment.leads
             for connector, post in state.posts.items():
                 if post.at_ms is not None:
                     state.posts[connector] = replace(post, at_ms=state.now_ms, tries=0)
-        for task in share.revoked:
+        for task in assignment.revoked:
             held = state.tasks.get(task)
             if held is not None:
                 state.tasks[task] = replace(held, keep=False, quiet=False)
-            self._tell(task, f"revoked by {share.epoch}" + ("" if held else ", but not owned"))
-        for task in share.assigned:
+            self._tell(task, f"revoked by {assignment.epoch}" + ("" if held else ", but not owned"))
+        for task in assignment.assigned:
             held = state.tasks.get(task)
             if held is None:
-                state.tasks[task] = Task(task, share.epoch, share.config_offset)
+                state.tasks[task] = Task(task, assignment.epoch, assignment.config_offset)
             elif not held.keep:
                 state.tasks[task] = replace(
-                    held, keep=True, epoch=share.epoch, needs_offset=share.config_offset
+                    held, keep=True, epoch=assignment.epoch, needs_offset=assignment.config_offset
                 )
-            self._tell(task, f"assigned by {share.epoch}")
+            self._tell(task, f"assigned by {assignment.epoch}")
 
     def _prove_lease(self, sent_at_ms: int) -> None:
         state = self._state
@@ -136,7 +149,7 @@ class Learner:
             state.lease_basis_ms = sent_at_ms
 
     def _confirmed(self, event: LeaderConfirmed) -> None:
-        # A member that leads without its broker must not take its own word: another may lead by now.
+        # A leader without its broker must not trust itself: another member may lead by now.
         if event.epoch == self._state.applied and not self._state.leads:
             self._prove_lease(event.sent_at_ms)
         else:
@@ -169,7 +182,7 @@ class Learner:
                 continue
             wanted = event.config.task_config(key)
             if wanted is None:
-                # Deleted, or fewer tasks: the leader revokes it.
+                # Deleted, or the connector has fewer tasks now: the leader revokes it.
                 continue
             paused = event.config.connectors[key.connector].target is TargetState.PAUSED
             if wanted != task.config:
@@ -198,8 +211,9 @@ class Learner:
         self._tell(key, f"attempt {attempt} {'is paused' if paused else 'runs'}")
         if task is not None and task.phase in _RUNS:
             since_ms = self._state.now_ms if task.running_ms is None else task.running_ms
+            # Progress reported earlier belongs to another state.
             self._state.tasks[key] = replace(
-                task, phase=Phase.RUNNING, running_ms=None if paused else since_ms
+                task, phase=Phase.RUNNING, running_ms=None if paused else since_ms, progress=Throttle()
             )
             self._say(key, TaskState.PAUSED if paused else TaskState.RUNNING)
 
@@ -220,7 +234,7 @@ class Learner:
             self._fails(task, trace)
 
     def _fails(self, task: Task, trace: str) -> None:
-        """What follows is a question of time, and of the connector's configuration at that time."""
+        """Records the failure. Any restart depends on the time and on the connector's configuration then."""
         now_ms = self._state.now_ms
         restarts = task.restarts
         reset_after_ms = self._state.auto_restart(task.task.connector).reset_after_ms
@@ -232,17 +246,16 @@ class Learner:
 
     def _progressed(self, event: Progressed) -> None:
         task = self._alive(event.task, event.attempt)
-        if task is None or task.phase is not Phase.RUNNING:
+        if task is None or task.phase not in _RUNS:
             return
-        now_ms = self._state.now_ms
-        if task.progress_ms is None or now_ms >= task.progress_ms + self._settings.progress_every_ms:
-            self._state.tasks[event.task] = replace(task, progress_ms=now_ms)
-            self._say(event.task, TaskState.PAUSED if task.paused else TaskState.RUNNING, progress=event.text)
+        # A wait that is over must not stand until the next interval: it would be read as going on.
+        is_over = task.said is not None and _waits(task.said[1]) and not _waits(event.text)
+        self._state.tasks[event.task] = replace(task, progress=task.progress.offer(event.text, is_over))
 
     def _alive(self, key: TaskId, attempt: int) -> Task | None:
-        """The task if this attempt of it is alive; None if that is over, be it of an earlier assignment.
+        """The task if this attempt of it is alive; None if it is over, even under an earlier assignment.
 
-        Raises if it never began.
+        Raises IllegalStep if the attempt never began.
         """
         if not 0 < attempt <= self._state.attempts:
             raise IllegalStep(f"attempt {attempt} of {key} was never made")
@@ -259,7 +272,7 @@ class Learner:
             state.warmth = warmth
             self._tell(None, f"the runtime is {warmth.value.lower()}")
 
-    # Task configurations on their way to the leader
+    # Task configurations on their way to the leader.
 
     def _units(self, event: UnitsChanged) -> None:
         state = self._state
@@ -287,8 +300,8 @@ class Learner:
         at_ms = state.now_ms if newer and not event.error else state.now_ms + pause_ms
         state.posts[event.connector] = replace(post, in_flight=None, tries=tries, at_ms=at_ms)
 
-    def _say(self, key: TaskId, state: TaskState, progress: str = "") -> None:
-        self.out.extend(say(self._state, self._settings, key, state, progress=progress))
+    def _say(self, key: TaskId, state: TaskState) -> None:
+        self.out.extend(say(self._state, self._settings, key, state))
 
     def _tell(self, task: TaskId | None, what: str) -> None:
         self.lines.append((task, what))

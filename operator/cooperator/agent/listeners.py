@@ -1,4 +1,4 @@
-"""The ears of a member: called on other rooms' threads, they put events and return."""
+"""The listeners of a member. They are called on other packages' threads, queue events and return."""
 
 import logging
 import time
@@ -6,18 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 
 from cooperator.agent import events as ev
-from cooperator.agent.desk import Desk
-from cooperator.agent.lead import Lead
+from cooperator.agent.elected_lead import ElectedLead
 from cooperator.agent.options import WorkerOptions
 from cooperator.agent.state import Report
+from cooperator.agent.synchronized import SynchronizedSupervisor
 from cooperator.group import DescribedMember, Joined, Round
 from cooperator.log_lines import within
 from cooperator.model import Epoch, TaskId
 from cooperator.wire import (
+    AgentAssignment,
     AgentReport,
-    AgentShare,
-    Assignment,
     DecodeError,
+    ExtendedAssignment,
     Metadata,
     Protocol,
     Role,
@@ -27,60 +27,70 @@ from cooperator.wire import (
 
 log = logging.getLogger(__name__)
 
-EventOf = Callable[[Desk], ev.Event]
+EventOf = Callable[[SynchronizedSupervisor], ev.Event | None]
 Put = Callable[[EventOf], None]
 
 PROTOCOLS = (Protocol.SESSIONED, Protocol.COMPATIBLE)
-"""Not ``default``: its members say in a join that they run nothing, and ours do not stop for a join."""
+"""Without ``default``: its members revoke everything before a join, and ours do not stop for a join."""
 
 _UNREADABLE = -1
 _KEPT = 64
-"""Shares whose events are known."""
+"""Number of recent assignments whose events are kept."""
 
 
-class GroupEars:
-    """The listener of the membership. ``url`` and ``lead`` are set before the membership is started."""
+class AgentGroupListener:
+    """Listener of the membership. Set ``url`` and ``lead`` before the membership starts.
 
-    def __init__(self, options: WorkerOptions, desk: Desk, put: Put) -> None:
+    ``prove``: receives proofs of the lease, which are handled before events queued earlier.
+    """
+
+    def __init__(
+        self,
+        options: WorkerOptions,
+        supervisor: SynchronizedSupervisor,
+        put: Put,
+        prove: Callable[[ev.Contact], None],
+    ) -> None:
         self.url = ""
-        self.lead: Lead | None = None
+        self.lead: ElectedLead | None = None
         self._options = options
-        self._desk = desk
+        self._supervisor = supervisor
         self._put = put
+        self._prove = prove
         self._leading = False
         self._leader_url = ""
         self._contact_at = float("-inf")
         self._events: dict[Epoch, str] = {}
 
     def events_of(self, epoch: Epoch | None) -> str:
-        """Ids of what the share of this epoch goes back to, as far as the leader knew. Any thread."""
+        """Ids of the events that caused the assignment of this epoch, as known to the leader. Any thread."""
         return self._events.get(epoch, "") if epoch is not None else ""
 
     def contact_age_ms(self) -> int:
-        """Since the last answered request was sent. Any thread."""
+        """Milliseconds since the last answered request was sent. Any thread."""
         return int(min((time.monotonic() - self._contact_at) * 1000, 2**31))
 
     def protocols(self) -> Sequence[tuple[str, bytes]]:
-        metadata = self._metadata(self._desk.join())
+        metadata = self._metadata(self._supervisor.join())
         return [(protocol.value, encode_metadata(metadata, protocol)) for protocol in PROTOCOLS]
 
     def joined(self, joined: Joined) -> None:
-        join, report = self._desk.answered()
+        join, report = self._supervisor.answered()
         try:
-            share = decode_assignment(joined.assignment)
+            assignment = decode_assignment(joined.assignment)
         except DecodeError as error:
-            log.error("generation %d: the share cannot be read: %s", joined.generation, error)
-            share = Assignment(_UNREADABLE, "", self._leader_url, -1)
-        if share.agent is not None and share.agent.events:
-            self._note(share.agent, share)
-        leads = share.leader == joined.member_id
-        self._leader_url = share.leader_url
+            log.error("generation %d: the assignment cannot be read: %s", joined.generation, error)
+            assignment = ExtendedAssignment(_UNREADABLE, "", self._leader_url, -1)
+        if assignment.agent is not None and assignment.agent.events:
+            self._note(assignment.agent, assignment)
+        leads = assignment.leader == joined.member_id
+        self._leader_url = assignment.leader_url
         if self._leading and self.lead is not None:
             if leads:
                 self.lead.joined(joined)
             else:
                 self._lose_lead("another member leads")
-        self._put(lambda desk: self._share(desk, joined, share, join, report, leads))
+        self._put(lambda supervisor: self._assignment(supervisor, joined, assignment, join, report, leads))
 
     def plan(self, round: Round) -> "Future[Mapping[str, bytes]]":
         if self.lead is None:
@@ -96,42 +106,44 @@ class GroupEars:
 
     def dropped(self, reason: str) -> None:
         self._lose_lead(reason)
-        self._put(lambda desk: ev.Dropped(reason))
+        self._put(lambda supervisor: ev.Dropped(reason))
 
     def fenced(self) -> None:
-        # Only static members are fenced, and this one is dynamic: whatever it was, it is over.
+        # Only static members are fenced, and this one is dynamic: there is nothing to recover, so stop.
         self._lose_lead("fenced")
-        self._put(lambda desk: ev.StopRequested(1))
+        self._put(lambda supervisor: ev.StopRequested(1))
 
     def contact(self, sent_at: float) -> None:
         self._contact_at = sent_at
-        self._put(lambda desk: ev.Contact(int(sent_at * 1000)))
+        self._prove(ev.Contact(int(sent_at * 1000)))
 
     def coordinator_lost(self) -> None:
-        """What runs goes on under its lease."""
+        """Nothing to do: running tasks continue under their lease."""
 
     def trouble(self, message: str) -> None:
-        """The group has logged it."""
+        """Nothing to do: the group has logged it."""
 
     def may_take_lead(self, members: Sequence[DescribedMember]) -> bool | str:
         return "a worker takes the lead only when the broker gives it"
 
     def refused(self, reason: str) -> None:
-        """Of the leader role."""
+        """Nothing to do: only the leader role is refused."""
 
     def lead_taken(self, evicted: Sequence[str]) -> None:
-        """Of the leader role."""
+        """Nothing to do: leader role only."""
 
     def lead_lost(self) -> None:
-        """Of the leader role."""
+        """Nothing to do: leader role only."""
 
-    def _note(self, agent: AgentShare, share: Assignment) -> None:
+    def _note(self, agent: AgentAssignment, assignment: ExtendedAssignment) -> None:
         self._events[agent.epoch] = agent.events
         if len(self._events) > _KEPT:
             del self._events[next(iter(self._events))]
-        if share.assigned or share.revoked:
+        if assignment.assigned or assignment.revoked:
             with within(event=agent.events, generation=str(agent.epoch)):
-                log.info("a share under %s: %d new, %d to let go", agent.epoch, *map(len, share[4:6]))
+                log.info(
+                    "an assignment under %s: %d new, %d to let go", agent.epoch, *map(len, assignment[4:6])
+                )
 
     def _lose_lead(self, reason: str) -> None:
         was_leading, self._leading = self._leading, False
@@ -142,7 +154,9 @@ class GroupEars:
         options = self._options
         allocation = None
         if report.applied is not None or report.owned:
-            allocation = Assignment(0, "", self._leader_url, report.config_offset, assigned=report.owned)
+            allocation = ExtendedAssignment(
+                0, "", self._leader_url, report.config_offset, assigned=report.owned
+            )
         agent = AgentReport(
             Role.WORKER,
             options.identity,
@@ -157,57 +171,63 @@ class GroupEars:
         )
         return Metadata(self.url, report.config_offset, allocation, agent)
 
-    def _share(
-        self, desk: Desk, joined: Joined, share: Assignment, join: int, report: Report, leads: bool
-    ) -> ev.ShareReceived:
-        agent = share.agent
-        return ev.ShareReceived(
+    def _assignment(
+        self,
+        supervisor: SynchronizedSupervisor,
+        joined: Joined,
+        assignment: ExtendedAssignment,
+        join: int,
+        report: Report,
+        leads: bool,
+    ) -> ev.AssignmentReceived:
+        agent = assignment.agent
+        return ev.AssignmentReceived(
             # A stock worker that leads writes no epoch; its generations follow those of our leader.
-            epoch=Epoch(desk.term, joined.generation) if agent is None else agent.epoch,
+            epoch=Epoch(supervisor.term, joined.generation) if agent is None else agent.epoch,
             answers=report,
-            assigned=share.assigned,
-            revoked=share.revoked,
-            config_offset=share.config_offset,
+            assigned=assignment.assigned,
+            revoked=assignment.revoked,
+            config_offset=assignment.config_offset,
             lease_ms=self._options.lease_ms if agent is None else agent.lease_ms,
-            leader_url=share.leader_url,
+            leader_url=assignment.leader_url,
             leads=leads,
             member_id=joined.member_id,
-            error=share.error,
-            superseded=desk.is_superseded(join),
+            error=assignment.error,
+            superseded=supervisor.is_superseded(join),
         )
 
 
-class RuntimeEars:
-    """The listener of the runtime."""
+class AgentRuntimeListener:
+    """Listener of the runtime."""
 
     def __init__(self, put: Put, about: Callable[[TaskId], Mapping[str, object]] = lambda task: {}) -> None:
-        """``about``: what lines on a task are about (see ``log_lines``)."""
+        """``about``: the context fields of log lines about a task (see ``log_lines``)."""
         self._put = put
         self._about = about
 
     def started(self, task: TaskId, attempt: int) -> None:
         with within(**self._about(task)):
             log.info("%s runs (attempt %d)", task, attempt)
-        self._put(lambda desk: ev.Started(task, attempt))
+        self._put(lambda supervisor: ev.Started(task, attempt))
 
     def paused(self, task: TaskId, attempt: int) -> None:
-        self._put(lambda desk: ev.Paused(task, attempt))
+        self._put(lambda supervisor: ev.Paused(task, attempt))
 
     def stopped(self, task: TaskId, attempt: int) -> None:
-        self._put(lambda desk: ev.Stopped(task, attempt))
+        self._put(lambda supervisor: ev.Stopped(task, attempt))
 
     def failed(self, task: TaskId, attempt: int, trace: str) -> None:
-        self._put(lambda desk: ev.Failed(task, attempt, trace))
+        self._put(lambda supervisor: ev.Failed(task, attempt, trace))
 
     def progress(self, task: TaskId, attempt: int, text: str) -> None:
-        self._put(lambda desk: ev.Progressed(task, attempt, text))
+        self._put(lambda supervisor: ev.Progressed(task, attempt, text))
 
     def units_changed(self, connector: str, task_configs: list[dict[str, str]]) -> None:
         configs = tuple(dict(config) for config in task_configs)
-        self._put(lambda desk: ev.UnitsChanged(connector, configs))
+        self._put(lambda supervisor: ev.UnitsChanged(connector, configs))
 
     def warmed_up(self) -> None:
-        self._put(lambda desk: ev.WarmedUp())
+        self._put(lambda supervisor: ev.WarmedUp())
 
     def warm_up_failed(self) -> None:
-        self._put(lambda desk: ev.WarmUpFailed())
+        self._put(lambda supervisor: ev.WarmUpFailed())

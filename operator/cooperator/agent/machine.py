@@ -2,20 +2,21 @@
 
 Theory of operation
 -------------------
-An event only changes what is known (``learn.py``): what is owned and whether to keep it, what runs, until
-when the lease lasts. What to do is then derived from all that is known (``settle.py``), in the same way after
-every event: nothing is lost with a share or in a race, since its reason is still there at the next event.
+An event only updates what is known (``learn.py``): which tasks are owned and whether to keep them, what runs,
+until when the lease lasts. The instructions are then derived from the whole state (``settle.py``), in the
+same way after every event. Nothing is lost with an assignment or in a race: the reason for an action is still
+there at the next event.
 
-* share = owned - revoked + assigned. A revoked task stays owned, and is reported as stopping, until the
-  runtime has said that nothing of it runs; then it is let go of, and an acknowledgement (a rejoin with other
-  bytes) is due until a share answers a report without it.
-* One attempt of a task at a time: an attempt lives from StartTask to Stopped, whatever happens in between;
-  what is assigned again while it stops starts after that.
-* Nothing runs without a lease: it lasts ``lease_ms`` from the moment at which the newest request was *sent*
-  whose answer proves that the tasks are still ours. When it ends, everything is stopped and let go of.
-* Whatever is in neither list of a share goes on untouched.
+* new assignment = owned - revoked + assigned. A revoked task stays owned, and is reported as stopping, until
+  the runtime has confirmed that nothing of it runs. Then it is released, and an acknowledgement (a rejoin
+  with different bytes) is due until an assignment answers a report without the task.
+* A task has one attempt at a time. An attempt lives from StartTask to Stopped, whatever happens in between; a
+  task that is assigned again while it stops starts after that.
+* Nothing runs without a lease. It lasts ``lease_ms`` from the moment at which the newest request was *sent*
+  whose answer proves that the tasks are still ours. When it ends, everything is stopped and released.
+* Tasks in neither list of an assignment continue untouched.
 
-A step works on a copy of the state: one that raises has changed nothing.
+A step works on a copy of the state: a step that raises changes nothing.
 """
 
 from collections import deque
@@ -42,18 +43,19 @@ class Supervisor:
 
     @property
     def state(self) -> State:
-        """What is known now; not to be written to."""
+        """The current state. Read only."""
         return self._state
 
     @property
     def report(self) -> Report:
-        """What a join must carry. Publish it before the instructions of the same step are carried out."""
+        """What a join must carry. Publish it before you carry out the instructions of the same step."""
         return self._state.report()
 
     def handle(self, event: Event, now_ms: int) -> list[Instruction]:
-        """Take ``event`` in; what to do now, in this order. IllegalStep, and no change, if it cannot be.
+        """Process ``event`` and return the instructions to carry out, in order.
 
-        After Exit or KillGroup nothing matters any more.
+        Raises IllegalStep, and changes nothing, if the event cannot happen now. After Exit or KillGroup all
+        events are ignored.
         """
         if self._state.exiting is not None:
             return []
@@ -70,7 +72,7 @@ class Supervisor:
         return out
 
     def story(self, task: TaskId) -> list[StoryLine]:
-        """What happened to ``task``, oldest first, with what happened to the whole member in between."""
+        """The history of ``task``, oldest first, interleaved with that of the whole member."""
         return [line for line in self._story if line.task in (None, task)]
 
     def validate(self) -> None:

@@ -4,7 +4,6 @@ import logging
 import queue
 import signal
 import time
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import FrameType
@@ -13,22 +12,24 @@ from typing import Protocol
 from cooperator.agent import events as ev
 from cooperator.agent import instructions as do
 from cooperator.agent.calls import LeaderCalls
-from cooperator.agent.desk import Desk
-from cooperator.agent.lead import MakeLead, member_lead
-from cooperator.agent.listeners import EventOf, GroupEars, RuntimeEars
+from cooperator.agent.elected_lead import MakeLead, member_lead
+from cooperator.agent.listeners import AgentGroupListener, AgentRuntimeListener, EventOf
 from cooperator.agent.machine import Supervisor
 from cooperator.agent.metrics import MemberMetrics, Tally
 from cooperator.agent.offsets import OffsetsPage
 from cooperator.agent.options import RuntimeKind, WorkerOptions
 from cooperator.agent.pages import Pages
+from cooperator.agent.proofs import Proof, Proofs
 from cooperator.agent.state import IllegalStep, Report
+from cooperator.agent.synchronized import SynchronizedSupervisor
 from cooperator.agent.watchdog import ProcessWatchdog, Watchdog, own_process_group
 from cooperator.group import GroupConfig, Listener, Membership
 from cooperator.leader.endpoint import Endpoint
 from cooperator.log_lines import common, within
 from cooperator.logs import Logs, LogsConfig, LogTimeout, open_logs
 from cooperator.model import Epoch, TaskId, TaskState
-from cooperator.runtime import InlineRuntime, Runtime, RuntimeListener, TaskSpec
+from cooperator.runtime import Runtime, RuntimeListener, TaskSpec
+from cooperator.runtime.inline import InlineRuntime
 from cooperator.wire import RestartRecord
 
 log = logging.getLogger(__name__)
@@ -53,7 +54,7 @@ def make_runtime(options: WorkerOptions, listener: RuntimeListener) -> Runtime:
 
 
 class Group(Protocol):
-    """What a member asks of its membership; see ``group.Membership``."""
+    """What a member uses of its membership; see ``group.Membership``."""
 
     def start(self) -> None: ...
     def rejoin(self, reason: str) -> None: ...
@@ -63,7 +64,7 @@ class Group(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """How a member makes the parts that reach out of the process. ``lead`` None: it cannot lead."""
+    """Factories of the parts that reach out of the process. ``lead`` None: the member cannot lead."""
 
     group: Callable[[GroupConfig, Listener], Group] = Membership
     logs: Callable[[LogsConfig], Logs] = open_logs
@@ -72,23 +73,24 @@ class Parts:
 
 
 class Agent:
-    """One member: ``open`` once, then ``run``. All other methods may be called from any thread."""
+    """One member: call ``open`` once, then ``run``. All other methods are thread-safe."""
 
     def __init__(self, options: WorkerOptions, watchdog: Watchdog, parts: Parts | None = None) -> None:
         self.options = options
         self._watchdog = watchdog
         self._parts = parts or Parts()
         self._queue: queue.SimpleQueue[EventOf] = queue.SimpleQueue()
+        self._proofs = Proofs()
         self._timer_ms: int | None = None
         self._code: int | None = None
         self._started: dict[TaskId, Epoch | None] = {}
-        """Under which epoch each task was started last."""
-        self._desk = Desk(Supervisor(options.settings()))
-        self._ears = GroupEars(options, self._desk, self._queue.put)
-        self._tally = Tally(RuntimeEars(self._queue.put, self._about))
-        metrics = MemberMetrics(self._desk, self._tally)
+        """The epoch under which each task was last started."""
+        self._supervisor = SynchronizedSupervisor(Supervisor(options.settings()))
+        self._listener = AgentGroupListener(options, self._supervisor, self._queue.put, self._prove)
+        self._tally = Tally(AgentRuntimeListener(self._queue.put, self._about))
+        metrics = MemberMetrics(self._supervisor, self._tally)
         offsets = OffsetsPage(options, lambda: self._logs.config.snapshot())
-        pages = Pages(options, self._desk, metrics, lambda: self._ears.lead, offsets)
+        pages = Pages(options, self._supervisor, metrics, lambda: self._listener.lead, offsets)
         self._endpoint = Endpoint(options.host, options.port, pages.routes())
         self._calls = LeaderCalls(self.tell, lambda: self._logs.config.snapshot().session_key, now_ms)
         self._group: Group
@@ -97,49 +99,58 @@ class Agent:
 
     @property
     def url(self) -> str:
-        """Where others reach this member; known once it runs."""
-        return self._ears.url
+        """The URL at which others reach this member; known after ``open``."""
+        return self._listener.url
 
     @property
     def leads(self) -> bool:
-        """The last share that was taken came from this member itself."""
-        return self._desk.leads
+        """Whether the last applied assignment came from this member itself."""
+        return self._supervisor.leads
 
     @property
     def report(self) -> Report:
-        return self._desk.report()
+        return self._supervisor.report()
 
     def tell(self, event: ev.Event) -> None:
-        self._queue.put(lambda desk: event)
+        if isinstance(event, ev.LeaderConfirmed):
+            self._prove(event)
+        else:
+            self._queue.put(lambda supervisor: event)
+
+    def _prove(self, proof: Proof) -> None:
+        self._proofs.add(proof)
+        self._queue.put(_wake)
 
     def drain(self) -> None:
-        """Depart in peace; asked a second time, at once."""
-        self._queue.put(lambda desk: ev.StopRequested() if desk.is_draining else ev.DrainRequested())
+        """Leave once the leader has moved everything away; a second call stops at once."""
+        self._queue.put(
+            lambda supervisor: ev.StopRequested() if supervisor.is_draining else ev.DrainRequested()
+        )
 
     def stop(self) -> None:
         """Stop everything cleanly and leave, without waiting for the leader."""
         self.tell(ev.StopRequested())
 
     def open(self) -> None:
-        """Listen, and have all parts; nothing is joined yet. Raises OSError when the port is taken."""
+        """Start to listen and create all parts, without joining. Raises OSError when the port is taken."""
         self._endpoint.start()
         host = self.options.advertised_host or self._endpoint.host
-        self._ears.url = f"http://{host}:{self._endpoint.port}/"
+        self._listener.url = f"http://{host}:{self._endpoint.port}/"
         self._logs = self._parts.logs(self.options.logs_config())
         self._runtime = self._parts.runtime(self.options, self._tally)
         if self._runtime.warm_up():
-            # Before the first join, which says so.
-            self._take(lambda desk: ev.WarmUpBegun())
-        self._group = self._parts.group(self.options.group_config(), self._ears)
+            # Before the first join, which reports it.
+            self._take(lambda supervisor: ev.WarmUpBegun())
+        self._group = self._parts.group(self.options.group_config(), self._listener)
         if self._parts.lead is not None:
-            self._ears.lead = self._parts.lead(
-                self.url, self._group, self._logs, self.options, self._ears.contact_age_ms
+            self._listener.lead = self._parts.lead(
+                self.url, self._group, self._logs, self.options, self._listener.contact_age_ms
             )
 
     def run(self) -> int:
-        """Be a member until the end; returns the exit code."""
+        """Run until the member ends; returns the exit code."""
         self._calls.start()
-        # The snapshot is read when the event is taken, so that no thread brings back an old one.
+        # The snapshot is read when the event is processed, so that no thread can bring back an old one.
         self._logs.config.on_change(lambda config: self._queue.put(self._config_event))
         self._logs.config.on_restart(self._restart)
         self._queue.put(self._config_event)
@@ -149,7 +160,7 @@ class Agent:
             self._step()
         return self._end(self._code)
 
-    def _config_event(self, desk: Desk) -> ev.Event:
+    def _config_event(self, supervisor: SynchronizedSupervisor) -> ev.Event:
         return ev.ConfigChanged(self._logs.config.snapshot())
 
     def _restart(self, record: RestartRecord) -> None:
@@ -157,7 +168,7 @@ class Agent:
             ev.RestartRequested(record.connector, record.include_tasks, record.only_failed, record.task)
         )
 
-    # The ladder
+    # The main loop
 
     def _step(self) -> None:
         try:
@@ -165,26 +176,28 @@ class Agent:
         except queue.Empty:
             self._timer_ms = None
             event_of = _tick
+        for proof in self._proofs.take():
+            self._take(lambda supervisor, proof=proof: proof)  # type: ignore[misc]
         self._take(event_of)
 
     def _take(self, event_of: EventOf) -> None:
         try:
-            instructions = self._desk.take(event_of, now_ms)
+            instructions = self._supervisor.take(event_of, now_ms)
         except IllegalStep:
-            # It has changed nothing; whoever told it is in error.
+            # It has changed nothing; the fault is with the sender.
             log.exception("an event that cannot be")
             return
         for instruction in self._told_first(instructions):
             try:
                 self._carry_out(instruction)
             except Exception:
-                # What runs here is worth more than this: the watchdog has the last word on what must end.
+                # Running tasks are worth more than this failure; the watchdog kills whatever must end.
                 log.exception("could not carry out %s", type(instruction).__name__)
 
     def _told_first(self, instructions: Sequence[do.Instruction]) -> Iterator[do.Instruction]:
-        """Before anything starts, what is said of it is on the log: no word means that it never started.
+        """Flush statuses before anything starts, so that a missing status proves that the task never started.
 
-        Where the log is out of reach tasks start all the same, a little later.
+        If the log is unreachable the tasks start anyway, a little later.
         """
         starts = [instruction for instruction in instructions if isinstance(instruction, do.StartTask)]
         yield from (instruction for instruction in instructions if not isinstance(instruction, do.StartTask))
@@ -238,13 +251,13 @@ class Agent:
                 self._watchdog.kill()
 
     def _about(self, task: TaskId) -> dict[str, object]:
-        """What lines on a task are about. Any thread."""
+        """Context fields of log lines about a task. Any thread."""
         epoch = self._started.get(task)
         return {
             "connector": task.connector,
             "task": str(task),
             "generation": str(epoch) if epoch is not None else None,
-            "event": self._ears.events_of(epoch),
+            "event": self._listener.events_of(epoch),
         }
 
     def _start_task(self, order: do.StartTask) -> None:
@@ -258,20 +271,23 @@ class Agent:
             committed = self._committed(order.task)
             spec = TaskSpec(order.task, order.config, order.paused, order.epoch, committed)
             self._runtime.start(spec, order.attempt)
-        except Exception:
+        except Exception as error:
             log.exception("the runtime did not take %s", order.task)
-            self.tell(ev.Failed(order.task, order.attempt, traceback.format_exc()))
+            # Imported on demand: a member has to start fast.
+            from cooperator.runtime.traces import describe
+
+            self.tell(ev.Failed(order.task, order.attempt, describe(error)))
 
     def _committed(self, task: TaskId) -> Sequence[Mapping[str, str]]:
-        """What an instance goes on from: the tasks of its connector in the config log."""
+        """Where an instance continues from: its connector's tasks in the config log."""
         connector = self._logs.config.snapshot().connectors.get(task.connector) if task.is_instance else None
         return () if connector is None or connector.inconsistent else connector.tasks
 
     def _end(self, code: int) -> int:
-        """Close in the order of dependence. What cannot be closed is ended with the process group."""
+        """Close the parts in order of dependence. If the runtime cannot be closed, kill the process group."""
         self._group.stop(leave=False, timeout_s=_LEAVE_S)
-        if self._ears.lead is not None:
-            self._ears.lead.stop(_CLOSE_S)
+        if self._listener.lead is not None:
+            self._listener.lead.stop(_CLOSE_S)
         if not self._runtime.close(_CLOSE_S):
             log.critical("the runtime cannot be closed: killing the process group")
             self._watchdog.kill()
@@ -282,23 +298,27 @@ class Agent:
         return code
 
 
-def _tick(desk: Desk) -> ev.Event:
+def _tick(supervisor: SynchronizedSupervisor) -> ev.Event:
     return ev.Tick()
 
 
-def run_worker(options: WorkerOptions) -> int:
-    """Be a member until SIGTERM has drained it (SIGINT, or a second SIGTERM: at once). Returns the exit code.
+def _wake(supervisor: SynchronizedSupervisor) -> None:
+    """Wakes the thread up: a proof waits, and proofs are processed first."""
 
-    To be called by the main thread of a process of its own: this makes it lead its process group, which is
-    killed as a whole when something in it outlives the lease, or when this process dies. Raises OSError when
-    the port is taken.
+
+def run_worker(options: WorkerOptions) -> int:
+    """Run a member until SIGTERM has drained it; SIGINT or a second SIGTERM stops it at once.
+
+    Returns the exit code. Call it from the main thread of a dedicated process. The process becomes the leader
+    of its process group, and the whole group is killed when something in it outlives the lease or when this
+    process dies. Raises OSError when the port is taken.
     """
     common(group=options.group_id, member=options.identity)
     watchdog = ProcessWatchdog(own_process_group())
     agent = Agent(options, watchdog)
 
     def on_signal(number: int, frame: FrameType | None) -> None:
-        # A queue without locks of its own: safe in a handler.
+        # SimpleQueue is reentrant, so putting is safe in a signal handler.
         if number == signal.SIGTERM:
             agent.drain()
         else:

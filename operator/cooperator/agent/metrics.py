@@ -1,52 +1,65 @@
-"""What a member measures, as Prometheus reads it: of each task that it has, and of itself.
+"""Prometheus metrics of a member: of each task it owns, and of itself.
 
-A task's labels are its connector and its number (``instance`` for the connector's own), so there are as many
-series as the member has tasks, and those of a task end when it leaves. Texts of errors are in statuses.
+A task is labelled with its connector and its number (``instance`` for the connector's own), so there are as
+many series as owned tasks; a task's series end when it leaves the member. Error texts are in the statuses,
+not here.
 """
 
 import json
 import threading
 import time
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Final
 
 import psutil
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from cooperator.agent.desk import Desk
-from cooperator.leader.metrics_page import MetricsPage
+from cooperator.agent.synchronized import SynchronizedSupervisor
+from cooperator.leader.observability.metrics_page import MetricsPage
 from cooperator.model import TaskId
+from cooperator.model.status import RATE_VALID_MS
 from cooperator.runtime import RuntimeListener
 
 _LABELS = ("connector", "task")
+_OF_NOW: Final = ("rows_per_s", "lag")
+"""Report fields that describe the moment; the others are counts, which stay true."""
 
 
 class Tally:
-    """A listener that passes everything on, and keeps the newest of what it heard about each task."""
+    """A runtime listener that forwards every call and keeps the newest values of each task.
 
-    def __init__(self, listener: RuntimeListener) -> None:
+    Rate and lag are dropped when the attempt that reported them ends; a rate that is not renewed expires.
+    """
+
+    def __init__(self, listener: RuntimeListener, clock: Callable[[], float] = time.monotonic) -> None:
+        """``clock``: returns seconds."""
         self._listener = listener
+        self._clock = clock
         self._lock = threading.Lock()
         self._progress: dict[TaskId, dict[str, Any]] = {}
+        self._told_s: dict[TaskId, float] = {}
         self._starts: dict[TaskId, int] = {}
         self._failures: dict[TaskId, int] = {}
         self._failed_s: dict[TaskId, float] = {}
 
     def of(self, task: TaskId) -> dict[str, Any]:
-        """``starts``, ``failures``, ``failed_s`` (since the epoch; 0: never), and its progress."""
+        """``starts``, ``failures``, ``failed_s`` (Unix time, 0: never), and the task's progress."""
         with self._lock:
+            progress = self._progress.get(task, {})
+            if progress.get("rows_per_s") and self._clock() > self._told_s[task] + RATE_VALID_MS / 1000:
+                progress = {name: value for name, value in progress.items() if name != "rows_per_s"}
             return {
-                **self._progress.get(task, {}),
+                **progress,
                 "starts": self._starts.get(task, 0),
                 "failures": self._failures.get(task, 0),
                 "failed_s": self._failed_s.get(task, 0.0),
             }
 
     def keep(self, tasks: Iterable[TaskId]) -> None:
-        """Forgets all others."""
+        """Forget all other tasks."""
         wanted = set(tasks)
         with self._lock:
-            for told in (self._progress, self._starts, self._failures, self._failed_s):
+            for told in (self._progress, self._told_s, self._starts, self._failures, self._failed_s):
                 for task in told.keys() - wanted:
                     del told[task]
 
@@ -56,12 +69,15 @@ class Tally:
         self._listener.started(task, attempt)
 
     def paused(self, task: TaskId, attempt: int) -> None:
+        self._forget_moment(task)
         self._listener.paused(task, attempt)
 
     def stopped(self, task: TaskId, attempt: int) -> None:
+        self._forget_moment(task)
         self._listener.stopped(task, attempt)
 
     def failed(self, task: TaskId, attempt: int, trace: str) -> None:
+        self._forget_moment(task)
         with self._lock:
             self._failures[task] = self._failures.get(task, 0) + 1
             self._failed_s[task] = time.time()
@@ -70,6 +86,7 @@ class Tally:
     def progress(self, task: TaskId, attempt: int, text: str) -> None:
         with self._lock:
             self._progress[task] = json.loads(text)
+            self._told_s[task] = self._clock()
         self._listener.progress(task, attempt, text)
 
     def units_changed(self, connector: str, task_configs: list[dict[str, str]]) -> None:
@@ -81,24 +98,29 @@ class Tally:
     def warm_up_failed(self) -> None:
         self._listener.warm_up_failed()
 
+    def _forget_moment(self, task: TaskId) -> None:
+        with self._lock:
+            for name in _OF_NOW:
+                self._progress.get(task, {}).pop(name, None)
+
 
 class MemberMetrics(MetricsPage):
-    def __init__(self, desk: Desk, tally: Tally) -> None:
-        self._desk = desk
+    def __init__(self, supervisor: SynchronizedSupervisor, tally: Tally) -> None:
+        self._supervisor = supervisor
         self._tally = tally
         super().__init__()
 
     def collect(self) -> Iterable[Metric]:
-        owned = self._desk.phases()
+        owned = self._supervisor.phases()
         self._tally.keep(owned)
         yield from _of_tasks({task: (phase, self._tally.of(task)) for task, phase in owned.items()})
         yield from self._of_member(len(owned))
 
     def _of_member(self, tasks: int) -> Iterable[Metric]:
-        report = self._desk.report()
+        report = self._supervisor.report()
         yield _gauge("cooperator_member_tasks", "Tasks and connectors that the member has", tasks)
         yield _gauge("cooperator_member_draining", "1 while it gives its work away", report.draining)
-        yield _gauge("cooperator_member_leads", "1 while it leads its group", self._desk.leads)
+        yield _gauge("cooperator_member_leads", "1 while it leads its group", self._supervisor.leads)
         memory = "Memory of the member's processes, its JVM among them"
         yield _gauge("cooperator_member_resident_memory_bytes", memory, _resident_bytes())
 
@@ -146,5 +168,5 @@ def _resident_bytes() -> int:
         try:
             total += process.memory_info().rss
         except psutil.Error:
-            continue  # It has just ended.
+            continue  # The process has just ended.
     return total

@@ -1,9 +1,9 @@
-"""``POST /offsets`` of a member: the offsets of a connector, whose checkpoints members reach and others may
-not.
+"""``POST /offsets`` of a member: a connector's offsets.
 
-Asked by whoever serves Kafka Connect's REST API in front of the group, and signed with its session key
-(KIP-507): nobody else may move anything. That nothing of the connector runs is seen to by who asks; that it
-is to be stopped is looked at again here.
+Members can reach the checkpoints, others may not. The caller is the server of Kafka Connect's REST API for
+the group and signs the request with the group's session key (KIP-507), so that nobody else can change
+offsets. The caller ensures that nothing of the connector runs; this page checks again that the connector's
+target is STOPPED.
 """
 
 import asyncio
@@ -16,27 +16,29 @@ from typing import Any
 from aiohttp import web
 
 from cooperator.agent.options import WorkerOptions
+from cooperator.connectors.offsets import OffsetsError, Subject, alter, decode, encode, listed, reset
+from cooperator.connectors.options import OptionError
+from cooperator.connectors.places import NoPlace, place_of
+from cooperator.connectors.references import UnresolvedReference
 from cooperator.leader.endpoint import error_answer, json_answer
 from cooperator.model import ClusterConfig, TargetState, without_reserved
-from cooperator.runtime.offsets import OffsetsError, Subject, alter, decode, encode, listed, reset
-from cooperator.runtime.options import OptionError
-from cooperator.runtime.places import NoPlace, place_of
-from cooperator.runtime.references import UnresolvedReference
 from cooperator.wire import AlgorithmNotAllowed, SignatureMissing, SignatureWrong, verify
 
 log = logging.getLogger(__name__)
 
 
 class OffsetsPage:
-    """``config``: the newest that the config log says."""
+    """``config``: returns the newest state of the config log."""
 
     def __init__(self, options: WorkerOptions, config: Callable[[], ClusterConfig]) -> None:
         self._options = options
         self._config = config
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        """``{"connector", "do": "list" | "alter" | "reset", "offsets"}``: ``{"offsets": […]}`` of a list,
-        ``{"changed": n}`` of the others."""
+        """Answer a request ``{"connector", "do": "list" | "alter" | "reset", "offsets"}``.
+
+        The response is ``{"offsets": […]}`` for ``list`` and ``{"changed": n}`` for the others.
+        """
         body, config = await request.read(), self._config()
         if config.session_key is None:
             return error_answer(503, "there is no session key yet; try again")
@@ -85,4 +87,5 @@ class OffsetsPage:
             group_id=settings.group_id,
             checkpoints=place_of(settings.checkpoints, conf, os.environ),
             resolver=resolver,
+            conf=conf,
         )

@@ -1,4 +1,4 @@
-"""What a member's process is told at its start."""
+"""The start options of a member's process."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,15 +21,21 @@ class RuntimeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    """One member of one group. Raises ValueError that names the field, its value and the remedy.
+    """Options of one member of one group. Raises ValueError that names the field, its value and the remedy.
 
-    ``identity``: the pod's name, which survives restarts; ``incarnation``: unique per start of the process.
-    ``state_dir``: private to this member. ``checkpoints``: shared by all members of the Worker.
-    ``host``, ``port``: where its endpoint listens, 0 for any free port; ``advertised_host``: by what others
-    reach it, ``host`` when empty. ``lease_ms``: until a share says another. ``kill_after_ms``: what has not
-    stopped this long after the end of the lease is killed; less than the policy's lease margin.
-    ``group_security``, ``log_security``: settings of kafka-python and of confluent-kafka, never shown.
-    ``topics``: of an adopted Connect cluster. The rest as in GroupConfig, RuntimeSettings and AgentReport.
+    * ``identity``: the pod's name, which survives restarts.
+    * ``incarnation``: unique per start of the process.
+    * ``state_dir``: private to this member.
+    * ``checkpoints``: shared by all members of the Worker.
+    * ``host``, ``port``: where the endpoint listens; port 0 is any free port.
+    * ``advertised_host``: the host by which others reach the endpoint; ``host`` when empty.
+    * ``lease_ms``: applies until an assignment gives another.
+    * ``kill_after_ms``: what still runs this long after the end of the lease is killed. Must be less than the
+      policy's lease margin.
+    * ``group_security``, ``log_security``: settings of kafka-python and of confluent-kafka; never shown.
+    * ``topics``: those of an adopted Connect cluster.
+
+    For the others see GroupConfig, RuntimeSettings and AgentReport.
     """
 
     group_id: str

@@ -1,4 +1,4 @@
-"""What a member's endpoint serves: itself, what it owns, why, metrics; the leader's routes while it leads."""
+"""Routes of a member's endpoint: member, tasks, stories, metrics; the leader's routes while it leads."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -6,11 +6,11 @@ from dataclasses import asdict
 from aiohttp import web
 
 import cooperator
-from cooperator.agent.desk import Desk
-from cooperator.agent.lead import Lead
+from cooperator.agent.elected_lead import ElectedLead
 from cooperator.agent.metrics import MemberMetrics
 from cooperator.agent.offsets import OffsetsPage
 from cooperator.agent.options import WorkerOptions
+from cooperator.agent.synchronized import SynchronizedSupervisor
 from cooperator.leader.endpoint import Handler, error_answer, json_answer
 from cooperator.model import INSTANCE, TaskId
 
@@ -18,18 +18,18 @@ _LEADERS = ("POST /connectors/{name}/tasks", "POST /lease")
 
 
 class Pages:
-    """``lead``: the part that leads, None while there is none."""
+    """``lead``: returns the part that leads, or None."""
 
     def __init__(
         self,
         options: WorkerOptions,
-        desk: Desk,
+        supervisor: SynchronizedSupervisor,
         metrics: MemberMetrics,
-        lead: Callable[[], Lead | None],
+        lead: Callable[[], ElectedLead | None],
         offsets: OffsetsPage,
     ) -> None:
         self._options = options
-        self._desk = desk
+        self._supervisor = supervisor
         self._metrics = metrics
         self._lead = lead
         self._offsets = offsets
@@ -45,7 +45,7 @@ class Pages:
         }
 
     async def _root(self, request: web.Request) -> web.StreamResponse:
-        report = self._desk.report()
+        report = self._supervisor.report()
         return json_answer(
             200,
             {
@@ -62,14 +62,14 @@ class Pages:
         )
 
     async def _tasks(self, request: web.Request) -> web.StreamResponse:
-        return json_answer(200, self._desk.tasks())
+        return json_answer(200, self._supervisor.tasks())
 
     async def _story(self, request: web.Request) -> web.StreamResponse:
         number = request.match_info["task"]
         if number != "instance" and not number.isdecimal():
             return error_answer(400, f"task {number[:40]!r}: give its number, or 'instance'")
         task = TaskId(request.match_info["connector"], INSTANCE if number == "instance" else int(number))
-        lines = [asdict(line) | {"task": str(line.task or "")} for line in self._desk.story(task)]
+        lines = [asdict(line) | {"task": str(line.task or "")} for line in self._supervisor.story(task)]
         return json_answer(200, lines)
 
     def _leaders(self, route: str) -> Handler:

@@ -1,4 +1,4 @@
-"""A member as a container of a pod: how its life is called, and how the kubelet comes to say that."""
+"""A member as a container of a pod: names its incarnation, and has the kubelet report that name."""
 
 import os
 import time
@@ -6,21 +6,21 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from cooperator.model import PodLife
+from cooperator.model import PodIncarnation
 
 LAST_WORDS: Final = "COOPERATOR_LAST_WORDS"
-"""Names another file than Kubernetes' own for a container's termination message."""
+"""Environment variable: the file to use instead of Kubernetes' default for the termination message."""
 
 
-def begin_life(pod_uid: str) -> str:
-    """The incarnation of the process that starts now.
+def begin_incarnation(pod_uid: str) -> str:
+    """Name the incarnation of the process that starts now.
 
-    It is left as the container's termination message: with that the kubelet's report that a container has
-    ended names the life that has. Where it cannot be written the report's times have to do.
+    The name is written as the container's termination message, so that the kubelet's report of a terminated
+    container names the incarnation that ended. If it cannot be written, the times in the report have to do.
     """
-    life = str(PodLife(pod_uid, time.time_ns() // 1_000_000))
+    incarnation = str(PodIncarnation(pod_uid, time.time_ns() // 1_000_000))
     last_words = Path(os.environ.get(LAST_WORDS, "/dev/termination-log"))
     if last_words.exists():
         with suppress(OSError):
-            last_words.write_text(f"{life}\n")
-    return life
+            last_words.write_text(f"{incarnation}\n")
+    return incarnation

@@ -1,7 +1,7 @@
-"""The second half of a step: what to do, derived from all that is known and from the time.
+"""The second half of a step: derives what to do from the state and the time.
 
-The order matters: a lease that has ended comes before every start, and the report that an acknowledgement
-carries is read when all stops and starts of the step are in it.
+The order matters: the end of the lease is handled before any start, and the report for an acknowledgement is
+read after all stops and starts of the step.
 """
 
 from dataclasses import replace
@@ -22,10 +22,11 @@ from cooperator.agent.instructions import (
 from cooperator.agent.state import Phase, Settings, State, Task
 from cooperator.agent.statuses import say, say_failed
 from cooperator.model import INSTANCE, TargetState, TaskId, TaskState, Warmth
+from cooperator.model.throttle import Throttle
 
 
 def settle(state: State, settings: Settings) -> list[Instruction]:
-    """Bring ``state`` to rest at its ``now_ms``, and say what has to be done for it."""
+    """Bring ``state`` to rest at its ``now_ms``; returns the instructions this takes."""
     out: list[Instruction] = []
     if not state.lease_alive or state.departing:
         _let_everything_go(state)
@@ -33,6 +34,7 @@ def settle(state: State, settings: Settings) -> list[Instruction]:
         state.warmth, state.warm_by_ms = Warmth.STALLED, None
     for key in [key for key, task in state.tasks.items() if not _is_at_rest(key, task)]:
         out += _task(state, settings, key)
+    out += _progress(state, settings)
     out += _posts(state, settings)
     out += _acknowledgement(state, settings)
     out += _question(state, settings)
@@ -46,9 +48,9 @@ def settle(state: State, settings: Settings) -> list[Instruction]:
 
 
 def _let_everything_go(state: State) -> None:
-    """The lease has ended, or the time for a departure in peace.
+    """Release everything: the lease has ended, or the drain timeout.
 
-    Without a lease no status is written: it could arrive after those of the next holder.
+    Without a lease no status is written: it could arrive after those of the next owner.
     """
     for key, task in state.tasks.items():
         state.tasks[key] = replace(task, keep=False, quiet=not state.lease_alive)
@@ -58,7 +60,7 @@ def _let_everything_go(state: State) -> None:
 
 
 def _is_at_rest(key: TaskId, task: Task) -> bool:
-    """Nearly all are, at nearly every event; this is only here for speed."""
+    """An optimisation: nearly all tasks are at rest at nearly every event."""
     return task.phase is Phase.RUNNING and task.keep and not task.restart and key.task != INSTANCE
 
 
@@ -93,7 +95,7 @@ def _restart_due(state: State, task: Task) -> bool:
 
 
 def _is_halted(state: State, key: TaskId) -> bool:
-    """The instance of a STOPPED connector does not run, and stays assigned (KIP-875)."""
+    """The instance of a STOPPED connector does not run but stays assigned (KIP-875)."""
     if key.task != INSTANCE:
         return False
     connector = state.config.connectors.get(key.connector)
@@ -111,7 +113,7 @@ def _start(state: State, settings: Settings, key: TaskId) -> list[Instruction]:
     if _is_halted(state, key):
         state.tasks[key] = replace(task, phase=Phase.WAITING, restart=False, failed_ms=None)
         return say(state, settings, key, TaskState.STOPPED)
-    # Whoever asks for a restart, or changes the configuration, begins a new count.
+    # A requested restart and a changed configuration reset the count of restarts.
     by_itself = task.phase is Phase.FAILED and not task.restart and config == task.config
     state.attempts += 1
     paused = state.config.connectors[key.connector].target is TargetState.PAUSED
@@ -122,14 +124,31 @@ def _start(state: State, settings: Settings, key: TaskId) -> list[Instruction]:
         restart=False,
         config=config,
         paused=paused,
-        progress_ms=None,
+        progress=Throttle(),
         running_ms=None,
         restarts=task.restarts + 1 if by_itself else 0,
         failed_ms=None,
     )
-    # The word first: who reads that log must not take what was being started for never started.
+    # The status comes first, or readers of the log would take a starting task for one that never started.
     said = say(state, settings, key, TaskState.STARTING)
     return [*said, StartTask(key, state.attempts, config, paused, task.epoch)]
+
+
+def _progress(state: State, settings: Settings) -> list[Instruction]:
+    out: list[Instruction] = []
+    for key, task in state.tasks.items():
+        due_ms = state.progress_due_ms(task, settings.progress_every_ms)
+        if due_ms is None or state.now_ms < due_ms:
+            continue
+        text = task.progress.waiting or ""
+        state.tasks[key] = replace(task, progress=task.progress.sent(state.now_ms))
+        if task.phase is Phase.STARTING:
+            out += say(state, settings, key, TaskState.STARTING, progress=text)
+        else:
+            out += say(
+                state, settings, key, TaskState.PAUSED if task.paused else TaskState.RUNNING, progress=text
+            )
+    return out
 
 
 # The leader
@@ -140,7 +159,7 @@ def _posts(state: State, settings: Settings) -> list[Instruction]:
     for connector, post in list(state.posts.items()):
         instance = state.tasks.get(TaskId(connector, INSTANCE))
         if instance is None or instance.phase not in (Phase.STARTING, Phase.RUNNING):
-            # Its next attempt computes them anew.
+            # The next attempt computes them anew.
             del state.posts[connector]
             continue
         if post.in_flight is not None or post.at_ms is None or state.now_ms < post.at_ms:
@@ -155,7 +174,7 @@ def _posts(state: State, settings: Settings) -> list[Instruction]:
 
 
 def _acknowledgement(state: State, settings: Settings) -> list[Instruction]:
-    """A rejoin when something was let go of: at once if it is the last, else soon, together with others."""
+    """Rejoin when tasks were released: at once after the last one, else after a delay, to coalesce them."""
     if not state.acknowledgement_due or state.departing:
         state.asked_ms = state.rejoin_ms = None
         return []
@@ -177,7 +196,7 @@ def _acknowledgement(state: State, settings: Settings) -> list[Instruction]:
 
 def _why(state: State) -> str:
     if state.refused:
-        return "the last share could not be taken"
+        return "the last assignment could not be taken"
     gone = sorted(state.unacknowledged)
     if not gone and state.answered is not None and state.warmth is not state.answered.warmth:
         return f"the runtime is {state.warmth.value.lower()}"
@@ -189,8 +208,8 @@ def _why(state: State) -> str:
 def _ask_ms(state: State, settings: Settings) -> int | None:
     """When to ask the leader: from half of the lease on.
 
-    Who has no tasks, or leads, asks as well: a leader without its broker confirms only while all members
-    of its round ask. (The answer to one's own question does not count, see ``learn.py``.)
+    Members without tasks and a member that leads ask too: a leader without its broker confirms only while all
+    members of its round ask. The answer to a member's own question does not count, see ``learn.py``.
     """
     if state.applied is None or state.lease_basis_ms is None or not state.leader_url:
         return None
@@ -212,7 +231,7 @@ def _question(state: State, settings: Settings) -> list[Instruction]:
 
 
 def _departure(state: State) -> list[Instruction]:
-    """Leave when nothing is owned any more and the leader knows it, or when the time is over."""
+    """Leave when nothing is owned any more and the leader knows it, or when the drain timeout is over."""
     if not state.draining or state.tasks:
         return []
     if state.acknowledgement_due and not state.departing:
@@ -222,7 +241,7 @@ def _departure(state: State) -> list[Instruction]:
 
 
 def _kill_ms(state: State, settings: Settings) -> int | None:
-    """When whatever is still alive must be killed: nothing may outlive the lease by more than the margin."""
+    """When to kill what is still alive: nothing may outlive the lease by more than the margin."""
     if not state.anything_alive or state.lease_end_ms is None:
         return None
     end_ms = state.lease_end_ms
@@ -245,7 +264,7 @@ def _watch(state: State, settings: Settings) -> list[Instruction]:
 
 
 def _next_ms(state: State, settings: Settings) -> int | None:
-    """The next moment at which time alone changes something."""
+    """The next moment at which the passing of time alone changes something."""
     times = [
         state.lease_end_ms if state.tasks else None,
         state.depart_by_ms,
@@ -256,6 +275,7 @@ def _next_ms(state: State, settings: Settings) -> int | None:
         None if state.asked_ms is None else state.asked_ms + settings.rejoin_retry_ms,
     ]
     times += [state.restart_ms(task) for task in state.tasks.values() if task.failed_ms is not None]
+    times += [state.progress_due_ms(task, settings.progress_every_ms) for task in state.tasks.values()]
     if state.leader_url:
         times += [post.at_ms for post in state.posts.values() if post.in_flight is None]
     return min((at_ms for at_ms in times if at_ms is not None and at_ms > state.now_ms), default=None)

@@ -1,10 +1,12 @@
-"""What a member knows about itself, as values, and what must always be true of them."""
+"""A member's state, as values, and its invariants."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from cooperator.model import AutoRestart, ClusterConfig, Epoch, TaskId, TaskState, Warmth
+from cooperator.model.status import PROGRESS_EVERY_MS
+from cooperator.model.throttle import Throttle
 
 
 class IllegalStep(Exception):
@@ -12,22 +14,27 @@ class IllegalStep(Exception):
 
 
 class BrokenInvariant(AssertionError):
-    """The state contradicts itself: an error of the supervisor."""
+    """The state contradicts itself: a bug in the supervisor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a member is told at its start.
+    """Settings of a supervisor.
 
-    ``identity``: the author of its statuses. ``coalesce_ms``: how long stopped tasks wait for others that
-    still stop before they are acknowledged. ``rejoin_retry_ms``: an acknowledgement that no share has
-    answered is asked for again. ``refused_retry_ms``: pause after a share that could not be taken.
-    ``ask_every_ms``: between questions to the leader. ``kill_after_ms``: what has not stopped this long
-    after the lease has ended is killed; it must be less than the margin that the leader adds to the lease.
-    ``post_backoff_ms`` doubles up to ``post_backoff_max_ms`` (protocol notes, 9); after the latter it is also
-    checked whether what the leader took has come out of the config log. ``warm_up_limit_ms``: a runtime that
-    is not up after so long is said to be stalled. It is four times what a busy machine was seen to take, and
-    less than ``drain_timeout_ms``, so that whoever departs and waits for it can still do so in order.
+    * ``identity``: the author of the statuses.
+    * ``coalesce_ms``: how long stopped tasks wait for others that are still stopping before they are
+      acknowledged.
+    * ``rejoin_retry_ms``: an acknowledgement that no assignment has answered is repeated after this.
+    * ``refused_retry_ms``: pause after an assignment that could not be applied.
+    * ``ask_every_ms``: interval between questions to the leader.
+    * ``kill_after_ms``: what has not stopped this long after the end of the lease is killed. Must be less
+      than the margin that the leader adds to the lease.
+    * ``progress_every_ms``: minimum interval between two statuses of a task that differ only in its progress.
+    * ``post_backoff_ms``: doubles up to ``post_backoff_max_ms`` (docs/protocol.md, 9). After the latter the
+      supervisor also checks that a post which the leader accepted has appeared in the config log.
+    * ``warm_up_limit_ms``: a runtime that is not up after this is reported as stalled. The default is four
+      times what was observed on a busy machine, and less than ``drain_timeout_ms``, so that a draining member
+      that waits for its runtime can still leave in order.
     """
 
     identity: str
@@ -39,15 +46,15 @@ class Settings:
     drain_timeout_ms: int = 300_000
     post_backoff_ms: int = 250
     post_backoff_max_ms: int = 60_000
-    progress_every_ms: int = 10_000
+    progress_every_ms: int = PROGRESS_EVERY_MS
     warm_up_limit_ms: int = 240_000
 
 
 class Phase(StrEnum):
-    """Where an owned task is.
+    """The phase of an owned task.
 
-    WAITING (nothing runs) -> STARTING -> RUNNING (or paused) -> STOPPING -> WAITING, or let go.
-    STARTING, RUNNING -> FAILED (nothing runs) -> STARTING, when its pause is over or somebody asks for it.
+    WAITING (nothing runs) -> STARTING -> RUNNING (or paused) -> STOPPING -> WAITING, or released.
+    STARTING, RUNNING -> FAILED (nothing runs) -> STARTING, after its delay or on request.
     """
 
     WAITING = "WAITING"
@@ -61,12 +68,16 @@ class Phase(StrEnum):
 class Task:
     """One owned task.
 
-    ``keep``: false when it shall be let go of (revoked, or the lease has ended) as soon as it has stopped;
-    ``quiet``: without a status. ``restart``: stop this attempt and start another. ``config`` and ``paused``
-    are what the attempt was given. ``said``: the last status, its text, and the next attempt that it names.
-    ``progress_ms``: when progress was reported. ``running_ms``: since when the attempt has been running.
-    ``restarts``: how many attempts before this one followed a failure, in a row. ``failed_ms``, ``trace``:
-    of the last failure, while nothing runs because of it.
+    * ``keep``: false when the task is to be released (revoked, or the lease has ended) as soon as it has
+      stopped.
+    * ``quiet``: release it without a status.
+    * ``restart``: stop this attempt and start another.
+    * ``config``, ``paused``: what the attempt was given.
+    * ``said``: the last status, its text, and the next attempt that it names.
+    * ``progress``: progress of the attempt, on its way to the status.
+    * ``running_ms``: since when the attempt has been running.
+    * ``restarts``: number of consecutive attempts, this one included, that followed a failure.
+    * ``failed_ms``, ``trace``: the last failure, while nothing runs because of it.
     """
 
     task: TaskId
@@ -80,7 +91,7 @@ class Task:
     config: Mapping[str, str] | None = None
     paused: bool = False
     said: tuple[TaskState, str, int | None] | None = None
-    progress_ms: int | None = None
+    progress: Throttle[str] = field(default_factory=Throttle)
     running_ms: int | None = None
     restarts: int = 0
     failed_ms: int | None = None
@@ -88,16 +99,16 @@ class Task:
 
     @property
     def alive(self) -> bool:
-        """Something of the attempt may run: from the instruction to start until Stopped or Failed."""
+        """Something of the attempt may run: true from the instruction to start until Stopped or Failed."""
         return self.phase in (Phase.STARTING, Phase.RUNNING, Phase.STOPPING)
 
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """What a connector instance wants its tasks to be; sent until the config log says the same.
+    """The task configurations that a connector instance wants; sent until the config log has the same.
 
-    ``at_ms``: when to compare, and to send if they differ; None: nothing is due.
-    ``in_flight``: the number of the post that waits for its answer; one at a time.
+    * ``at_ms``: when to compare, and to send if they differ; None: nothing is due.
+    * ``in_flight``: number of the post that awaits its answer; there is at most one.
     """
 
     configs: tuple[Mapping[str, str], ...]
@@ -108,11 +119,13 @@ class Post:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a member tells about itself whenever it joins.
+    """What a member reports in every join.
 
-    ``owned``: everything it has not let go of, in the order it came. ``stopping``: the part of it that it
-    will let go of once it has stopped. ``nonce`` changes with each acknowledgement, so that the bytes do:
-    a rejoin with unchanged bytes makes no round (protocol notes, 6). ``warmth``: of its runtime.
+    * ``owned``: everything it has not released, in order of arrival.
+    * ``stopping``: the subset that it will release once stopped.
+    * ``nonce``: changes with each acknowledgement so that the bytes do: a rejoin with unchanged bytes does
+      not trigger a rebalance (docs/protocol.md, 6).
+    * ``warmth``: the warmth of its runtime.
     """
 
     owned: tuple[TaskId, ...] = ()
@@ -126,14 +139,16 @@ class Report:
 
 @dataclass(slots=True)
 class State:
-    """The supervisor's state. ``copy`` is worked on, and takes its place when the step has succeeded.
+    """The supervisor's state. A step works on a ``copy``, which replaces the state on success.
 
-    ``expected``: what the leader may think that this member holds; as long as something in it is not
-    owned, an acknowledgement is due. ``answered``: the last report that a share has answered.
-    ``lease_basis_ms``: when the newest request was sent whose answer proves that the tasks are still ours.
-    ``asked_ms``/``rejoin_ms``: an acknowledgement is on its way since / will be asked for at.
-    ``warm_by_ms``: when a runtime that is being started counts as stalled.
-    ``exiting``: the code, once Exit or KillGroup was said.
+    * ``expected``: what the leader may think this member owns. While it contains a task that is not owned, an
+      acknowledgement is due.
+    * ``answered``: the last report that an assignment has answered.
+    * ``lease_basis_ms``: when the newest request was sent whose answer proves that the tasks are still ours.
+    * ``asked_ms``: since when an acknowledgement is on its way.
+    * ``rejoin_ms``: when the next acknowledgement will be requested.
+    * ``warm_by_ms``: when a runtime that is starting counts as stalled.
+    * ``exiting``: the exit code, once Exit or KillGroup was issued.
     """
 
     now_ms: int = 0
@@ -165,7 +180,7 @@ class State:
     watch_ms: int | None = None
 
     def copy(self) -> "State":
-        """A state to work on: the values in it are frozen, so shallow copies are enough."""
+        """A copy to work on. The values in it are frozen, so shallow copies suffice."""
         return replace(self, tasks=dict(self.tasks), posts=dict(self.posts))
 
     @property
@@ -180,7 +195,7 @@ class State:
 
     @property
     def departing(self) -> bool:
-        """The time for a departure in peace is over: everything stops."""
+        """The drain timeout is over: everything stops."""
         return self.depart_by_ms is not None and self.now_ms >= self.depart_by_ms
 
     @property
@@ -189,7 +204,7 @@ class State:
 
     @property
     def unacknowledged(self) -> frozenset[TaskId]:
-        """What was let go of and the leader cannot know of yet."""
+        """Released tasks of which the leader cannot know yet."""
         return self.expected - self.tasks.keys()
 
     @property
@@ -202,21 +217,27 @@ class State:
         )
 
     def stored(self, connector: str) -> tuple[Mapping[str, str], ...] | None:
-        """The task configurations that the config log has; None if it has no consistent set."""
+        """The task configurations in the config log; None if there is no consistent set."""
         known = self.config.connectors.get(connector)
         return None if known is None or known.inconsistent else known.tasks
 
     def auto_restart(self, connector: str) -> AutoRestart:
-        """When its failed tasks start again; never those of a connector that is not configured."""
+        """When failed tasks of the connector restart; never if it is not configured."""
         known = self.config.connectors.get(connector)
         return AutoRestart(enabled=False) if known is None else AutoRestart.of(known.config)
 
     def restart_ms(self, task: Task) -> int | None:
-        """When a failed task starts again by itself; None when it does not."""
+        """When a failed task restarts automatically; None if it does not."""
         if task.phase is not Phase.FAILED or task.failed_ms is None:
             return None
         delay_ms = self.auto_restart(task.task.connector).delay_ms(task.restarts)
         return None if delay_ms is None else task.failed_ms + delay_ms
+
+    def progress_due_ms(self, task: Task, every_ms: int) -> int | None:
+        """When pending progress is written; None if there is none."""
+        if task.phase not in (Phase.STARTING, Phase.RUNNING):
+            return None
+        return task.progress.due_ms(self.now_ms, every_ms)
 
     def report(self) -> Report:
         return Report(

@@ -1,4 +1,4 @@
-"""The statuses that a member writes: one record whenever the state of a task changes.
+"""The statuses of a member: one record whenever the state of a task changes.
 
 A status is a projection for people to read; nothing is decided by it.
 """
@@ -21,7 +21,7 @@ def say(
     reason: str = "",
     next_attempt_ms: int | None = None,
 ) -> list[Instruction]:
-    """The instruction to write the status of an owned task; none if it says what the last one said.
+    """The instruction to write the status of an owned task; none if it repeats the last one.
 
     ``next_attempt_ms``: by the supervisor's clock.
     """
@@ -37,7 +37,7 @@ def say(
 
 
 def say_failed(state: State, settings: Settings, key: TaskId) -> list[Instruction]:
-    """What a failed task waits for: its next attempt, or somebody."""
+    """The status of a failed task: what it waits for, its next attempt or an intervention."""
     task = state.tasks[key]
     restart_ms = state.restart_ms(task)
     if restart_ms is not None:
@@ -45,8 +45,9 @@ def say_failed(state: State, settings: Settings, key: TaskId) -> list[Instructio
     auto = state.auto_restart(key.connector)
     if not (auto.enabled and task.restarts):
         return say(state, settings, key, TaskState.FAILED, trace=task.trace)
+    # The note follows the trace, which begins with the cause.
     trace = (
-        f"It has failed again after {task.restarts} automatic restarts (maxRestarts is {auto.max_restarts}) "
-        f"and stays failed: mend the cause, then restart it.\n{task.trace}"
+        f"{task.trace.rstrip()}\n\nIt has failed again after {task.restarts} automatic restarts "
+        f"(maxRestarts is {auto.max_restarts}) and stays failed: fix the cause, then restart it."
     )
     return say(state, settings, key, TaskState.FAILED, trace=trace, reason=RESTART_LIMIT)

@@ -1,4 +1,4 @@
-"""What is told of a step, for whoever asks later why a task did what it did."""
+"""The story of a member: lines that explain later why a task did what it did."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ from cooperator.model import INSTANCE, TaskId
 
 @dataclass(frozen=True, slots=True)
 class StoryLine:
-    """What happened to ``task`` (None: to all of them); ``cause``: the id of the event behind it."""
+    """What happened to ``task`` (None: to all of them). ``cause``: the id of the event that caused it."""
 
     at_ms: int
     cause: str
@@ -32,7 +32,7 @@ class StoryLine:
 
 
 def told_of(instruction: Instruction) -> tuple[TaskId | None, str] | None:
-    """Whom the instruction concerns, and in words without configuration; None if not worth a line."""
+    """The task concerned and a text without configuration; None if the instruction is not worth a line."""
     match instruction:
         case StartTask(task, attempt, _, paused, epoch):
             return task, f"start attempt {attempt} under {epoch}" + (", paused" if paused else "")

@@ -1,8 +1,9 @@
-"""The watchdog's own process: kills a process group at a time, or when nobody holds the other end any more.
+"""The watchdog's process: kills a process group at a given time, or when the watched process dies.
 
-Run as a script with nothing but the standard library: ``watch_process.py <process group>``. Lines on
-standard input: ``at <ms>`` (kill at this time of the monotonic clock), ``never``, ``bye`` (end in peace).
-The end of the input without ``bye`` is the death of the process that is watched: what it started is killed.
+Runs as a script on the standard library alone: ``watch_process.py <process group>``. Commands are lines on
+standard input: ``at <ms>`` (kill at this time of the monotonic clock), ``never``, ``bye`` (exit without
+killing). End of input without ``bye`` means that the watched process has died; everything it started is then
+killed.
 """
 
 import os

@@ -1,7 +1,7 @@
-"""Ends the process group when this process cannot or may not go on: the last resort of the lease.
+"""Kills the process group when this process cannot or may not go on: the last resort of the lease.
 
-A Python process that hangs or dies is no fence: its JVM lives on. So a process beside it, in the same
-group, knows when everything must be over.
+A Python process that hangs or dies fences nothing: its JVM lives on. Therefore a separate process in the same
+group knows when everything must be over.
 """
 
 import contextlib
@@ -16,18 +16,18 @@ from typing import NoReturn, Protocol
 log = logging.getLogger(__name__)
 
 _NOT_FOR_IT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""Signals that reach a whole process group (a terminal's, a spawner's)."""
+"""Signals that reach a whole process group (from a terminal or a spawner)."""
 
 
 class Watchdog(Protocol):
     def watch(self, kill_at_ms: int | None) -> None:
-        """Kill the group at this time (ms of the monotonic clock); None: never. Replaces what was said."""
+        """Kill the group at this time (ms of the monotonic clock); None: never. Replaces earlier calls."""
 
     def kill(self) -> None:
         """Kill the group now."""
 
     def close(self) -> None:
-        """Nothing runs any more: stop watching."""
+        """Stop watching; nothing runs any more."""
 
 
 class ProcessWatchdog:
@@ -44,7 +44,7 @@ class ProcessWatchdog:
 
     def kill(self) -> NoReturn:
         os.killpg(self._group, signal.SIGKILL)
-        # Only the first process of a PID namespace outlives that; with it ends everything in there.
+        # Only PID 1 of a PID namespace survives that; its exit ends everything in the namespace.
         os._exit(137)
 
     def close(self) -> None:
@@ -55,7 +55,7 @@ class ProcessWatchdog:
     def _start(self) -> subprocess.Popen[bytes]:
         script = Path(__file__).with_name("watch_process.py")
         command = [sys.executable, "-I", "-S", str(script), str(self._group)]
-        # What is blocked here stays blocked there, from its first moment on: it goes only after this process.
+        # The child inherits the blocked signals from its first moment on, so that it outlives this process.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _NOT_FOR_IT)
         try:
             return subprocess.Popen(command, stdin=subprocess.PIPE)

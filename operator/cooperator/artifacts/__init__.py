@@ -1,10 +1,10 @@
-"""Parts that pip cannot install: a Java runtime that is found, and Java libraries that are fetched.
+"""Dependencies that pip cannot install: finds a Java runtime, and fetches Java libraries.
 
-What may live here: the named bundles of jars with their lock files, how a bundle is resolved into a
-cache, how a supported Java is found on this machine, and archives of the classes that it loads. Imports no
-other room, and not pyspark: Ivy, which ships inside pyspark, is located without importing it.
+What may live here: the named bundles of jars with their lock files, resolving a bundle into a cache, finding
+a supported Java on this machine, and archives of the classes that it loads. Imports no other package but
+``model``, and not pyspark: Ivy, which ships inside pyspark, is located without importing it.
 
-``python -m cooperator.artifacts.lock`` writes the lock files anew after a version in ``bundles`` changed.
+``python -m cooperator.artifacts.lock`` rewrites the lock files after a version in ``bundles`` changed.
 """
 
 from cooperator.artifacts.bundles import BUNDLES, KAFKA_VERSION, SPARK_VERSION, Artifact, Bundle

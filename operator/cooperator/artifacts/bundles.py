@@ -1,4 +1,4 @@
-"""Which jars belong together, and their versions: the one place to change one.
+"""The bundles of jars and their versions, which are defined only here.
 
 After a change here run ``python -m cooperator.artifacts.lock``.
 """
@@ -9,16 +9,16 @@ from types import MappingProxyType
 from typing import Final
 
 KAFKA_VERSION: Final = "4.3.1"
-"""The embedded broker, and the stock Connect workers of the tests."""
+"""The version of the embedded broker, and of the stock Connect workers of the tests."""
 
 CONNECT_3_VERSION: Final = "3.9.1"
 """The older line of stock Connect workers that a group may consist of."""
 
 SPARK_VERSION: Final = "4.0.0"
-"""The newest release whose Kafka source is published whole; the same as pyspark in ``pyproject.toml``."""
+"""The newest release whose Kafka source is published completely; equals pyspark in ``pyproject.toml``."""
 
 _LOG4J_VERSION: Final = "2.25.4"
-"""The log4j that Kafka brings; its binding for slf4j has to match it."""
+"""The log4j version that Kafka depends on; its slf4j binding must match."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -49,8 +49,8 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """Jars that are used together. ``transitive``: with all that the roots depend on; ``beside_spark``:
-    of that what is not inside pyspark."""
+    """Jars that are used together. ``transitive``: includes everything that the roots depend on;
+    ``beside_spark``: except what is inside pyspark."""
 
     roots: tuple[Artifact, ...]
     transitive: bool
@@ -58,7 +58,8 @@ class Bundle:
 
 
 _AWS_SDK_VERSION: Final = "2.29.52"
-"""The newest that adds no checksums that only Amazon's stores may know; it has conditional writes."""
+"""The newest release that adds no checksums that only Amazon's stores may support; it has conditional
+writes."""
 
 
 def _aws(name: str) -> Artifact:
@@ -84,7 +85,7 @@ BUNDLES: Final[Mapping[str, Bundle]] = MappingProxyType(
             ),
             transitive=True,
         ),
-        # Workers of the line before: what rolls to 4.x is made of these.
+        # Workers of the previous line: rolls to 4.x start from these.
         "connect-3.9": Bundle(
             roots=(
                 _kafka("connect-runtime", CONNECT_3_VERSION),
@@ -96,12 +97,12 @@ BUNDLES: Final[Mapping[str, Bundle]] = MappingProxyType(
             ),
             transitive=True,
         ),
-        # Compiles the Java of benchmarks and tests where there is only a runtime; the newest for Java 17.
+        # Compiles the Java code of benchmarks and tests where there is only a JRE; the newest for Java 17.
         "java-compiler": Bundle(
             roots=(Artifact("org.eclipse.jdt", "ecj", "3.40.0"),),
             transitive=False,
         ),
-        # Of the Hadoop that is inside pyspark. The SDK comes in parts: whole it is half a gigabyte.
+        # The version of the Hadoop inside pyspark. The SDK comes in parts, since as a whole it is half a GB.
         "spark-s3": Bundle(
             roots=(Artifact("org.apache.hadoop", "hadoop-aws", "3.4.1"),),
             transitive=False,
@@ -117,7 +118,7 @@ BUNDLES: Final[Mapping[str, Bundle]] = MappingProxyType(
             transitive=True,
             beside_spark=True,
         ),
-        # What these depend on besides (compression, slf4j, Hadoop, Scala) is inside pyspark already.
+        # Their other dependencies (compression, slf4j, Hadoop, Scala) are inside pyspark already.
         "spark-kafka": Bundle(
             roots=(
                 Artifact("org.apache.spark", "spark-sql-kafka-0-10_2.13", SPARK_VERSION),

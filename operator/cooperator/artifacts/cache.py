@@ -1,4 +1,4 @@
-"""A bundle as files on this machine: fetched once, checked, and put in place in one step."""
+"""The cache of bundles on this machine: fetched once, verified, and put in place atomically."""
 
 import fcntl
 import hashlib
@@ -15,11 +15,11 @@ from cooperator.artifacts.lockfile import lock_hash, parse_lock, read_lock
 
 
 def resolve(bundle: str, progress: Callable[[str], None] | None = None) -> tuple[Path, ...]:
-    """The jars of a bundle ("kafka", "spark-kafka"), in the order of its lock.
+    """Return the jars of a bundle ("kafka", "spark-kafka"), in the order of its lock.
 
     The first call downloads into ``~/.cache/cooperator/jars`` (root of the cache: COOPERATOR_CACHE) and
-    reports each file to ``progress``; later ones return at once. Processes that ask at the same time wait
-    for one download. A jar whose sha256 is not the lock's never gets into the cache.
+    reports each file to ``progress``; later calls return at once. Concurrent processes wait for one download.
+    A jar whose sha256 differs from the lock never gets into the cache.
 
     Raises :exc:`ArtifactError`.
     """
@@ -42,7 +42,7 @@ def sha256(path: Path) -> str:
 def _build(
     bundle: str, entries: Mapping[Artifact, str], folder: Path, progress: Callable[[str], None]
 ) -> None:
-    # The name of the work folder is fixed: a run that was interrupted is continued by the next one.
+    # The name of the work folder is fixed, so that the next run continues an interrupted one.
     work = folder.with_suffix(".part")
     arrived = 0
 
@@ -60,7 +60,7 @@ def _build(
     )
     _check(bundle, entries, work)
     if folder.exists():
-        # Somebody removed files from it: only whole folders stay.
+        # Files were removed from it: only complete folders are kept.
         shutil.rmtree(folder)
     (work / "jars").rename(folder)
     shutil.rmtree(work)
@@ -73,7 +73,7 @@ def _check(bundle: str, entries: Mapping[Artifact, str], work: Path) -> None:
             raise ArtifactError(f"{bundle}: {artifact} was not delivered as {artifact.file_name}")
         actual = sha256(jar)
         if actual != expected:
-            # Nothing of a download that cannot be trusted is kept.
+            # Keep nothing of a download that cannot be trusted.
             shutil.rmtree(work)
             raise ArtifactError(
                 f"{bundle}: {artifact} has sha256 {actual}, but the lock says {expected}: the download was "
@@ -90,7 +90,7 @@ def cache_root() -> Path:
 
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """One process at a time; released by the system when the process dies."""
+    """Admit one process at a time; the system releases the lock when the process dies."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("w")

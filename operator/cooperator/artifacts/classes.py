@@ -1,7 +1,7 @@
 """Archives of loaded classes (class data sharing, JEP 350): a JVM that maps one starts in half the time.
 
-An archive belongs to one Java and to the jars of one class path, as they are. A JVM whose jars are others by
-now does not use it, and starts as it would without.
+An archive belongs to one Java and to the jars of one class path in their present state. A JVM whose jars have
+changed does not use it, and starts as without one.
 """
 
 import hashlib
@@ -16,21 +16,21 @@ from cooperator.artifacts.errors import ArtifactError
 from cooperator.artifacts.java import find_java
 
 _QUIET: Final = ("-Xshare:auto", "-Xlog:disable", "-Xlog:all=error:stderr")
-"""A JVM that cannot use an archive would say so at each start."""
+"""Otherwise a JVM that cannot use an archive would log that at each start."""
 
 
 def use_archive(name: str, class_path: Iterable[Path]) -> tuple[str, ...]:
-    """Arguments for a JVM with this class path, in this order; none where no archive was written for it."""
+    """Return arguments for a JVM with this class path, in this order; none if it has no archive."""
     archive = _place(name, _inputs(class_path))
     return (f"-XX:SharedArchiveFile={archive}", *_QUIET) if archive.is_file() else ()
 
 
 def write_archive(name: str, class_path: Iterable[Path], run: Callable[[tuple[str, ...]], None]) -> Path:
-    """The archive for this class path, written unless it is there.
+    """Return the archive for this class path, and write it if it does not exist.
 
-    ``run``: starts a JVM with the arguments that it is given, has it load what will be wanted, and returns
-    when it has ended in order. Archives of jars that have changed or gone are removed. Raises ArtifactError
-    where the JVM has left none.
+    ``run``: starts a JVM with the given arguments, lets it load the classes that will be needed, and returns
+    when it has ended normally. Archives of jars that have changed or gone are removed. Raises ArtifactError
+    if the JVM has written none.
     """
     inputs = _inputs(class_path)
     archive = _place(name, inputs)
@@ -56,7 +56,7 @@ def write_archive(name: str, class_path: Iterable[Path], run: Callable[[tuple[st
 
 
 def _inputs(class_path: Iterable[Path]) -> list[str]:
-    """What it depends on, a line each: that of a jar is as the JVM looks at it."""
+    """Return one line per file that the archive depends on, with the attributes that the JVM checks."""
     return [_line(find_java()), *map(_line, class_path)]
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong while parts are fetched; every message names the remedy."""
+"""Errors of fetching dependencies; every message names the remedy."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -8,11 +8,11 @@ if TYPE_CHECKING:
 
 
 class ArtifactError(Exception):
-    """A bundle could not be had: the message says what failed and what to do about it."""
+    """A bundle is not available; the message says what failed and what to do about it."""
 
 
 class NotThere(ArtifactError):
-    """The registry has no such artifact; ``artifacts``: which."""
+    """The registry does not have ``artifacts``."""
 
     def __init__(self, artifacts: "Sequence[Artifact]") -> None:
         super().__init__(
@@ -23,4 +23,4 @@ class NotThere(ArtifactError):
 
 
 class JavaNotFound(ArtifactError):
-    """No Java of a supported version is on this machine."""
+    """This machine has no Java of a supported version."""

@@ -1,4 +1,5 @@
-"""Apache Ivy, which ships inside pyspark, as a downloader: a list of artifacts in, a folder of jars out."""
+"""Downloads artifacts with Apache Ivy, which ships inside pyspark: a list of artifacts in, a folder of jars
+out."""
 
 import os
 import re
@@ -15,7 +16,7 @@ from cooperator.artifacts.errors import ArtifactError, NotThere
 from cooperator.artifacts.java import find_java
 
 _ATTEMPTS: Final = 3
-"""Registries drop a request now and then; what has arrived is not fetched again."""
+"""Registries sometimes drop a request; files that have arrived are not fetched again."""
 
 Progress = Callable[[str], None]
 
@@ -30,12 +31,12 @@ def retrieve(
     excluded: Sequence[str] = (),
     checksums: bool = False,
 ) -> None:
-    """Put the jars of ``artifacts`` where ``pattern`` says (Ivy's tokens, absolute path).
+    """Put the jars of ``artifacts`` at ``pattern`` (an absolute path with Ivy's tokens).
 
-    ``cache``: Ivy's own folder; kept by the caller as long as a later call should continue this one.
-    ``excluded``: names of artifacts that are not wanted, of whatever group. ``checksums``: ask the registry
-    for them, where no lock says what must come. Raises :exc:`ArtifactError`; :exc:`NotThere` when the
-    registry answers, and does not have one of them.
+    ``cache``: Ivy's own folder; the caller keeps it as long as a later call should continue this one.
+    ``excluded``: names of unwanted artifacts, in any group. ``checksums``: fetch them from the registry, if
+    no lock has them. Raises :exc:`ArtifactError`; :exc:`NotThere` when the registry answers that it does not
+    have an artifact.
     """
     cache.mkdir(parents=True, exist_ok=True)
     module = cache / "cooperator-ivy.xml"
@@ -47,7 +48,7 @@ def retrieve(
             str(find_java()),
             "-XX:TieredStopAtLevel=1",
             f"-Dcooperator.poms={str(transitive).lower()}",
-            # A jar that a lock lists is checked against it instead: half as many requests.
+            # Jars that a lock lists are checked against it instead, which halves the requests.
             f"-Divy.checksums={'sha1' if checksums else ''}",
             "-jar",
             str(_ivy_jar()),
@@ -63,7 +64,7 @@ def retrieve(
 
 
 def _not_there(artifacts: Sequence[Artifact], output: Sequence[str]) -> tuple[Artifact, ...]:
-    """Those that the registry says it does not have; none when it was the network."""
+    """Return the artifacts that the registry does not have; none for a network failure."""
     text = "\n".join(output)
     if "Server access error" in text or "SERVER ERROR" in text:
         return ()
@@ -87,7 +88,7 @@ def _module(artifacts: Sequence[Artifact], excluded: Sequence[str], *, transitiv
 
 
 def _file(artifact: Artifact) -> str:
-    """Which one, where it is not the jar of the release."""
+    """Return the element for a file other than the release's jar; empty for that jar."""
     if not artifact.classifier and artifact.extension == "jar":
         return ""
     classifier = f" m:classifier={quoteattr(artifact.classifier)}" if artifact.classifier else ""
@@ -96,15 +97,15 @@ def _file(artifact: Artifact) -> str:
 
 
 def spark_jars() -> list[Path]:
-    """The jars inside pyspark."""
-    # find_spec, since importing pyspark takes a second and belongs to another room.
+    """Return the jars inside pyspark."""
+    # find_spec, since importing pyspark takes a second and belongs to another package.
     spec = find_spec("pyspark")
     locations = (spec.submodule_search_locations or ()) if spec else ()
     return [jar for location in locations for jar in sorted(Path(location, "jars").glob("*.jar"))]
 
 
 def spark_brings() -> set[str]:
-    """The names of the artifacts inside pyspark."""
+    """Return the names of the artifacts inside pyspark."""
     return {re.sub(r"-\d[^/]*$", "", jar.stem) for jar in spark_jars()}
 
 

@@ -1,4 +1,4 @@
-"""Find a Java that Kafka and Spark both support."""
+"""Finds a Java that Kafka and Spark both support."""
 
 import os
 import re
@@ -27,12 +27,12 @@ _INSTALL_ROOTS: Final = (
 
 
 def find_java() -> Path:
-    """The ``java`` command of a supported Java, symbolic links resolved.
+    """Return the ``java`` command of a supported Java, with symbolic links resolved.
 
-    COOPERATOR_JAVA is binding: when it names something else, that is an error. Otherwise the first that
-    fits of JAVA_HOME, the PATH, and the usual places of installation.
+    COOPERATOR_JAVA is binding: it is an error if it names anything else. Otherwise this is the first
+    supported one of JAVA_HOME, the PATH, and the usual install locations.
 
-    Raises :exc:`JavaNotFound`, naming what was found instead and the packages that help.
+    Raises :exc:`JavaNotFound`, which names what was found instead and the packages to install.
     """
     named = os.environ.get("COOPERATOR_JAVA")
     if named:
@@ -51,7 +51,7 @@ def find_java() -> Path:
 
 
 def java_home(java: Path) -> Path:
-    """The home directory that belongs to a ``java`` command, for programs that want JAVA_HOME."""
+    """Return the home directory of a ``java`` command, for programs that need JAVA_HOME."""
     return java.resolve().parent.parent
 
 
@@ -83,13 +83,13 @@ def _candidates() -> Iterator[Path]:
 
 
 def _command(candidate: Path) -> Path | None:
-    """The java command meant by a command or a home directory; None when there is none."""
+    """Return the java command for a command or a home directory; None when there is none."""
     java = candidate / "bin" / "java" if candidate.is_dir() else candidate
     return java.resolve() if java.is_file() and os.access(java, os.X_OK) else None
 
 
 def _major_version(java: Path) -> int | None:
-    """17 for Java 17; None when it cannot be told. Asks the ``release`` file first: no process is started."""
+    """Return 17 for Java 17; None if unknown. Reads the ``release`` file first: no process is needed."""
     try:
         text = (java_home(java) / "release").read_text(errors="replace")
     except OSError:
@@ -105,7 +105,7 @@ def _major_version(java: Path) -> int | None:
 
 
 def _major(version: str) -> int | None:
-    """``17.0.15`` is 17; the old style ``1.8.0_402`` is 8."""
+    """Return 17 for ``17.0.15``, and 8 for the old style ``1.8.0_402``."""
     match = re.match(r"(?:1\.)?(\d+)", version)
     return int(match.group(1)) if match else None
 

@@ -1,7 +1,7 @@
-"""Make the lock files anew: ``python -m cooperator.artifacts.lock [bundle…]``.
+"""Rewrite the lock files: ``python -m cooperator.artifacts.lock [bundle…]``.
 
-Needed when a version in ``bundles.py`` changed. Resolves each bundle's dependencies from scratch (about a
-minute) and writes what came, with checksums, to ``locks/`` of the source tree.
+Run this when a version in ``bundles.py`` has changed. It resolves each bundle's dependencies from scratch
+(about a minute) and writes the result, with checksums, to ``locks/`` of the source tree.
 """
 
 import argparse
@@ -16,14 +16,15 @@ from cooperator.artifacts.bundles import BUNDLES, Artifact, Bundle
 from cooperator.artifacts.cache import sha256
 from cooperator.artifacts.errors import ArtifactError
 from cooperator.artifacts.lockfile import render_lock
+from cooperator.model.similar import choice
 
 _LOCKS: Final = Path(__file__).parent / "locks"
 _SEPARATOR: Final = "~"
-"""Between the coordinates in a file name; occurs in none of them."""
+"""Separates the coordinates in a file name; occurs in none of them."""
 
 
 def make_lock(bundle: Bundle, progress: ivy.Progress) -> str:
-    """Resolve a bundle from its roots; the text of its lock. Raises :exc:`ArtifactError`."""
+    """Resolve a bundle from its roots; return the text of its lock. Raises :exc:`ArtifactError`."""
     with tempfile.TemporaryDirectory(prefix="cooperator-lock-") as scratch:
         jars = Path(scratch, "jars")
         tokens = _SEPARATOR.join(("[organisation]", "[artifact]", "[revision]"))
@@ -51,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names = parser.parse_args(arguments).bundles or list(BUNDLES)
     for name in names:
         if name not in BUNDLES:
-            parser.error(f"unknown bundle {name!r}: choose of {', '.join(BUNDLES)}")
+            parser.error(f"unknown bundle {name!r}: {choice(name, BUNDLES)}")
         text = make_lock(BUNDLES[name], lambda file: print(f"{name}: {file}", file=sys.stderr))  # noqa: B023, T201
         _LOCKS.mkdir(exist_ok=True)
         (_LOCKS / f"{name}.lock").write_text(text)

@@ -1,4 +1,4 @@
-"""Lock files: the exact jars of a bundle, a line each: ``group:artifact:version sha256``."""
+"""Lock files: the exact jars of a bundle, one per line: ``group:artifact:version sha256``."""
 
 import hashlib
 from collections.abc import Mapping
@@ -6,19 +6,20 @@ from importlib.resources import files
 
 from cooperator.artifacts.bundles import BUNDLES, Artifact
 from cooperator.artifacts.errors import ArtifactError
+from cooperator.model.similar import choice
 
 _HEADER = "# Written by `python -m cooperator.artifacts.lock`; versions are chosen in bundles.py.\n"
 
 
 def read_lock(bundle: str) -> str:
-    """The text of a bundle's lock file. Raises :exc:`ArtifactError` for an unknown bundle."""
+    """Return the text of a bundle's lock file. Raises :exc:`ArtifactError` for an unknown bundle."""
     if bundle not in BUNDLES:
-        raise ArtifactError(f"unknown bundle {bundle!r}: choose one of {', '.join(BUNDLES)}")
+        raise ArtifactError(f"unknown bundle {bundle!r}: {choice(bundle, BUNDLES)}")
     return (files("cooperator.artifacts") / "locks" / f"{bundle}.lock").read_text()
 
 
 def parse_lock(text: str) -> dict[Artifact, str]:
-    """Artifact to sha256 (lower-case hex). Raises ValueError that quotes the line."""
+    """Return the sha256 (lower-case hex) of each artifact. Raises ValueError that quotes the line."""
     entries: dict[Artifact, str] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.startswith("#"):
@@ -35,7 +36,10 @@ def parse_lock(text: str) -> dict[Artifact, str]:
 
 
 def render_lock(entries: Mapping[Artifact, str]) -> str:
-    """The text that :func:`parse_lock` reads, sorted. Refuses two artifacts with one file name."""
+    """Return the text that :func:`parse_lock` reads, sorted.
+
+    Raises ValueError if two artifacts have the same file name.
+    """
     names = [artifact.file_name for artifact in entries]
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
@@ -44,5 +48,5 @@ def render_lock(entries: Mapping[Artifact, str]) -> str:
 
 
 def lock_hash(text: str) -> str:
-    """Names the content of a lock; part of the cache folder's name."""
+    """Return a digest of a lock's content; it is part of the cache folder's name."""
     return hashlib.sha256(text.encode()).hexdigest()[:12]

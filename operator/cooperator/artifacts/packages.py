@@ -1,7 +1,7 @@
-"""Java libraries that a user names: resolved once with all that they need, and kept with their checksums.
+"""Java libraries that a user names: resolved once with all dependencies, and cached with their checksums.
 
-What comes is decided by the first resolution; its lock is kept beside the jars, and is what they are
-checked against whenever they are used again. So a Worker's libraries change only with its packages.
+The first resolution decides the versions; its lock is stored next to the jars, which are verified against it
+whenever they are used again. So a Worker's libraries change only with its packages.
 """
 
 import hashlib
@@ -25,10 +25,10 @@ _SEPARATOR: Final = "~"
 def resolve_packages(
     coordinates: Sequence[str], fallback: Path, progress: Callable[[str], None] | None = None
 ) -> tuple[Path, ...]:
-    """The jars of the packages (``group:artifact:version``) and of what they need that Spark does not bring.
+    """Return the jars of the packages (``group:artifact:version``) and of dependencies that Spark lacks.
 
-    They are looked for in the cache (see ``resolve``), then in ``fallback``, which is used where the cache
-    cannot be written, as in an image. A call that finds them needs no network.
+    They are looked up in the cache (see ``resolve``), then in ``fallback``, which is used where the cache is
+    not writable, as in an image. A call that finds them needs no network.
     Raises :exc:`ArtifactError` that names the field, the coordinates and the remedy.
     """
     if not coordinates:
@@ -55,7 +55,7 @@ def _artifact(text: str) -> Artifact:
 
 
 def _on_class_path() -> set[str]:
-    """Names of artifacts of which a second version would break both."""
+    """Return the names of artifacts that would break if there were a second version of them."""
     return ivy.spark_brings() | {artifact.name for artifact in BUNDLES["spark-kafka"].roots}
 
 
@@ -68,7 +68,7 @@ def _writable(root: Path) -> bool:
 
 
 def _kept(folder: Path) -> tuple[Path, ...]:
-    """Nothing where there is no whole folder. ArtifactError when a jar is not what it was."""
+    """Return the jars in ``folder``; none if it is incomplete. Raises ArtifactError if a jar has changed."""
     try:
         entries = parse_lock((folder / _LOCK).read_text())
     except (FileNotFoundError, NotADirectoryError):

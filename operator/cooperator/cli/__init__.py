@@ -1,8 +1,8 @@
-"""The command line: what all rooms come together in.
+"""The command line, where all packages come together.
 
-What may live here: the program's commands, one a file, as thin as they can be: options in, a call, errors
-out. Commands that belong to one room only (``local``) live there and are hung in here; those for a cluster
-are in ``kubectl``. May import everything.
+This package holds the program's commands, one per file and as thin as possible: options in, a call, errors
+out. Commands that belong to one package only (``local``) live there and are registered here; those for a
+cluster are in ``kubectl``. It may import everything.
 """
 
 import sys
@@ -12,10 +12,11 @@ from pathlib import Path
 def main() -> None:
     """Run the command that the arguments name; ends the process.
 
-    Called ``kubectl-cooperator`` or ``kubectl_complete-cooperator`` (a link will do), it is that program.
+    Under the name ``kubectl-cooperator`` or ``kubectl_complete-cooperator`` (a link suffices) it is that
+    program.
     """
     called = Path(sys.argv[0]).name.removesuffix(".exe")
-    # Who completes a word must not wait for all rooms.
+    # Shell completion must not import the whole program.
     if called == "kubectl-cooperator":
         from cooperator.cli.kubectl import main as run
     elif called == "kubectl_complete-cooperator":

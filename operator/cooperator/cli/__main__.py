@@ -1,4 +1,4 @@
-"""``python -m cooperator.cli``: the same program where no script is on the path."""
+"""``python -m cooperator.cli``: the same program for when no script is on the path."""
 
 from cooperator.cli.app import main
 

@@ -1,7 +1,8 @@
-"""The program ``cooperator``, put together."""
+"""The program ``cooperator``, assembled from its commands."""
 
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Annotated, Final
@@ -10,11 +11,10 @@ import typer
 
 from cooperator.cli.on_demand import put_together
 from cooperator.cli.plugins import PluginError, load_assignors
-from cooperator.local.console import Console
+from cooperator.terminal.console import Console
 
 _COMMANDS: Final = {
-    "local": "cooperator.local.app:app",
-    "demo": "cooperator.local.demo_command:demo",
+    "demo": "cooperator.demo.command:demo",
     "worker": "cooperator.cli.worker:worker",
     "executor": "cooperator.cli.executor:executor",
     "leader": "cooperator.cli.leader:leader",
@@ -26,16 +26,19 @@ _COMMANDS: Final = {
     "import": "cooperator.cli.import_command:import_",
 }
 
+_GROUPS: Final = {"local": "cooperator.cli.local", "kubectl": "cooperator.cli.kubectl.app"}
+
 
 def program(words: Sequence[str] = ()) -> typer.Typer:
-    """The program that understands ``words``; without any, the whole of it."""
+    """The program with the commands that ``words`` need, or with all commands for no words."""
     about = "Streaming tasks, scheduled cooperatively through the Kafka group protocol."
-    places = {} if words[:1] == ["kubectl"] else _COMMANDS
-    app = put_together(about, places, words, _options, hidden=("executor",))
-    if not (words and words[0] in _COMMANDS) and find_spec("kubernetes") is not None:
-        from cooperator.cli.kubectl.app import program as kubectl
-
-        app.add_typer(kubectl(words[1:]), name="kubectl")
+    first, rest = (words[0], words[1:]) if words else ("", ())
+    app = put_together(about, {} if first in _GROUPS else _COMMANDS, words, _options, hidden=("executor",))
+    is_whole = first not in {*_COMMANDS, *_GROUPS}
+    for name, module in _GROUPS.items():
+        if name == first or (is_whole and (name != "kubectl" or find_spec("kubernetes") is not None)):
+            group = import_module(module).program(rest if name == first else ())
+            app.add_typer(group, name=name)
     return app
 
 

@@ -1,4 +1,4 @@
-"""``cooperator executor``: what Spark starts in the pods that it makes of a member's image."""
+"""``cooperator executor``: Spark starts it in the pods that it makes from a member's image."""
 
 import os
 from importlib.util import find_spec
@@ -8,9 +8,9 @@ from tempfile import gettempdir
 import typer
 
 from cooperator.artifacts import JavaNotFound, find_java
-from cooperator.local.console import Console
 from cooperator.runtime.executors import executor_command
 from cooperator.runtime.user import NobodyKnowsThisUser, user_environment
+from cooperator.terminal.console import Console
 
 
 def executor() -> None:
@@ -25,5 +25,5 @@ def executor() -> None:
     except (JavaNotFound, NobodyKnowsThisUser, ValueError) as error:
         Console().error(str(error))
         raise typer.Exit(2) from None
-    # What runs here is to be the executor itself: it is told to end by a signal.
+    # Replace this process, so that signals reach the executor itself.
     os.execve(command[0], command, {**os.environ, **user, "SPARK_HOME": str(home), "LC_ALL": "C.UTF-8"})

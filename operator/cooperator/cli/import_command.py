@@ -1,4 +1,4 @@
-"""``cooperator import``: manifests of a Kafka Connect cluster that runs. Nothing is touched."""
+"""``cooperator import``: manifests of a running Kafka Connect cluster. It changes nothing."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,15 +13,16 @@ from cooperator.crd.imported import Cluster, Imported, imported, why
 from cooperator.crd.kafka import Kafka, SaslMechanism, SecurityProtocol
 from cooperator.group import GroupState, GroupUnavailable, describe_group
 from cooperator.host.security import client_settings, text_of
-from cooperator.local.console import Console
+from cooperator.leader.ownership import adoption_refusals
 from cooperator.logs import LogsConfig, LogUnavailable, read_logs
 from cooperator.logs import Topics as LogTopics
+from cooperator.terminal.console import Console
 
 _NO_FILE = "(a file: passwords on a command line are seen by all)"
 
 
 class ImportRefused(Exception):
-    """The cluster cannot be imported; names the option, its value and the remedy."""
+    """The cluster cannot be imported; the message names the option, its value and the remedy."""
 
 
 def import_(
@@ -108,14 +109,18 @@ def _import(
     names = LogTopics.of(group)
     config_topic = topics.config or names.config
     logs = LogTopics(config_topic, topics.status or names.status, names.leader)
-    config = read_logs(LogsConfig(bootstrap_servers, group, settings, logs)).config
+    read = read_logs(LogsConfig(bootstrap_servers, group, settings, logs))
+    config = read.config
     if config is None:
         raise ImportRefused(
             f"there is no topic {config_topic!r}: give --config-topic, the config.storage.topic of the "
             "cluster's workers"
         )
     cluster = Cluster(bootstrap_servers, group, topics, kafka)
-    return imported(cluster, config, name, namespace)
+    members = [(member.client_id, member.metadata) for member in described.members]
+    owner = read.leader.owner if read.leader is not None else None
+    refusals = adoption_refusals(group, owner, members, (namespace, name), config_topic, read.config_end)
+    return imported(cluster, config, name, namespace, refusals)
 
 
 def _kafka(
@@ -125,7 +130,7 @@ def _kafka(
     ca_file: Path | None,
     certificate_file: Path | None,
 ) -> Kafka:
-    """What the Worker says of it; the Secrets that it names are to be made."""
+    """``spec.kafka`` of the Worker. You must create the Secrets that it names."""
     spec: dict[str, object] = {"securityProtocol": protocol.value}
     if protocol.authenticated:
         if mechanism is None:

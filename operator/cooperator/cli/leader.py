@@ -1,18 +1,33 @@
 """``cooperator leader``: the leader of one Worker's group as a process of its own."""
 
+import logging
 import signal
 import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import typer
 
 from cooperator.cli.options import LogFormatOption
 from cooperator.cli.worker import address
 from cooperator.crd import Connector, ResourceError, Worker, compile_desired, parse
+from cooperator.crd.connector_names import named
 from cooperator.crd.kafka import SecurityProtocol
-from cooperator.local.console import Console
 from cooperator.log_lines import LogFormat, log_to_stderr
+from cooperator.model import Desired
+from cooperator.terminal.console import Console
+
+log = logging.getLogger(__name__)
+
+_LOOK_S: Final = 1.0
+
+HAND_BACK_S: Final = 45
+"""With the 30 s of the shutdown itself, this is less than the 90 s after which systemd kills."""
+
+FENCED_EXIT_CODE: Final = 3
+"""Another process leads under the same name: this one did not fail, and must not seem to have ended well."""
 
 
 def leader(
@@ -36,12 +51,31 @@ def leader(
             "that their own leader finds nothing to move."
         ),
     ] = False,
+    prune: Annotated[
+        bool,
+        typer.Option(
+            help="Delete connectors that an earlier manifest had and this one has not; else they run on."
+        ),
+    ] = False,
+    hand_back_seconds: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=3600,
+            help="How long --hand-back may take; 40 s less than whoever stops this process waits (systemd's "
+            "TimeoutStopSec is 90 s). A second signal ends it at once.",
+        ),
+    ] = HAND_BACK_S,
     log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
-    """Lead the group of a Worker until SIGTERM; its members are started elsewhere."""
+    """Lead the group of a Worker until SIGTERM; its members are started elsewhere.
+
+    What is not as it should be is said on stderr: above all, why the group is not led. The exit code is 3
+    when another process has taken over under the same name.
+    """
     from cooperator.host.leader import leader_settings
     from cooperator.leader.process import prepare_process
-    from cooperator.leader.service import LeaderService
+    from cooperator.leader.service import LeaderService, NotLeading
 
     log_to_stderr(log_format)
     prepare_process()
@@ -68,18 +102,59 @@ def leader(
         raise typer.Exit(1)
     service = LeaderService(leader_settings(worker, servers, cluster, *address(listen)))
     connectors = tuple(resource for resource in resources if isinstance(resource, Connector))
-    service.set_desired(compile_desired(worker, connectors, revision=1))
+    for name, problem in named(worker, connectors).refused.items():
+        console.error(f"Connector {name}: {problem}")
+        raise typer.Exit(1)
+    desired = replace(compile_desired(worker, connectors, revision=1), prune=prune)
+    service.set_desired(desired)
     ended = threading.Event()
+
+    def end(*_: object) -> None:
+        if ended.is_set():
+            service.stop_waiting()
+        ended.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
+        signal.signal(number, end)
     service.start()
-    console.say(f"leading group {worker.group_id} at {service.url}")
-    ended.wait()
-    if hand_back:
+    console.say(f"taking the lead of group {worker.group_id}; its members reach this leader at {service.url}")
+    unmanaged: Sequence[str] = ()
+    while not ended.wait(_LOOK_S):
         try:
-            service.hand_back()
+            # Reading the status evaluates conditions, whose changes are logged.
+            unmanaged = _say_unmanaged(console, unmanaged, service.status(), desired)
+        except Exception:
+            # A failed status must not end the leader.
+            log.exception("the status of group %s", worker.group_id)
+        if service.is_fenced:
+            break
+    if hand_back and not service.is_fenced:
+        console.say(f"handing group {worker.group_id} back, within {hand_back_seconds} s at most")
+        try:
+            service.hand_back(hand_back_seconds, lambda what: console.say(f"not yet: {what}"))
             console.say(f"group {worker.group_id} leads itself again")
             return
+        except NotLeading as error:
+            console.error(str(error))
         except TimeoutError as error:
             console.error(f"{error}. It is left as it is: whoever leads next may move some of it")
     service.stop()
+    if service.is_fenced:
+        console.error(
+            f"group {worker.group_id} is led by another process that was started with the same --cluster, "
+            f"namespace and name ({cluster}, {worker.metadata.namespace}, {worker.metadata.name}): this one "
+            "ends. Stop one of them, or give this one another --cluster"
+        )
+        raise typer.Exit(FENCED_EXIT_CODE)
+
+
+def _say_unmanaged(
+    console: Console, before: Sequence[str], status: Mapping[str, Any], desired: Desired
+) -> Sequence[str]:
+    """Report the group's connectors that are not in the manifest when they change, and return their names."""
+    if not status.get("leading"):
+        return before
+    found = sorted(status["connectors"].keys() - desired.connectors.keys())
+    if found and found != before and not desired.prune:
+        console.say(f"not in the manifest, and run on as they are (see --prune): {', '.join(found)}")
+    return found

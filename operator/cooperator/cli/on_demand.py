@@ -1,5 +1,5 @@
-"""Commands that are imported when they are called: a shell waits for each word that it completes, and each
-process of a member, a leader or an operator starts with its own rooms only."""
+"""Commands that are imported when they are called: shell completion stays fast, and a member, leader or
+operator process loads only its own packages."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import import_module
@@ -17,16 +17,16 @@ def put_together(
     options: Callable[..., None] = _nothing,
     hidden: Collection[str] = (),
 ) -> typer.Typer:
-    """A program with the command that ``words`` begin with, or with all commands where they begin with none:
-    help and errors name them all.
+    """A program with the command that ``words`` begin with. If they begin with none, it has all commands,
+    which help and errors list.
 
-    ``places``: each command's name to ``module:what``, a function or a Typer. ``options``: those of the
-    program itself. ``hidden``: commands that help does not name.
+    ``places`` maps each command's name to ``module:attribute``, a function or a Typer. ``options`` are those
+    of the program itself. ``hidden`` are commands that help does not list.
     """
     app = typer.Typer(
         no_args_is_help=True, add_completion=False, pretty_exceptions_show_locals=False, help=help_
     )
-    # A callback makes the first word a command's name even where there is one command only.
+    # With a callback, the first word is a command's name even if there is only one command.
     app.callback()(options)
     for name in words[:1] if words and words[0] in places else places:
         module, _, what = places[name].partition(":")

@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from cooperator.cli.options import LogFormatOption
-from cooperator.local.console import Console
 from cooperator.log_lines import LogFormat, log_to_stderr
+from cooperator.terminal.console import Console
 
 
 def operator(
@@ -51,10 +51,10 @@ def operator(
     log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
     """Watch Workers and Connectors, run members as pods and lead their groups, until SIGTERM."""
-    from cooperator.controller.api import Api, ApiError
+    from cooperator.controller.api.client import Api, ApiError
     from cooperator.controller.main import cluster_name, run_operator
+    from cooperator.controller.manifests.pods import Defaults
     from cooperator.controller.options import OperatorOptions
-    from cooperator.controller.pods import Defaults
     from cooperator.leader.process import prepare_process
 
     log_to_stderr(log_format)
@@ -71,7 +71,7 @@ def operator(
         signal.signal(number, lambda *_: ending.set())
     options = OperatorOptions(
         cluster=named,
-        # A process that was killed is not its successor, though they have one name.
+        # A restarted process needs another identity than its predecessor of the same name.
         identity=f"{identity or host}_{uuid.uuid4().hex[:8]}",
         defaults=Defaults(image, bootstrap_servers),
         namespaces=tuple(namespace or ()),
@@ -85,5 +85,5 @@ def operator(
         rest=rest,
     )
     code = run_operator(options, ending)
-    # Threads that wait for a broker or an API server that hangs keep nobody.
+    # Exit without waiting for threads that are blocked on a broker or an API server.
     os._exit(code)

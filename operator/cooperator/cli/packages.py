@@ -1,5 +1,5 @@
-"""``cooperator packages``: Java libraries into the cache, for an image of members that needs no registry, and
-for servers that run queries of members."""
+"""``cooperator packages``: fetches Java libraries into the cache, for an image of members that needs no
+registry, and for servers that run queries of members."""
 
 from typing import Annotated
 
@@ -8,9 +8,9 @@ import typer
 from cooperator.artifacts import ArtifactError, resolve, resolve_packages
 from cooperator.artifacts.cache import cache_root
 from cooperator.local.broker import BrokerError, write_broker_classes
-from cooperator.local.console import Console
 from cooperator.runtime.class_path import own_jars
 from cooperator.runtime.warm import write_classes
+from cooperator.terminal.console import Console
 
 
 def packages(

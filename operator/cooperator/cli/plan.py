@@ -1,4 +1,4 @@
-"""``cooperator plan``: what would happen if. Nothing is touched: nobody joins, nothing is written."""
+"""``cooperator plan``: answers "what if" for a group. It joins no group and writes nothing."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -12,9 +12,8 @@ import typer
 from cooperator.cli.plan_source import PlanError, of_group, of_worker, regrouped
 from cooperator.cli.plan_text import text_of
 from cooperator.local.cluster import ClusterError
-from cooperator.local.console import Console
+from cooperator.local.get import Output
 from cooperator.local.options import DEFAULT_STATE, NamespaceOption, StateOption
-from cooperator.local.resource_commands import Output
 from cooperator.model import PolicyName
 from cooperator.simulate.answer import to_plain
 from cooperator.simulate.changes import (
@@ -32,6 +31,7 @@ from cooperator.simulate.changes import (
 )
 from cooperator.simulate.snapshot import Snapshot, SnapshotError, from_json, to_json
 from cooperator.simulate.what_if import under, what_if
+from cooperator.terminal.console import Console
 
 _SOURCES: Final = (
     "name the group: --bootstrap-servers with --group, or --worker of a local installation, or --file"
@@ -73,7 +73,7 @@ MaxDelayOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is asked, as the options have it (None: not given); each is there for its name."""
+    """The changes to play, as the options give them (None: not given); fields have the options' names."""
 
     leave: Sequence[str] | None = None
     die: Sequence[str] | None = None
@@ -230,7 +230,7 @@ def _number(option: str, text: str) -> int:
 
 
 def _one_join(changes: Sequence[Change]) -> list[Change]:
-    """Joins asked for several times are one."""
+    """Combine several joins into one."""
     joins = [change.count for change in changes if isinstance(change, Join)]
     others: list[Change] = [change for change in changes if not isinstance(change, Join)]
     return [*others, *([Join(sum(joins))] if joins and min(joins) > 0 else map(Join, joins))]
@@ -253,8 +253,8 @@ def _write(file: Path, text: str) -> None:
 
 @contextmanager
 def errors_said() -> Iterator[None]:
-    """What cannot be answered ends the command with its text and code 1."""
-    from cooperator.leader.onlooker import NotSeen
+    """End the command with text and code 1 for questions that cannot be answered."""
+    from cooperator.leader.observability.group_inspector import NotSeen
 
     try:
         yield

@@ -1,28 +1,32 @@
 """What ``cooperator plan`` starts from: a live group, found by its broker or by a local Worker's name."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from cooperator.connectors import find
+from cooperator.connectors.options import OptionError
 from cooperator.crd import Worker
-from cooperator.leader.onlooker import Where, look, told
+from cooperator.leader.observability.group_inspector import Where, look, told
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.local.cluster import read_cluster
 from cooperator.local.daemon import HostAway, ask_host
 from cooperator.local.layout import StateDir
 from cooperator.local.options import existing_state
 from cooperator.local.store import ManifestStore
-from cooperator.runtime.connectors import find
-from cooperator.runtime.options import OptionError
+from cooperator.model import is_amiss
+from cooperator.model.similar import choice
 from cooperator.simulate.changes import Resize
 from cooperator.simulate.snapshot import LedBy, Snapshot
 
 
 class PlanError(Exception):
-    """What was asked cannot be answered; the text names the option, its value and the remedy."""
+    """The question cannot be answered; the text names the option, its value and the remedy."""
 
 
 def of_group(bootstrap_servers: str, group_id: str, config_topic: str | None = None) -> Snapshot:
-    """A live group, from outside. Raises PlanError, NotSeen."""
+    """A live group, inspected from outside. Raises PlanError, NotSeen."""
     for server in bootstrap_servers.split(","):
         host, _, port = server.strip().rpartition(":")
         if not host or not port.isdecimal() or not 0 < int(port) < 65_536:
@@ -42,12 +46,12 @@ def of_group(bootstrap_servers: str, group_id: str, config_topic: str | None = N
 def of_worker(state: Path, namespace: str, name: str) -> Snapshot:
     """The group of a Worker that runs from a state directory. Raises PlanError, ClusterError, NotSeen."""
     directory = existing_state(state)
-    stored = ManifestStore(directory.manifests, lambda: 0).read()
+    stored = ManifestStore(directory, lambda: 0).read()
     known = {w.metadata.name: w for w in stored.workers if w.metadata.namespace == namespace}
     if name not in known:
         raise PlanError(
-            f"--worker {name}: namespace {namespace} of {state} has no such Worker; known are: "
-            f"{', '.join(sorted(known)) or 'none'}"
+            f"--worker {name}: namespace {namespace} of {state} has no such Worker; "
+            f"{choice(name, sorted(known)) if known else 'it has none'}"
         )
     worker = known[name]
     snapshot = look(Where(_servers(directory, worker), worker.group_id))
@@ -57,7 +61,18 @@ def of_worker(state: Path, namespace: str, name: str) -> Snapshot:
         note = "the host daemon does not run: what it would tell the leader is not in the answer"
         return replace(snapshot, notes=(*snapshot.notes, note))
     found = [group for group in groups if (group["namespace"], group["worker"]) == (namespace, name)]
-    return told(snapshot, found[0] if found else {})
+    status = found[0] if found else {}
+    return with_conditions(told(snapshot, status), status.get("conditions", ()))
+
+
+def with_conditions(snapshot: Snapshot, conditions: Iterable[Mapping[str, Any]]) -> Snapshot:
+    """The snapshot with a note for each of a Worker's conditions that is not as it should be."""
+    notes = (
+        f"{each['type']} is {each['status']} ({each['reason']}): {each.get('message', '')}".removesuffix(": ")
+        for each in conditions
+        if is_amiss(each["type"], each["status"])
+    )
+    return replace(snapshot, notes=(*snapshot.notes, *notes))
 
 
 def _servers(directory: StateDir, worker: Worker) -> str:
@@ -67,7 +82,7 @@ def _servers(directory: StateDir, worker: Worker) -> str:
 
 
 def regrouped(snapshot: Snapshot, change: Resize) -> tuple[Resize, tuple[str, ...]]:
-    """``change`` as the connector's class would deal its units to so many tasks; and what to note of it."""
+    """Return ``change`` as the connector's class would deal its units to that many tasks, and notes."""
     name, old = change.connector, snapshot.units.get(change.connector)
     if name not in snapshot.view.tasks or change.tasks < 1:
         return change, ()

@@ -1,16 +1,17 @@
-"""The answer to a question "what if", for people."""
+"""The answer to a "what if" question, for people."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from cooperator.local.tables import table
 from cooperator.model import TaskId, group_tasks
+from cooperator.model.text import counted
 from cooperator.simulate.answer import Answer, Load, PlayedRound, Step, Waiting
+from cooperator.terminal.tables import table
 
 
 def text_of(answer: Answer) -> str:
-    """Header, rounds, loads and a summary; lines without an end."""
+    """Header, rounds, loads and a summary, without a final newline."""
     blocks = [_header(answer)]
     if answer.rounds:
         blocks.append(_rounds(answer))
@@ -22,7 +23,7 @@ def text_of(answer: Answer) -> str:
 def _header(answer: Answer) -> str:
     leader = {"operator": "the operator", "member": "a member", "stock": "a Kafka Connect worker"}
     members = sum(load.before is not None for load in answer.loads)
-    led = f"led by {leader[answer.led_by.value]}, policy {answer.policy}, {members} members"
+    led = f"led by {leader[answer.led_by.value]}, policy {answer.policy}, {counted(members, 'member')}"
     return f"group {answer.group}, {led}\nwhat if: {'; '.join(answer.changes) or 'nothing more happens'}"
 
 
@@ -66,7 +67,7 @@ def _steps(what: str, steps: Iterable[Step]) -> Iterator[dict[str, Any]]:
 
 
 def _items(tasks: Iterable[TaskId]) -> str:
-    """``a, a-0, b-[2..5]``: an instance is called as its connector."""
+    """``a, a-0, b-[2..5]``: an instance has its connector's name."""
     words: list[str] = []
     for connector, numbers in group_tasks(tasks).items():
         if numbers[0] < 0:
@@ -107,7 +108,7 @@ def _summary(answer: Answer) -> str:
         lines.append("nothing changes")
     else:
         rest_s = (answer.rest_at_ms - answer.now_ms) / 1000
-        rounds = "1 round" if len(answer.rounds) == 1 else f"{len(answer.rounds)} rounds"
+        rounds = counted(len(answer.rounds), "round")
         ends = f"comes to rest after {rounds}" if answer.at_rest else f"not at rest after {rounds}"
         lines += [
             f"{ends} and {rest_s:g} s",

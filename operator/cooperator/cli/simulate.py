@@ -5,12 +5,26 @@ from typing import Annotated
 
 import typer
 
-from cooperator.local.console import Console
 from cooperator.model import PolicyName
+from cooperator.terminal.console import Console
+
+
+def _example(wanted: bool) -> None:
+    if wanted:
+        from cooperator.simulate.example import EXAMPLE
+
+        typer.echo(EXAMPLE, nl=False)
+        raise typer.Exit
 
 
 def simulate(
-    scenarios: Annotated[Path, typer.Argument(help="A file of scenarios, one JSON object a line.")],
+    scenarios: Annotated[
+        Path,
+        typer.Argument(
+            help="A file of scenarios, one JSON object a line: connectors and members at the start, and what "
+            "happens to them. --example prints two; docs/scenarios.md describes every field and event."
+        ),
+    ],
     policy: Annotated[PolicyName, typer.Option(help="How to plan.")] = PolicyName.DEFAULT,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Rounds and metrics, as lines.")
@@ -27,6 +41,10 @@ def simulate(
             "--told/--untold", help="Whether the operator knows which pods were ordered to come or go."
         ),
     ] = True,
+    example: Annotated[
+        bool,
+        typer.Option("--example", callback=_example, is_eager=True, help="Print scenarios to begin with."),
+    ] = False,
 ) -> None:
     """Plan scenarios of joins, deaths and changes without a broker, and print what they cost."""
     from cooperator.simulate import run, run_comparison, run_story

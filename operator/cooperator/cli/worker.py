@@ -6,12 +6,12 @@ from typing import Annotated
 import typer
 
 from cooperator.agent.options import RuntimeKind, WorkerOptions
-from cooperator.agent.pod import begin_life
+from cooperator.agent.pod import begin_incarnation
 from cooperator.cli.options import LogFormatOption
 from cooperator.crd.kafka import SaslMechanism, SecurityProtocol
 from cooperator.host.security import client_settings, text_of
-from cooperator.local.console import Console
 from cooperator.log_lines import LogFormat, log_to_stderr
+from cooperator.terminal.console import Console
 
 
 def worker(
@@ -87,7 +87,7 @@ def worker(
             group_id=group_id,
             bootstrap_servers=bootstrap_servers,
             identity=identity,
-            incarnation=incarnation or (begin_life(pod_uid) if pod_uid else ""),
+            incarnation=incarnation or (begin_incarnation(pod_uid) if pod_uid else ""),
             state_dir=state_dir.absolute(),
             checkpoints=checkpoints if "://" in checkpoints else Path(checkpoints).absolute(),
             host=host,
@@ -119,7 +119,7 @@ def worker(
 
 
 def address(listen: str) -> tuple[str, int]:
-    """``host:port``; BadParameter for anything else."""
+    """Parse ``host:port``. Raises BadParameter for anything else."""
     host, colon, port = listen.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65_535:
         raise typer.BadParameter(f"{listen!r} is not host:port", param_hint="--listen")
@@ -127,7 +127,7 @@ def address(listen: str) -> tuple[str, int]:
 
 
 def _secret(option: str, file: Path | None, protocol: SecurityProtocol) -> str:
-    """What the file holds. Raises ValueError, without it."""
+    """The content of the file. Raises ValueError, which does not contain it."""
     if not protocol.authenticated:
         return ""
     if file is None:
@@ -141,7 +141,7 @@ def _secret(option: str, file: Path | None, protocol: SecurityProtocol) -> str:
 
 
 def _readable(option: str, file: Path | None) -> Path | None:
-    """The clients themselves would say only that something is wrong with TLS."""
+    """Check that a file is readable: the clients themselves would only report a TLS error."""
     if file is not None:
         try:
             file.read_bytes()

@@ -1,7 +1,6 @@
-"""Stock Kafka Connect workers: what is known of them outside of the group that they form.
+"""Stock Kafka Connect workers, apart from the group that they form.
 
-What may live here: a Worker as the settings of its workers (``properties``), what they log and how
-(``log4j``), the JVM that they run on (``jvm``). Pure, but for what looks for jars and a Java. Which settings
-are the operator's is said where they are refused (``crd.owned``). May import ``crd``, ``wire``, ``model`` and
-``artifacts``.
+What may live here: a Worker as the settings of its workers (``properties``), their logging (``log4j``), the
+JVM that they run on (``jvm``). Pure, except for looking up jars and a Java. ``crd.owned`` defines which
+settings belong to the operator, and refuses them. May import ``crd``, ``wire``, ``model`` and ``artifacts``.
 """

@@ -1,4 +1,4 @@
-"""The JVM of a stock worker: its options wherever it runs, and what it is made of on this machine."""
+"""The JVM of a stock worker: its options wherever it runs, and its command on this machine."""
 
 import os
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ from cooperator.crd import Worker
 
 _MAIN: Final = "org.apache.kafka.connect.cli.ConnectDistributed"
 _LINES: Final = {"4": "kafka", "3.9": "connect-3.9"}
-"""Lines of Connect, and the bundle of jars that each is."""
+"""Lines of Connect, and the bundle of jars for each."""
 
 
 def line_of(version: str | None) -> str:
-    """Which line of Connect runs here as ``spec.version``; the newest for None. Raises ValueError."""
+    """Return the line of Connect to run here for ``spec.version``; the newest for None. Raises ValueError."""
     if version is None:
         return "4"
     for line in _LINES:
@@ -32,14 +32,15 @@ def heap_options(worker: Worker) -> Sequence[str]:
 
 
 def user_options(worker: Worker) -> Sequence[str]:
-    """The user's own, and the agent that shows metrics."""
+    """Return the user's own options, and the metrics agent."""
     stock = worker.spec.stock
     agent = stock.metrics.java_agent
     return [*stock.jvm_options, *([f"-javaagent:{agent}"] if agent else [])]
 
 
 def logging_options(folder: PurePath) -> Sequence[str]:
-    """Kafka's scripts take a configuration of log4j 1 that stands last for one that Connect 4 has to read."""
+    """Return the logging options, log4j 2 last: Kafka's scripts take a log4j 1 configuration in last place
+    for one that Connect 4 must read."""
     return [
         f"-Dlog4j.configuration=file:{folder / LOG4J_1}",
         f"-Dlog4j2.configurationFile=file:{folder / LOG4J_2}",
@@ -54,9 +55,10 @@ def jmx_options(port: int | None) -> Sequence[str]:
 
 
 def command(worker: Worker, folder: Path, settings: Path, jmx_port: int | None) -> list[str]:
-    """A worker as a process of this machine. ``folder``: of the logging's files. Jars are fetched if need be.
+    """Return the command of a worker on this machine; fetch jars if needed.
 
-    Raises ValueError for a version that is not known here, ArtifactError, JavaNotFound.
+    ``folder``: has the logging files. Raises ValueError for a version that is unknown here, ArtifactError,
+    JavaNotFound.
     """
     line = line_of(worker.spec.version)
     class_path = resolve(_LINES[line])

@@ -1,6 +1,6 @@
-"""What a stock worker logs, and how: to its standard output. Pure.
+"""The logging of a stock worker, to its standard output. Pure.
 
-Connect 4 logs by log4j 2, Connect 3 by reload4j, which reads the configuration of log4j 1.
+Connect 4 logs with log4j 2, Connect 3 with reload4j, which reads log4j 1 configurations.
 """
 
 from collections.abc import Mapping
@@ -10,20 +10,20 @@ from cooperator.crd import Worker
 
 LOG4J_1: Final = "log4j.properties"
 LOG4J_2: Final = "log4j2.properties"
-"""Names of the files; a JVM is told of both and reads the one that it understands."""
+"""Names of the files; a JVM gets both and reads the one that it understands."""
 
 _PATTERN: Final = "[%d] %p %X{connector.context}%m (%c:%L)%n"
 _DEFAULTS: Final[Mapping[str, str]] = {
     "root": "INFO",
-    # Prints the whole configuration of each client at every start, passwords left out.
+    # Prints the whole configuration of each client at every start, without passwords.
     "org.apache.kafka.common.config.AbstractConfig": "WARN",
-    # Warns of each class that it cannot look into.
+    # Warns about each class that it cannot inspect.
     "org.reflections": "ERROR",
 }
 
 
 def logging_files(worker: Worker) -> Mapping[str, str]:
-    """File name to text."""
+    """Return the text of each file, by name."""
     chosen = {name: level.value for name, level in worker.spec.stock.log_levels.items()}
     levels = {**_DEFAULTS, **chosen}
     root = levels.pop("root")

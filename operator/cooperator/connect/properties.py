@@ -1,7 +1,7 @@
-"""A Worker as ``worker.properties`` of its stock workers. Pure.
+"""The ``worker.properties`` of a Worker's stock workers. Pure.
 
-What the user gives is kept; what has to agree with the leader, the group and the pod is set here, and was
-refused among the user's own settings (``crd.owned``).
+The user's settings are kept. Settings that must agree with the leader, the group and the pod are set here;
+``crd.owned`` has refused them among the user's own.
 """
 
 import re
@@ -16,27 +16,27 @@ from cooperator.crd.owned import PROVIDER
 
 ENV: Final = f"{PROVIDER}-env"
 FILES: Final = f"{PROVIDER}-files"
-"""Our configuration providers: of environment variables, and of files whose names are keys (KIP-421)."""
+"""The operator's configuration providers: environment variables, and files whose names are keys (KIP-421)."""
 
 _PROVIDERS: Final = "config.providers"
 _JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
 _DEFAULTS: Final[Mapping[str, str]] = {
-    # As Kafka's own connect-distributed.properties has it.
+    # As in Kafka's own connect-distributed.properties.
     "key.converter": _JSON,
     "value.converter": _JSON,
-    # The brokers' default: 3 replicas, which Connect asks for otherwise, not every cluster can give.
+    # The brokers' default: not every cluster can provide 3 replicas, Connect's own default.
     "config.storage.replication.factor": "-1",
     "offset.storage.replication.factor": "-1",
     "status.storage.replication.factor": "-1",
 }
 _MAX_DELAY: Final = "scheduled.rebalance.max.delay.ms"
 _CLIENTS: Final = ("producer.", "consumer.", "admin.")
-"""Clients of connectors, which do not inherit how the worker itself gets into Kafka."""
+"""Clients of connectors, which do not inherit the worker's own security settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One worker: who it is, where it listens and where others reach it. Each may be a reference."""
+    """One worker: its identity, where it listens and where others reach it. Each may be a reference."""
 
     identity: str
     host: str
@@ -45,7 +45,7 @@ class Place:
 
 
 POD: Final = Place(f"${{{ENV}:POD_NAME}}", f"${{{ENV}:POD_IP}}", 8083)
-"""Every pod of a Worker has the same settings: who it is, its environment says."""
+"""All pods of a Worker have the same settings; the identity comes from the environment."""
 POD_PROVIDERS: Final[Mapping[str, Mapping[str, str]]] = {
     ENV: {
         "class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
@@ -56,7 +56,7 @@ POD_PROVIDERS: Final[Mapping[str, Mapping[str, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class SecretFiles:
-    """Folders in which a worker finds name and password, and certificates; empty where not needed."""
+    """Folders with a worker's name and password, and certificates; empty where not needed."""
 
     sasl: str = ""
     ca: str = ""
@@ -64,7 +64,7 @@ class SecretFiles:
 
     @property
     def providers(self) -> Mapping[str, Mapping[str, str]]:
-        """What reads them."""
+        """The configuration providers that read these files."""
         folders = ",".join(filter(None, (self.sasl, self.certificate)))
         if not folders:
             return {}
@@ -79,7 +79,10 @@ def worker_settings(
     security: Mapping[str, str],
     providers: Mapping[str, Mapping[str, str]],
 ) -> dict[str, str]:
-    """All settings of one worker. ``security``: see ``security_settings``. ``providers``: ours, by name."""
+    """Return all settings of one worker.
+
+    ``security``: see ``security_settings``. ``providers``: the operator's configuration providers, by name.
+    """
     spec, stock = worker.spec, worker.spec.stock
     topics = topic_names(worker)
     ours = {
@@ -95,7 +98,7 @@ def worker_settings(
         "session.timeout.ms": str(spec.session_timeout_ms),
         "heartbeat.interval.ms": str(spec.heartbeat_interval_ms),
         "rebalance.timeout.ms": str(spec.rebalance_timeout_ms),
-        # For the time in which a worker has to lead.
+        # Applies while a worker has to lead.
         _MAX_DELAY: str(spec.scheduled_rebalance_max_delay_ms),
         **({"plugin.path": ",".join(stock.plugin_path)} if stock.plugin_path else {}),
         **security,
@@ -106,12 +109,12 @@ def worker_settings(
 
 
 def rolling(settings: Mapping[str, str]) -> dict[str, str]:
-    """Those whose change replaces workers: not what only a worker that has to lead reads."""
+    """Return the settings whose change replaces workers; settings that only a leading worker reads do not."""
     return {name: value for name, value in settings.items() if name != _MAX_DELAY}
 
 
 def security_settings(kafka: Kafka, files: SecretFiles) -> dict[str, str]:
-    """How a worker gets into Kafka: by references to files, never by what is in them."""
+    """Return a worker's security settings for Kafka: references to files, never their content."""
     if kafka == Kafka():
         return {}
     settings = {"security.protocol": kafka.security_protocol.value}
@@ -137,12 +140,12 @@ def security_settings(kafka: Kafka, files: SecretFiles) -> dict[str, str]:
 
 
 def properties_text(settings: Mapping[str, str]) -> str:
-    """A file that ``java.util.Properties`` reads back to the same settings; sorted, ASCII."""
+    """Return a file that ``java.util.Properties`` reads back to the same settings; sorted, ASCII."""
     return "".join(f"{_escaped(name, ' :=#!')}={_escaped(settings[name], '')}\n" for name in sorted(settings))
 
 
 def _providers(config: Mapping[str, str], ours: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """Ours beside the user's."""
+    """Return the settings of the operator's providers, in addition to the user's."""
     if not ours:
         return {}
     names = [name.strip() for name in config.get(_PROVIDERS, "").split(",") if name.strip()]
@@ -174,5 +177,5 @@ def _escaped(text: str, also: str) -> str:
         units = character.encode("utf-16-be", "surrogatepass")
         return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 
-    # Blanks in front of a value would be passed over.
+    # A leading blank of a value would be ignored.
     return re.sub(r"\A ", r"\\ ", "".join(map(one, text)))

@@ -13,7 +13,7 @@ class TopicNames:
 
 
 def topic_names(worker: Worker) -> TopicNames:
-    """As the Worker says, else made of the group's name."""
+    """Return the Worker's topic names, or defaults made from the group id."""
     topics, group = worker.spec.stock.topics, worker.group_id
     return TopicNames(
         topics.config or f"{group}-configs",

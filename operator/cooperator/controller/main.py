@@ -1,4 +1,4 @@
-"""kopf's wiring: what is watched, and how; one reconciler for each Worker. Nothing is decided here."""
+"""kopf's wiring: what is watched, and one reconciler for each Worker. No decision is made here."""
 
 import asyncio
 import logging
@@ -13,10 +13,11 @@ from typing import Any, Final
 import kopf
 from aiohttp import web
 
-from cooperator.controller.api import CONNECTORS, NAMESPACES, WORKERS, Api, ApiError
-from cooperator.controller.lease import LeaseKeeper, LeaseTerms
+from cooperator.controller.api.client import CONNECTORS, NAMESPACES, WORKERS, Api, ApiError
+from cooperator.controller.api.operator_lease import OperatorLeaseKeeper, OperatorLeaseTerms
 from cooperator.controller.names import GROUP, VERSION, WORKER_LABEL
 from cooperator.controller.options import OperatorOptions
+from cooperator.controller.outputs import Outputs
 from cooperator.controller.reconciler import Reconciler
 from cooperator.controller.store import CONNECTOR, NODE, POD, WORKER, Name, Store
 from cooperator.controller.strays import Strays
@@ -26,7 +27,7 @@ from cooperator.leader.endpoint import Endpoint
 log = logging.getLogger(__name__)
 
 _INACTIVITY_S: Final = 65.0
-"""Servers send a bookmark every minute: a watch that is silent for longer is dead."""
+"""API servers send a bookmark every minute: a watch that is silent for longer is dead."""
 _LOOK_S: Final = 1.0
 ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _STUCK_S: Final = 60.0
@@ -34,18 +35,20 @@ _RESYNC_S: Final = 60.0
 
 
 class Operator:
-    """Holds a reconciler for every Worker that is seen, until ``end``. ``folder``: this process' own."""
+    """Holds a reconciler for every Worker seen, until ``stop``. ``folder`` belongs to this process."""
 
     def __init__(self, options: OperatorOptions, api: Api, folder: Path) -> None:
         self.options = options
         self.api = api
         self._folder = folder
         self.store = Store(self._wake)
+        self._outputs = Outputs(self.store)
         self.ending = threading.Event()
         self._lock = threading.Lock()
         self._reconcilers: dict[Name, Reconciler] = {}
         self._kept_at: float | None = None
-        self._listed_at = time.monotonic()
+        # Resync at once: the order of watch events must not decide which Connector of a directory is first.
+        self._listed_at = float("-inf")
 
     def _wake(self, name: Name) -> None:
         with self._lock:
@@ -54,7 +57,7 @@ class Operator:
             reconciler.wake()
 
     def keep(self) -> None:
-        """Have a reconciler for each Worker, and none for what is gone."""
+        """Ensure a reconciler for each Worker, and drop those of Workers that are gone."""
         self._kept_at = time.monotonic()
         if self._kept_at - self._listed_at > _RESYNC_S:
             self._listed_at = self._kept_at
@@ -63,7 +66,7 @@ class Operator:
             if name in self._reconcilers:
                 continue
             log.info("Worker %s/%s", *name)
-            reconciler = Reconciler(name, self.store, self.api, self.options, self._folder)
+            reconciler = Reconciler(name, self.store, self.api, self.options, self._folder, self._outputs)
             with self._lock:
                 self._reconcilers[name] = reconciler
             reconciler.start()
@@ -75,7 +78,7 @@ class Operator:
                     del self._reconcilers[name]
 
     def _resync(self) -> None:
-        """Take out what a watch may have missed the deletion of."""
+        """Remove objects whose deletion a watch may have missed."""
         try:
             for namespace in self.options.namespaces or (None,):
                 for kind, stored in ((WORKERS, WORKER), (CONNECTORS, CONNECTOR)):
@@ -86,7 +89,7 @@ class Operator:
             log.warning("%s", error)
 
     def trouble(self) -> str:
-        """What does not run that should; empty while this process only waits for the Lease."""
+        """What has stopped running but should run; empty while this process only waits for the Lease."""
         if self._kept_at is not None and time.monotonic() - self._kept_at > _STUCK_S:
             return f"the loop has not come round for {_STUCK_S:g} s"
         if unheard := self.store.unheard():
@@ -96,7 +99,7 @@ class Operator:
         return f"nobody looks after {dead[0][0]}/{dead[0][1]}" if dead else ""
 
     def statuses(self) -> Mapping[Name, Mapping[str, Any]]:
-        """Of the leaders of all Workers."""
+        """The statuses of all Workers' leaders."""
         with self._lock:
             return {name: reconciler.status for name, reconciler in self._reconcilers.items()}
 
@@ -105,7 +108,7 @@ class Operator:
         return web.Response(status=503 if trouble else 200, text=trouble or "ok")
 
     def stop(self) -> None:
-        """Let go of everything at once: members run on."""
+        """Stop all reconcilers concurrently; members run on."""
         threads = [threading.Thread(target=each.stop) for each in self._reconcilers.values()]
         for thread in threads:
             thread.start()
@@ -114,8 +117,8 @@ class Operator:
 
 
 def registry_of(operator: Operator) -> kopf.OperatorRegistry:
-    """Every handler only notes what was seen; kopf keeps no state of its own in the objects."""
-    # It would say of every event that it was noted.
+    """Every handler only records what was seen; kopf keeps no state of its own in the objects."""
+    # kopf would log every event that it handled.
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)
     registry = kopf.OperatorRegistry()
     store = operator.store
@@ -141,13 +144,13 @@ def registry_of(operator: Operator) -> kopf.OperatorRegistry:
 
 
 def in_cluster() -> kopf.ConnectionInfo | None:
-    """The pod's own account at the address that the kubelet names; kopf's way needs a DNS. None elsewhere."""
+    """The pod's account at the address that the kubelet names, since kopf needs DNS. None outside a pod."""
     host, port = (os.environ.get(f"KUBERNETES_SERVICE_{part}") for part in ("HOST", "PORT"))
     token = ACCOUNT / "token"
     if not (host and port and token.exists()):
         return None
     where = f"[{host}]" if ":" in host else host
-    # Tokens are renewed in their file, and this is asked again when one is refused.
+    # Tokens are renewed in their file, and kopf calls this again when one is refused.
     return kopf.ConnectionInfo(
         server=f"https://{where}:{port}", ca_path=str(ACCOUNT / "ca.crt"), token=token.read_text().strip()
     )
@@ -160,7 +163,7 @@ def settings_of() -> kopf.OperatorSettings:
     settings.watching.server_timeout = 300
     settings.networking.request_timeout = 30
     settings.networking.connect_timeout = 5
-    # Not ours: kopf takes its own off wherever none of its handlers needs it.
+    # kopf removes its own finalizer wherever no handler of its needs it, so it must not be ours.
     settings.persistence.finalizer = f"{GROUP}/kopf"
     settings.posting.enabled = False
     return settings
@@ -176,7 +179,7 @@ async def _serve(operator: Operator, stopped: asyncio.Event) -> None:
             await asyncio.sleep(_LOOK_S)
         stopped.set()
 
-    identity: Any = options.identity  # kopf has a type of its own for it, and does not show it
+    identity: Any = options.identity  # kopf's type for it is not public
     strays = Strays(operator.store, operator.api)
     keeper = asyncio.create_task(keep())
     strays_task = asyncio.create_task(asyncio.to_thread(strays.run, operator.ending))
@@ -184,7 +187,7 @@ async def _serve(operator: Operator, stopped: asyncio.Event) -> None:
         await kopf.operator(
             registry=registry_of(operator),
             settings=settings_of(),
-            # Else it asks for the user's name, which a user that the cluster chose does not have.
+            # Without it kopf asks for the user's name, which a user id that the cluster chose does not have.
             identity=identity,
             standalone=True,
             clusterwide=not options.namespaces,
@@ -198,7 +201,7 @@ async def _serve(operator: Operator, stopped: asyncio.Event) -> None:
 
 
 def run_operator(options: OperatorOptions, ending: threading.Event) -> int:
-    """Be the operator until ``ending``. Blocks until the Lease is ours. 1 when it was lost."""
+    """Run the operator until ``ending``. Blocks until it holds the Lease. Returns 1 if the Lease was lost."""
     with TemporaryDirectory(prefix="cooperator-", ignore_cleanup_errors=True) as folder:
         return _run(options, ending, Path(folder))
 
@@ -219,8 +222,10 @@ def _run(options: OperatorOptions, ending: threading.Event, folder: Path) -> int
         lost.set()
         ending.set()
 
-    terms = LeaseTerms(options.lease_namespace, options.lease_name, options.identity, options.lease_ms)
-    keeper = LeaseKeeper(api, terms, on_lost)
+    terms = OperatorLeaseTerms(
+        options.lease_namespace, options.lease_name, options.identity, options.lease_ms
+    )
+    keeper = OperatorLeaseKeeper(api, terms, on_lost)
     log.info("waiting for the Lease %s/%s", terms.namespace, terms.name)
     if not keeper.acquire(ending):
         return 0
@@ -232,7 +237,7 @@ def _run(options: OperatorOptions, ending: threading.Event, folder: Path) -> int
 
     asyncio.run(serve())
     if lost.is_set():
-        # Whoever has it now acts already: nothing more is said or done here, not even a farewell.
+        # The new holder acts already, so this process does nothing more, not even leave the groups.
         return 1
     operator.stop()
     keeper.release()
@@ -240,7 +245,7 @@ def _run(options: OperatorOptions, ending: threading.Event, folder: Path) -> int
 
 
 def cluster_name(api: Api) -> str:
-    """Names this Kubernetes cluster: the uid of its kube-system namespace. Raises ApiError."""
+    """Names this Kubernetes cluster by the uid of its kube-system namespace. Raises ApiError."""
     return str(api.get(NAMESPACES, None, "kube-system")["metadata"]["uid"])
 
 

@@ -1,4 +1,4 @@
-"""Names on the API: labels, annotations, finalizers, the manager of our fields."""
+"""Names on the API: labels, annotations, finalizers, our field manager."""
 
 from typing import Final
 
@@ -11,10 +11,10 @@ WORKER_LABEL: Final = f"{GROUP}/worker"
 INDEX_LABEL: Final = f"{GROUP}/index"
 REVISION_LABEL: Final = f"{GROUP}/revision"
 LEAVING: Final = f"{GROUP}/leaving"
-"""Annotation: why a pod is to leave, and since when: ``REASON/MS``."""
+"""Annotation ``REASON/MS``: why a pod is to leave, and since when."""
 SETTLED: Final = f"{GROUP}/Settled"
-"""Readiness gate: false while the pod's group is not calm, so that the next eviction waits."""
+"""Readiness gate: false until the pod's group has settled, so that the next eviction waits."""
 RESTART: Final = f"{GROUP}/restart"
-"""Annotation of a Connector: ``connector``, ``tasks``, ``failed`` or a task's number, and ``#`` and any
-text; a new value asks for a restart."""
+"""Annotation of a Connector: ``connector``, ``tasks``, ``failed`` or a task's number, optionally followed by
+``#`` and any text; a new value requests a restart."""
 CONTAINER: Final = "worker"

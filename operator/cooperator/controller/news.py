@@ -1,6 +1,6 @@
-"""What an event of a watch tells that somebody may look for later, in words and with an id. Pure.
+"""Turns watch events into log messages with an id. Pure.
 
-Most events tell nothing new: statuses that are written once a second, or our own marks.
+Most events contain nothing new: statuses that are written once a second, or our own marks.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ _MOST: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """``id``: kind, name and resourceVersion of the object, as the API server has told it: it names this
+    """``id`` is the object's kind, name and resourceVersion as the API server sent them. It identifies this
     event and no other."""
 
     id: str
@@ -26,7 +26,7 @@ class News:
 
 
 def news_of(kind: str, before: Body | None, now: Body, deleted: bool = False) -> News | None:
-    """``before``: as it was seen last; None: it is new. None when there is nothing to tell."""
+    """Return None without news. ``before`` is the object as last seen, None for a new one."""
     words = "is gone" if deleted else _TOLD[kind](before, now)
     if not words:
         return None
@@ -37,17 +37,17 @@ def news_of(kind: str, before: Body | None, now: Body, deleted: bool = False) ->
 
 
 def ids_of(news: Iterable[News]) -> str:
-    """As one text; of many the last, which is nearest to what follows."""
+    """The ids as one text; of many only the last, which are closest to what follows."""
     return ",".join(list(dict.fromkeys(each.id for each in news))[-_MOST:])
 
 
 def _pod(before: Body | None, now: Body) -> str:
     if before is None or before["metadata"].get("uid") != now["metadata"].get("uid"):
-        # Those are made by ourselves, which is told elsewhere.
+        # The operator creates these itself and logs that elsewhere.
         return ""
     was, is_ = container(before) or Container(), container(now) or Container()
     words = []
-    # Times are in seconds: two lives may end in one.
+    # Times have a resolution of one second: two incarnations may end within it.
     another = is_.finished_ms != was.finished_ms or (was.running and is_.restarts != was.restarts)
     over = phase(now) is Phase.ENDED and phase(before) is not Phase.ENDED
     if over or (another and is_.finished_ms is not None):

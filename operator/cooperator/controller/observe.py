@@ -1,8 +1,8 @@
 """Pods and nodes of the API in the pool's terms. Pure.
 
-A pod's life in the pool's terms is ``uid.restarts`` of the member's container. Only the kubelet's word that
-this container has terminated proves an end: an object that is gone, or a pod that the control plane calls
-Failed while its container was last seen running, proves nothing.
+A pod's incarnation in the pool's terms is ``uid.restarts`` of the member's container. Only the kubelet's
+report that this container has terminated proves an end: a deleted object, or a pod that the control plane
+calls Failed while its container was last seen running, proves nothing.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cooperator.controller.names import CONTAINER, LEAVING, REVISION_LABEL
-from cooperator.model import PodLife
+from cooperator.model import PodIncarnation
 from cooperator.pool import Mark, MarkReason, Node, Phase, Pod
 
 Body = Mapping[str, Any]
@@ -28,21 +28,21 @@ _MAY_GO_TAINTS = frozenset(("DeletionCandidateOfClusterAutoscaler",))
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """The member's container: what the kubelet said of it last."""
+    """The member's container as the kubelet reported it last."""
 
     restarts: int = 0
     running: bool = False
     waiting: bool = False
     started_ms: int | None = None
     finished_ms: int | None = None
-    """When its last ended life did."""
+    """When the last ended incarnation finished."""
     last_words: str = ""
-    """What that life left as its termination message."""
+    """The termination message of that incarnation."""
     exit_code: int | None = None
 
 
 def container(body: Body) -> Container | None:
-    """None before the kubelet has said anything of it."""
+    """Return None before the kubelet has reported the container."""
     statuses = body.get("status", {}).get("containerStatuses") or ()
     status = next((s for s in statuses if s.get("name") == CONTAINER), None)
     if status is None:
@@ -62,7 +62,7 @@ def container(body: Body) -> Container | None:
 
 
 def pod(body: Body) -> Pod:
-    """A pod of the pool in its newest life."""
+    """A pod of the pool in its newest incarnation."""
     metadata = body["metadata"]
     seen = container(body)
     deleted = metadata.get("deletionTimestamp")
@@ -81,7 +81,7 @@ def pod(body: Body) -> Pod:
 
 
 def incarnation(body: Body) -> str:
-    """The pool's name of a pod's newest life."""
+    """The pool's name of a pod's newest incarnation."""
     seen = container(body)
     return f"{body['metadata']['uid']}.{seen.restarts if seen else 0}"
 
@@ -91,7 +91,7 @@ def phase(body: Body) -> Phase:
     over = body.get("status", {}).get("phase") in ("Failed", "Succeeded")
     deleted = body["metadata"].get("deletionTimestamp") is not None
     if seen is not None and seen.running:
-        # Failed while it runs: what garbage collection writes of pods whose node nobody hears of.
+        # Garbage collection sets Failed on pods of unreachable nodes while their containers may still run.
         return Phase.TERMINATING if deleted or over else Phase.RUNNING
     if over or (seen is not None and seen.finished_ms is not None):
         return Phase.ENDED
@@ -112,24 +112,25 @@ def mark(body: Body) -> Mark | None:
     return Mark(MarkReason(reason), int(since))
 
 
-def has_ended(life: PodLife, body: Body) -> bool:
-    """Whether the kubelet's report of this pod proves that ``life`` of it has ended.
+def has_ended(incarnation: PodIncarnation, body: Body) -> bool:
+    """Whether the kubelet's report of this pod proves that its ``incarnation`` has ended.
 
-    The member leaves its incarnation as the termination message: exact. Without it: what began before the
-    last life ended has ended, since lives of one pod follow each other.
+    The member leaves its incarnation as the termination message, which is exact. Without it, every
+    incarnation that began before the last one ended has ended, since incarnations of one pod follow each
+    other.
     """
     seen = container(body)
-    if life.pod_uid != body["metadata"]["uid"] or seen is None or seen.finished_ms is None:
+    if incarnation.pod_uid != body["metadata"]["uid"] or seen is None or seen.finished_ms is None:
         return False
-    ended = PodLife.parse(seen.last_words.partition("\n")[0].strip())
-    if ended is not None and ended.pod_uid == life.pod_uid:
-        return life.started_ms <= ended.started_ms
-    return life.started_ms < seen.finished_ms
+    ended = PodIncarnation.parse(seen.last_words.partition("\n")[0].strip())
+    if ended is not None and ended.pod_uid == incarnation.pod_uid:
+        return incarnation.started_ms <= ended.started_ms
+    return incarnation.started_ms < seen.finished_ms
 
 
 def node(body: Body, zone_label: str = "") -> Node:
-    """A machine in the pool's terms; its zone is the value of ``zone_label``. A taint that evicts everything
-    announces that its pods will go."""
+    """A machine in the pool's terms; its zone is the value of ``zone_label``. A taint with effect NoExecute
+    announces that the node's pods will go."""
     spec = body.get("spec", {})
     taints = {(taint.get("key", ""), taint.get("effect", "")) for taint in spec.get("taints") or ()}
     keys = {key for key, _ in taints}
@@ -146,7 +147,7 @@ def node(body: Body, zone_label: str = "") -> Node:
 
 
 def nodes(bodies: Mapping[str, Body], zone_label: str = "") -> Mapping[str, Node] | None:
-    """By name; None while none is seen: they may not be looked at."""
+    """By name; None while no node is seen: the operator may not be allowed to watch them."""
     return {name: node(body, zone_label) for name, body in bodies.items()} or None
 
 

@@ -1,18 +1,16 @@
-"""What an operator's process is told at its start."""
+"""Options of an operator process."""
 
 from dataclasses import dataclass
 
-from cooperator.controller.pods import Defaults
+from cooperator.controller.manifests.pods import Defaults
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorOptions:
-    """``namespaces``: served; none: the whole cluster. ``nodes``: whether nodes are watched, too.
-    ``cluster``: names this Kubernetes cluster to Kafka's: part of the owner that a group is marked with.
-    ``host`` and ``advertised_host``: where leaders listen, and by what members reach them. ``identity``: of
-    this process, for the Lease in ``lease_namespace``. ``rest``: whether Kafka Connect's REST API is served
-    for Workers that ask for it.
-    """
+    """``namespaces`` are those served; none means the whole cluster. ``nodes`` enables the watch of nodes.
+    ``cluster`` names this Kubernetes cluster to Kafka's, as a part of the owner that a group is marked with.
+    Leaders listen on ``host``; members reach them at ``advertised_host``. ``identity`` is this process's, for
+    the Lease in ``lease_namespace``. ``rest`` serves Kafka Connect's REST API for Workers that ask for it."""
 
     cluster: str
     identity: str

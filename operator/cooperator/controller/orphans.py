@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 
-from cooperator.controller.api import PODS, Api
+from cooperator.controller.api.client import PODS, Api
 from cooperator.controller.observe import Body
 
 
 def release(api: Api, pods: Iterable[Body]) -> None:
-    """Take ``pods`` from their owner, with whom they would be collected. Raises ApiError."""
+    """Remove the owner references of ``pods``, which would be collected with their owner. Raises ApiError."""
     for body in pods:
         metadata = body["metadata"]
         if metadata.get("ownerReferences"):

@@ -1,19 +1,23 @@
-"""What people see of a Worker on the API: statuses, events, the readiness gate; and the finalizers.
+"""What users see of a Worker on the API: statuses, events, the readiness gate; also the finalizers.
 
-A status is written when it has changed, at most once a second; nothing here is read back to decide.
+A status is written when it has changed, at most once a second. Of it only the binding of a Connector to its
+Worker is read back for decisions.
 """
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from http import HTTPStatus
 from typing import Any, Final
 
-from cooperator.controller.api import CONNECTORS, PODS, WORKERS, Api, ApiError, Kind
+from cooperator.controller.api.client import CONNECTORS, PODS, WORKERS, Api, ApiError, Kind
+from cooperator.controller.api.recorder import Recorder
 from cooperator.controller.names import FINALIZER, GROUP, SETTLED, VERSION
 from cooperator.controller.observe import Body, milliseconds
-from cooperator.controller.recorder import Recorder
+from cooperator.controller.outputs import OUTPUTS, OutputsSeen
+from cooperator.controller.resources import connector_name
 from cooperator.controller.restarts import DONE, asked, done, record
-from cooperator.controller.store import CONNECTOR, POD, WORKER, Name, Seen, Store
+from cooperator.controller.store import CONNECTOR, POD, WORKER, Name, Seen, Store, referred
 from cooperator.controller.story import Happening, happenings
 from cooperator.crd import (
     Condition,
@@ -25,6 +29,7 @@ from cooperator.crd import (
     stored_conditions,
     summary_conditions,
 )
+from cooperator.crd.connector_names import Named
 from cooperator.crd.status import timestamp
 from cooperator.host.status import WorkerFacts, connector_status, worker_status
 from cooperator.leader.service import LeaderService
@@ -34,13 +39,13 @@ log = logging.getLogger(__name__)
 
 _EVERY_S: Final = 1.0
 _FINALIZER_PATIENCE_MS: Final = 120_000
-"""How long a deleted Connector waits for its tasks to have stopped."""
+"""How long a deleted Connector waits for its tasks to stop."""
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 _STORED: Final[Mapping[Kind, str]] = {WORKERS: WORKER, CONNECTORS: CONNECTOR, PODS: POD}
 
 
 class Publisher:
-    """Of one Worker and its Connectors; used by its reconciler's thread only."""
+    """Serves one Worker and its Connectors; used by its reconciler's thread only."""
 
     def __init__(self, api: Api, name: Name, store: Store) -> None:
         self._api = api
@@ -53,11 +58,13 @@ class Publisher:
         self._before: Mapping[str, Any] = {}
         self._gates: dict[str, bool] = {}
         self._refusal = ""
+        self._bound: set[str] = set()
+        """Uids of Connectors that this process has bound to the Worker: what was seen may be older."""
         self._restarted: dict[str, str] = {}
-        """By uid: the request that was carried out last, also when it could not be noted."""
+        """By uid: the last request that was carried out, even if it could not be recorded."""
 
     def refused(self, message: str) -> None:
-        """The API did not let us do something; said in the Worker's condition until something works again."""
+        """The API refused an action; the Worker's condition says so until the next successful step."""
         self._refusal = message
 
     def publish(
@@ -68,14 +75,16 @@ class Publisher:
         seen: Seen,
         problems: Mapping[tuple[str, str], str],
         leader: LeaderService | None,
+        outputs: OutputsSeen,
+        found: Named,
     ) -> None:
-        """Bring everything up to date. Raises ApiError."""
+        """Bring everything up to date. ``found`` says which ``connectors`` are in effect. Raises ApiError."""
         assert seen.worker is not None
         for happening in happenings(self._before, facts.leader):
             self._tell(happening, seen)
         self._before = facts.leader
         for body in seen.connectors:
-            self._see_connector(body, facts.leader, leader)
+            self._see_connector(body, facts.leader, leader, outputs, found)
         self._open_gates(seen, facts)
         if time.monotonic() - self._written_at < _EVERY_S:
             return
@@ -89,15 +98,24 @@ class Publisher:
         bodies = {body["metadata"]["name"]: body for body in seen.connectors}
         for connector in connectors:
             name = connector.metadata.name
-            problem = problems.get(("Connector", name))
-            own = connector_status(connector, (worker,), facts.leader, now_ms, [problem] if problem else ())
+            wrong = [problems.get(("Connector", name)), found.refused.get(name)]
+            # What runs under its name belongs to another Connector.
+            told = {} if name in found.refused else facts.leader
+            own = connector_status(
+                connector,
+                (worker,),
+                told,
+                now_ms,
+                [each for each in wrong if each],
+                withheld=outputs.withheld.get(name, ""),
+            )
             self._write(CONNECTORS, bodies.pop(name), own)
         for name, body in bodies.items():
             if ("Connector", name) in problems:
                 self._refuse(CONNECTORS, body, problems[("Connector", name)])
 
     def unreadable(self, body: Body, problems: Mapping[tuple[str, str], str]) -> None:
-        """A Worker that cannot be read and never could."""
+        """Publish that a Worker cannot be read and never could be."""
         if time.monotonic() - self._written_at >= _EVERY_S:
             self._written_at = time.monotonic()
             self._refuse(WORKERS, body, problems.get(("Worker", self._name[1]), "the spec cannot be read"))
@@ -107,13 +125,59 @@ class Publisher:
     def stray(
         self, body: Body, connector: Connector | None, workers: tuple[Worker, ...], problem: str | None
     ) -> None:
-        """A Connector whose Worker is not there."""
+        """Publish the status of a Connector without a Worker."""
         if connector is None:
             self._refuse(CONNECTORS, body, problem or "the spec cannot be read")
             return
         now_ms = time.time_ns() // 1_000_000
         status = connector_status(connector, workers, {}, now_ms, [problem] if problem else ())
         self._write(CONNECTORS, body, status)
+
+    def bind(
+        self,
+        worker: Worker,
+        connectors: Sequence[Connector],
+        seen: Seen,
+        leader: Mapping[str, Any],
+        withheld: Collection[str] = (),
+    ) -> tuple[Connector, ...]:
+        """Return those of ``connectors`` that may have progress in the Worker's group. Their status records
+        the binding, so that their workerRef stays. Connectors whose binding cannot be written now are left
+        out and tried again. ``withheld`` names those that must not start; they are not newly bound."""
+        name = worker.metadata.name
+        bodies = {body["metadata"]["name"]: body for body in seen.connectors}
+        self._bound &= {body["metadata"]["uid"] for body in seen.connectors}
+        ready, may_write = [], True
+        for connector in connectors:
+            body = bodies[connector.metadata.name]
+            if self._bound_worker(body) != name:
+                if connector.metadata.name in withheld:
+                    continue
+                status = connector_status(connector, (worker,), leader, time.time_ns() // 1_000_000)
+                try:
+                    if not may_write or not self._write(
+                        CONNECTORS, body, status.model_copy(update={"bound_worker": name})
+                    ):
+                        continue
+                except ApiError as error:
+                    # It names another Worker by now. Any other error would fail the next one, too.
+                    may_write = error.status == HTTPStatus.UNPROCESSABLE_ENTITY
+                    log.info("Connector %s/%s is not bound yet: %s", *_place(body), error)
+                    continue
+                self._bound.add(body["metadata"]["uid"])
+            ready.append(connector)
+        return tuple(ready)
+
+    def _bound_worker(self, body: Body) -> str | None:
+        """The Worker whose group may have progress of this Connector, if there is one."""
+        metadata = body["metadata"]
+        if metadata["uid"] in self._bound:
+            return self._name[1]
+        noted = (body.get("status") or {}).get("boundWorker")
+        if noted is None and FINALIZER in (metadata.get("finalizers") or ()):
+            # Operators that recorded no binding gave a finalizer to all Connectors given to members.
+            noted = referred(body)
+        return noted or None
 
     def left_behind(self, body: Body, pods: list[str]) -> None:
         note = (
@@ -124,48 +188,58 @@ class Publisher:
         self._recorder.record(body, "Worker", Happening("LeftBehind", note, True))
 
     def finalize(self, kind: Kind, body: Body, keep: bool) -> bool:
-        """Have our finalizer, or have it no longer. Whether that is so now. Raises ApiError."""
+        """Add or remove our finalizer, and return whether that is in effect now. Raises ApiError."""
         manifest = {
             "apiVersion": API_VERSION,
             "kind": "Worker" if kind is WORKERS else "Connector",
-            # Of the finalizers only ours is ours to give and to take.
+            # Only our own finalizer is applied; others' stay.
             "metadata": {**_meant(body), "finalizers": [FINALIZER] if keep else []},
         }
         try:
             self._saw(kind, self._api.apply(kind, manifest))
         except ApiError as error:
-            # Gone since it was seen; or another of its name, or somebody else was first: to be seen again.
+            # It is gone, was replaced under its name, or another writer was first: it will be seen again.
             if not error.is_outdated:
                 raise
             return error.is_missing
         return True
 
     def annotate(self, kind: Kind, body: Body, annotations: Mapping[str, str]) -> None:
-        """Note something on this object that is decided by. Raises ApiError."""
+        """Record an annotation that decisions depend on. Raises ApiError."""
         metadata = body["metadata"]
         patch = {"metadata": {"uid": metadata["uid"], "annotations": annotations}}
         self._saw(kind, self._api.merge(kind, metadata["namespace"], metadata["name"], patch))
 
     def _saw(self, kind: Kind, body: Body) -> None:
-        """What an answer shows is seen before the watch tells it: nothing is written twice meanwhile."""
+        """Store an answer before the watch delivers it, so that nothing is written twice meanwhile."""
         self._store.put(_STORED[kind], body)
 
     # --- connectors ---------------------------------------------------------------------------------
 
     def _see_connector(
-        self, body: Body, leader_says: Mapping[str, Any], leader: LeaderService | None
+        self,
+        body: Body,
+        leader_says: Mapping[str, Any],
+        leader: LeaderService | None,
+        outputs: OutputsSeen,
+        found: Named,
     ) -> None:
         metadata = body["metadata"]
-        name = metadata["name"]
+        name = connector_name(body)
         kept = FINALIZER in (metadata.get("finalizers") or ())
         deleted = metadata.get("deletionTimestamp")
         if deleted is None:
-            if not kept:
+            if not kept and self._bound_worker(body) is not None:
                 self.finalize(CONNECTORS, body, keep=True)
-            self._restart(body, leader)
+            note = outputs.notes.get(metadata["name"])
+            if note and (metadata.get("annotations") or {}).get(OUTPUTS) != note:
+                self.annotate(CONNECTORS, body, {OUTPUTS: note})
+            if metadata["name"] not in found.refused:
+                self._restart(body, leader)
         elif kept:
             overdue = time.time() * 1000 - milliseconds(deleted) > _FINALIZER_PATIENCE_MS
-            if _is_gone(name, leader_says):
+            # Under the name of another Connector its tasks continue as that one's.
+            if name in found.connectors or _is_gone(name, leader_says):
                 self.finalize(CONNECTORS, body, keep=False)
             elif overdue:
                 note = f"tasks of {name} were not seen to stop within {_FINALIZER_PATIENCE_MS // 1000} s"
@@ -178,7 +252,7 @@ class Publisher:
         if now == before:
             return
         carried_out = self._restarted.get(metadata["uid"]) == now
-        wanted = None if before is None or carried_out else record(metadata["name"], before, now)
+        wanted = None if before is None or carried_out else record(connector_name(body), before, now)
         if wanted is not None:
             try:
                 code = leader.restart(wanted) if leader is not None else 409
@@ -186,7 +260,7 @@ class Publisher:
                 log.warning("restart of %s: %s", metadata["name"], error)
                 return
             if code == 409:
-                return  # Nobody leads now; the wish stands.
+                return  # No leader is active now; the request stands.
             self._restarted[metadata["uid"]] = now
             note = f"{'the connector and its tasks' if wanted.include_tasks else 'a part of it'} restarts"
             self._recorder.record(body, "Connector", Happening("Restarted", note))
@@ -195,15 +269,15 @@ class Publisher:
     # --- readiness ----------------------------------------------------------------------------------
 
     def _open_gates(self, seen: Seen, facts: WorkerFacts) -> None:
-        """Ready is who is a member of a calm group: an eviction after another waits."""
+        """A pod is ready once it is a member of a settled group, so that the next eviction waits."""
         settled = bool(facts.leader.get("settled"))
         if facts.leader.get("stale") or "members" not in facts.leader:
             return
         members = {(m["identity"], m["incarnation"]) for m in facts.leader["members"]}
         for identity, body in seen.pods.items():
-            life = facts.lives[identity]
-            is_member = (identity, life.incarnation) in members
-            # A member that is there stays ready while a round goes on; a new one becomes ready in a calm one.
+            incarnation = facts.incarnations[identity]
+            is_member = (identity, incarnation.incarnation) in members
+            # A ready member stays ready during a round; a new one becomes ready when the group has settled.
             ready = is_member and (settled or self._gates.get(body["metadata"]["uid"], False))
             if self._shown(body) != ready:
                 condition = {
@@ -221,7 +295,7 @@ class Publisher:
                 try:
                     self._saw(PODS, self._api.apply(PODS, manifest, "status"))
                 except ApiError as error:
-                    # Gone since it was seen, or another of its name: no reason to say nothing of the others.
+                    # It is gone or was replaced under its name; continue with the others.
                     if not error.is_outdated:
                         raise
                     continue
@@ -235,33 +309,40 @@ class Publisher:
 
     def _tell(self, happening: Happening, seen: Seen) -> None:
         assert seen.worker is not None
-        about = next(
-            (b for b in seen.connectors if b["metadata"]["name"] == happening.connector), seen.worker
-        )
+        about = next((b for b in seen.connectors if connector_name(b) == happening.connector), seen.worker)
         kind = "Worker" if about is seen.worker else "Connector"
         self._recorder.record(about, kind, happening)
 
     def _refuse(self, kind: Kind, body: Body, problem: str) -> None:
-        """The status of what could never be read."""
+        """Write the status of an object that could never be read."""
         generation = body["metadata"].get("generation")
         conditions = summary_conditions((), generation=generation, settled=False, problems=[problem])
         made = WorkerStatus if kind is WORKERS else ConnectorStatus
         self._write(kind, body, made(observed_generation=generation, conditions=conditions))
 
-    def _write(self, kind: Kind, body: Body, status: WorkerStatus | ConnectorStatus) -> None:
-        key = (kind.plural, body["metadata"]["name"])
+    def _write(self, kind: Kind, body: Body, status: WorkerStatus | ConnectorStatus) -> bool:
+        """Whether the object has this status now: False if it is gone or was replaced under its name."""
+        # Keyed by uid and not by name: a successor under the same name has not been written yet.
+        key = (kind.plural, body["metadata"]["uid"])
         before = self._conditions.get(key) or stored_conditions(body)
         conditions = merge_conditions(before, status.conditions, time.time_ns() // 1_000_000)
         self._conditions[key] = conditions
+        metadata = _meant(body)
+        if isinstance(status, ConnectorStatus) and status.bound_worker is None:
+            bound = self._bound_worker(body)
+            status = status.model_copy(update={"bound_worker": bound})
+            if bound is None:
+                # Do not overwrite a binding that was recorded since ``body`` was seen.
+                metadata["resourceVersion"] = body["metadata"]["resourceVersion"]
         said = status.model_copy(update={"conditions": conditions}).model_dump(
             mode="json", by_alias=True, exclude_none=True
         )
         if self._written.get(key) == said:
-            return
+            return True
         manifest = {
             "apiVersion": API_VERSION,
             "kind": "Worker" if kind is WORKERS else "Connector",
-            "metadata": _meant(body),
+            "metadata": metadata,
             "status": said,
         }
         try:
@@ -269,20 +350,27 @@ class Publisher:
         except ApiError as error:
             if not error.is_outdated:
                 raise
-            return
+            return False
         self._written[key] = said
+        return True
+
+
+def _place(body: Body) -> Name:
+    return body["metadata"]["namespace"], body["metadata"]["name"]
 
 
 def _meant(body: Body) -> dict[str, str]:
-    """This object and no later one of its name."""
+    """Identifies this object and no later one of its name."""
     metadata = body["metadata"]
     return {"name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"]}
 
 
 def _is_gone(connector: str, leader: Mapping[str, Any]) -> bool:
-    """Whether the config log has it no longer, and no member runs anything of it."""
-    if not leader.get("leading") or leader.get("stale") or connector in leader["connectors"]:
+    """Whether the config log has dropped it and no member runs any of it, or it runs on as an orphan."""
+    if not leader.get("leading") or leader.get("stale"):
         return False
+    if connector in leader["connectors"]:
+        return connector in leader.get("orphans", ())
     owned = (text for member in leader["members"] for text in (*member["owned"], *member["stopping"]))
     return not any(text == connector or _is_task_of(text, connector) for text in owned)
 

@@ -1,7 +1,7 @@
-"""One Worker: what is seen of it, what is decided, what is done; again whenever something has changed.
+"""Reconciles one Worker: observe, decide, act; again whenever something has changed.
 
-Level-triggered: each step starts from what the store shows. On a thread of its own, so that neither a broker
-nor an API server that hangs keeps anybody else waiting.
+It is level-triggered: each step starts from what the store shows. It has a thread of its own, so that a
+broker or an API server that hangs delays no other Worker.
 """
 
 import logging
@@ -12,31 +12,33 @@ from contextvars import Context
 from pathlib import Path
 from typing import Any, Final
 
-from cooperator.controller.access import KafkaAccess
-from cooperator.controller.api import PODS, WORKERS, Api, ApiError
-from cooperator.controller.hands import PodHands
-from cooperator.controller.lives import in_pool_names, pod_status, proven_ends
+from cooperator.controller.api.access import KafkaAccess
+from cooperator.controller.api.client import PODS, WORKERS, Api, ApiError
+from cooperator.controller.incarnations import in_pool_names, pod_status, proven_ends
+from cooperator.controller.manifests.pins import PINNED, pin_of, upgrade_available
+from cooperator.controller.manifests.pods import pod_manifest, servers
 from cooperator.controller.names import FINALIZER, WORKER_LABEL
 from cooperator.controller.news import News, ids_of
 from cooperator.controller.observe import Body, milliseconds, nodes, phase, pod
 from cooperator.controller.options import OperatorOptions
 from cooperator.controller.orphans import release
-from cooperator.controller.pins import PINNED, pin_of, upgrade_available
-from cooperator.controller.pods import pod_manifest, servers
+from cooperator.controller.outputs import Outputs, OutputsSeen
+from cooperator.controller.pod_actuator import KubernetesPodActuator
 from cooperator.controller.publish import Publisher
-from cooperator.controller.resources import Readings
+from cooperator.controller.resources import Readings, SeenConnectors, read_connectors
 from cooperator.controller.rest_front import WorkerFront
 from cooperator.controller.store import CONNECTOR, POD, WORKER, Name, Seen, Store
 from cooperator.controller.supplies import Supplies
-from cooperator.controller.tombs import Tombs
+from cooperator.controller.tombstones import Tombstones
 from cooperator.crd import Condition, Connector, Worker, compile_desired, compile_policy
 from cooperator.crd.choices import DeletionPolicy
+from cooperator.crd.connector_names import Named, named
 from cooperator.host.desired import pool_desired
 from cooperator.host.group import departures, group_seen
 from cooperator.host.leader import changed_connectors, leader_settings, same_leader, started_leader
 from cooperator.host.pool_step import PoolStep
 from cooperator.host.status import WorkerFacts
-from cooperator.host.stock import StockLives
+from cooperator.host.stock import StockIncarnations
 from cooperator.leader.clock import SteadyClock
 from cooperator.leader.service import LeaderService
 from cooperator.log_lines import within
@@ -48,48 +50,61 @@ from cooperator.wire import RestartRecord
 log = logging.getLogger(__name__)
 
 LOOK_S: Final = 1.0
-"""How often a Worker is looked at when no event tells to."""
+"""How often a Worker is reconciled without an event."""
 RESYNC_S: Final = 30.0
 """How often its pods are listed: a watch may miss deletions."""
 _STATUS_S: Final = 0.5
 _STATUS_PATIENCE_S: Final = 0.5
 _ERROR_PAUSE_S: Final = 2.0
 _REMOVAL_EXTRA_MS: Final = 90_000
-"""What a removal may take beyond the drain time-out and the grace period of its pods."""
+"""How long a removal may take beyond the drain time-out and the grace period of its pods."""
 
 
 class Reconciler:
     """Works towards what the API says of one Worker, from ``start`` until ``stop`` or ``done``."""
 
-    def __init__(self, name: Name, store: Store, api: Api, options: OperatorOptions, folder: Path) -> None:
+    def __init__(
+        self,
+        name: Name,
+        store: Store,
+        api: Api,
+        options: OperatorOptions,
+        folder: Path,
+        outputs: Outputs,
+    ) -> None:
         self.name = name
         self._store = store
         self._api = api
         self._options = options
         self._clock = SteadyClock()
         self._readings = Readings()
-        self._tombs = Tombs()
+        self._tombstones = Tombstones()
         self._defaults = options.defaults
         self._upgrade: Condition | None = None
         self._supplies = Supplies(api, options.defaults)
         self._access = KafkaAccess(api, folder)
+        self._outputs = outputs
+        self._shared = OutputsSeen()
         self._publisher = Publisher(api, name, store)
-        self._hands = PodHands(
+        self._actuator = KubernetesPodActuator(
             api,
             name[0],
             self._manifest,
             created=lambda body: store.put(POD, body),
-            buried=self._tombs.bury,
+            buried=self._tombstones.bury,
             refused=self._publisher.refused,
         )
-        self._pool = PoolStep(self._hands, self._tell_leader, self._clock)
+        self._pool = PoolStep(self._actuator, self._tell_leader, self._clock)
         self._facts = Facts()
-        self._stock = StockLives()
+        self._stock = StockIncarnations()
         self._worker: Worker | None = None
         self._connectors: Mapping[str, DesiredConnector] = {}
+        self._named = Named()
         self._applied: object = None
         self._leader: LeaderService | None = None
-        self._front = WorkerFront(api, options, lambda: self._leader, self._publisher.refused)
+        self._front = WorkerFront(
+            api, options, lambda: self._leader, self._publisher.refused, lambda: self._named.connectors
+        )
         self._status: Mapping[str, Any] = {}
         self._status_at = float("-inf")
         self._listed_at = float("-inf")
@@ -97,7 +112,7 @@ class Reconciler:
         self._warned = ""
         self._news: tuple[News, ...] = ()
         self._last: dict[str, News] = {}
-        """What was told of each pod last."""
+        """The last news of each pod."""
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._done = threading.Event()
@@ -115,16 +130,16 @@ class Reconciler:
 
     @property
     def done(self) -> bool:
-        """Nothing of this Worker is left."""
+        """Whether nothing of this Worker is left."""
         return self._done.is_set()
 
     @property
     def status(self) -> Mapping[str, Any]:
-        """The leader's, as it was asked last; empty while there is none."""
+        """The leader's last known status; empty while there is no leader."""
         return self._status
 
     def stop(self, timeout_s: float = 15) -> None:
-        """End. Pods run on, and the leader keeps its place in the group: the next operator goes on."""
+        """Stop. Pods run on, and the leader keeps its place in the group for the next operator."""
         self._stopping.set()
         self._wake.set()
         self._thread.join(timeout_s)
@@ -145,7 +160,7 @@ class Reconciler:
                 self._warn_of(error)
                 pause_s = _ERROR_PAUSE_S
             except Exception:
-                # Whatever it was, the next step starts from what is there.
+                # Whatever the error was, the next step starts from the present state.
                 log.exception("Worker %s/%s", *self.name)
                 pause_s = _ERROR_PAUSE_S
             self._wake.wait(pause_s)
@@ -155,7 +170,7 @@ class Reconciler:
             self._leader.stop(leave=self.done)
 
     def _told(self) -> str:
-        """What has happened since the last step is said; its ids."""
+        """Log what has happened since the last step and return the ids."""
         self._news = self._store.news(self.name)
         for news in self._news:
             with within(event=news.id, member=news.name if news.kind == POD else None):
@@ -172,7 +187,7 @@ class Reconciler:
         self._resync()
         seen = self._store.see(self.name)
         if seen.worker is None:
-            # Somebody took the finalizer away: its pods go with their owner.
+            # The finalizer was removed by hand: its pods go with their owner.
             self._finish()
             return
         body, worker = seen.worker, self._readings.worker(seen.worker)
@@ -189,16 +204,18 @@ class Reconciler:
             self._try(lambda: self._supplies.renew(read))
             if self._supplies.unread:
                 self._publisher.refused(self._supplies.unread)
-            worker = self._allowed(worker)
+            worker = self._supplies.allowed(worker, self._publisher.refused)
         self._worker = worker
-        connectors = self._read_connectors(seen)
-        self._apply(worker, () if removing else connectors)
+        found = self._read_connectors(seen)
+        connectors = found.living
+        self._named = named(worker, connectors)
+        self._apply(worker, () if removing else connectors, found, seen)
         self._try(lambda: self._front.keep(None if removing else worker))
         self._refresh_status()
         bodies = [*seen.pods.values(), *seen.gone]
-        self._tombs.see(seen.pods.values(), seen.gone)
-        self._hands.pods = seen.pods
-        pods = tuple(pod(body) for body in (*seen.pods.values(), *self._tombs.standing(seen.pods)))
+        self._tombstones.see(seen.pods.values(), seen.gone)
+        self._actuator.pods = seen.pods
+        pods = tuple(pod(body) for body in (*seen.pods.values(), *self._tombstones.standing(seen.pods)))
         if worker.spec.is_stock:
             self._stock = self._stock.seen(self._status, {p.identity: p.incarnation for p in pods})
         leader = self._stock.in_pool_names(in_pool_names(self._status, seen.pods))
@@ -214,16 +231,8 @@ class Reconciler:
         elif orphaned:
             self._leave(body, seen)
 
-    def _allowed(self, worker: Worker) -> Worker:
-        """What is refused for what surrounds it is said; one member at most runs then, which is safe."""
-        if not self._supplies.refusal:
-            return worker
-        self._publisher.refused(self._supplies.refusal)
-        spec = worker.spec.model_copy(update={"replicas": min(1, worker.spec.replicas)})
-        return worker.model_copy(update={"spec": spec})
-
     def _pin(self, worker: Worker, body: Body) -> None:
-        """Members are made as they were under earlier operators, until the user wants others."""
+        """Members stay as earlier operators made them until the user changes the image or version."""
         ours = self._options.defaults
         pin = pin_of(worker, body, ours)
         self._defaults = self._supplies.defaults = pin.defaults(ours)
@@ -232,7 +241,7 @@ class Reconciler:
             self._try(lambda: self._publisher.annotate(WORKERS, body, {PINNED: pin.text()}))
 
     def _try(self, act: Callable[[], None]) -> None:
-        """What the API refuses here keeps nobody from looking after the group: deaths go on."""
+        """Log what the API refuses and continue, so that the group is still looked after."""
         try:
             act()
         except ApiError as error:
@@ -240,13 +249,13 @@ class Reconciler:
             self._publisher.refused(str(error))
 
     def _warn_of(self, error: ApiError) -> None:
-        """Once, and not at every step for as long as it lasts."""
+        """Log an error once and not at every step while it lasts."""
         if str(error) != self._warned:
             log.warning("Worker %s/%s: %s", *self.name, error)
             self._warned = str(error)
 
     def _resync(self) -> None:
-        """The pods as they are: before the first step, and again now and then."""
+        """List the pods before the first step, and again periodically."""
         if self._listed_at == float("-inf"):
             self._list_pods()
         elif time.monotonic() - self._listed_at >= RESYNC_S:
@@ -264,18 +273,19 @@ class Reconciler:
         self._store.replace(POD, pods, version, ours)
         self._listed_at = time.monotonic()
 
-    def _read_connectors(self, seen: Seen) -> tuple[Connector, ...]:
+    def _read_connectors(self, seen: Seen) -> SeenConnectors:
         self._readings.keep_only(frozenset(body["metadata"]["name"] for body in seen.connectors))
-        read = (
-            self._readings.connector(body)
-            for body in seen.connectors
-            if body["metadata"].get("deletionTimestamp") is None
-        )
-        return tuple(connector for connector in read if connector is not None)
+        return read_connectors(seen.connectors, self._readings)
 
-    def _apply(self, worker: Worker, connectors: tuple[Connector, ...]) -> None:
-        security = self._get_in(worker)
-        wanted = (worker.spec, tuple((c.metadata.name, c.spec) for c in connectors), security)
+    def _apply(
+        self, worker: Worker, connectors: tuple[Connector, ...], found: SeenConnectors, seen: Seen
+    ) -> None:
+        security = self._access.renewed(worker, self._publisher.refused)
+        self._shared = self._outputs.see(self.name[0], connectors)
+        withheld = frozenset(self._shared.withheld)
+        if security is not None or self._leader is not None:
+            connectors = self._publisher.bind(worker, connectors, seen, self._status, withheld)
+        wanted = (worker.spec, found.terms(connectors), security, withheld)
         if wanted == self._applied:
             return
         if security is not None:
@@ -283,7 +293,7 @@ class Reconciler:
         if self._leader is None:
             return
         self._leader.set_policy(compile_policy(worker))
-        desired = compile_desired(worker, connectors, revision=self._clock())
+        desired = compile_desired(worker, connectors, self._clock(), found.ending, found.kept, withheld)
         for name in changed_connectors(self._connectors, desired.connectors):
             self._pool.pardon(name)
         self._connectors = desired.connectors
@@ -291,15 +301,8 @@ class Reconciler:
             self._leader.set_desired(desired)
         self._applied = wanted
 
-    def _get_in(self, worker: Worker) -> Mapping[str, Any] | None:
-        """How Kafka is reached; None while nobody knows: no leader is started, and one that runs stays."""
-        self._access.renew(worker)
-        if self._access.refusal:
-            self._publisher.refused(self._access.refusal)
-        return self._access.settings
-
     def _lead(self, worker: Worker, security: Mapping[str, Any]) -> None:
-        """Have a leader with the Worker's settings."""
+        """Ensure a leader with the Worker's settings."""
         options = self._options
         settings = leader_settings(
             worker,
@@ -313,7 +316,7 @@ class Reconciler:
             if same_leader(self._leader.settings, settings):
                 return
             self._leader.stop(leave=False)
-        # It lives longer than what it is started for.
+        # The leader outlives the event that starts it, so it gets an empty context.
         self._leader = Context().run(started_leader, settings, self._restarted)
         self._leader.set_facts(self._facts)
 
@@ -328,13 +331,15 @@ class Reconciler:
             self._status_at = now
 
     def _ends(self, facts: PoolFacts, bodies: list[Body]) -> frozenset[tuple[str, str]]:
-        lives = ((identity, incarnation) for identity, incarnation in self._status.get("lives", ()))
-        return proven_ends(lives, bodies, facts.ended) | self._stock.ended(facts.ended)
+        incarnations = (
+            (identity, incarnation) for identity, incarnation in self._status.get("incarnations", ())
+        )
+        return proven_ends(incarnations, bodies, facts.ended) | self._stock.ended(facts.ended)
 
     def _tell_leader(self, facts: Facts) -> None:
         departed = departures(self._facts, facts)
         self._facts = facts
-        # A pod's own news say more of its departure than whatever has happened meanwhile.
+        # A pod's own news explain its departure better than whatever else has happened meanwhile.
         with within(event=ids_of(self._last[name] for name in departed if name in self._last)):
             for name in departed:
                 with within(member=name):
@@ -352,13 +357,15 @@ class Reconciler:
         self, worker: Worker, connectors: tuple[Connector, ...], seen: Seen, leader: Mapping[str, Any]
     ) -> None:
         facts = WorkerFacts(
-            lives={name: pod_status(body) for name, body in seen.pods.items()},
+            incarnations={name: pod_status(body) for name, body in seen.pods.items()},
             leader=leader,
             reports=self._pool.reports,
             expected=self._facts.expected or frozenset(),
             more=(self._upgrade,) if self._upgrade is not None else (),
         )
-        self._publisher.publish(worker, connectors, facts, seen, self._readings.problems, self._leader)
+        self._publisher.publish(
+            worker, connectors, facts, seen, self._readings.problems, self._leader, self._shared, self._named
+        )
 
     # --- coming and going ---------------------------------------------------------------------------
 
@@ -368,9 +375,9 @@ class Reconciler:
             self._publisher.finalize(WORKERS, body, keep=True)
 
     def _remove(self, body: Body, seen: Seen, worker: Worker) -> None:
-        """Its members have ended, or will not within their time: let the object go."""
+        """Release the object once its members have ended, or their time is over."""
         left = sorted(name for name, each in seen.pods.items() if phase(each) is not Phase.ENDED)
-        limit_ms = 2 * worker.spec.drain_timeout_seconds * 1000 + _REMOVAL_EXTRA_MS
+        limit_ms = 2 * worker.spec.drain_timeout_ms + _REMOVAL_EXTRA_MS
         if left and self._clock() - milliseconds(body["metadata"]["deletionTimestamp"]) <= limit_ms:
             return
         if left:
@@ -379,7 +386,7 @@ class Reconciler:
             self._finish()
 
     def _leave(self, body: Body, seen: Seen) -> None:
-        """Its members stay: they are on their own from now on."""
+        """Members stay and run without an operator from now on."""
         if self._leader is not None:
             try:
                 self._leader.hand_back()

@@ -1,6 +1,6 @@
-"""Objects of the API as resources; what cannot be read, in words, and what was there before in its place."""
+"""Reads objects of the API as resources; keeps an unreadable one's error text and last good reading."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,9 +9,9 @@ from cooperator.crd import Connector, ResourceError, Worker, from_object
 
 @dataclass(slots=True)
 class Readings:
-    """The last good reading of each object: nothing is stopped because somebody wrote something unreadable.
+    """The last good reading of each object: an unreadable edit stops nothing.
 
-    ``problems``: by kind and name, of what cannot be read now.
+    ``problems`` has the error texts of objects that are unreadable now, by kind and name.
     """
 
     problems: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -40,9 +40,46 @@ class Readings:
             self.problems[key] = "; ".join(problem.message for problem in error.problems)
             before = self._good.get(key)
             if before is not None and before.metadata.uid == body["metadata"].get("uid"):
-                # Its metadata is not at fault: that it is to go must be seen.
+                # Its metadata is readable, and its deletion must be seen.
                 return before
             return None
         self.problems.pop(key, None)
         self._good[key] = found
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class SeenConnectors:
+    """A Worker's Connectors, those that live and those that are being deleted. ``kept`` has the Kafka names
+    of those that cannot be read and never could be by this process."""
+
+    living: tuple[Connector, ...] = ()
+    ending: tuple[Connector, ...] = ()
+    kept: frozenset[str] = frozenset()
+
+    def terms(self, living: Iterable[Connector]) -> object:
+        """The inputs of decisions; equal while none of them changes."""
+        parts = (living, self.ending)
+        return self.kept, *(
+            tuple((c.metadata.name, c.metadata.creation_timestamp, c.spec) for c in part) for part in parts
+        )
+
+
+def read_connectors(bodies: Iterable[Mapping[str, Any]], readings: Readings) -> SeenConnectors:
+    """``bodies`` are all that refer to one Worker."""
+    living: list[Connector] = []
+    ending: list[Connector] = []
+    kept: list[str] = []
+    for body in bodies:
+        connector = readings.connector(body)
+        deleted = body["metadata"].get("deletionTimestamp") is not None
+        if connector is not None:
+            (ending if deleted else living).append(connector)
+        elif not deleted:
+            kept.append(connector_name(body))
+    return SeenConnectors(tuple(living), tuple(ending), frozenset(kept))
+
+
+def connector_name(body: Mapping[str, Any]) -> str:
+    """The Kafka name of the Connector ``body``, even if it cannot be read."""
+    return str((body.get("spec") or {}).get("connectorName") or body["metadata"]["name"])

@@ -1,9 +1,9 @@
-"""What a bearer of a token may do, as the API server decides (``rest.parts.Access``)."""
+"""What the bearer of a token may do, as the API server decides (``rest.parts.Access``)."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from cooperator.controller.api import ACCESS_REVIEWS, TOKEN_REVIEWS, Api, ApiError
+from cooperator.controller.api.client import ACCESS_REVIEWS, TOKEN_REVIEWS, Api, ApiError
 from cooperator.controller.names import GROUP
 from cooperator.rest.answers import Refused, Right
 
@@ -12,8 +12,8 @@ _WHO: Final = {"WWW-Authenticate": "Bearer"}
 
 
 class KubernetesAccess:
-    """Who it is by a TokenReview, and whether they may by a SubjectAccessReview, both for each request: what
-    is taken from somebody ends with the next one."""
+    """Authenticates by a TokenReview and authorizes by a SubjectAccessReview, both for each request: a
+    revoked right ends with the next one."""
 
     def __init__(self, api: Api, namespace: str) -> None:
         self._api = api
@@ -50,7 +50,7 @@ class KubernetesAccess:
     def _user(self, token: str) -> Mapping[str, Any]:
         status = self._review(TOKEN_REVIEWS, "TokenReview", {"token": token})
         if not status.get("authenticated"):
-            # Why is not said: it may be about the token itself.
+            # The reason is withheld: it may be about the token itself.
             raise Refused(401, "the token is none that this Kubernetes cluster knows, or has expired", _WHO)
         user: Mapping[str, Any] = status.get("user") or {}
         return user
@@ -60,6 +60,6 @@ class KubernetesAccess:
         try:
             status: Mapping[str, Any] = self._api.create(kind, manifest).get("status") or {}
         except ApiError as error:
-            # Its text names the request, not what was sent.
+            # The error text names the request, not its content.
             raise Refused(503, f"the API server cannot be asked who may do this: {error}") from None
         return status

@@ -1,7 +1,7 @@
-"""Kafka Connect's REST API of one Worker on Kubernetes: a server of this process, and a Service before it.
+"""Kafka Connect's REST API of one Worker on Kubernetes: a server in this process, behind a Service.
 
-Members know nothing of it. The Service has no selector, since the operator may live in another namespace:
-whoever leads writes where it is.
+Members know nothing of it. The Service has no selector, since the operator may live in another namespace: the
+leading operator writes its own address into the EndpointSlice.
 """
 
 import logging
@@ -9,14 +9,14 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from cooperator.controller.api import ENDPOINT_SLICES, SERVICES, Api, ApiError, Kind
-from cooperator.controller.managers import REST
+from cooperator.controller.api.client import ENDPOINT_SLICES, SERVICES, Api, ApiError, Kind
+from cooperator.controller.api.managers import REST
+from cooperator.controller.manifests.pods import owner
 from cooperator.controller.names import WORKER_LABEL
 from cooperator.controller.options import OperatorOptions
-from cooperator.controller.pods import owner
 from cooperator.controller.rest_access import KubernetesAccess
 from cooperator.controller.rest_store import KubernetesConnectors
-from cooperator.crd import Worker
+from cooperator.crd import Connector, Worker
 from cooperator.leader.service import LeaderService
 from cooperator.rest.app import Server
 from cooperator.rest.of_worker import front_of, terms_of
@@ -33,8 +33,9 @@ OFF: Final = (
 
 
 class WorkerFront:
-    """Used by one reconciler's thread. ``leader``: the Worker's present one. ``refused``: is told why what a
-    Worker asks for is not served."""
+    """Used by one reconciler's thread. ``leader`` returns the Worker's present one. ``refused`` receives the
+    reason when a Worker asks for something that is not served. ``in_effect`` returns the Worker's Connectors
+    by their Kafka names, as last seen."""
 
     def __init__(
         self,
@@ -42,6 +43,7 @@ class WorkerFront:
         options: OperatorOptions,
         leader: Callable[[], LeaderService | None],
         refused: Callable[[str], None],
+        in_effect: Callable[[], Mapping[str, Connector]],
     ) -> None:
         self._api = api
         self._options = options
@@ -50,9 +52,10 @@ class WorkerFront:
         self._terms: object = None
         self._written_at = float("-inf")
         self._refused = refused
+        self._in_effect = in_effect
 
     def keep(self, worker: Worker | None) -> None:
-        """Serve as the Worker says; None: it goes. Raises ApiError, OSError."""
+        """Serve as the Worker says; None closes the server. Raises ApiError, OSError."""
         asked = worker is not None and worker.spec.rest.enabled
         if asked and not self._options.rest:
             self._refused(OFF)
@@ -79,7 +82,7 @@ class WorkerFront:
     def _start(self, worker: Worker) -> None:
         namespace, name = worker.metadata.namespace, worker.metadata.name
         api = self._api.writing_as(REST)
-        connectors = KubernetesConnectors(api, namespace, name)
+        connectors = KubernetesConnectors(api, namespace, name, self._in_effect)
         front = front_of(worker, self._leader, connectors, KubernetesAccess(api, namespace))
         server = Server(front, self._options.host, 0)
         server.start()
@@ -96,7 +99,7 @@ class WorkerFront:
                 if error.is_missing:
                     continue
                 raise
-            # What is not ours only has its name.
+            # An object of this name that is not ours stays.
             if any(each["uid"] == worker.metadata.uid for each in metadata.get("ownerReferences") or ()):
                 self._api.delete(kind, namespace, name, metadata["uid"])
 
@@ -106,7 +109,7 @@ def service_name(worker: Worker) -> str:
 
 
 def manifests(worker: Worker, host: str, port: int) -> tuple[tuple[Kind, Mapping[str, Any]], ...]:
-    """The Service and where it leads to: ``port`` of ``host``, the operator's own. Pure."""
+    """The Service and its EndpointSlice, which leads to ``port`` of ``host``, the operator's own. Pure."""
     name = service_name(worker)
     labels = {"app.kubernetes.io/managed-by": "cooperator", WORKER_LABEL: worker.metadata.name}
     metadata: Mapping[str, Any] = {

@@ -1,31 +1,36 @@
-"""Connectors of an API server, as the REST API makes and changes them (``rest.parts.Connectors``).
+"""Connectors on an API server, as the REST API creates and changes them (``rest.parts.Connectors``).
 
-Written by the operator's account under a field manager of its own, after the caller's right was asked for
-(``rest_access``). What another manager has said is not changed: whoever applies manifests would undo it.
+The operator's account writes them under a field manager of its own, after the caller's right has been checked
+(``rest_access``). Fields of another manager are not changed: the next apply would undo it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any, Final
 
-from cooperator.controller.api import CONNECTORS, Api, ApiError
-from cooperator.controller.managers import foreign, refusal
+from cooperator.controller.api.client import CONNECTORS, Api, ApiError
+from cooperator.controller.api.managers import foreign, refusal
 from cooperator.crd import Connector, ResourceError, from_object, to_manifest
+from cooperator.crd.connector_names import resource_name
 from cooperator.crd.rules import DNS_SUBDOMAIN
 from cooperator.rest.answers import Refused
 
 _TRIES: Final = 5
-"""A status may be written between reading and writing."""
+"""A status may be written between the read and the write."""
 
 
 class KubernetesConnectors:
-    """Of one Worker. ``api`` writes as ``managers.REST``."""
+    """Serves one Worker. ``api`` writes as ``managers.REST``. ``in_effect`` returns its Connectors by their
+    Kafka names, as the operator has seen them last."""
 
-    def __init__(self, api: Api, namespace: str, worker: str) -> None:
+    def __init__(
+        self, api: Api, namespace: str, worker: str, in_effect: Callable[[], Mapping[str, Connector]]
+    ) -> None:
         self._api = api
         self._namespace = namespace
         self._worker = worker
+        self._in_effect = in_effect
 
     def all(self) -> Sequence[Connector]:
         with _refusing():
@@ -35,11 +40,24 @@ class KubernetesConnectors:
         return [c for c in found if c is not None and c.spec.worker_ref.name == self._worker]
 
     def find(self, name: str) -> Connector | None:
+        seen = self._in_effect().get(name)
+        # A new Connector may not have been seen yet; this server gave it the derived name.
+        names = ([] if seen is None else [seen.metadata.name], [resource_name(self._worker, name)])
+        for resource in dict.fromkeys(each for some in names for each in some):
+            found = self.resource(resource)
+            if found is not None and (found.spec.worker_ref.name, found.connector_name) == (
+                self._worker,
+                name,
+            ):
+                return found
+        return None
+
+    def resource(self, name: str) -> Connector | None:
         try:
-            # It becomes a part of a path, and comes from a caller: "../../namespaces/…" would be another one.
+            # The name becomes a part of a path: "../../namespaces/…" would be another one.
             DNS_SUBDOMAIN.check(name)
         except ValueError:
-            return None  # A name that no resource can have is nobody's.
+            return None  # No resource can have this name.
         try:
             with _refusing():
                 return _read(self._api.get(CONNECTORS, self._namespace, name))
@@ -79,7 +97,8 @@ class KubernetesConnectors:
             self._api.delete(CONNECTORS, self._namespace, connector.metadata.name, body["metadata"]["uid"])
 
     def _unmanaged(self, before: Connector, fields: Any) -> Mapping[str, Any]:
-        """The object as it is, if it still is what was read. Refused 403 where others manage its fields."""
+        """Return the current object if it is still what was read. Raises Refused 409 if it has changed, and
+        403 if another manager owns its fields."""
         name = before.metadata.name
         with _refusing():
             body = self._api.get(CONNECTORS, self._namespace, name)
@@ -93,7 +112,7 @@ class KubernetesConnectors:
 
 
 def _read(body: Mapping[str, Any]) -> Connector | None:
-    """None for what is being deleted, and for what this version cannot read."""
+    """Return None for an object that is being deleted or that this version cannot read."""
     if body["metadata"].get("deletionTimestamp") is not None:
         return None
     try:
@@ -105,7 +124,7 @@ def _read(body: Mapping[str, Any]) -> Connector | None:
 
 
 def _merged(old: Any, new: Any) -> Any:
-    """A JSON merge patch that makes ``new`` of ``old``."""
+    """A JSON merge patch that turns ``old`` into ``new``."""
     if not (isinstance(old, dict) and isinstance(new, dict)):
         return new
     return {
@@ -121,7 +140,7 @@ def _refusing() -> Iterator[None]:
         yield
     except ApiError as error:
         if error.is_forbidden:
-            # The caller's right has been asked for; it is the operator that lacks one.
+            # The caller's right has been checked; the operator lacks its own.
             message = f"{error}: the chart grants the operator this right with rest.enabled"
             raise Refused(503, message) from None
         passed = (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)

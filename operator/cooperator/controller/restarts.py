@@ -1,4 +1,4 @@
-"""Restarts that a Connector's manifest asks for. Pure."""
+"""Restarts that a Connector's manifest requests. Pure."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -7,28 +7,28 @@ from cooperator.controller.names import GROUP, RESTART
 from cooperator.wire import RestartRecord
 
 DONE: Final = f"{GROUP}/restarted"
-"""Annotation of ours: the request that was carried out last. Not a status, since it is decided by."""
+"""Our annotation: the last request that was carried out. It is no status, because decisions depend on it."""
 
 
 def asked(body: Mapping[str, Any]) -> str:
-    """What stands in the manifest now: spec.restartNonce and the annotation."""
+    """The present request: spec.restartNonce and the annotation."""
     annotations = body["metadata"].get("annotations") or {}
     nonce = (body.get("spec") or {}).get("restartNonce") or ""
     return f"{nonce}|{annotations.get(RESTART, '')}"
 
 
 def done(body: Mapping[str, Any]) -> str | None:
-    """None: this Connector has not been looked at before, so what stands in it now asks for nothing."""
+    """Return None for a Connector that has not been seen before: its present request restarts nothing."""
     value = (body["metadata"].get("annotations") or {}).get(DONE)
     return None if value is None else str(value)
 
 
 def record(name: str, before: str, now: str) -> RestartRecord | None:
-    """What the change from ``before`` to ``now`` asks for; None: nothing, or nothing that is understood.
+    """The restart that a change from ``before`` to ``now`` requests; None for no or an unknown request.
 
-    A new nonce restarts the connector and all its tasks. The annotation says what: ``connector``, ``tasks``
-    (all, and the connector), ``failed`` (what has failed of these) or a task's number; what follows a ``#``
-    only makes it new.
+    A new nonce restarts the connector and all its tasks. The annotation says what to restart: ``connector``,
+    ``tasks`` (all, and the connector), ``failed`` (the failed ones of these) or a task's number; the text
+    after a ``#`` only makes the value new.
     """
     nonce_before, _, _ = before.partition("|")
     nonce, _, text = now.partition("|")

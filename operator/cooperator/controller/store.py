@@ -1,7 +1,7 @@
-"""What the watches have seen last: objects by kind, and a wake-up for the Workers that they concern.
+"""Objects as the watches have seen them last, by kind, and a wake-up for the Workers that they concern.
 
-An event older than what is known is passed over. A list that is handed in later takes out what it does not
-have: a watch that was closed may have missed deletions, which kopf does not make up for.
+An event older than the known object is ignored. A list that is handed in later removes what it does not
+contain: a watch that was closed may have missed deletions, which kopf does not make up for.
 """
 
 import threading
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from cooperator.controller.canary import PATIENCE_S, Canary
+from cooperator.controller.api.watch_health import PATIENCE_S, WatchHealth
 from cooperator.controller.names import WORKER_LABEL
 from cooperator.controller.news import News, news_of
 
@@ -30,7 +30,7 @@ _NEWS_KEPT: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One Worker and what belongs to it. ``gone``: deleted pods as they were seen last, the newest last."""
+    """One Worker and what belongs to it. ``gone`` are deleted pods as last seen, the newest last."""
 
     worker: Body | None
     connectors: tuple[Body, ...] = ()
@@ -40,39 +40,42 @@ class Seen:
 
 
 class Store:
-    """Thread-safe. ``wake`` is told which Worker something has happened to; ``clock_s`` never goes back."""
+    """Thread-safe. ``wake`` receives the Worker that an event concerns; ``clock_s`` is monotonic."""
 
     def __init__(self, wake: Callable[[Name], None], clock_s: Callable[[], float] = time.monotonic) -> None:
         self._wake = wake
         self._clock_s = clock_s
-        self._canary = Canary()
+        self._watch_health = WatchHealth()
         self._lock = threading.Lock()
         self._objects: dict[str, dict[Name, Body]] = {kind: {} for kind in (WORKER, CONNECTOR, POD, NODE)}
         self._gone: dict[Name, deque[Body]] = {}
         self._deleted: OrderedDict[tuple[str, Name], int] = OrderedDict()
         self._news: dict[Name, deque[News]] = {}
+        self._specs = 0
 
     def put(self, kind: str, body: Body, deleted: bool = False, watched: bool = False) -> None:
-        """An object as it was seen; ``watched``: by a handler, of which a watch told."""
+        """Store an object as it was seen; ``watched`` says that a watch delivered it to a handler."""
         name = _name(body)
         with self._lock:
             if _version(body) <= self._deleted.get((kind, name), -1):
-                # An answer that comes after the news of the deletion.
+                # This answer is older than the deletion.
                 return
             if watched:
-                self._canary.heard((kind, name), _version(body))
+                self._watch_health.heard((kind, name), _version(body))
             known = self._objects[kind].get(name)
             if known is not None and not _is_newer(body, known, deleted):
                 return
             if deleted:
                 self._objects[kind].pop(name, None)
-                self._canary.gone((kind, name))
+                self._watch_health.gone((kind, name))
                 self._bury(kind, body)
                 self._deleted[kind, name] = _version(body)
                 while len(self._deleted) > _DELETED_KEPT:
                     self._deleted.popitem(last=False)
             else:
                 self._objects[kind][name] = body
+            if deleted or known is None or _meaning(known) != _meaning(body):
+                self._specs += 1
             concerned = self._concerned(kind, body) | (self._concerned(kind, known) if known else set())
             news = news_of(kind, known, body, deleted)
             if news is not None:
@@ -82,7 +85,7 @@ class Store:
             self._wake(worker)
 
     def replace(self, kind: str, bodies: Iterable[Body], version: int, among: Callable[[Body], bool]) -> None:
-        """A list as of ``version``, complete for the objects that ``among`` is true of."""
+        """Take a list as of ``version``, complete for the objects that ``among`` is true of."""
         listed = {_name(body): body for body in bodies}
         with self._lock:
             objects = self._objects[kind]
@@ -91,29 +94,30 @@ class Store:
                 for name, known in objects.items()
                 if name not in listed and among(known) and _version(known) <= version
             ]
+            self._specs += bool(missing)
             # They are not in ``gone``: nobody has seen how they ended.
             concerned = {worker for name in missing for worker in self._concerned(kind, objects.pop(name))}
             for name in missing:
-                self._canary.gone((kind, name))
+                self._watch_health.gone((kind, name))
             for name, body in listed.items():
                 if _version(body) > self._deleted.get((kind, name), -1):
-                    self._canary.listed((kind, name), _version(body), self._clock_s())
+                    self._watch_health.listed((kind, name), _version(body), self._clock_s())
         for worker in concerned:
             self._wake(worker)
         for body in listed.values():
             self.put(kind, body)
 
     def unheard(self) -> str:
-        """What the API lists and no handler was told of, in words; empty when all is well."""
+        """What the API lists and no handler has received, as a text; empty while all is well."""
         with self._lock:
-            late = self._canary.late(self._clock_s())
+            late = self._watch_health.late(self._clock_s())
         if late is None:
             return ""
         kind, (namespace, name) = late
         return f"no handler was told of the {kind} {namespace}/{name} as it is listed for {PATIENCE_S:g} s"
 
     def news(self, worker: Name) -> tuple[News, ...]:
-        """What there is to tell of a Worker and its own since this was asked last, the newest last."""
+        """Return and clear the news of a Worker and its objects, the newest last."""
         with self._lock:
             return tuple(self._news.pop(worker, ()))
 
@@ -130,7 +134,7 @@ class Store:
                 connectors=tuple(
                     body
                     for (where, _), body in sorted(self._objects[CONNECTOR].items())
-                    if where == namespace and _referred(body) == name
+                    if where == namespace and referred(body) == name
                 ),
                 pods=pods,
                 gone=tuple(self._gone.get(worker, ())),
@@ -138,21 +142,26 @@ class Store:
             )
 
     def strays(self) -> tuple[Body, ...]:
-        """Connectors whose Worker is not there."""
+        """Connectors whose Worker does not exist."""
         with self._lock:
             workers = self._objects[WORKER]
             return tuple(
                 body
                 for (namespace, _), body in sorted(self._objects[CONNECTOR].items())
-                if (namespace, _referred(body)) not in workers
+                if (namespace, referred(body)) not in workers
             )
 
     def workers(self) -> Mapping[Name, Body]:
         with self._lock:
             return dict(self._objects[WORKER])
 
+    def specs(self) -> tuple[int, Mapping[Name, Body], Mapping[Name, Body]]:
+        """All Workers and all Connectors, and a number that grows when one of them or its spec changes."""
+        with self._lock:
+            return self._specs, dict(self._objects[WORKER]), dict(self._objects[CONNECTOR])
+
     def forget(self, worker: Name) -> None:
-        """Nothing of this Worker is left."""
+        """Drop what is kept for this Worker, of which nothing is left."""
         with self._lock:
             self._gone.pop(worker, None)
             self._news.pop(worker, None)
@@ -167,7 +176,7 @@ class Store:
         if kind == WORKER:
             return {_name(body)}
         if kind == CONNECTOR:
-            return {(namespace, _referred(body))}
+            return {(namespace, referred(body))}
         if kind == POD:
             return {(namespace, _worker_of(body))}
         node = _name(body)[1]
@@ -186,9 +195,16 @@ def _worker_of(body: Body) -> str:
     return str((body["metadata"].get("labels") or {}).get(WORKER_LABEL, ""))
 
 
-def _referred(body: Body) -> str:
+def referred(body: Body) -> str:
+    """The Worker that a Connector names; empty if it names none."""
     reference = (body.get("spec") or {}).get("workerRef")
     return str(reference.get("name", "")) if isinstance(reference, Mapping) else ""
+
+
+def _meaning(body: Body) -> tuple[Any, ...]:
+    """Differs when anything but the status has changed."""
+    metadata = body["metadata"]
+    return metadata.get("uid"), metadata.get("generation"), metadata.get("annotations")
 
 
 def _version(body: Body) -> int:
@@ -196,5 +212,5 @@ def _version(body: Body) -> int:
 
 
 def _is_newer(body: Body, known: Body, deleted: bool) -> bool:
-    """Of the same name; versions grow over all objects of a kind, also over a deletion and a new object."""
+    """Both have one name; versions grow over all objects of a kind, even over a deletion and a new one."""
     return _version(body) > _version(known) or (deleted and _version(body) == _version(known))

@@ -1,15 +1,18 @@
-"""What has happened between two looks at a leader, in events for people. Pure."""
+"""Events for people: what has happened between two statuses of a leader. Pure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from cooperator.model import is_amiss
+from cooperator.model.trace import error_of
 
 Leader = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """An event of the API. ``connector``: what it is about; empty: the Worker."""
+    """An event of the API. ``connector`` is what it is about; empty for the Worker."""
 
     reason: str
     note: str
@@ -21,7 +24,7 @@ _LISTED = 5
 
 
 def happenings(before: Leader, now: Leader) -> Iterator[Happening]:
-    """Rebalances, holds, their ends, failures, refusals. Of the first look nothing is told: it is old."""
+    """Yield rebalances, holds, their ends, failures, refusals. The first status yields nothing: it is old."""
     if not before or not now or now.get("stale"):
         return
     yield from _rebalances(before, now)
@@ -43,7 +46,7 @@ def _rebalances(before: Leader, now: Leader) -> Iterator[Happening]:
 
 
 def _by(rebalance: Mapping[str, Any]) -> str:
-    """The events that it goes back to, for whoever looks for them in the logs."""
+    """The ids of the events that caused it, to search for in the logs."""
     return f", by {rebalance['events']}" if rebalance.get("events") else ""
 
 
@@ -55,10 +58,12 @@ def _tasks(before: Leader, now: Leader) -> Iterator[Happening]:
         if "held_for" in task and was.get("held_for") != task["held_for"]:
             held.setdefault(task["held_for"], []).append(task["name"])
         if task["state"] == "FAILED" and was.get("state") != "FAILED":
-            first = next(iter(str(task.get("trace", "")).strip().splitlines()), "")
             why = f" ({task['reason']})" if task.get("reason") else ""
             yield Happening(
-                "TaskFailed", f"{task['name']} has failed{why}: {first[:300]}", True, task["connector"]
+                "TaskFailed",
+                f"{task['name']} has failed{why}: {error_of(task.get('trace', ''))[:300]}",
+                True,
+                task["connector"],
             )
         if was.get("held_for") and "held_for" not in task and task["member"]:
             back = "is back at" if task["member"] == was["held_for"] else "has moved to"
@@ -74,8 +79,8 @@ def _conditions(before: Leader, now: Leader) -> Iterator[Happening]:
     earlier = {c["type"]: c for c in before.get("conditions", ())}
     for condition in now.get("conditions", ()):
         was = earlier.get(condition["type"], {})
-        if condition["status"] == "False" and (was.get("status"), was.get("reason")) != (
-            "False",
-            condition["reason"],
-        ):
+        status = condition["status"]
+        if status == "Unknown" or not is_amiss(condition["type"], status):
+            continue
+        if (was.get("status"), was.get("reason")) != (status, condition["reason"]):
             yield Happening(condition["reason"] or condition["type"], condition["message"], True)

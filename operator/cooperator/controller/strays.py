@@ -1,11 +1,11 @@
-"""Connectors whose Worker is not there: they are told so, and let go when they are deleted."""
+"""Connectors whose Worker does not exist: their status says so, and a deleted one is released."""
 
 import logging
 import threading
 from collections.abc import Mapping
 from typing import Any, Final
 
-from cooperator.controller.api import CONNECTORS, Api, ApiError
+from cooperator.controller.api.client import CONNECTORS, Api, ApiError
 from cooperator.controller.names import FINALIZER
 from cooperator.controller.publish import Publisher
 from cooperator.controller.resources import Readings

@@ -1,42 +1,42 @@
-"""What a Worker's pods need besides the pods: children that are kept as they should be, and the contents that
-their template refers to."""
+"""What a Worker's pods need: children that are kept up to date, and contents that their template refers
+to."""
 
 import hashlib
 import json
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from cooperator.controller.access import forbidden
-from cooperator.controller.api import CLAIMS, CONFIG_MAPS, SECRETS, Api, ApiError
-from cooperator.controller.children import children, references
-from cooperator.controller.executors import refusal
-from cooperator.controller.pods import Defaults, revision, template
+from cooperator.controller.api.access import forbidden
+from cooperator.controller.api.client import CLAIMS, CONFIG_MAPS, SECRETS, Api, ApiError
+from cooperator.controller.manifests.children import children, references
+from cooperator.controller.manifests.executors import refusal
+from cooperator.controller.manifests.pods import Defaults, revision, template
 from cooperator.crd import Worker
 
 _AGAIN_S: Final = 60.0
 _SOON_S: Final = 5.0
-"""How often children are written and contents are read when the Worker has not changed: when all was well,
-and when something could not be read."""
+"""How often children are written and contents are read when the Worker has not changed: after a success, and
+after a failed read."""
 
 
 class Supplies:
-    """``defaults``: what the operator adds to this Worker; to be set before ``renew``."""
+    """``defaults`` is what the operator adds to this Worker; set it before ``renew``."""
 
     def __init__(self, api: Api, defaults: Defaults) -> None:
         self._api = api
         self.defaults = defaults
         self._hashes: dict[str, str] | None = None
         self.refusal = ""
-        """Why what surrounds the Worker does not let its spec be; empty when it does."""
+        """Why the Worker's surroundings do not allow its spec; empty if they do."""
         self.unread = ""
-        """What may not be read, so that its changes replace no member; empty when all is."""
+        """What the operator may not read, so that its changes replace no member; empty if nothing."""
         self._renew_at = float("-inf")
         self._renewed_for: object = None
 
     def renew(self, worker: Worker) -> None:
-        """Write the children and read the contents, if it is time. Raises ApiError."""
+        """Write the children and read the contents if they are due. Raises ApiError."""
         now = time.monotonic()
         if worker.spec == self._renewed_for and now < self._renew_at:
             return
@@ -47,9 +47,17 @@ class Supplies:
         self._renewed_for = worker.spec
         self._renew_at = now + (_SOON_S if self.unread else _AGAIN_S)
 
+    def allowed(self, worker: Worker, refused: Callable[[str], None]) -> Worker:
+        """The Worker as it may run. A refusal is reported; then at most one member runs, which is safe."""
+        if not self.refusal:
+            return worker
+        refused(self.refusal)
+        spec = worker.spec.model_copy(update={"replicas": min(1, worker.spec.replicas)})
+        return worker.model_copy(update={"spec": spec})
+
     def revision(self, worker: Worker, labels: Sequence[str]) -> str:
-        """Names what members are started with. ``labels``: the revisions of the pods that there are; until
-        all contents have been read once, what most of them have: nothing rolls for what is not known."""
+        """Names the settings that members start with. ``labels`` are the revisions of the existing pods.
+        Until all contents have been read once it is what most pods have: unknown contents cause no roll."""
         if self._hashes is None and labels:
             return Counter(sorted(labels)).most_common(1)[0][0]
         return revision(worker, self.defaults, self._hashes or {})
@@ -62,7 +70,7 @@ class Supplies:
             claim = self._api.get(CLAIMS, worker.metadata.namespace, volume.claim_name)
         except ApiError as error:
             if error.is_missing:
-                return ""  # It may come later; until then pods wait, and say so.
+                return ""  # It may come later; until then pods are pending and say so.
             raise
         modes = (claim.get("spec") or {}).get("accessModes") or ()
         if "ReadWriteMany" in modes:
@@ -74,7 +82,7 @@ class Supplies:
         )
 
     def _read(self, worker: Worker) -> dict[str, str] | None:
-        """None while some of it could never be read."""
+        """Return None while a part could never be read."""
         namespace = worker.metadata.namespace
         found: dict[str, str] = {}
         self.unread = ""
@@ -89,7 +97,7 @@ class Supplies:
                     self.unread = forbidden(kind, namespace, name)
                 elif self._hashes is None:
                     raise
-                # What cannot be read now is as it was: nothing rolls because of it.
+                # A content that cannot be read now counts as unchanged, so that no roll starts.
                 if self._hashes is not None:
                     found[key] = self._hashes.get(key, "")
                 continue

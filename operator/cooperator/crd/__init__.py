@@ -1,14 +1,15 @@
-"""Custom resources: what users write, and the status they read.
+"""Custom resources: the specs that users write, and the statuses that they read.
 
-What may live here: the pydantic models of ``Worker`` and ``Connector``, manifests to resources and back,
-explanations of what is wrong with one, resources to the planner's terms, and status projections. Pure: text
-and values in, values out; files, clocks and servers belong to the callers. May import ``model`` only.
+This package holds the pydantic models of ``Worker`` and ``Connector``, the conversion between manifests and
+resources, explanations of what is wrong with a manifest, the translation of resources to the planner's terms,
+and status projections. It is pure: text and values in, values out; files, clocks and servers belong to the
+callers. It may import ``model`` only.
 
-Resources are an edge format: no other room but the hosts sees an API version.
+Resources are an edge format: no other package but the hosts sees an API version.
 """
 
 from cooperator.crd.base import API_VERSION, ObjectMeta, Reference
-from cooperator.crd.changes import forbidden_changes
+from cooperator.crd.changes import forbidden_changes, forbidden_move
 from cooperator.crd.choices import Runtime
 from cooperator.crd.compile import compile_desired, compile_policy
 from cooperator.crd.conditions import (
@@ -59,6 +60,7 @@ __all__ = [
     "connector_conditions",
     "dump",
     "forbidden_changes",
+    "forbidden_move",
     "from_object",
     "merge_conditions",
     "parse",

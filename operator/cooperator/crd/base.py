@@ -1,4 +1,4 @@
-"""What all resources share: how fields are spelled, names, metadata."""
+"""What all resources share: the spelling of fields, names, metadata."""
 
 from collections.abc import Mapping
 from typing import Annotated, Final, TypeVar
@@ -13,7 +13,7 @@ API_VERSION: Final = "cooperator.dev/v1alpha1"
 E = TypeVar("E")
 
 Lenient = Field(strict=False)
-"""For enums: strict models take an enum's member only, manifests have its text."""
+"""For enums: strict models accept only an enum's member, but manifests contain its text."""
 
 
 class Model(BaseModel):

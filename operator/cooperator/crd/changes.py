@@ -1,9 +1,10 @@
-"""Which changes of a resource that exists are refused."""
+"""Which changes of an existing resource are refused."""
 
 from typing import Final, TypeVar
 
 from cooperator.crd.connect import Topics
-from cooperator.crd.connector import BOUND_TO_WORKER, Connector
+from cooperator.crd.connector import BOUND_TO_NAME, BOUND_TO_WORKER, Connector
+from cooperator.crd.rules import stays
 from cooperator.crd.worker import BOUND_TO_GROUP, BOUND_TO_TOPIC, ONE_RUNTIME, PROGRESS_IS_THERE, Worker
 
 R = TypeVar("R", Worker, Connector)
@@ -15,24 +16,39 @@ _WHY: Final = {
     "spec.checkpointVolume.claimName": PROGRESS_IS_THERE,
     "spec.checkpointVolume.mountPath": PROGRESS_IS_THERE,
     **{f"spec.connect.topics.{topic}": BOUND_TO_TOPIC for topic in Topics.model_fields},
-    "spec.workerRef.name": BOUND_TO_WORKER,
+    "spec.connectorName": BOUND_TO_NAME,
 }
 
 
 def forbidden_changes(old: R, new: R) -> tuple[str, ...]:
-    """A sentence for each immutable field that ``new`` changes; empty when the change is allowed."""
+    """A sentence for each immutable field that ``new`` changes; empty if the change is allowed."""
     before, after = _immutable(old), _immutable(new)
     return tuple(
-        f"{field} cannot be changed from {before[field]!r} to {after[field]!r}: {_WHY[field]}. "
-        "Keep it, or delete the resource and create it anew"
+        _sentence(field, before[field], after[field], _WHY[field])
         for field in before
         if before[field] != after[field]
     )
 
 
+def forbidden_move(connector: Connector, bound_worker: str | None) -> str:
+    """Why ``connector`` cannot have the Worker that it names; empty if it can.
+
+    ``bound_worker`` is the Worker whose group has the connector's progress. None means that no task of it can
+    have started yet.
+    """
+    name = connector.spec.worker_ref.name
+    if bound_worker in (None, name):
+        return ""
+    return _sentence("spec.workerRef.name", bound_worker, name, BOUND_TO_WORKER)
+
+
+def _sentence(field: str, before: str | None, after: str | None, why: str) -> str:
+    return stays(field, why, f" from {before!r} to {after!r}")
+
+
 def _immutable(resource: Worker | Connector) -> dict[str, str | None]:
     if isinstance(resource, Connector):
-        return {"spec.workerRef.name": resource.spec.worker_ref.name}
+        return {"spec.connectorName": resource.connector_name}
     volume = resource.spec.checkpoint_volume
     return {
         "spec.runtime": str(resource.spec.runtime),

@@ -1,4 +1,4 @@
-"""What users choose between in a Worker."""
+"""The choices of a Worker's fields."""
 
 from enum import StrEnum
 

@@ -1,10 +1,11 @@
-"""Resources to the planner's terms."""
+"""Compiles resources to the planner's terms."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
-from cooperator.crd.choices import Spread
+from cooperator.crd.choices import DeletionPolicy, Spread
 from cooperator.crd.connector import AutoRestartSpec, Connector, State
+from cooperator.crd.connector_names import named
 from cooperator.crd.worker import Worker
 from cooperator.model import (
     AutoRestart,
@@ -23,21 +24,32 @@ _TARGETS: Final = {
 }
 
 
-def compile_desired(worker: Worker, connectors: Iterable[Connector], revision: int) -> Desired:
-    """What ``worker`` is asked to run: the Connectors of its namespace that refer to it."""
-    return Desired(
-        revision,
-        {
-            connector.metadata.name: _compile(connector)
-            for connector in connectors
-            if connector.spec.worker_ref.name == worker.metadata.name
-            and connector.metadata.namespace == worker.metadata.namespace
-        },
-    )
+def compile_desired(
+    worker: Worker,
+    connectors: Iterable[Connector],
+    revision: int,
+    ending: Iterable[Connector] = (),
+    kept: Iterable[str] = (),
+    withheld: Collection[str] = (),
+) -> Desired:
+    """What ``worker`` is to run: the Connectors of its namespace that refer to it, by Kafka name. Connectors
+    that ``named`` refuses are left out.
+
+    ``ending`` are other Connectors, which are being deleted. ``kept`` names connectors whose resources cannot
+    be read. ``withheld`` names Connectors that stay stopped, whatever state they ask for.
+    """
+    found = named(worker, connectors).connectors
+    compiled = {
+        name: _compile(connector, connector.metadata.name in withheld) for name, connector in found.items()
+    }
+    last = {
+        name: _is_orphan(each) for name, each in named(worker, ending).connectors.items() if name not in found
+    }
+    return Desired(revision, compiled, frozenset(kept), last)
 
 
 def compile_policy(worker: Worker) -> Policy:
-    """How ``worker`` wants its work scheduled."""
+    """The scheduling policy of ``worker``."""
     spec = worker.spec
     return Policy(
         name=PolicyName(spec.policy),
@@ -52,26 +64,31 @@ def compile_policy(worker: Worker) -> Policy:
     )
 
 
-def _compile(connector: Connector) -> DesiredConnector:
+def _compile(connector: Connector, is_withheld: bool) -> DesiredConnector:
     spec = connector.spec
     return DesiredConnector(
         config={
             **spec.config,
-            "name": connector.metadata.name,
+            "name": connector.connector_name,
             "connector.class": spec.class_,
             "tasks.max": str(spec.tasks_max),
             **_auto_restart(spec.auto_restart).settings(),
         },
-        target=_TARGETS[spec.state],
+        target=TargetState.STOPPED if is_withheld else _TARGETS[spec.state],
         weight=spec.task_weight,
+        orphan=_is_orphan(connector),
     )
+
+
+def _is_orphan(connector: Connector) -> bool:
+    return connector.spec.deletion_policy is DeletionPolicy.ORPHAN
 
 
 def _auto_restart(spec: AutoRestartSpec) -> AutoRestart:
     return AutoRestart(
         enabled=spec.enabled,
         max_restarts=spec.max_restarts,
-        backoff_ms=spec.backoff_seconds * 1000,
-        backoff_max_ms=spec.backoff_max_seconds * 1000,
-        reset_after_ms=spec.reset_after_seconds * 1000,
+        backoff_ms=spec.backoff_ms,
+        backoff_max_ms=spec.backoff_max_ms,
+        reset_after_ms=spec.reset_after_ms,
     )

@@ -16,9 +16,9 @@ from typing import Any, Final
 from pydantic import Field
 
 from cooperator.crd.connector import Connector, State
-from cooperator.crd.explain import suggestion
 from cooperator.crd.projection import Projection, Sentence, Time, Word, timestamp
 from cooperator.crd.worker import Worker
+from cooperator.model.similar import suggestion
 from cooperator.model.trace import error_of
 
 
@@ -46,23 +46,26 @@ RECONCILING: Final = "Reconciling"
 STALLED: Final = "Stalled"
 SETTLED: Final = "Settled"
 WORKER_FOUND: Final = "WorkerFound"
+SUMMARIES: Final = frozenset({READY, RECONCILING, STALLED, SETTLED})
+"""A Worker's conditions that summarize its others."""
 INVALID_SPEC: Final = "InvalidSpec"
+OUTPUT_SHARED: Final = "OutputShared"
 
 _NEEDED: Final = ("KafkaReachable", "Leading", "Planned", "MembersReady")
-"""What a Worker needs, in the order in which one depends on the other."""
+"""What a Worker needs, in order of dependency."""
 _PASSING: Final = frozenset(
     {
         *("Starting", "Connecting", "Connected", "TakingLead", "CoordinatorLost", "Unreachable"),
         *("Progressing", "NotReady", "ScaleDownWaits", "Unknown"),
     }
 )
-"""Reasons that pass without anybody's doing. Any other reason of a needed condition that is False is taken
-for one that does not: better to call for help once too often."""
+"""Reasons that pass without action. Any other reason of a False needed condition counts as lasting: a false
+alarm is better than a missed one."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """What is in the way, if anything; ``lasting``: until somebody does something."""
+    """What is missing, if anything; ``lasting`` says that it stays until somebody acts."""
 
     reason: str = ""
     message: str = ""
@@ -78,8 +81,8 @@ def summary_conditions(
 ) -> tuple[Condition, ...]:
     """Ready, Reconciling, Stalled and Settled of a Worker, without times (see :func:`merge_conditions`).
 
-    ``known``: its other conditions, above all KafkaReachable, Leading, Planned and MembersReady; one that is
-    missing counts as unknown. ``settled``: what the leader says. ``problems``: why the spec was refused.
+    ``known`` are its other conditions, above all KafkaReachable, Leading, Planned and MembersReady; a missing
+    one counts as unknown. ``settled`` is the leader's report. ``problems`` say why the spec was refused.
     """
     by_type = {condition.type: condition for condition in known}
     verdict = _refused(problems) if problems else _first_missing(by_type)
@@ -100,17 +103,21 @@ def connector_conditions(
     found: Condition,
     tasks: Sequence[Mapping[str, Any]],
     problems: Sequence[str] = (),
+    withheld: str = "",
 ) -> tuple[Condition, ...]:
     """Ready, Reconciling, Stalled and WorkerFound of a Connector, without times.
 
-    ``found``: of :func:`worker_found`. ``tasks``: the leader's words on its tasks and its instance, each
-    with ``name``, ``state``, ``trace``, and ``next_attempt_ms`` if a failed one is started again by itself.
-    ``problems``: why its spec or its config was refused.
+    ``found`` comes from :func:`worker_found`. ``tasks`` are the leader's reports on its tasks and its
+    instance, each with ``name``, ``state``, ``trace``, ``next_attempt_ms`` if a failed one will be restarted
+    automatically, and ``waits_for`` if it waits for something. ``problems`` say why its spec or its config
+    was refused. ``withheld`` says why it is not started, and which other Connector conflicts with it.
     """
     if problems:
         verdict = _refused(problems)
+    elif withheld:
+        verdict = _Verdict(OUTPUT_SHARED, withheld, lasting=True)
     elif found.status is not ConditionStatus.TRUE:
-        # It may be created after the Connector: nobody needs to do anything then.
+        # The Worker may be created later, so no action is needed.
         verdict = _Verdict(found.reason, found.message)
     else:
         verdict = _of_tasks(connector.spec.state, tasks)
@@ -142,7 +149,7 @@ def worker_found(connector: Connector, workers: Iterable[Worker]) -> Condition:
 
 
 def set_condition(conditions: Iterable[Condition], new: Condition, now_ms: int) -> tuple[Condition, ...]:
-    """``conditions`` with the one of ``new``'s type replaced, or added at the end.
+    """Return ``conditions`` with the one of ``new``'s type replaced, or with ``new`` appended.
 
     The time of the last transition is that of the last change of ``status``, as in Kubernetes.
     """
@@ -158,14 +165,14 @@ def set_condition(conditions: Iterable[Condition], new: Condition, now_ms: int) 
 def merge_conditions(
     before: Iterable[Condition], now: Iterable[Condition], now_ms: int
 ) -> tuple[Condition, ...]:
-    """``now`` with the times of ``before`` where the status is still the same; a type that is not in ``now``
-    any more is left out."""
+    """Return ``now`` with the times of ``before`` where the status is unchanged. Types that are not in
+    ``now`` are dropped."""
     known = {condition.type: condition for condition in before}
     return tuple(_timed(known.get(condition.type), condition, now_ms) for condition in now)
 
 
 def stored_conditions(body: Mapping[str, Any]) -> tuple[Condition, ...]:
-    """The conditions that an object already has, for their times only; what is no condition is left out."""
+    """The conditions of an existing object, for their times only; malformed entries are ignored."""
     found = (body.get("status") or {}).get("conditions") or ()
     keys = ("type", "status", "reason", "lastTransitionTime")
     return tuple(
@@ -189,7 +196,7 @@ def _timed(old: Condition | None, new: Condition, now_ms: int) -> Condition:
 
 
 def _summary(verdict: _Verdict, generation: int | None, *, quiet: bool, good: str) -> tuple[Condition, ...]:
-    """``quiet``: nothing goes on but what the verdict says."""
+    """``quiet`` says that nothing is in progress except what the verdict says."""
     ready = not verdict.reason
     working = (not ready and not verdict.lasting) or (ready and not quiet)
     message = verdict.message
@@ -241,7 +248,7 @@ def _of_tasks(state: State, tasks: Sequence[Mapping[str, Any]]) -> _Verdict:
         words = error_of(failed[0]["trace"])
         names = ", ".join(str(task["name"]) for task in failed[:3]) + (", …" if len(failed) > 3 else "")
         return _Verdict(
-            "TasksFailed", f"failed for good: {names}: {words}; mend it, then restart", lasting=True
+            "TasksFailed", f"failed for good: {names}: {words}; fix it, then restart", lasting=True
         )
     at_rest = _AT_REST[state]
     if state is not State.STOPPED and not any(task.get("task", 0) < 0 for task in tasks):
@@ -253,6 +260,8 @@ def _of_tasks(state: State, tasks: Sequence[Mapping[str, Any]]) -> _Verdict:
         again = next((task for task in pending if "next_attempt_ms" in task), None)
         if again is not None:
             message = f"{message}; {again['name']} is tried again: {error_of(again['trace'])}"
+        elif (waits := next((task for task in pending if task.get("waits_for")), None)) is not None:
+            message = f"{message}; {waits['name']}: {waits['waits_for']}"
         return _Verdict("Progressing", message)
     return _Verdict()
 

@@ -1,4 +1,4 @@
-"""How stock Kafka Connect workers are set up (``runtime: connect``)."""
+"""The configuration of stock Kafka Connect workers (``runtime: connect``)."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -56,7 +56,7 @@ def _config(config: Settings) -> Settings:
 
 
 def _config_schema() -> dict[str, JsonValue]:
-    """Settings may be of several types, so that the API server can look at none but those that are named."""
+    """Settings may be of several types, so the API server can check only the ones that are named here."""
 
     def has(name: str) -> str:
         return f"has(self.{_cel(name)})"

@@ -7,12 +7,13 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, model_validator
 
 from cooperator.crd.base import API_VERSION, Lenient, Model, ObjectMeta, Reference
-from cooperator.crd.rules import DNS_SUBDOMAIN, LIGHTEST, NOT_WEIGHTLESS, Form, Rule, all_hold, unchanged
+from cooperator.crd.choices import DeletionPolicy
+from cooperator.crd.rules import DNS_SUBDOMAIN, LIGHTEST, NOT_WEIGHTLESS, Form, Rule, all_hold, stays
 from cooperator.crd.values import Settings
 from cooperator.model import RESERVED
 
 RESERVED_SETTINGS: Final = {
-    "name": "metadata.name",
+    "name": "metadata.name, or spec.connectorName",
     "connector.class": "spec.class",
     "tasks.max": "spec.tasksMax",
 }
@@ -21,7 +22,22 @@ RESERVED_SETTINGS: Final = {
 CLASS: Final = Form(
     r"[^ \t\r\n]+", "use the name of a connector class, such as files-to-kafka, without spaces", 250
 )
+CONNECTOR_NAME: Final = Form(
+    r"[^\x00-\x1f\x7f-\x9f]+",
+    "use 1 to 1000 characters without control characters, as Kafka Connect does",
+    1000,
+)
+BOUND_TO_NAME: Final = "its tasks and offsets are kept in Kafka under this name"
 BOUND_TO_WORKER: Final = "the connector's progress belongs to its Worker's group"
+STAYS_WITH_ITS_WORKER: Final = Rule(
+    # The rule is about one object and not about a change, so that it also refuses a status that binds the
+    # Connector to a Worker that its spec no longer names: the second of two concurrent writers fails.
+    "!has(self.status) || !has(self.status.boundWorker) || "
+    "self.status.boundWorker == self.spec.workerRef.name",
+    stays("spec.workerRef.name", BOUND_TO_WORKER),
+    field=".spec.workerRef.name",
+)
+"""Applies to a whole Connector, including its status."""
 
 
 class State(StrEnum):
@@ -46,7 +62,7 @@ def _config(config: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _config_schema() -> dict[str, JsonValue]:
-    """Settings may be of several types, so that the API server can look at none but those that are named."""
+    """Settings may be of several types, so the API server can check only the ones that are named here."""
 
     def absent(key: str, field: str) -> Rule:
         escaped = key.replace(".", "__dot__")
@@ -68,8 +84,8 @@ class AutoRestartSpec(Model):
     model_config = ConfigDict(
         json_schema_extra=all_hold(
             Rule(
-                "self.backoffSeconds <= self.backoffMaxSeconds",
-                "backoffSeconds is the first pause and cannot be longer than the longest, backoffMaxSeconds: "
+                "self.backoffMs <= self.backoffMaxMs",
+                "backoffMs is the first pause and cannot be longer than the longest, backoffMaxMs: "
                 "raise the second, or lower the first",
             )
         )
@@ -79,30 +95,36 @@ class AutoRestartSpec(Model):
     max_restarts: int = Field(
         default=7, ge=0, le=1_000_000, description="after how many restarts in a row a task stays failed"
     )
-    backoff_seconds: int = Field(
-        default=10, ge=1, le=86_400, description="the pause before the first restart; doubles with each"
+    backoff_ms: int = Field(
+        default=10_000,
+        ge=1_000,
+        le=86_400_000,
+        description="the pause before the first restart; doubles with each",
     )
-    backoff_max_seconds: int = Field(default=300, ge=1, le=86_400, description="the longest pause")
-    reset_after_seconds: int = Field(
-        default=600, ge=1, le=31_536_000, description="a task that has run for so long begins to count anew"
+    backoff_max_ms: int = Field(default=300_000, ge=1_000, le=86_400_000, description="the longest pause")
+    reset_after_ms: int = Field(
+        default=600_000,
+        ge=1_000,
+        le=31_536_000_000,
+        description="a task that has run for so long begins to count anew",
     )
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
-        if self.backoff_seconds > self.backoff_max_seconds:
+        if self.backoff_ms > self.backoff_max_ms:
             raise ValueError(
-                f"backoffSeconds ({self.backoff_seconds}) is the first pause and cannot be longer than the "
-                f"longest, backoffMaxSeconds ({self.backoff_max_seconds}): raise backoffMaxSeconds to "
-                f"{self.backoff_seconds}, or lower backoffSeconds"
+                f"backoffMs ({self.backoff_ms}) is the first pause and cannot be longer than the "
+                f"longest, backoffMaxMs ({self.backoff_max_ms}): raise backoffMaxMs to "
+                f"{self.backoff_ms}, or lower backoffMs"
             )
         return self
 
 
 class WorkerReference(Reference):
-    """The Worker that runs a Connector; it stays."""
+    """The Worker that runs a Connector; it stays once tasks may have started."""
 
-    name: Annotated[str, DNS_SUBDOMAIN, unchanged("spec.workerRef.name", BOUND_TO_WORKER)] = Field(
-        description="the name of the Worker"
+    name: Annotated[str, DNS_SUBDOMAIN] = Field(
+        description="the name of the Worker; cannot be changed from when status.boundWorker names it"
     )
 
 
@@ -110,6 +132,11 @@ class ConnectorSpec(Model):
     """What a Connector is meant to do."""
 
     worker_ref: WorkerReference = Field(description="the Worker that runs it, such as {name: lake}")
+    connector_name: Annotated[str, CONNECTOR_NAME] | None = Field(
+        default=None,
+        description="the connector's name in Kafka, where that is not the resource's name, such as Orders_2; "
+        "for a Worker with runtime: connect; cannot be changed",
+    )
     class_: Annotated[str, CLASS] = Field(
         alias="class", description="the connector's class, such as files-to-kafka"
     )
@@ -129,6 +156,10 @@ class ConnectorSpec(Model):
     auto_restart: AutoRestartSpec = Field(
         default_factory=AutoRestartSpec, description="when failed tasks are started again by themselves"
     )
+    deletion_policy: Annotated[DeletionPolicy, Lenient] = Field(
+        default=DeletionPolicy.DELETE,
+        description="Delete: the connector is deleted with this resource; Orphan: it runs on as it is",
+    )
     state: Annotated[State, Lenient] = Field(default=State.RUNNING, description="whether its tasks run")
     restart_nonce: str = Field(
         default="",
@@ -146,3 +177,8 @@ class Connector(Model):
     kind: Literal["Connector"] = Field(default="Connector", description="the kind of resource")
     metadata: ObjectMeta = Field(description="name and namespace")
     spec: ConnectorSpec = Field(description="what the connector is meant to do")
+
+    @property
+    def connector_name(self) -> str:
+        """The connector's name in Kafka: in the group's topics, in Connect's REST API and in statuses."""
+        return self.spec.connector_name or self.metadata.name

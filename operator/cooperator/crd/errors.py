@@ -1,14 +1,15 @@
-"""What is wrong with a manifest, said so that it can be mended."""
+"""What is wrong with a manifest, in words that help to fix it."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong: where it is, and a message that names value and remedy.
+    """One problem: its place, and a message that names value and remedy.
 
-    ``document`` counts from 1 within ``source`` and ``line`` within the file; 0 when not known.
-    ``resource``: kind and name as far as the document tells. ``field``: dotted path, empty for the whole.
+    ``document`` counts from 1 within ``source`` and ``line`` within the file; both are 0 if unknown.
+    ``resource`` is kind and name as far as the document has them. ``field`` is a dotted path, empty for the
+    whole.
     """
 
     source: str

@@ -1,12 +1,14 @@
-"""pydantic's errors in the words of whoever wrote the manifest: field, value, remedy."""
+"""Translates pydantic's errors for the manifest's author: field, value, remedy."""
 
-import difflib
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, get_args
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
+
+from cooperator.model.similar import did_you_mean, suggestion
 
 _SHOWN: Final = 60
 _KEY_MARK: Final = "[key]"
@@ -25,6 +27,8 @@ _EXPECTED: Final[Mapping[str, str]] = {
     "list_type": "a list",
     "tuple_type": "a list",
 }
+_CHOICE: Final = ("enum", "literal_error")
+_QUOTED: Final = re.compile("'([^']*)'")
 _BOUNDS: Final[Mapping[str, tuple[str, str]]] = {
     "greater_than_equal": ("at least", "ge"),
     "greater_than": ("greater than", "gt"),
@@ -34,7 +38,7 @@ _BOUNDS: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def explain(error: ErrorDetails, root: type[BaseModel]) -> tuple[tuple[str | int, ...], str]:
-    """Path of the field, and a sentence that names it, its value and what to do."""
+    """The field's path, and a sentence that names it, its value and the remedy."""
     path = tuple(part for part in error["loc"] if part != _KEY_MARK)
     name = dotted(path)
     kind = error["type"]
@@ -56,17 +60,17 @@ def explain(error: ErrorDetails, root: type[BaseModel]) -> tuple[tuple[str | int
         return path, f"{name} {error['msg']}"
     return (
         path,
-        f"{name} is {show(error['input'])}, but must be {_expected(kind, context, error['msg'])}{remedy}",
+        f"{name} is {show(error['input'])}, but must be {_expected(kind, context, error['msg'])}{remedy}"
+        f"{_hint(kind, error['input'], context)}",
     )
 
 
-def suggestion(wrong: str, known: Iterable[str]) -> str:
-    """``did you mean 'tasksMax'?``, or what there is to choose from."""
-    names = {name.lower(): name for name in known}
-    close = difflib.get_close_matches(wrong.lower().replace("_", ""), names, n=1, cutoff=0.7)
-    if close:
-        return f"did you mean {names[close[0]]!r}?"
-    return f"choose of {', '.join(names.values())}" if names else "remove it"
+def _hint(kind: str, value: object, context: Mapping[str, Any]) -> str:
+    """The hint for a value that is not among the choices."""
+    if kind not in _CHOICE or not isinstance(value, str):
+        return ""
+    hint = did_you_mean(value, _QUOTED.findall(str(context.get("expected", ""))))
+    return f": {hint}" if hint else ""
 
 
 def dotted(path: Iterable[str | int]) -> str:
@@ -74,7 +78,7 @@ def dotted(path: Iterable[str | int]) -> str:
 
 
 def show(value: object) -> str:
-    """A value as its author will recognise it, short."""
+    """A short form of a value that its author will recognise."""
     if value is None:
         return "empty"
     if isinstance(value, Mapping):
@@ -95,7 +99,7 @@ def _expected(kind: str, context: Mapping[str, Any], message: str) -> str:
         return f"{words} {context[key]}"
     if kind == "string_too_long":
         return f"at most {context['max_length']} characters long"
-    if kind in ("enum", "literal_error"):
+    if kind in _CHOICE:
         return str(context["expected"])
     return message[:1].lower() + message[1:]
 

@@ -1,12 +1,14 @@
-"""A Kafka Connect cluster that runs, as manifests: a Worker that adopts its group, and its connectors.
+"""A running Kafka Connect cluster as manifests: a Worker that adopts its group, and its connectors.
 
     applied(import(cluster)) = cluster
 
-What the config topic says is what Connectors compile to, to the letter: a record that was written anew would
-restart its connector. Secrets are the exception: in clear they are not written, and a comment says so.
+Connectors compile exactly to what the config topic has: a rewritten record would restart its connector.
+Secrets are the exception: they are not written in clear, and a comment says so.
 """
 
+import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -15,6 +17,7 @@ from pydantic import ValidationError
 
 from cooperator.crd.connect import Connect, Topics
 from cooperator.crd.connector import RESERVED_SETTINGS, Connector
+from cooperator.crd.connector_names import resource_name
 from cooperator.crd.kafka import Kafka
 from cooperator.crd.manifests import Resource, dump
 from cooperator.crd.worker import Worker
@@ -26,13 +29,17 @@ _SECRET: Final = re.compile(
     re.IGNORECASE,
 )
 _HARMLESS: Final = re.compile(r"\.(id|alias|name|class|type|path|location|mechanism|length|count|ms|field)$")
-"""Ends of names that speak of a secret and are none."""
+"""Ends of names that match a secret's pattern but hold none."""
 _REFERENCE: Final = re.compile(r"\$\{[^}:]+:[^}]+\}")
 _CREDENTIALS_IN_URL: Final = re.compile(r"://[^/@\s]+:[^/@\s]+@|[?&;](password|pwd)=[^&;\s]", re.IGNORECASE)
 _PROVIDER: Final = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
 _ABOUT_WORKER: Final = (
     "replicas: 0 leads the workers that run, and starts none beside them; their own settings (converters, "
     "plug-in path, JVM options) are not in Kafka: add them under spec.connect before you raise it",
+    "deletionPolicy: Orphan, here and in each Connector: when these resources are deleted, the workers and "
+    "connectors run on as they are; set it to Delete in a Connector to have its connector deleted with it",
+    "the workers' own scheduled.rebalance.max.delay.ms is not in Kafka, either: where it is not 300000, set "
+    "scheduledRebalanceMaxDelayMs to the same: it is the delay while this operator leads",
     "fencing: BestEffort, since nobody can prove the end of a worker that this operator has not started",
 )
 _STATES: Final = {
@@ -44,7 +51,7 @@ _STATES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Where it is."""
+    """Identifies a Connect cluster."""
 
     bootstrap_servers: str
     group_id: str
@@ -54,28 +61,37 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """Resources, each with what is to be known before it is applied; ``left_out``: connectors that cannot be
-    resources, by their names, and why. They run on, and are not touched."""
+    """Resources, each with notes to read before it is applied. ``left_out`` has the connectors that cannot be
+    resources, by name, and the reasons; they run on untouched. ``refusals`` say why the group, as it is now,
+    would not be led."""
 
     resources: tuple[tuple[Resource, tuple[str, ...]], ...]
     left_out: Mapping[str, str]
+    refusals: tuple[str, ...] = ()
 
     @property
     def warnings(self) -> tuple[str, ...]:
         told = [f"{r.kind} {r.metadata.name}: {note}" for r, notes in self.resources for note in notes]
+        told += [f"this group would not be led: {refusal}" for refusal in self.refusals]
         return (*told, *(f"connector {name!r} is left out: {why}" for name, why in self.left_out.items()))
 
     def text(self) -> str:
-        """The manifests, with the warnings as comments; the same for the same cluster."""
+        """The manifests, with the warnings as comments. The text is deterministic."""
         parts = [
             "".join(f"# {note}\n" for note in notes) + dump([resource]) for resource, notes in self.resources
         ]
         last = "".join(f"# Left out: connector {name!r}: {why}\n" for name, why in self.left_out.items())
-        return "---\n".join(parts) + last
+        first = "".join(f"# This group would not be led: {refusal}\n" for refusal in self.refusals)
+        return first + "---\n".join(parts) + last
 
 
-def imported(cluster: Cluster, config: ClusterConfig, name: str, namespace: str) -> Imported:
-    """``name``: of the Worker. Raises ValidationError where it, or the group's id, is no legal name."""
+def imported(
+    cluster: Cluster, config: ClusterConfig, name: str, namespace: str, refusals: Iterable[str] = ()
+) -> Imported:
+    """``name`` is the Worker's. For ``refusals`` see ``Imported``.
+
+    Raises ValidationError if the name or the group's id is invalid.
+    """
     worker = Worker.model_validate(
         {
             "metadata": {"name": name, "namespace": namespace},
@@ -94,15 +110,16 @@ def imported(cluster: Cluster, config: ClusterConfig, name: str, namespace: str)
     )
     resources: list[tuple[Resource, tuple[str, ...]]] = [(worker, _ABOUT_WORKER)]
     left_out: dict[str, str] = {}
+    prefixes = _prefixes(config.connectors)
     for connector, committed in sorted(config.connectors.items()):
-        secrets = _secrets(committed.config)
+        secrets = _secrets(committed.config, prefixes[connector])
         try:
             resource = _connector(connector, committed, secrets, worker)
         except ValidationError as error:
             left_out[connector] = why(error)
             continue
         resources.append((resource, tuple(_notes(secrets))))
-    return Imported(tuple(resources), left_out)
+    return Imported(tuple(resources), left_out, tuple(refusals))
 
 
 def _connector(
@@ -115,20 +132,41 @@ def _connector(
         "class": config.get("connector.class", ""),
         "tasksMax": int(tasks_max) if tasks_max.isdecimal() else tasks_max,
         "state": _STATES[committed.target],
+        "deletionPolicy": "Orphan",
         "config": {
             key: value
             for key, value in sorted(config.items())
             if key not in RESERVED_SETTINGS and not key.startswith(RESERVED)
         },
     }
-    metadata = {"name": name, "namespace": worker.metadata.namespace}
+    resource = resource_name(worker.metadata.name, name)
+    if resource != name:
+        spec["connectorName"] = name
+    metadata = {"name": resource, "namespace": worker.metadata.namespace}
     return Connector.model_validate({"metadata": metadata, "spec": spec})
 
 
-def _secrets(config: Mapping[str, str]) -> dict[str, str]:
-    """Settings that hold a secret in clear, with what they are to refer to instead."""
+def _prefixes(names: Iterable[str]) -> dict[str, str]:
+    """Unique prefixes for the environment variables of each connector's secrets."""
+    found = {name: _variable(name) for name in names}
+    shared = Counter(found.values())
     return {
-        key: "${env:" + re.sub(r"[^A-Z0-9]+", "_", f"{config.get('name', '')}_{key}".upper()) + "}"
+        name: prefix if shared[prefix] == 1 else f"{prefix}_{_digest(name)}" for name, prefix in found.items()
+    }
+
+
+def _digest(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()[:8].upper()
+
+
+def _variable(text: str) -> str:
+    return re.sub(r"[^A-Z0-9]+", "_", text.upper())
+
+
+def _secrets(config: Mapping[str, str], prefix: str) -> dict[str, str]:
+    """Settings that hold a secret in clear, each with the reference that replaces it."""
+    return {
+        key: f"${{env:{prefix}_{_variable(key)}}}"
         for key, value in sorted(config.items())
         if _is_secret(key, value)
     }
@@ -150,7 +188,7 @@ def _notes(secrets: Mapping[str, str]) -> Iterable[str]:
 
 
 def why(error: ValidationError) -> str:
-    """Field and what is wrong with it; never the value, which may be a secret."""
+    """Field and error; never the value, which may be a secret."""
     return "; ".join(
         f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors(include_url=False)
     )

@@ -1,4 +1,4 @@
-"""How members and leaders of a Worker prove to Kafka who they are, and Kafka to them."""
+"""How a Worker's members and leaders authenticate to Kafka, and Kafka to them."""
 
 from enum import StrEnum
 from typing import Annotated, Self
@@ -22,7 +22,7 @@ class SecurityProtocol(StrEnum):
 
     @property
     def authenticated(self) -> bool:
-        """By name and password."""
+        """Whether the protocol authenticates by name and password."""
         return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
 
 

@@ -1,4 +1,4 @@
-"""Manifests to resources and back: any number of YAML documents in a text."""
+"""Converts between manifests and resources: any number of YAML documents in a text."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -10,11 +10,13 @@ from pydantic_core import ErrorDetails
 
 from cooperator.crd.base import API_VERSION
 from cooperator.crd.connector import Connector
+from cooperator.crd.connector_names import name_is_taken, same_name
 from cooperator.crd.errors import Problem, ResourceError
-from cooperator.crd.explain import explain, show, suggestion
+from cooperator.crd.explain import explain, show
 from cooperator.crd.projection import Projection
 from cooperator.crd.worker import Worker
 from cooperator.crd.yamldoc import SCALARS, Document, read_documents
+from cooperator.model.similar import suggestion
 
 Resource: TypeAlias = Worker | Connector
 
@@ -22,10 +24,10 @@ _KINDS: Final[Mapping[str, type[Worker] | type[Connector]]] = {"Worker": Worker,
 
 
 def parse(text: str, source: str) -> tuple[Resource, ...]:
-    """All resources of a text, in order; ``source`` (a file's name) is used in messages only.
+    """Parse all resources of a text, in order; ``source`` (a file's name) is used in messages only.
 
-    A ``status`` is passed over, so that what ``get`` printed can be applied. Raises :exc:`ResourceError`
-    with every problem found, and nothing else.
+    A ``status`` is ignored, so that the output of ``get`` can be applied. Raises :exc:`ResourceError` with
+    every problem found, and nothing else.
     """
     resources: list[Resource] = []
     problems: list[Problem] = []
@@ -40,6 +42,11 @@ def parse(text: str, source: str) -> tuple[Resource, ...]:
         if key in seen:
             message = f"is in document {seen[key]} already: keep one of the two"
             problems.append(_problem(document, source, message, ("metadata", "name")))
+        elif isinstance(resource, Connector):
+            others = (each for each in resources if isinstance(each, Connector))
+            if (other := same_name(others, resource)) is not None:
+                message = name_is_taken(resource, other)
+                problems.append(_problem(document, source, message, ("spec", "connectorName")))
         seen.setdefault(key, document.number)
         resources.append(resource)
     if problems:
@@ -48,7 +55,7 @@ def parse(text: str, source: str) -> tuple[Resource, ...]:
 
 
 def to_manifest(resource: Resource, status: Projection | None = None) -> dict[str, Any]:
-    """The resource as ``get -o json`` prints it, defaults included; what is not set is left out."""
+    """The resource as ``get -o json`` prints it, with defaults; unset fields are left out."""
     manifest = resource.model_dump(mode="json", by_alias=True, exclude_none=True)
     for optional in ("labels", "annotations"):
         if not manifest["metadata"][optional]:
@@ -64,7 +71,7 @@ def dump(resources: Iterable[Resource]) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes whatever either kubectl's or PyYAML's reading would take for something else than text."""
+    """Quotes every text that kubectl's or PyYAML's reading would take for something else."""
 
 
 for _name, _pattern, _first in SCALARS:
@@ -87,13 +94,13 @@ def _parse_one(document: Document, source: str) -> Resource:
 def refused(
     document: Document, source: str, model: type[Resource], details: Iterable[ErrorDetails]
 ) -> ResourceError:
-    """What pydantic found, explained."""
+    """pydantic's errors, explained."""
     found = [explain(detail, model) for detail in details]
     return ResourceError(*(_problem(document, source, message, path) for path, message in found))
 
 
 def model_of(document: Document, source: str) -> type[Resource]:
-    """Which kind of resource a mapping is. Raises :exc:`ResourceError`."""
+    """The kind of resource of a mapping. Raises :exc:`ResourceError`."""
     value = document.value
     assert isinstance(value, dict)
     version, kind = value.get("apiVersion"), value.get("kind")
@@ -107,7 +114,7 @@ def model_of(document: Document, source: str) -> type[Resource]:
     model = _KINDS.get(kind) if isinstance(kind, str) else None
     if model is None:
         message = (
-            f"kind is missing: choose of {', '.join(_KINDS)}"
+            f"kind is missing: use one of {', '.join(_KINDS)}"
             if kind is None
             else f"kind is {show(kind)}: {suggestion(str(kind), _KINDS)}"
         )
@@ -127,7 +134,7 @@ def _problem(document: Document, source: str, message: str, path: tuple[str | in
 
 
 def _describe(value: object) -> str:
-    """``Worker lake``, as far as the document tells."""
+    """``Worker lake``, as far as the document has it."""
     if not isinstance(value, dict):
         return ""
     metadata = value.get("metadata")

@@ -1,8 +1,8 @@
-"""Objects as a Kubernetes API server gives them, to resources.
+"""Converts objects from a Kubernetes API server to resources.
 
-A manifest is somebody's words: whatever is not understood in it is a mistake. An object has been through the
-API server: its metadata has more than we know, and a field of spec that we do not know comes from the custom
-resource definition of a newer version, which the server fills with defaults. Neither may stop what runs.
+Whatever is not understood in a manifest is its author's mistake. An object has been through the API server:
+its metadata has more than this code knows, and an unknown field of spec comes from the custom resource
+definition of a newer version, which the server fills with defaults. Neither may stop what runs.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ _METADATA: Final = frozenset(info.alias or name for name, info in ObjectMeta.mod
 
 
 def from_object(body: Mapping[str, Any]) -> Resource:
-    """The resource that ``body`` is; what is not known of it is passed over.
+    """The resource that ``body`` is; unknown fields are ignored.
 
     Raises :exc:`ResourceError` with every problem found, and nothing else.
     """
@@ -29,8 +29,8 @@ def from_object(body: Mapping[str, Any]) -> Resource:
 
 
 def unknown_fields(body: Mapping[str, Any]) -> tuple[str, ...]:
-    """Dotted paths of what :func:`from_object` passes over outside of metadata: fields of a newer version,
-    which this one does not obey. Raises as it does."""
+    """Dotted paths of what :func:`from_object` ignores outside of metadata: fields of a newer version, which
+    this one does not obey. Raises as it does."""
     return tuple(map(dotted, _read(body)[1]))
 
 
@@ -71,7 +71,7 @@ def _without(value: dict[str, Any], paths: Iterable[Path]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Mappings of any class become dicts; the server's numbers, texts and lists stay as they are."""
+    """Convert mappings of any class to dicts; numbers, texts and lists stay as they are."""
     if isinstance(value, Mapping):
         return {key: _plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Settings of a stock worker that the operator must own: by name, and where else their value comes from."""
+"""Settings of a stock worker that the operator must own, by name, and where their values come from."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -44,15 +44,15 @@ OWNED: Final[Mapping[str, str]] = MappingProxyType(
         "ssl.truststore.type": _KAFKA,
     }
 )
-"""What is refused among a user's worker settings, and who sets it instead."""
+"""Settings that are refused in a user's worker config, and who sets them instead."""
 
 PROVIDER: Final = "cooperator"
-"""The operator's own configuration providers have names that begin so; a user's stand beside them."""
+"""Prefix of the names of the operator's own configuration providers; a user's may coexist with them."""
 OUR_PROVIDERS: Final = f"config.providers.{PROVIDER}"
 
 
 def why_owned(name: str) -> str:
-    """Who sets ``name``; empty when it is the user's."""
+    """Who sets ``name``; empty if it is the user's."""
     if name.startswith(OUR_PROVIDERS):
         return "the operator"
     return OWNED.get(name, "")

@@ -1,4 +1,4 @@
-"""What the pods of a Worker are made with: image, resources, the user's own part of their template."""
+"""What a Worker's pods are made from: image, resources, the user's own part of their template."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from cooperator.crd.rules import DNS_SUBDOMAIN, Form, Rule, all_hold
 WORKER_CONTAINER: Final = "worker"
 """The container that a member runs in."""
 OURS: Final = "cooperator.dev/"
-"""Labels and annotations that begin so are written by the operator."""
+"""Prefix of labels and annotations that the operator writes."""
 
 _QUANTITY: Final = re.compile(
     r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,3})?\Z"
@@ -53,12 +53,12 @@ _SET_BY: Final[Mapping[str, str]] = {
     "imagePullSecrets": "spec.imagePullSecrets",
     "serviceAccountName": "spec.serviceAccountName",
     "serviceAccount": "spec.serviceAccountName",
-    "terminationGracePeriodSeconds": "spec.drainTimeoutSeconds (and 30 s more)",
+    "terminationGracePeriodSeconds": "spec.drainTimeoutMs (and 30 s more)",
     "restartPolicy": "the operator, which restarts members in place",
     "hostname": "the operator: a pod's name is its member's identity",
     "subdomain": "the operator: a pod's name is its member's identity",
 }
-"""Fields of a pod's spec that have another place, and which."""
+"""Fields of a pod's spec that are set elsewhere, and where."""
 _CONTAINER_SET_BY: Final[Mapping[str, str]] = {
     "image": "spec.image",
     "imagePullPolicy": "spec.imagePullPolicy",
@@ -66,7 +66,7 @@ _CONTAINER_SET_BY: Final[Mapping[str, str]] = {
     "command": "the operator, which starts the member",
     "args": "the operator, which starts the member",
 }
-"""The same of the container ``worker``."""
+"""The same for the container ``worker``."""
 
 
 class ImagePullPolicy(StrEnum):
@@ -76,7 +76,7 @@ class ImagePullPolicy(StrEnum):
 
 
 def has_version(image: str) -> bool:
-    """Whether a tag or a digest is part of the image's name."""
+    """Whether the image's name contains a tag or a digest."""
     return "@" in image or ":" in image.rpartition("/")[2]
 
 
@@ -100,7 +100,7 @@ def _resource_names(amounts: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def unique(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The names, when each is there once; else ValueError."""
+    """Return the names if they are unique. Raises ValueError otherwise."""
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise ValueError(f"has {twice!r} twice: remove one")
@@ -108,7 +108,7 @@ def unique(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 ObjectName: TypeAlias = Annotated[str, DNS_SUBDOMAIN]
-"""Of another object in the same namespace."""
+"""The name of another object in the same namespace."""
 Quantity: TypeAlias = Annotated[
     str,
     BeforeValidator(_quantity),
@@ -213,11 +213,11 @@ _TYPES: Final[Mapping[str, dict[str, JsonValue]]] = {
     "args": _WORDS,
     "image": {"type": "string", "maxLength": IMAGE.longest},
 }
-"""Of fields that are no texts."""
+"""Types of fields that are not text."""
 
 
 def _pod_spec_schema() -> dict[str, JsonValue]:
-    """What of a pod's spec the API server can look at: just what is said here of it."""
+    """The part of a pod's spec that the API server can check, which is only what is declared here."""
 
     def fields(setters: Mapping[str, str], where: str) -> dict[str, JsonValue]:
         return {

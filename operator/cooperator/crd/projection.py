@@ -1,4 +1,4 @@
-"""What statuses are built of: models that print, texts and lists that fit into an object."""
+"""Building blocks of statuses: models that print, texts and lists that fit into an object."""
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
@@ -7,10 +7,13 @@ from typing import Annotated, Any, Final, TypeAlias, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from cooperator.model.trace import trimmed
+
 T = TypeVar("T")
+_PAGE: Final = 2048
 
 LISTED: Final = 100
-"""A list in a status has at most so many entries; numbers beside it count all."""
+"""The upper limit of a list in a status; counts beside it include all entries."""
 
 
 class Projection(BaseModel):
@@ -26,14 +29,14 @@ def _cut(limit: int) -> BeforeValidator:
 Word: TypeAlias = Annotated[str, _cut(317), Field(max_length=317)]
 """A name, a reason."""
 Sentence: TypeAlias = Annotated[str, _cut(1024), Field(max_length=1024)]
-Page: TypeAlias = Annotated[str, _cut(2048), Field(max_length=2048)]
-"""A stack trace, a report of progress. What is longer is cut: an object has room for a megabyte or so."""
+Page: TypeAlias = Annotated[str, BeforeValidator(lambda text: trimmed(text, _PAGE)), Field(max_length=_PAGE)]
+"""A stack trace, a progress report. It is cut in the middle: an object has room for about a megabyte."""
 Time: TypeAlias = Annotated[str, Field(max_length=64, json_schema_extra={"format": "date-time"})]
 """RFC 3339; never empty."""
 
 
 def most_urgent(entries: Iterable[T], urgency: Callable[[T], tuple[Any, ...]]) -> tuple[T, ...]:
-    """All entries as they are; of too many the ones with the lowest ``urgency``, in that order."""
+    """All entries in order; if there are too many, those with the lowest ``urgency``, in that order."""
     listed = tuple(entries)
     return listed if len(listed) <= LISTED else tuple(sorted(listed, key=urgency)[:LISTED])
 

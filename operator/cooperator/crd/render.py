@@ -1,8 +1,7 @@
-"""The models as custom resource definitions: what the API server checks, fills in and shows.
+"""Renders the models as custom resource definitions: what the API server checks, defaults and shows.
 
-The schema is structural, as Kubernetes wants it: every field has one type, nothing is referred to, and what
-may be missing is not null but missing. Whatever pydantic says that has no place in it is an error here, so
-that no check is lost on the way.
+The schema is structural, as Kubernetes requires: every field has one type, there are no references, and an
+optional field is absent and not null. Anything else from pydantic is an error here, so that no check is lost.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,9 +11,9 @@ import yaml
 from pydantic import BaseModel
 
 from cooperator.crd.base import API_VERSION
-from cooperator.crd.connector import Connector, ConnectorSpec
+from cooperator.crd.connector import BOUND_TO_NAME, STAYS_WITH_ITS_WORKER, Connector, ConnectorSpec
 from cooperator.crd.projection import Projection
-from cooperator.crd.rules import VALIDATIONS, Rule, all_hold
+from cooperator.crd.rules import VALIDATIONS, Rule, all_hold, stays
 from cooperator.crd.status import ConnectorStatus, WorkerStatus
 from cooperator.crd.worker import WORKER_NAME, Worker, WorkerSpec
 
@@ -53,7 +52,7 @@ def definitions() -> dict[str, Schema]:
         _definition(
             "Connector",
             "cnr",
-            _root(Connector, ConnectorSpec, ConnectorStatus, []),
+            _root(Connector, ConnectorSpec, ConnectorStatus, [STAYS_WITH_ITS_WORKER, _connector_name()]),
             columns=[
                 ("State", "string", ".status.state", "of the connector's instance"),
                 ("Tasks", "string", ".status.taskSummary", "tasks that run, of those there should be"),
@@ -75,7 +74,7 @@ def to_yaml(definition: Schema) -> str:
 
 
 def structural(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Schema:
-    """A JSON schema of pydantic's as Kubernetes takes it. Raises ValueError for what has no place there."""
+    """Convert pydantic's JSON schema to a structural one. Raises ValueError for what does not fit."""
     node = _resolved(schema, definitions)
     unknown = node.keys() - {*_COPIED, *_DROPPED, *_STRUCTURE, VALIDATIONS}
     if unknown:
@@ -115,9 +114,9 @@ def _property(schema: Mapping[str, Any], definitions: Mapping[str, Any], is_requ
 
 
 def _default_object(schema: Schema) -> Schema:
-    """What stands for an object that is missing, so that the server fills in the defaults of its fields.
+    """The default of an absent object, from which the server fills in the defaults of its fields.
 
-    The rules of the object are tried on it before that: they need the defaults at hand.
+    The server checks the object's rules before that, so the fields that rules need have their defaults here.
     """
     if VALIDATIONS not in schema:
         return {}
@@ -125,7 +124,7 @@ def _default_object(schema: Schema) -> Schema:
 
 
 def _resolved(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """Without references and without alternatives: of these only "or null" is known, and it means missing."""
+    """Resolve references and alternatives: the only alternative is "or null", which means absent."""
     node = dict(schema)
     if "$ref" in node:
         target = _resolved(definitions[node.pop("$ref").removeprefix("#/$defs/")], definitions)
@@ -169,7 +168,7 @@ def _of(model: type[BaseModel]) -> Schema:
 
 
 def _without_defaults(schema: Any) -> Any:
-    """A status says what it says; the server adds nothing."""
+    """Remove defaults, so that the server adds nothing to a status."""
     if isinstance(schema, dict):
         return {
             key: {name: _without_defaults(part) for name, part in value.items()}
@@ -186,6 +185,19 @@ def _worker_name() -> Rule:
         f"self.metadata.name.matches('^{WORKER_NAME.pattern}$') && "
         f"size(self.metadata.name) <= {WORKER_NAME.longest}",
         f"metadata.name: {WORKER_NAME.remedy}; pods are called NAME-0, …",
+    )
+
+
+def _connector_name() -> Rule:
+    """The rule for the name in Kafka, which is the resource's if the spec has none."""
+
+    def read(root: str) -> str:
+        return f"(has({root}.spec.connectorName) ? {root}.spec.connectorName : {root}.metadata.name)"
+
+    return Rule(
+        f"{read('self')} == {read('oldSelf')}",
+        stays("spec.connectorName", BOUND_TO_NAME),
+        ".spec.connectorName",
     )
 
 
@@ -242,7 +254,7 @@ def _definition(
 
 
 class _Dumper(yaml.SafeDumper):
-    """Lists are set in, and nothing is an alias: the same rule may stand at several places."""
+    """Indents lists and writes no aliases, since the same rule may occur in several places."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
         super().increase_indent(flow, False)

@@ -1,6 +1,6 @@
-"""Checks that are said twice: in Python, where a manifest is read, and in CEL, for the API server.
+"""Checks that exist twice: in Python, where a manifest is read, and in CEL, for the API server.
 
-They stand in the models' annotations, one beside the other, and ``render`` takes them from there.
+Both are in the models' annotations, side by side, from which ``render`` takes them.
 """
 
 import re
@@ -16,9 +16,9 @@ VALIDATIONS: Final = "x-kubernetes-validations"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """CEL that must hold, ``self`` being the annotated value; the message says what is wrong and what to do.
+    """CEL that must hold, with ``self`` as the annotated value; the message names the problem and the remedy.
 
-    ``field``: below ``self``, the one to blame, such as ``.leaseMs``. Checks nothing in Python.
+    ``field`` is the offending one below ``self``, such as ``.leaseMs``. It checks nothing in Python.
     """
 
     holds: str
@@ -38,14 +38,14 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a text looks like. ``pattern``: of the whole text, in what ``re`` and RE2 have in common."""
+    """The form of a text. ``pattern`` matches the whole text, in the common syntax of ``re`` and RE2."""
 
     pattern: str
     remedy: str
     longest: int
 
     def check(self, text: str) -> str:
-        """The text, when it has this form; else ValueError with the remedy."""
+        """Return the text if it has this form. Raises ValueError with the remedy otherwise."""
         if len(text) > self.longest or not re.fullmatch(self.pattern, text):
             raise ValueError(self.remedy)
         return text
@@ -66,18 +66,18 @@ def all_hold(*rules: Rule) -> dict[str, Any]:
     return {VALIDATIONS: [rule.rendered() for rule in rules]}
 
 
-def stays(field: str, why: str) -> str:
-    """What is said of an attempt to change what cannot be changed."""
-    return f"{field} cannot be changed: {why}. Keep it, or delete the resource and create it anew"
+def stays(field: str, why: str, change: str = "") -> str:
+    """The error text for a change of an immutable field. ``change`` is like `` from 'a' to 'b'``."""
+    return f"{field} cannot be changed{change}: {why}. Keep it, or delete the resource and create it anew"
 
 
 def unchanged(field: str, why: str) -> Rule:
-    """For a field that is always there."""
+    """For a field that is always present."""
     return Rule("self == oldSelf", stays(field, why))
 
 
 def unchanged_within(*path: str, prefix: str, why: str) -> Rule:
-    """For a text below ``self`` that may be missing on the way; missing counts as the empty text."""
+    """For a text below ``self`` that may be absent at any level; absent counts as the empty text."""
 
     def read(root: str) -> str:
         reached = [".".join((root, *path[: end + 1])) for end in range(len(path))]
@@ -90,7 +90,7 @@ def unchanged_within(*path: str, prefix: str, why: str) -> Rule:
 
 LIGHTEST: Final = 0.001
 NOT_WEIGHTLESS: Final = Rule(
-    # Of a whole number an API server compares the whole part of "minimum" only: 0 would pass.
+    # For an integer an API server compares only the whole part of "minimum": 0 would pass.
     f"self >= {LIGHTEST}",
     f"must be at least {LIGHTEST}",
 )

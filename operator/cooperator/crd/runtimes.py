@@ -1,4 +1,4 @@
-"""Fields of a Worker that are for one runtime only, and are refused with the other."""
+"""Fields of a Worker that are for one runtime only and are refused with the other."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -10,7 +10,7 @@ from cooperator.crd.rules import Rule
 
 @dataclass(frozen=True, slots=True)
 class OnlyFor:
-    """``field`` of the spec is for ``runtime`` alone. ``untouched``: CEL that holds while it is not used."""
+    """``field`` of the spec is for ``runtime`` alone. ``untouched`` is CEL that holds if it is unused."""
 
     runtime: str
     field: str
@@ -33,7 +33,7 @@ ONLY_FOR: Final = (
     OnlyFor(
         "spark",
         "spark",
-        # The server cannot look into conf, whose values may be of any type.
+        # The server cannot check conf, whose values may be of any type.
         "self.spark.heapMb == 1024 && "
         "(!has(self.spark.packages) || size(self.spark.packages) == 0) && "
         "(!has(self.spark.jars) || size(self.spark.jars) == 0)",
@@ -64,7 +64,7 @@ ONLY_FOR: Final = (
 
 
 def misplaced(spec: BaseModel, runtime: str) -> str:
-    """What is said of the first field of ``spec`` that is not for ``runtime``; empty when all are."""
+    """The error text for the first field of ``spec`` that is not for ``runtime``; empty if there is none."""
     fields: dict[str, tuple[Any, Any]] = {
         info.alias or name: (getattr(spec, name), info.get_default(call_default_factory=True))
         for name, info in type(spec).model_fields.items()

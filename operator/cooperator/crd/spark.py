@@ -1,4 +1,4 @@
-"""How the members' Spark is set up."""
+"""The configuration of the members' Spark."""
 
 from typing import Annotated, Final
 
@@ -28,7 +28,7 @@ PACKAGES_IN_CONF: Final = (
 
 
 KUBERNETES: Final = "k8s://"
-"""How ``spark.master`` begins when executors are pods."""
+"""Prefix of ``spark.master`` when executors are pods."""
 _DEPLOY_MODE: Final = "spark.submit.deployMode"
 
 
@@ -45,7 +45,7 @@ def _possible(conf: Settings) -> Settings:
 class Spark(Model):
     """How the members' Spark is set up."""
 
-    # Without a rule for the API server: it cannot look into a map whose values may be of any type.
+    # The API server has no rule for it: it cannot check a map whose values may be of any type.
     conf: Annotated[Settings, AfterValidator(_possible)] = Field(
         default_factory=dict,
         max_length=1000,
@@ -69,12 +69,12 @@ class Spark(Model):
 
     @property
     def on_kubernetes(self) -> bool:
-        """Members make their executors as pods."""
+        """Whether members make their executors as pods."""
         return self.conf.get("spark.master", "").startswith(KUBERNETES)
 
     @property
     def shapes_executors(self) -> bool:
-        """The user says what pods executors are made from, so that nobody else knows what they see."""
+        """Whether the user defines the executors' pods, so that their view of volumes is unknown here."""
         return any(
             name == "spark.kubernetes.executor.podTemplateFile"
             or name.startswith("spark.kubernetes.executor.volumes.")

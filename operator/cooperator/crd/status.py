@@ -1,6 +1,6 @@
-"""Status: a projection for people and scripts. Nobody reads it back to decide.
+"""Status: a projection for people and scripts. Only ``bound_worker`` is read back for decisions.
 
-Lists are capped and texts cut where the models are built: a status never fails to be written for its size.
+Lists are capped and texts cut where the models are built: no status is too large to be written.
 """
 
 import hashlib
@@ -70,7 +70,7 @@ class HeldTaskStatus(Projection):
 
 
 class AdoptedStatus(Projection):
-    """A connector of the group that has no Connector resource: it runs on as it did, and is never deleted."""
+    """A connector of the group that has no Connector resource: it runs on as it did, and is not deleted."""
 
     name: Word = Field(description="the connector's name")
     state: Word = Field(description="STARTED, PAUSED or STOPPED, as its configuration says")
@@ -121,7 +121,8 @@ class WorkerStatus(Projection):
     adopted: tuple[AdoptedStatus, ...] = Field(
         default=(),
         max_length=LISTED,
-        description="connectors of an adopted group without a Connector: they run on, and are never deleted",
+        description="connectors of the group without a Connector (adopted with it, or let go by "
+        "deletionPolicy: Orphan): they run on as they did",
     )
     last_rebalance: RebalanceStatus | None = Field(default=None, description="the last round of the group")
     conditions: Conditions = Field(
@@ -158,7 +159,12 @@ class TaskStatusEntry(Projection):
         default=None, description="records of its sources that it has not delivered; left out if not known"
     )
     rows_per_second: Count | None = Field(
-        default=None, description="rows it has read a second of late; left out if it does not run"
+        default=None,
+        description="rows it has read a second of late; left out if it does not run, or if the rate is older "
+        "than 30 seconds",
+    )
+    reported_at: Word = Field(
+        default="", description="when (RFC 3339) its member said so last; figures are as of then"
     )
     last_error: Sentence = Field(default="", description="what it failed with last, also if it runs again")
     next_attempt: Word = Field(
@@ -173,6 +179,11 @@ class ConnectorStatus(Projection):
         default=None, description="the generation of the spec that this status is about"
     )
     state: Word = Field(default="", description="the state of its instance, or why there is none")
+    bound_worker: Word | None = Field(
+        default=None,
+        description="the Worker whose group has its progress; set before its first task can start, and from "
+        "then on spec.workerRef cannot be changed",
+    )
     selector: Word = Field(default="", description="a label selector that matches no pod, for autoscalers")
     task_summary: Word = Field(default="", description="tasks that run of those there should be, as 5/8")
     held_summary: Word = Field(
@@ -182,7 +193,9 @@ class ConnectorStatus(Projection):
     lag: Count | None = Field(
         default=None, description="of all its tasks, listed or not; left out if no task tells one"
     )
-    rows_per_second: Count | None = Field(default=None, description="of all its tasks, listed or not")
+    rows_per_second: Count | None = Field(
+        default=None, description="of all its tasks that tell one, listed or not"
+    )
     task_statuses: tuple[TaskStatusEntry, ...] = Field(
         default=(),
         max_length=LISTED,
@@ -207,8 +220,7 @@ def worker_selector(worker: Worker) -> str:
 
 
 def connector_selector(connector: Connector) -> str:
-    """Selects nothing: no pod has this label. Autoscalers insist on a selector, and a Connector's tasks are
-    no pods."""
+    """Selects nothing: no pod has this label. Autoscalers require a selector; tasks are no pods."""
     name = connector.metadata.name
     if len(name) > _LABEL_LIMIT:
         mark = hashlib.sha256(name.encode()).hexdigest()[:8]
@@ -222,8 +234,8 @@ def ratio(is_so: int, should: int) -> str:
 
 
 def held_summary(until_ms: Iterable[int], now_ms: int) -> str:
-    """``4, 38s``: how many tasks wait, and how long until the last of them need not any more; ``4, due``
-    when that time is over and only proof is missing that their last holder has ended; empty for none."""
+    """``4, 38s``: how many tasks wait, and how long until the last of them may move; ``4, due`` once that
+    time is over and only proof is missing that their last holder has ended; empty for none."""
     ends = sorted(until_ms)
     if not ends:
         return ""

@@ -8,12 +8,12 @@ from pydantic_core import PydanticCustomError
 
 
 def _as_text(value: object) -> object:
-    """A setting as Kafka Connect's REST interface would store it: true, 3, 0.5."""
+    """A setting as Kafka Connect's REST API stores it: true, 3, 0.5."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float | str):
         return str(value)
-    # The value itself stays out of the message: settings may hold what nobody should read.
+    # The value stays out of the message, since settings may hold secrets.
     what = "empty" if value is None else "a list" if isinstance(value, list | tuple) else "a mapping"
     raise PydanticCustomError(
         "setting_type",
@@ -22,7 +22,7 @@ def _as_text(value: object) -> object:
     )
 
 
-# A structural schema has no type for "text, number or boolean"; what else is written there is said later.
+# A structural schema has no type for "text, number or boolean"; other values are reported later.
 SettingText: TypeAlias = Annotated[
     str, BeforeValidator(_as_text), WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True})
 ]

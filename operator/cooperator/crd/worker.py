@@ -212,8 +212,11 @@ class WorkerSpec(Model):
     rebalance_timeout_ms: int = Field(
         default=30_000, ge=2_000, le=1_800_000, description="how long a round waits for a member to join it"
     )
-    drain_timeout_seconds: int = Field(
-        default=60, ge=1, le=86_400, description="how long a leaving member may take to hand over its tasks"
+    drain_timeout_ms: int = Field(
+        default=60_000,
+        ge=1_000,
+        le=86_400_000,
+        description="how long a leaving member may take to hand over its tasks",
     )
     checkpoint_location: Annotated[str, LOCATION] | None = Field(
         default=None,
@@ -293,12 +296,12 @@ class WorkerSpec(Model):
 
     @property
     def stock(self) -> Connect:
-        """How stock workers are set up, whether or not anything is said of it."""
+        """The configuration of stock workers, with defaults if the spec has none."""
         return self.connect or Connect()
 
     @property
     def checkpoint_root(self) -> str | None:
-        """Where all members find the checkpoints: the location, else the volume; None: not said."""
+        """Where all members find the checkpoints: the location, else the volume; None without both."""
         if self.checkpoint_location is None and self.checkpoint_volume is not None:
             return self.checkpoint_volume.mount_path
         return self.checkpoint_location

@@ -1,7 +1,7 @@
-"""YAML text to plain values with line numbers.
+"""Reads YAML text as plain values with line numbers.
 
-The reading is kubectl's (YAML 1.1 booleans, no dates, no base-60 numbers), but what kubectl passes over in
-silence is an error: duplicate keys, keys that are not text. Input of any shape costs bounded time and memory:
+It reads YAML as kubectl does (YAML 1.1 booleans, no dates, no base-60 numbers), but what kubectl silently
+accepts is an error: duplicate keys, keys that are not text. Input of any shape costs bounded time and memory:
 values are counted as aliases are expanded.
 """
 
@@ -37,7 +37,7 @@ SCALARS: Final = (
     ("float", _FLOAT, "-+.0123456789"),
     ("merge", re.compile(r"<<\Z"), "<"),
 )
-"""What an unquoted scalar is taken for: tag, pattern, first characters."""
+"""How an unquoted scalar is read: tag, pattern, first characters."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -50,21 +50,21 @@ for _name, _pattern, _first in SCALARS:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One YAML document. ``lines``: where each value was written, by its path; () is the document itself."""
+    """One YAML document. ``lines`` has the line of each value by its path; () is the document itself."""
 
     number: int
     value: Value
     lines: dict[Path, int] = field(default_factory=dict)
 
     def line(self, path: Path) -> int:
-        """The line of a value, or of the nearest one around it that was written."""
+        """The line of a value, or of the nearest enclosing one that has a line."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, 0)
 
 
 def read_documents(text: str, source: str) -> list[Document]:
-    """All documents of a text that are not empty. Raises :exc:`ResourceError`, and nothing else."""
+    """All non-empty documents of a text. Raises :exc:`ResourceError`, and nothing else."""
     documents: list[Document] = []
     number = 0
     try:
@@ -80,7 +80,7 @@ def read_documents(text: str, source: str) -> list[Document]:
         line = mark.line + 1 if mark else 0
         raise ResourceError(Problem(source, message, number + 1, line)) from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:
-        # Unprintable characters, and escapes beyond Unicode, which the YAML scanner lets through.
+        # Unprintable characters, and escapes beyond Unicode, which the YAML scanner accepts.
         raise ResourceError(Problem(source, f"not valid YAML: {error}", number + 1)) from None
     except RecursionError:
         raise ResourceError(Problem(source, _TOO_DEEP, number + 1)) from None
@@ -91,7 +91,7 @@ _TOO_DEEP: Final = f"nested more than {_MAX_DEPTH} levels deep, or an alias cont
 
 
 class _Reading:
-    """Turns the nodes of one document into values."""
+    """Converts the nodes of one document to values."""
 
     def __init__(self, source: str, number: int) -> None:
         self.lines: dict[Path, int] = {}
@@ -133,7 +133,7 @@ class _Reading:
         kind = node.tag.removeprefix(_TAG)
         if kind == "str":
             try:
-                # JSON escapes characters beyond 16 bits as two surrogates, which YAML leaves apart.
+                # JSON escapes characters beyond 16 bits as two surrogates, which YAML does not join.
                 return text.encode("utf-16", "surrogatepass").decode("utf-16")
             except UnicodeDecodeError:
                 raise self._refuse(node, path, "contains half a character (a lone surrogate)") from None

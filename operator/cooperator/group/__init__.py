@@ -1,11 +1,12 @@
 """Membership in a classic Kafka group: joining, leading, evicting, and taking the lead.
 
-What may live here: the conversation with the group coordinator on kafka-python's ``BaseCoordinator``, and
-the decisions it takes (pure, in ``takeover``). Metadata and assignments are opaque bytes; who plans is
-handed in as a ``Listener``. May import ``wire`` and ``model``; the only room that imports kafka-python.
+This package holds the conversation with the group coordinator, built on kafka-python's ``BaseCoordinator``,
+and its decisions (pure, in ``takeover``). Metadata and assignments are opaque bytes; the planner is passed in
+as a ``Listener``. May import ``wire`` and ``model``; no other package imports kafka-python.
 """
 
 from cooperator.group.config import GroupConfig
+from cooperator.group.inspector import describe_group
 from cooperator.group.listener import (
     DescribedGroup,
     DescribedMember,
@@ -16,7 +17,6 @@ from cooperator.group.listener import (
     Round,
 )
 from cooperator.group.membership import GroupUnavailable, Membership
-from cooperator.group.onlooker import describe_group
 
 __all__ = [
     "DescribedGroup",

@@ -1,7 +1,7 @@
-"""The second client: it speaks about the group while the member's own connection waits for a round.
+"""The admin client: sends requests about the group while the member's own connection waits for a round.
 
-The broker answers the requests of a connection in turn, and keeps a JoinGroup or SyncGroup until the round
-is complete: whatever must be said in the meantime needs another connection. Opened when first used.
+The broker answers the requests of a connection in order, and holds a JoinGroup or SyncGroup until the round
+is complete. Any other request in the meantime needs a second connection, which is opened on first use.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ _KNOWN_TO_BE_GONE = (errors.UnknownMemberIdError.errno, errors.FencedInstanceIdE
 
 
 class GroupAdmin:
-    """All methods are coroutines of the loop. They raise KafkaError, and then begin with a new connection."""
+    """All methods are coroutines of the loop. After a KafkaError the next call opens a new connection."""
 
     def __init__(self, loop: NetworkSelector, config: GroupConfig) -> None:
         self._loop = loop
@@ -39,9 +39,9 @@ class GroupAdmin:
         return DescribedGroup(_state(group.group_state), group.protocol_type, group.protocol_data, members)
 
     async def remove(self, members: Iterable[tuple[str, str | None]], reason: str) -> None:
-        """One LeaveGroup that names (member id, group instance id) pairs; who is gone does not matter.
+        """Remove (member id, group instance id) pairs by one LeaveGroup. Members that are gone are no error.
 
-        An instance id makes the broker refuse when another process has taken the member's place.
+        With an instance id the broker refuses if another process has taken the member's place.
         """
         identities = [
             LeaveGroupRequest.MemberIdentity(
@@ -58,8 +58,10 @@ class GroupAdmin:
                 _raise_for(member.error_code, f"member {member.member_id}")
 
     async def add_pending(self, protocols: Sequence[tuple[str, bytes]]) -> str:
-        """Ask for a member id without using it: no round completes until ``remove`` takes it away, or for one
-        session time-out (KIP-394)."""
+        """Get a member id without using it (KIP-394).
+
+        No round completes until ``remove`` removes that id, or until one session time-out has passed.
+        """
         request = JoinGroupRequest(
             group_id=self._config.group_id,
             session_timeout_ms=self._config.session_timeout_ms,

@@ -1,27 +1,31 @@
-"""Who joins which group, and in what times."""
+"""Settings of a membership: which client joins which group, and its time-outs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from cooperator.model.similar import hinted
 from cooperator.wire import Role
 
 _SECURITY_PREFIXES: Final = ("ssl_", "sasl_")
 _SECURITY_NAMES: Final = frozenset({"security_protocol", "proxy_url", "client_dns_lookup"})
 
+_SECURITY_EXAMPLES: Final = ("ssl_cafile", "sasl_mechanism")
+
 
 @dataclass(frozen=True, slots=True)
 class GroupConfig:
-    """All that a membership needs to know. Raises ValueError that names the field, its value and the remedy.
+    """The settings of a membership. Raises ValueError that names the field, its value and the remedy.
 
-    ``bootstrap_servers``: ``host:port`` separated by commas. ``client_id``: names this incarnation; the
-    broker makes a dynamic member's id of it. ``group_instance_id``: only for the leader, which is a static
-    member (KIP-345) so that a restart within its session time-out costs no round; workers are dynamic.
-    ``session_timeout_ms``: silence after which the broker drops this member; between the broker's
-    ``group.min.session.timeout.ms`` and ``group.max.session.timeout.ms``.
-    ``rebalance_timeout_ms``: how long a round waits for this member, and for the leader's plan.
-    ``security``: settings of kafka-python, by its names (``security_protocol``, ``ssl_…``, ``sasl_…``);
-    never shown.
+    * ``bootstrap_servers``: ``host:port`` separated by commas.
+    * ``client_id``: names this incarnation; the broker derives a dynamic member's id from it.
+    * ``group_instance_id``: only for the leader, which is a static member (KIP-345) so that a restart within
+      its session time-out triggers no rebalance. Workers are dynamic.
+    * ``session_timeout_ms``: the broker drops the member after this silence. Between the broker's
+      ``group.min.session.timeout.ms`` and ``group.max.session.timeout.ms``.
+    * ``rebalance_timeout_ms``: how long a round waits for this member, and for the leader's plan.
+    * ``security``: settings by kafka-python's names (``security_protocol``, ``ssl_…``, ``sasl_…``); never
+      shown.
     """
 
     bootstrap_servers: str
@@ -47,13 +51,17 @@ class GroupConfig:
         if self.role is Role.WORKER and self.group_instance_id is not None:
             raise ValueError(
                 f"group_instance_id {self.group_instance_id!r}: workers are dynamic members, since an "
-                "assignment of an earlier life must not be put in place again; leave it out"
+                "assignment of an earlier incarnation must not be put in place again; leave it out"
             )
         for name in self.security:
             if name not in _SECURITY_NAMES and not name.startswith(_SECURITY_PREFIXES):
                 raise ValueError(
-                    f"security: unknown setting {name!r}; use kafka-python's names: "
-                    "security_protocol, ssl_cafile, sasl_mechanism, …"
+                    f"security: unknown setting {name!r}; "
+                    + hinted(
+                        name,
+                        (*_SECURITY_NAMES, *_SECURITY_EXAMPLES),
+                        f"use kafka-python's names: security_protocol, {', '.join(_SECURITY_EXAMPLES)}, …",
+                    )
                 )
 
     def _check_times(self) -> None:

@@ -1,13 +1,13 @@
 """A member of a classic group, on kafka-python's BaseCoordinator (3.0.12, pinned).
 
-The library finds the coordinator, classifies answers, keeps generation and member id, and times the
-heartbeats. Overridden (docs/decisions/006-membership.md):
+The library finds the coordinator, classifies responses, keeps generation and member id, and schedules the
+heartbeats. This module overrides (docs/decisions/006-membership.md):
 
-* ``_do_join_and_sync_async``: one attempt at a round. The leader takes the lead by ``lead``, awaits its plan
-  beside heartbeats, and never syncs in a round that another member leads;
-* ``_do_heartbeat``: keeps the time of sending for the lease, and tells what it learns;
-* ``need_rejoin``, so that no request for a round is lost; ``coordinator_dead``, to tell it;
-* the time-out of polling: whoever answers heartbeats here is alive by construction.
+* ``_do_join_and_sync_async``: one attempt at a round. The leader takes the lead through ``lead``, awaits its
+  plan while heartbeats go on, and never syncs in a round that another member leads;
+* ``_do_heartbeat``: records the sending time for the lease, and reports the outcome;
+* ``need_rejoin``, so that no request for a round is lost; ``coordinator_dead``, to report it;
+* the poll time-out: a member that answers heartbeats here is alive by construction.
 """
 
 import random
@@ -25,6 +25,7 @@ from kafka.structs import MemberState
 from cooperator.group import failures
 from cooperator.group.admin import GroupAdmin
 from cooperator.group.config import GroupConfig
+from cooperator.group.guarded_listener import GuardedListener
 from cooperator.group.lead import JoinAnswer, LeadTaker, read_answer
 from cooperator.group.library import (
     Connections,
@@ -38,11 +39,9 @@ from cooperator.group.library import (
 from cooperator.group.listener import Joined, Round
 from cooperator.group.planning import await_plan
 from cooperator.group.takeover import PROTOCOL_TYPE, Answer
-from cooperator.group.told import Told
 from cooperator.wire import Role
 
 _TICK_MS: Final = 1_000
-_SAY_AFTER_S: Final = 5.0
 _GIVE_UP_AFTER_S: Final = 20.0
 _JOIN_VERSION: Final = 9
 _SYNC_VERSION: Final = 5
@@ -54,13 +53,13 @@ class _AlwaysPolled(Heartbeat):  # type: ignore[misc]
 
 
 class Coordinator(BaseCoordinator):  # type: ignore[misc]
-    """One member. All methods belong to the loop's thread, unless they say otherwise."""
+    """One member. All methods must be called on the loop's thread, unless they say otherwise."""
 
     def __init__(
         self,
         loop: NetworkSelector,
         config: GroupConfig,
-        told: Told,
+        told: GuardedListener,
         connections: Connections,
         admin: GroupAdmin,
     ) -> None:
@@ -78,9 +77,9 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
         self.leading = False
         self.fenced = False
         self.round_in_hand = False
-        """Between the answer to JoinGroup and the one to SyncGroup of a round that this member leads."""
+        """True between the responses to JoinGroup and SyncGroup of a round that this member leads."""
         self.instance_ids: Mapping[str, str | None] = {}
-        """By member id, of the last round that this member led."""
+        """Group instance ids by member id, from the last round that this member led."""
         self._group = config
         self._loop = loop
         self._told = told
@@ -95,6 +94,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
         self._ending = False
         self._handled: BaseException | None = None
         self._waiting: tuple[float, str] = (now_s(), "")
+        self._refusal = ""
 
     # --- for the membership --------------------------------------------------------------------------
 
@@ -105,11 +105,11 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
 
     @property
     def generation_id(self) -> int:
-        """Any thread. -1 when it is in no round."""
+        """Any thread. -1 when the member is in no round."""
         return int(self._generation.generation_id)
 
     def resume(self, earlier: "Coordinator") -> None:
-        """Go on as the member that ``earlier`` was to the broker, over other connections."""
+        """Continue as the member that ``earlier`` was to the broker, over new connections."""
         self._generation: Any = earlier._generation
         self._following_as = earlier._following_as
         self.leading = earlier.leading
@@ -122,14 +122,17 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
         wake(self._turn)
 
     def end(self) -> list[tuple[str, str | None]]:
-        """Send nothing more. Returns (member id, group instance id) of what an unfinished attempt at the
-        lead has in the group."""
+        """Send nothing more.
+
+        Returns what an unfinished attempt at the lead has left in the group: (member id, group instance id)
+        pairs.
+        """
         self._ending = True
         self._close_heartbeat()
         return [] if self._taker is None else self._taker.traces
 
     async def stay(self) -> None:
-        """Join, and join again, until fenced. Raises CoordinatorGone when none was found for long."""
+        """Join and rejoin until fenced. Raises CoordinatorGone when no coordinator was found for long."""
         while not self.fenced and not self._ending:
             try:
                 if not await self.ensure_active_group_async(timeout_ms=_TICK_MS):
@@ -176,6 +179,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
             await self._after_failure(error)
             raise
         self._attempts = 0
+        self._refusal = ""
         return assignment
 
     async def _on_join_complete_async(
@@ -209,7 +213,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
             raise errors.CoordinatorNotAvailableError()
         self.state = MemberState.REBALANCING
         self._served = self._asked
-        self.request_rejoin()  # Until this attempt has succeeded, whoever asked for it.
+        self.request_rejoin()  # Stays set until this attempt has succeeded, whoever asked for it.
         anonymous = self.member_id == UNKNOWN_MEMBER_ID
         request = JoinGroupRequest(
             group_id=self.group_id,
@@ -289,15 +293,18 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
         try:
             assignment = bytes(self._process_sync_group_response(response, sent_at))
         except errors.RebalanceInProgressError:
-            # Said to members only.
+            # Only members get this answer, so it proves membership.
             await self._after_waiting(sent_at)
             raise
         self._told.contact(sent_at)
         return assignment
 
     async def _after_waiting(self, sent_at: float) -> None:
-        """What has waited at the broker proves no more than when it was sent, and what is sent next may wait
-        as long again: so the broker is asked in between."""
+        """Record the contact, and send a heartbeat after a long wait.
+
+        A request that waited at the broker proves membership only as of its sending time, and the next
+        request may wait as long again.
+        """
         self._told.contact(sent_at)
         if now_s() - sent_at > self._group.heartbeat_interval_ms / 1000:
             with suppress(errors.KafkaError):  # The next request meets it, too.
@@ -311,7 +318,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
     # --- heartbeats ----------------------------------------------------------------------------------
 
     async def _beat(self) -> None:
-        """One heartbeat; raises KafkaError, RebalanceInProgressError among them when the round is over."""
+        """Send one heartbeat. Raises KafkaError; RebalanceInProgressError when the round is over."""
         self.heartbeat.sent_heartbeat()
         sent_at = now_s()
         try:
@@ -338,7 +345,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
                 self._told.trouble(failures.explain(error, self._group))
             self._turn.notify()
 
-    # --- what goes wrong -----------------------------------------------------------------------------
+    # --- failures ------------------------------------------------------------------------------------
 
     def coordinator_dead(self, error: Any) -> None:
         was_known = self.coordinator_id is not None
@@ -359,11 +366,13 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
         self._lose_lead()
 
     async def _after_failure(self, error: BaseException) -> None:
-        """Say it and pause: whoever raised it is called again."""
+        """Report the failure and pause. The failed method is called again afterwards."""
         if isinstance(error, errors.UnknownMemberIdError):
             self._dropped()
         self._attempts += 1
+        self._refusal = ""
         if isinstance(error, failures.LeadNotTaken) and error.refused:
+            self._refusal = error.reason
             self._told.refused(error.reason)
         elif failures.is_worth_saying(error, now_s() - self._trying_since):
             self._told.trouble(failures.explain(error, self._group))
@@ -377,9 +386,9 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
         waited_s = now_s() - since
         if self.coordinator_id is None and waited_s > _GIVE_UP_AFTER_S:
             raise failures.CoordinatorGone(f"group {self.group_id!r}: no coordinator for {waited_s:.0f} s")
-        if waited_s > _SAY_AFTER_S:
-            what = what if self.coordinator_id is not None else "a coordinator"
-            self._told.trouble(
-                f"group {self.group_id!r}: has been waiting for {what} for more than {_SAY_AFTER_S:.0f} s "
-                f"(brokers: {self._group.bootstrap_servers})"
-            )
+        known = self.coordinator_id is not None
+        text = failures.waiting(
+            what if known else "a coordinator", waited_s, self._refusal if known else "", self._group
+        )
+        if text:
+            self._told.trouble(text)

@@ -1,4 +1,4 @@
-"""Removes members on behalf of the leader, as soon as it does no harm."""
+"""Evicts members on behalf of the leader, as soon as that is safe."""
 
 import random
 import threading
@@ -12,8 +12,8 @@ from cooperator.group.admin import GroupAdmin
 from cooperator.group.config import GroupConfig
 from cooperator.group.coordinator import Coordinator
 from cooperator.group.failures import delay_ms, explain
+from cooperator.group.guarded_listener import GuardedListener
 from cooperator.group.library import errors, sleep_ms, wake
-from cooperator.group.told import Told
 
 _REASON: Final = "the leader has proof of its end"
 _LOOK_AGAIN_MS: Final = 100
@@ -26,7 +26,7 @@ class Evictor:
         self,
         loop: NetworkSelector,
         config: GroupConfig,
-        told: Told,
+        told: GuardedListener,
         admin: GroupAdmin,
         coordinator: Coordinator,
     ) -> None:
@@ -40,7 +40,7 @@ class Evictor:
         self._due: set[str] = set()
 
     def resume(self, earlier: "Evictor") -> None:
-        """Take over what ``earlier`` has not done."""
+        """Take over the evictions that ``earlier`` has not carried out."""
         self.ask(earlier._due)
 
     def ask(self, member_ids: Iterable[str]) -> None:
@@ -50,15 +50,15 @@ class Evictor:
         wake(self._wake)
 
     async def run(self) -> None:
-        """For ever."""
+        """Evict due members; never returns."""
         attempts = 0
         while True:
             batch = self._batch()
             if not batch:
                 await self._wake()
             elif self._coordinator.round_in_hand:
-                # Members that wait for our plan hold a SyncGroup which the broker would never answer
-                # when it removes them.
+                # Members that await our plan have a pending SyncGroup, which the broker would never answer
+                # once it removes them.
                 await sleep_ms(self._loop, _LOOK_AGAIN_MS)
             else:
                 try:
@@ -80,5 +80,5 @@ class Evictor:
         await self._admin.remove([(member, instance_ids.get(member)) for member in batch], _REASON)
         with self._lock:
             self._due -= set(batch)
-        # The round that this makes waits for us, too; a heartbeat would tell us later.
+        # The round that this triggers waits for us, too; a heartbeat would tell us later.
         self._coordinator.ask_rejoin(f"has evicted {len(batch)} members")

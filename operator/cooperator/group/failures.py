@@ -1,4 +1,4 @@
-"""Failures of a membership: what to say of them, and how long to wait before the next attempt."""
+"""Failures of a membership: their messages, and the delay before the next attempt."""
 
 from typing import Final
 
@@ -14,7 +14,7 @@ _REFUSED_MAX_MS: Final = 10_000
 
 
 class LeadNotTaken(errors.RetriableError):  # type: ignore[misc]
-    """This attempt to take the lead is over. ``refused``: because the listener said no."""
+    """This attempt to take the lead is over. ``refused``: because the listener refused it."""
 
     def __init__(self, reason: str, refused: bool = False) -> None:
         super().__init__(reason)
@@ -27,12 +27,14 @@ class PlanFailed(errors.RetriableError):  # type: ignore[misc]
 
 
 class AssignmentRefused(errors.KafkaError):  # type: ignore[misc]
-    """The broker could not store the assignments of a round: each attempt costs every member a round, so
-    that the pauses are the long ones."""
+    """The broker could not store the assignments of a round.
+
+    Each attempt costs every member a round, hence the long delays.
+    """
 
 
 class CoordinatorGone(Exception):
-    """No coordinator was found for long: what is known of the cluster may be out of date."""
+    """No coordinator was found for long: the known cluster metadata may be out of date."""
 
 
 _PART_OF_EVERY_DAY: Final = (
@@ -44,7 +46,7 @@ _PART_OF_EVERY_DAY: Final = (
 
 
 def is_everyday(error: BaseException) -> bool:
-    """Belongs to the protocol: rejoin at once and say nothing."""
+    """Whether the error is part of the protocol: rejoin at once and report nothing."""
     return isinstance(error, _PART_OF_EVERY_DAY)
 
 
@@ -55,12 +57,14 @@ _PASSES_BY_ITSELF: Final = (
     LeadNotTaken,
 )
 _PATIENCE_S: Final = 2.0
+SAY_AFTER_S: Final = 5.0
+"""How long (s) a member waits before it reports that it does."""
 
 
 def is_worth_saying(error: BaseException, tried_for_s: float) -> bool:
-    """Whether a human should hear of a failure, after attempts that have failed for ``tried_for_s``.
+    """Whether to report a failure to humans, after attempts that have failed for ``tried_for_s``.
 
-    A coordinator that has just moved or started is no news.
+    A coordinator that has just moved or started is not worth a report.
     """
     if is_everyday(error):
         return False
@@ -68,9 +72,9 @@ def is_worth_saying(error: BaseException, tried_for_s: float) -> bool:
 
 
 def delay_ms(error: BaseException, attempts: int, spread: float) -> float:
-    """How long to wait after the failure number ``attempts`` in a row (from 1).
+    """The delay after the ``attempts``-th failure in a row (from 1).
 
-    ``spread`` in [0, 1) is taken off, up to half of the delay, so that members do not come all at once.
+    ``spread`` in [0, 1) shortens it by up to a half, so that members do not retry all at once.
     """
     if is_everyday(error):
         ceiling_ms = 0.0 if attempts <= _AT_ONCE_ATTEMPTS else _AT_ONCE_MAX_MS
@@ -83,18 +87,33 @@ def delay_ms(error: BaseException, attempts: int, spread: float) -> float:
 
 
 def explain(error: BaseException, config: GroupConfig) -> str:
-    """One sentence for a human: what is wrong with which group, and what to do about it."""
+    """One sentence for humans: what is wrong with which group, and the remedy."""
     return f"group {config.group_id!r}: {reason(error, config)}"
 
 
 def reason(error: BaseException, config: GroupConfig) -> str:
-    """The same without the group's name."""
+    """As ``explain``, without the group's name."""
     for kind, text in _REMEDIES.items():
         if isinstance(error, kind):
             return f"{text.format(config=config)} ({type(error).__name__})"
     if isinstance(error, LeadNotTaken | PlanFailed | AssignmentRefused):
         return str(error.args[0])
     return str(error) or type(error).__name__
+
+
+def waiting(what: str, waited_s: float, refusal: str, config: GroupConfig) -> str:
+    """The report of a member that has waited for ``what`` for so long; empty while the wait is normal.
+
+    ``refusal``: why the listener did not let the lead be taken, which is not the broker's fault.
+    """
+    if waited_s <= SAY_AFTER_S:
+        return ""
+    if refusal:
+        return f"group {config.group_id!r}: the lead is not taken: {refusal}"
+    return (
+        f"group {config.group_id!r}: has been waiting for {what} for more than {SAY_AFTER_S:.0f} s "
+        f"(brokers: {config.bootstrap_servers})"
+    )
 
 
 _REMEDIES: Final[dict[type[BaseException], str]] = {

@@ -1,4 +1,4 @@
-"""Carries out what ``takeover`` decides: our JoinGroup on one connection, all else on the other."""
+"""Carries out the decisions of ``takeover``: our JoinGroup on one connection, all else on the other."""
 
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -10,9 +10,9 @@ from cooperator.group import takeover as to
 from cooperator.group.admin import GroupAdmin
 from cooperator.group.config import GroupConfig
 from cooperator.group.failures import LeadNotTaken, explain, reason
+from cooperator.group.guarded_listener import GuardedListener, ListenerFailed
 from cooperator.group.library import Task, errors, sleep_ms
 from cooperator.group.listener import JoinedMember
-from cooperator.group.told import ListenerFailed, Told
 
 _EVICTED: Final = "the operator of this group takes the lead"
 _WITHDRAWN: Final = "withdraws without having led"
@@ -20,12 +20,12 @@ _RELEASED: Final = "the round may complete"
 _LAST_WORDS_MS: Final = 1_000
 _TELLS_WHO_LEADS: Final = 9
 _UUID_LENGTH: Final = 37
-"""Of the hyphen and the UUID that the broker appends to a client id to make a member id."""
+"""Length of the hyphen and the UUID that the broker appends to a client id to make a member id."""
 
 
 @dataclass(frozen=True, slots=True)
 class JoinAnswer:
-    """The answer to a JoinGroup. ``answer``: about the lead. ``members``: told to the leader only."""
+    """A JoinGroup response. ``answer``: who leads. ``members``: known to the leader only."""
 
     answer: to.Answer
     generation: int
@@ -35,8 +35,11 @@ class JoinAnswer:
 
 
 def read_answer(response: Any, takes_a_place: bool) -> JoinAnswer:
-    """``response``: to JoinGroup, without an error. ``takes_a_place``: a static member that did not know its
-    id, and may have replaced an earlier life, of which the broker tells the lead from version 9 on only."""
+    """Interpret a JoinGroup response without an error.
+
+    ``takes_a_place``: a static member joined without a member id and may have replaced its earlier
+    incarnation. The broker tells such a member about the lead only from version 9 on.
+    """
     if response.leader == response.member_id:
         answer = to.Answer.REPLACED if response.skip_assignment else to.Answer.LEADS
     elif takes_a_place and response.API_VERSION < _TELLS_WHO_LEADS:
@@ -58,18 +61,18 @@ def read_answer(response: Any, takes_a_place: bool) -> JoinAnswer:
 
 
 class Joiner(Protocol):
-    """The member whose lead it is."""
+    """The member that is to lead."""
 
     async def join(self) -> JoinAnswer:
-        """One JoinGroup, answered; raises KafkaError."""
+        """Send one JoinGroup and return its answer; raises KafkaError."""
         ...
 
     def abandon_join(self) -> None:
-        """Give up a JoinGroup that is unanswered: nothing of it may arrive later."""
+        """Give up an unanswered JoinGroup, so that no answer arrives later."""
         ...
 
     def forget_member_id(self) -> None:
-        """Join next as a new member."""
+        """Make the next join that of a new member."""
         ...
 
 
@@ -77,7 +80,12 @@ class LeadTaker:
     """Takes the lead of the group for ``joiner``, one attempt at a time."""
 
     def __init__(
-        self, loop: NetworkSelector, config: GroupConfig, told: Told, admin: GroupAdmin, joiner: Joiner
+        self,
+        loop: NetworkSelector,
+        config: GroupConfig,
+        told: GuardedListener,
+        admin: GroupAdmin,
+        joiner: Joiner,
     ) -> None:
         assert config.group_instance_id is not None, "the leader is a static member"
         self._instance_id = config.group_instance_id
@@ -93,18 +101,18 @@ class LeadTaker:
 
     @property
     def traces(self) -> list[tuple[str, str | None]]:
-        """What an unfinished attempt has in the group: (member id, group instance id), to be removed.
+        """(member id, group instance id) pairs of an unfinished attempt, to be removed from the group.
 
-        A parked member of ours that has not been seen yet is named by its instance id alone.
+        Our parked member, while we have not seen it yet, is named by its instance id alone.
         """
         if not self._state.joining or self._state.confirming:
             return []
         own = [(self._state.own or UNKNOWN_MEMBER_ID, self._instance_id)]
-        brake = [] if self._state.brake is None else [(self._state.brake, None)]
-        return [*own, *brake]
+        pending_member = [] if self._state.pending_member is None else [(self._state.pending_member, None)]
+        return [*own, *pending_member]
 
     async def take(self, following_as: str | None) -> tuple[JoinAnswer, tuple[str, ...]]:
-        """The answer by which we lead, and whom that cost its membership, over all attempts.
+        """Take the lead; returns the JoinGroup answer that gave it, and the ids evicted over all attempts.
 
         ``following_as``: our member id in a round that another member leads. Raises LeadNotTaken, and
         FencedInstanceIdError.
@@ -116,7 +124,7 @@ class LeadTaker:
             self._state, step = to.begin_as_follower(self._instance_id, self._patience_ms, following_as)
         answer: JoinAnswer | None = None
         try:
-            while not isinstance(step, to.Lead | to.Rest):
+            while not isinstance(step, to.BeginLeading | to.Rest):
                 event = await self._carry_out(step)
                 if event is not None:
                     self._state, step = to.advance(self._state, event)
@@ -125,10 +133,10 @@ class LeadTaker:
                     self._state, step = to.advance(self._state, event)
             if isinstance(step, to.Rest):
                 raise LeadNotTaken(step.reason, step.refused)
-            await self._release(step.brake)
+            await self._release(step.pending_member)
         except errors.FencedInstanceIdError:
-            # Whoever fenced us is in a round that would wait for our brake.
-            await self._release(self._state.brake)
+            # The process that fenced us is in a round that would wait for our pending member.
+            await self._release(self._state.pending_member)
             raise
         finally:
             self._drop_join()
@@ -146,8 +154,8 @@ class LeadTaker:
                     return to.Described(await self._admin.describe())
                 case to.Ask(members):
                     return to.Verdict(self._told.refusal(members))
-                case to.Brake():
-                    return to.Braked(await self._admin.add_pending(self._told.protocols()))
+                case to.AddPendingMember():
+                    return to.PendingMemberAdded(await self._admin.add_pending(self._told.protocols()))
                 case to.Join():
                     self._join = Task(self._loop, self._joiner.join)
                     return to.Sent()
@@ -156,12 +164,12 @@ class LeadTaker:
                     named = [(member.member_id, member.group_instance_id) for member in members]
                     await self._admin.remove(named, _EVICTED)
                     return to.Done(step)
-                case to.Release(brake):
-                    await self._admin.remove([(brake, None)], _RELEASED)
+                case to.Release(pending_member):
+                    await self._admin.remove([(pending_member, None)], _RELEASED)
                     return to.Done(step)
-                case to.Withdraw(member_id, brake):
+                case to.Withdraw(member_id, pending_member):
                     own = [] if member_id is None else [(member_id, self._instance_id)]
-                    pending = [] if brake is None else [(brake, None)]
+                    pending = [] if pending_member is None else [(pending_member, None)]
                     await self._admin.remove([*own, *pending], _WITHDRAWN)
                     await self._end_join()
                     return to.Done(step)
@@ -191,7 +199,7 @@ class LeadTaker:
         return answer, to.Answered(answer.answer, answer.member_id)
 
     async def _end_join(self) -> None:
-        """Our member was removed: the JoinGroup, if any is unanswered, is answered with an error now."""
+        """Our member was removed, so a pending JoinGroup is answered with an error now."""
         if self._join is not None:
             await self._join.wait(_LAST_WORDS_MS)
         self._drop_join()
@@ -202,11 +210,11 @@ class LeadTaker:
             self._joiner.abandon_join()
         self._join = None
 
-    async def _release(self, brake: str | None) -> None:
-        if brake is None:
+    async def _release(self, pending_member: str | None) -> None:
+        if pending_member is None:
             return
         try:
-            await self._admin.remove([(brake, None)], _RELEASED)
+            await self._admin.remove([(pending_member, None)], _RELEASED)
         except errors.KafkaError as error:
             self._told.trouble(
                 f"the next round may take one session time-out: {explain(error, self._config)}"

@@ -1,4 +1,4 @@
-"""The thin typed face of kafka-python that this room talks to, and the settings it runs with."""
+"""A thin typed interface to the parts of kafka-python used here, and its settings."""
 
 import time
 from collections.abc import Callable, Coroutine
@@ -41,9 +41,9 @@ class Connections:
         return tuple(self.manager.broker_version)
 
     async def bootstrap(self) -> None:
-        """Learn the cluster from any of the bootstrap servers; nothing more to do the next time.
+        """Fetch the cluster metadata from any bootstrap server; does nothing the next time.
 
-        Raises KafkaError after BOOTSTRAP_MS; then these connections are of no further use.
+        Raises KafkaError after BOOTSTRAP_MS; these connections are then unusable.
         """
         await self.manager.bootstrap_async(BOOTSTRAP_MS, refresh=False)
 
@@ -72,19 +72,19 @@ class Task:
         return bool(self._future.is_done)
 
     async def wait(self, timeout_ms: float | None = None) -> bool:
-        """Until it has ended, or the time is over; whether it has ended."""
+        """Wait until the coroutine has ended or the time-out has passed; returns whether it has ended."""
         await wait_for(self._loop, self._future, timeout_ms)
         return self.done
 
     def result(self) -> Any:
-        """What it returned; raises what it raised. Only when done."""
+        """Return the coroutine's result, or raise its exception. Call it only when done."""
         if self._future.exception is not None:
             raise self._future.exception
         return self._future.value
 
 
 async def wait_for(loop: NetworkSelector, future: LoopFuture, timeout_ms: float | None) -> None:
-    """Until ``future`` is resolved in either way, or the time is over. Never raises what the future holds."""
+    """Wait until ``future`` is resolved or has failed, or until the time-out. Never raises its exception."""
     woken = LoopFuture()
 
     def wake(_: object = None) -> None:
@@ -101,7 +101,7 @@ async def wait_for(loop: NetworkSelector, future: LoopFuture, timeout_ms: float 
 
 
 def resolve(loop: NetworkSelector, future: LoopFuture) -> None:
-    """Any thread: resolve ``future`` on the loop, once. Nothing happens when the loop has ended."""
+    """Any thread: resolve ``future`` on the loop, once. Does nothing when the loop has ended."""
 
     def on_loop() -> None:
         if not future.is_done:
@@ -114,7 +114,7 @@ def resolve(loop: NetworkSelector, future: LoopFuture) -> None:
 
 
 def wake(notifier: WakeupNotifier) -> None:
-    """Any thread: wake who waits for ``notifier``. Nothing happens when its loop has ended."""
+    """Any thread: wake the waiter of ``notifier``. Does nothing when its loop has ended."""
     try:
         notifier.notify()
     except RuntimeError:
@@ -139,11 +139,11 @@ def _settings(config: GroupConfig) -> dict[str, Any]:
         "bootstrap_servers": config.bootstrap_servers,
         "client_id": config.client_id,
         "request_timeout_ms": request_timeout_ms(config),
-        # A broker that is back must be seen within every session time-out; the default backs off to 30 s.
+        # A broker that is back must be noticed within a session time-out; the default backs off to 30 s.
         "reconnect_backoff_ms": 50,
         "reconnect_backoff_max_ms": 1_000,
         "socket_connection_setup_timeout_ms": 3_000,
         "socket_connection_setup_timeout_max_ms": 5_000,
-        # A JoinGroup answer holds the metadata of the whole group; the default is 1 MB.
+        # A JoinGroup response holds the metadata of the whole group; the default is 1 MB.
         "receive_message_max_bytes": _RECEIVE_MAX_BYTES,
     }

@@ -1,4 +1,4 @@
-"""What a membership tells, and what it asks for."""
+"""The interface between a membership and its user."""
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -9,10 +9,10 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class JoinedMember:
-    """A member of a round, as the leader is told of it.
+    """A member of a round, as the leader knows it.
 
-    ``metadata``: its bytes for the protocol of the round. ``client_id``: as far as its member id tells;
-    empty for static members, whose ids begin with their ``group_instance_id``.
+    ``metadata``: its bytes for the protocol of the round. ``client_id``: derived from the member id; empty
+    for static members, whose ids begin with their ``group_instance_id``.
     """
 
     member_id: str
@@ -54,8 +54,11 @@ class GroupState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DescribedMember:
-    """A member as the broker describes it. ``metadata`` is empty unless the group is stable: the broker
-    tells it in no other state. ``assignment`` is the last one, also while the next round is prepared."""
+    """A member as the broker describes it.
+
+    ``metadata`` is empty unless the group is stable: the broker returns it in no other state. ``assignment``
+    is the last one, also while the next round is being prepared.
+    """
 
     member_id: str
     group_instance_id: str | None
@@ -67,7 +70,7 @@ class DescribedMember:
 
 @dataclass(frozen=True, slots=True)
 class DescribedGroup:
-    """A group as its coordinator sees it. ``protocol_type``: ``connect``, or of whoever uses the group."""
+    """A group as its coordinator sees it. ``protocol_type``: ``connect``, or another client's."""
 
     state: GroupState
     protocol_type: str
@@ -76,69 +79,82 @@ class DescribedGroup:
 
 
 class Listener(Protocol):
-    """Called on the membership's own thread, one call at a time: every method must return at once.
+    """Callbacks on the membership's own thread, one at a time. Every method must return at once.
 
-    A call that takes longer than 50 ms is warned of, since heartbeats wait behind it. An exception is
-    logged and told as trouble; it does not end the membership.
+    A call that takes longer than 50 ms is logged as a warning, since heartbeats wait behind it. An exception
+    is logged and reported as trouble; it does not end the membership.
     """
 
     def protocols(self) -> Sequence[tuple[str, bytes]]:
-        """Names and metadata of the sub-protocols, the preferred one first; asked for at every JoinGroup.
+        """Names and metadata of the sub-protocols, the preferred one first; called for every JoinGroup.
 
-        A follower whose bytes are those of its last JoinGroup is answered with the round as it is: to make
-        a round, change them.
+        A follower whose bytes equal those of its last JoinGroup is answered with the current round. To
+        trigger a rebalance, change them.
         """
         ...
 
     def plan(self, round: Round) -> "Future[Mapping[str, bytes]]":
-        """The assignments of a round that this member leads, by member id. The future may be resolved by any
-        thread; heartbeats go on until then. It is resolved in vain when ``round_void`` was told."""
+        """The assignments of a round that this member leads, by member id.
+
+        Any thread may resolve the future; heartbeats go on until then. After ``round_void`` its result is not
+        used.
+        """
         ...
 
     def round_void(self, generation: int) -> None:
-        """The round that was planned has ended before its assignments are known to have been delivered.
-        Members will say in the next round what they run."""
+        """The planned round has ended, and its assignments may not have been delivered.
+
+        The members will report what they run in the next round.
+        """
         ...
 
     def joined(self, joined: Joined) -> None:
-        """A round is complete: the answer to SyncGroup, of the leader as well."""
+        """A round is complete: the SyncGroup response, also of the leader."""
         ...
 
     def dropped(self, reason: str) -> None:
-        """The broker no longer knows this member (evicted, or its session ran out). For information:
-        the membership rejoins by itself, and what the member runs goes on under its lease."""
+        """The broker no longer knows this member: it was evicted, or its session has expired.
+
+        For information only: the membership rejoins by itself, and running tasks continue under their lease.
+        """
         ...
 
     def fenced(self) -> None:
-        """Another process has joined under the same ``group_instance_id``. The membership has stopped: stop
-        writing and evicting."""
+        """Another process has joined under the same ``group_instance_id``.
+
+        The membership has stopped; stop writing and evicting.
+        """
         ...
 
     def contact(self, sent_at: float) -> None:
-        """A request that was sent at ``sent_at`` (time.monotonic(), seconds) was answered to a member."""
+        """The broker answered, to a member, a request sent at ``sent_at`` (time.monotonic(), seconds)."""
         ...
 
     def coordinator_lost(self) -> None:
-        """The group's coordinator is not reachable or has moved; it is looked for until it is found."""
+        """The group's coordinator is unreachable or has moved; the search continues until it is found."""
         ...
 
     def trouble(self, message: str) -> None:
-        """Something a human should know; it is retried. The same text comes at most every 10 s."""
+        """A problem that a human should know of; it is retried. The same text comes at most every 10 s."""
         ...
 
     def may_take_lead(self, members: Sequence[DescribedMember]) -> bool | str:
-        """Whether the lead may be taken from ``members`` (without the caller's own). True, or False, or the
-        reason why not. Asked before anybody is evicted, and again when others have come in the meantime; the
-        metadata of those, and of all when the group would not become stable, is empty. Leader role only."""
+        """Whether the lead may be taken from ``members`` (without the caller's own): True, False or why not.
+
+        Called before any eviction, and again when other members have joined in the meantime. The metadata of
+        the latter is empty, and that of all members if the group did not become stable. Leader role only.
+        """
         ...
 
     def refused(self, reason: str) -> None:
-        """``may_take_lead`` said no: this member has not joined, or has left again. It asks again later."""
+        """``may_take_lead`` refused, so this member has not joined, or has left again. It will ask again."""
         ...
 
     def lead_taken(self, evicted: Sequence[str]) -> None:
-        """This member leads; told before the first ``plan``. ``evicted``: ids of the members removed for it,
-        which are running what they ran and will be back. Leader role only."""
+        """This member leads. Called before the first ``plan``; leader role only.
+
+        ``evicted``: ids of the members removed for it, which run on and will rejoin.
+        """
         ...
 
     def lead_lost(self) -> None:

@@ -1,4 +1,4 @@
-"""A member of a group, for as long as it is wanted: one thread that drives kafka-python's event loop."""
+"""A lasting membership in a group: one thread that drives kafka-python's event loop."""
 
 import logging
 import threading
@@ -13,15 +13,15 @@ from cooperator.group.config import GroupConfig
 from cooperator.group.coordinator import Coordinator
 from cooperator.group.evictor import Evictor
 from cooperator.group.failures import CoordinatorGone, explain
+from cooperator.group.guarded_listener import GuardedListener
 from cooperator.group.library import Connections, Task, errors, new_loop, resolve, wait_for
 from cooperator.group.listener import DescribedGroup, Listener
-from cooperator.group.told import Told
 
 log = logging.getLogger(__name__)
 
 _FRESH_START_S: Final = 1.0
 _FAREWELL_SHARE: Final = 0.7
-"""Of the time for stopping, what saying good-bye may take."""
+"""The part of the time for stopping that the farewell may take."""
 
 
 class GroupUnavailable(Exception):
@@ -29,9 +29,9 @@ class GroupUnavailable(Exception):
 
 
 class _Session:
-    """One set of connections on one loop, and the member that lives on it."""
+    """One set of connections on one loop, and the member that uses them."""
 
-    def __init__(self, config: GroupConfig, told: Told) -> None:
+    def __init__(self, config: GroupConfig, told: GuardedListener) -> None:
         self.loop = new_loop(config)
         self.admin = GroupAdmin(self.loop, config)
         self.coordinator: Coordinator | None = None
@@ -42,22 +42,22 @@ class _Session:
         self._told = told
 
     def end(self) -> None:
-        """Any thread: let ``run`` come to its end."""
+        """Any thread: make ``run`` return."""
         resolve(self.loop, self._ended)
 
     async def run(self, earlier: "_Session | None", stopping: threading.Event) -> None:
-        """Until the end is asked for, or the member is fenced. Raises when a fresh start is better.
+        """Run until ``end`` is called or the member is fenced. Raises when a new session is needed.
 
-        ``earlier``: the session before, whose member this goes on with.
+        ``earlier``: the previous session, whose member this one continues.
         """
-        life = Task(self.loop, lambda: self._live(earlier), then=self.end)
+        incarnation = Task(self.loop, lambda: self._live(earlier), then=self.end)
         if not stopping.is_set():
             await wait_for(self.loop, self._ended, None)
-        if life.done:
-            life.result()
+        if incarnation.done:
+            incarnation.result()
 
     async def say_farewell(self, leave: bool, timeout_ms: float) -> None:
-        """Remove from the group what would otherwise outlive us. Tried once."""
+        """Remove from the group what would otherwise outlive this process. Not retried."""
         if self.coordinator is None:
             return
         named = self.coordinator.end()
@@ -85,21 +85,21 @@ class _Session:
 
 
 class Membership:
-    """Joins the group, stays in it and comes back to it until it is stopped or fenced.
+    """Joins the group, stays in it and rejoins it until stopped or fenced.
 
-    All methods may be called from any thread, and all but ``describe`` by the listener as well. Nothing
-    raises because of the broker's state, except ``describe``.
+    All methods are thread-safe, and the listener may call all but ``describe``. Nothing but ``describe``
+    raises because of the broker's state.
     """
 
     def __init__(self, config: GroupConfig, listener: Listener) -> None:
         self._config = config
-        self._told = Told(listener)
+        self._told = GuardedListener(listener)
         self._thread = threading.Thread(target=self._run, name=f"group {config.group_id}", daemon=True)
         self._stopping = threading.Event()
         self._running = threading.Event()
         self._session: _Session | None = None
         self._last: _Session | None = None
-        """The last one that got as far as to have a member."""
+        """The last session that had a member."""
         self._leave = False
         self._farewell_ms = 0.0
 
@@ -111,7 +111,7 @@ class Membership:
 
     @property
     def generation(self) -> int:
-        """The last generation joined; -1 when this is no member."""
+        """The last generation joined; -1 while not a member."""
         coordinator = self._current()
         return -1 if coordinator is None else coordinator.generation_id
 
@@ -121,23 +121,23 @@ class Membership:
         return self._thread.is_alive() and not self._stopping.is_set()
 
     def start(self) -> None:
-        """Begin to join; returns at once. Once per membership."""
+        """Start to join; returns at once. Call it once per membership."""
         self._thread.start()
 
     def rejoin(self, reason: str) -> None:
-        """Ask for another round. A leader always gets one; a follower when its metadata has changed.
+        """Request another round. A leader always gets one; a follower only when its metadata has changed.
 
-        Requests made before the next JoinGroup are one; none is lost.
+        Requests made before the next JoinGroup are merged into one; none is lost.
         """
         coordinator = self._current()
         if coordinator is not None:
             coordinator.ask_rejoin(reason)
 
     def evict(self, member_ids: Iterable[str]) -> None:
-        """Remove other members, by one LeaveGroup; returns at once.
+        """Remove other members by one LeaveGroup; returns at once.
 
-        Repeated until the broker has answered or this member no longer leads. Ignored by a member that does
-        not lead, and of ids that are gone. Waits for the end of a round that is being planned.
+        Retried until the broker has answered or this member no longer leads. Does nothing if this member does
+        not lead, and for ids that are gone. Waits for the end of a round that is being planned.
         """
         session = self._session
         if session is not None and session.evictor is not None:
@@ -168,10 +168,10 @@ class Membership:
         )
 
     def stop(self, leave: bool, timeout_s: float = 10) -> None:
-        """End the membership and its thread within ``timeout_s``. Called again, does nothing more.
+        """End the membership and its thread within ``timeout_s``. Further calls do nothing more.
 
-        ``leave``: tell the broker, which starts a round for the others at once; else it notices when the
-        session time-out has passed, which is what a leader that will be back wants.
+        ``leave``: tell the broker, which starts a round for the others at once. Otherwise the broker notices
+        after the session time-out, as a leader that will be back wants.
         """
         if not self._stopping.is_set():
             self._leave = leave

@@ -1,4 +1,4 @@
-"""Waiting for a plan that is made elsewhere, without losing the membership meanwhile."""
+"""Waits for a plan that is made elsewhere without losing the membership."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
@@ -16,9 +16,9 @@ async def await_plan(
     heartbeat_interval_ms: int,
     beat: Callable[[], Awaitable[None]],
 ) -> Mapping[str, bytes]:
-    """The result of ``plan``, with a heartbeat every interval until then.
+    """The result of ``plan``, with a heartbeat at every interval until then.
 
-    What ``beat`` raises ends the wait: the round is over, and the plan will be for nothing. Raises
+    An exception of ``beat`` ends the wait: the round is over, and the plan will not be used. Raises
     PlanFailed when the plan does.
     """
     ready = LoopFuture()

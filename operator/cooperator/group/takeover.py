@@ -1,29 +1,29 @@
-"""Taking the lead: what to do next, as a pure function of what has been seen and answered.
+"""Taking the lead: the next step as a pure function of observations and answers.
 
-The broker makes a member the leader in two ways: it was the first in an empty group, or it is the only one
-left when the leader is removed. It never hands the lead over on request, and a member that completes one
-round as a follower is given work by a stock leader. So the lead is taken inside a pending JoinGroup:
+The broker makes a member the leader in two cases: it was the first in an empty group, or it is the only one
+left when the leader is removed. The broker never hands the lead over on request, and a stock leader assigns
+work to a member that completes one round as a follower. So the lead is taken inside a pending JoinGroup:
 
-    look        DescribeGroups; metadata is only told while the group is stable
+    look        DescribeGroups; metadata is only returned while the group is stable
     ask         may the lead be taken from these members?
-    brake       a second client sends a JoinGroup without a member id and is told one (KIP-394). Such a
+    pend        a second client sends a JoinGroup without a member id and is given one (KIP-394). Such a
                 pending member keeps every round of the group open; it is not listed and costs no round
-    join        our JoinGroup; the broker parks it, now certainly
+    join        our JoinGroup; the broker is now certain to park it
     look        our member is in: all others who could lead are listed beside it
     evict       one LeaveGroup names all others; whoever led, we are now the only one left, hence the leader.
-                They meet UNKNOWN_MEMBER_ID, go on running, and come back as new members
+                They meet UNKNOWN_MEMBER_ID, keep running, and come back as new members
     look        some may be back already; one that slipped in before the eviction could lead: evict again
     release     a LeaveGroup removes the pending member, the round completes, our JoinGroup is answered
 
-Under the brake no round completes between the steps, however slow we are. It ends by itself after our
-session time-out, should we die with it on.
+With the pending member no round completes between the steps, however slow we are. If we die meanwhile, the
+pending member expires after our session time-out.
 
-A leader that restarts within its session time-out finds its own static member in the group: its JoinGroup
-replaces that one in place. In a stable group it is answered at once, and from version 9 on the answer says
-whether we lead (KIP-814): then one more JoinGroup makes a real round, and nobody is evicted. In a group
-that is in mid-round it is parked, and nothing says whether we lead: when in doubt, evict.
+A leader that restarts within its session time-out finds its own static member in the group, and its JoinGroup
+replaces that one in place. In a stable group the JoinGroup is answered at once, and from version 9 on the
+answer says whether we lead (KIP-814): then one more JoinGroup triggers a real round, and nobody is evicted.
+In a group that is in mid-round it is parked, and nothing says whether we lead: when in doubt, evict.
 
-Source: GroupMetadataManager and ClassicGroup of Kafka 4.1.1; protocol notes, section 13.
+Source: GroupMetadataManager and ClassicGroup of Kafka 4.1.1; docs/protocol.md, section 13.
 """
 
 from dataclasses import dataclass, field, replace
@@ -34,8 +34,11 @@ from cooperator.group.listener import DescribedGroup, DescribedMember, GroupStat
 
 PROTOCOL_TYPE: Final = "connect"
 MAX_EVICTIONS: Final = 8
-"""LeaveGroups for one JoinGroup. One that named all others is enough, but it cannot be told whether a member
-that is there afterwards came before it (and may lead) or after it; a limit, so as not to chase for ever."""
+"""Upper limit of LeaveGroups per JoinGroup.
+
+One that named all others is enough, but a member present afterwards may have come before it (and may lead) or
+after it; the limit keeps us from chasing for ever.
+"""
 _MAX_FAILURES: Final = 3
 _LOOK_MS: Final = 250
 _FIRST_POLL_MS: Final = 5
@@ -43,12 +46,12 @@ _LAST_POLL_MS: Final = 200
 
 
 class Answer(Enum):
-    """What the answer to our JoinGroup says."""
+    """The outcome of our JoinGroup."""
 
     LEADS = "leads"
     """A new round, and we lead it."""
     REPLACED = "replaced"
-    """We are the leader of the round as it is, in the place of our earlier life."""
+    """We lead the current round, in the place of our earlier incarnation."""
     UNTOLD = "untold"
     """As above, but the broker is too old to say who leads."""
     FOLLOWS = "follows"
@@ -70,8 +73,8 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Braked:
-    """``member_id``: of the pending member that keeps the round open."""
+class PendingMemberAdded:
+    """``member_id``: the id of the pending member that keeps the round open."""
 
     member_id: str
 
@@ -102,7 +105,7 @@ class Failed:
     joining: bool
 
 
-Event = Described | Verdict | Braked | Sent | Answered | Done | Failed
+Event = Described | Verdict | PendingMemberAdded | Sent | Answered | Done | Failed
 
 
 # --- steps -------------------------------------------------------------------------------------------
@@ -119,7 +122,7 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Brake:
+class AddPendingMember:
     pass
 
 
@@ -135,40 +138,42 @@ class Evict:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Remove the pending member ``brake``."""
+    """Remove the pending member ``pending_member``."""
 
-    brake: str
+    pending_member: str
 
 
 @dataclass(frozen=True, slots=True)
 class AwaitAnswer:
-    """Nothing is left to do but to wait for the answer to our JoinGroup."""
+    """Only the answer to our JoinGroup remains to be awaited."""
 
 
 @dataclass(frozen=True, slots=True)
 class Withdraw:
-    """Remove our own static member (None: there is none), and the brake if it is on."""
+    """Remove our own static member (None: there is none), and the pending member if there is one."""
 
     member_id: str | None
-    brake: str | None
+    pending_member: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class Lead:
-    """The lead is ours. ``brake``: still on, to be released."""
+class BeginLeading:
+    """We lead. ``pending_member``: still present, to be released."""
 
-    brake: str | None
+    pending_member: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """This attempt is over; begin anew later. ``refused``: by the listener."""
+    """This attempt is over; start again later. ``refused``: by the listener."""
 
     reason: str
     refused: bool = False
 
 
-Step = Describe | Ask | Brake | Join | Evict | Release | AwaitAnswer | Withdraw | Lead | Rest
+Step = (
+    Describe | Ask | AddPendingMember | Join | Evict | Release | AwaitAnswer | Withdraw | BeginLeading | Rest
+)
 
 
 # --- the machine -------------------------------------------------------------------------------------
@@ -176,46 +181,49 @@ Step = Describe | Ask | Brake | Join | Evict | Release | AwaitAnswer | Withdraw 
 
 @dataclass(frozen=True, slots=True)
 class TakeOver:
-    """One attempt. ``instance_id``: ours. ``patience_ms``: how long to wait for a group to become stable,
-    so that the listener sees metadata, before it is asked without."""
+    """One attempt.
+
+    ``instance_id``: ours. ``patience_ms``: how long to wait for the group to become stable, so that the
+    listener sees metadata, before asking without it.
+    """
 
     instance_id: str
     patience_ms: int
     allowed: frozenset[str] | None = None
     """Member ids that the listener allowed us to evict; None: not asked yet."""
     group: DescribedGroup | None = field(default=None, repr=False)
-    """As last described."""
+    """The group as last described."""
     own: str | None = None
     """Our member id, as far as known."""
     ghosts: frozenset[str] = frozenset()
     """Ids that our instance had before our JoinGroup."""
     entered: bool = False
-    """A JoinGroup was sent, hence the group may be in mid-round because of us."""
+    """A JoinGroup was sent, so the group may be in mid-round because of us."""
     joining: bool = False
-    """It is unanswered."""
+    """Our JoinGroup is unanswered."""
     confirming: bool = False
-    """We are told to lead; the JoinGroup under way makes the round."""
-    brake: str | None = None
+    """We were told that we lead; the JoinGroup under way makes the round."""
+    pending_member: str | None = None
     evictions: int = 0
     failures: int = 0
     polls: int = 0
     waited_ms: int = 0
     rest: Rest | None = None
-    """What follows when we have withdrawn; None: look again."""
+    """The step that follows once we have withdrawn; None: look again."""
 
 
 def begin(instance_id: str, patience_ms: int) -> tuple[TakeOver, Step]:
-    """From outside the group, or not knowing."""
+    """Start from outside the group, or without knowledge of it."""
     return TakeOver(instance_id, patience_ms), Describe()
 
 
 def begin_as_follower(instance_id: str, patience_ms: int, member_id: str) -> tuple[TakeOver, Step]:
-    """From a round that another member leads, with us in it."""
+    """Start from a round that another member leads, with us in it."""
     return _withdraw(TakeOver(instance_id, patience_ms, own=member_id), None)
 
 
 def advance(state: TakeOver, event: Event) -> tuple[TakeOver, Step]:
-    """The next step. After ``Lead`` and ``Rest`` there is none."""
+    """The next step. ``BeginLeading`` and ``Rest`` are final."""
     match event:
         case Described(group):
             return _described(replace(state, group=group))
@@ -223,8 +231,8 @@ def advance(state: TakeOver, event: Event) -> tuple[TakeOver, Step]:
             return _allowed(state)
         case Verdict(refusal):
             return _withdraw(state, Rest(refusal or "", refused=True))
-        case Braked(member_id):
-            state = replace(state, brake=member_id)
+        case PendingMemberAdded(member_id):
+            state = replace(state, pending_member=member_id)
             return (state, Describe()) if state.joining else (state, Join())
         case Sent():
             state = replace(state, entered=True, joining=True)
@@ -248,7 +256,7 @@ def _described(state: TakeOver) -> tuple[TakeOver, Step]:
 
 
 def _outside(state: TakeOver, group: DescribedGroup) -> tuple[TakeOver, Step]:
-    """Our JoinGroup is not sent yet."""
+    """Our JoinGroup has not been sent yet."""
     others = _others(state, group)
     own = _own(state, group)
     state = replace(state, own=min(own, default=None), ghosts=own)
@@ -260,12 +268,12 @@ def _outside(state: TakeOver, group: DescribedGroup) -> tuple[TakeOver, Step]:
         return state, Ask(others)
     answered_at_once = bool(own) and group.state is GroupState.STABLE
     if others and not answered_at_once:
-        return state, Brake()
+        return state, AddPendingMember()
     return state, Join()
 
 
 def _inside(state: TakeOver, group: DescribedGroup) -> tuple[TakeOver, Step]:
-    """Our JoinGroup is sent and not answered yet."""
+    """Our JoinGroup has been sent and is unanswered."""
     own = _own(state, group) - state.ghosts
     if not own or group.state is not GroupState.PREPARING:
         delay_ms = min(_FIRST_POLL_MS << state.polls, _LAST_POLL_MS)
@@ -275,11 +283,11 @@ def _inside(state: TakeOver, group: DescribedGroup) -> tuple[TakeOver, Step]:
     if others and state.evictions < MAX_EVICTIONS:
         if not _may_evict(state, others):
             return state, Ask(others)
-        if state.brake is None:
-            return state, Brake()
+        if state.pending_member is None:
+            return state, AddPendingMember()
         return replace(state, evictions=state.evictions + 1), Evict(others)
-    if state.brake is not None:
-        return state, Release(state.brake)
+    if state.pending_member is not None:
+        return state, Release(state.pending_member)
     return state, AwaitAnswer()
 
 
@@ -292,7 +300,7 @@ def _answered(state: TakeOver, answer: Answer) -> tuple[TakeOver, Step]:
     if state.rest is not None and state.rest.refused:
         return _withdraw(state, state.rest)
     if answer is Answer.LEADS:
-        return state, Lead(state.brake)
+        return state, BeginLeading(state.pending_member)
     if answer is Answer.FOLLOWS or state.confirming:
         lost_a_race = Rest("another member completed the round first") if state.evictions else None
         return _withdraw(state, lost_a_race)
@@ -304,7 +312,7 @@ def _left(state: TakeOver, step: Evict | Release | Withdraw) -> tuple[TakeOver, 
         case Evict():
             return state, Describe()
         case Release():
-            return replace(state, brake=None), AwaitAnswer()
+            return replace(state, pending_member=None), AwaitAnswer()
         case Withdraw():
             outside = TakeOver(state.instance_id, state.patience_ms, allowed=state.allowed)
             return outside, state.rest or Describe()
@@ -319,19 +327,22 @@ def _failed(state: TakeOver, reason: str) -> tuple[TakeOver, Step]:
         return _withdraw(state, Rest(reason))
     if state.joining and state.failures < _MAX_FAILURES:
         return replace(state, failures=state.failures + 1), Describe(_LOOK_MS)
-    # Our JoinGroup may be parked, by which name we do not know: the brake must stay on until it ends by
-    # itself, or the round would be completed with us in it.
+    # Our JoinGroup may be parked under a name that we do not know. The pending member must stay until it
+    # expires, or the round would complete with us in it.
     return state, Rest(reason)
 
 
 def _withdraw(state: TakeOver, rest: Rest | None) -> tuple[TakeOver, Step]:
-    """Leave nothing behind. A pending member must not be removed from a stable group, where that would make
-    a round: as long as we have not entered, the brake is left to end by itself."""
+    """Leave nothing behind in the group.
+
+    Removing a pending member from a stable group would trigger a rebalance, so until we have entered we let
+    it expire instead.
+    """
     state = replace(state, rest=rest)
-    brake = state.brake if state.entered else None
-    if state.own is None and brake is None:
+    pending_member = state.pending_member if state.entered else None
+    if state.own is None and pending_member is None:
         return state, rest or Describe()
-    return state, Withdraw(state.own, brake)
+    return state, Withdraw(state.own, pending_member)
 
 
 def _seen(state: TakeOver) -> DescribedGroup:

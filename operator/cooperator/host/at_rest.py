@@ -1,4 +1,4 @@
-"""Whether anything of a connector can still run, by what the group's leader says; pure."""
+"""Whether anything of a connector can still run, according to the group's leader. Pure."""
 
 from cooperator.crd import Connector
 from cooperator.crd.connector import State
@@ -7,12 +7,12 @@ from cooperator.model import TargetState, TaskState
 
 
 def why_not_at_rest(connector: Connector, leader: Leader) -> str:
-    """Why offsets must not be touched now, as a sentence with the remedy; empty: nothing of it runs.
+    """Why offsets must not be changed now, as a sentence with the remedy; empty if nothing of it runs.
 
-    A member that nobody hears of is not seen here. It cannot write either: whoever changes offsets takes its
-    claims on the units away first (``runtime.fence``).
+    A member that is out of contact is not seen here. It cannot write either: a change of offsets first
+    revokes its claims on the units (``connectors.fence``).
     """
-    name = connector.metadata.name
+    name = connector.connector_name
     if connector.spec.state is not State.STOPPED:
         return (
             f"connector {name} is {connector.spec.state.value}, and offsets can be changed of a Stopped one "
@@ -26,7 +26,7 @@ def why_not_at_rest(connector: Connector, leader: Leader) -> str:
         return ""
     if known[name]["state"] != TargetState.STOPPED.value or known[name]["regrouping"]:
         return f"connector {name} is being stopped: {wait}"
-    # Names of tasks and of instances look alike: "a-1" may be the instance of another connector.
+    # Names of tasks and instances look alike: "a-1" may be the instance of another connector.
     others = set(known) - {name}
     for member in leader["members"]:
         for item in (*member["owned"], *member["stopping"]):

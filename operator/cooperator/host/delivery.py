@@ -1,14 +1,14 @@
-"""What a Connector says of its sink, as a condition: each record once, or at least once."""
+"""The delivery guarantee of a Connector's sink as a condition: exactly once, or at least once."""
 
+from cooperator.connectors import delivery
+from cooperator.connectors.base import Delivery
 from cooperator.crd import Condition, ConditionStatus, Connector
-from cooperator.runtime.connectors import delivery
-from cooperator.runtime.connectors.base import Delivery
 
 
 def exactly_once(connector: Connector, is_stock: bool) -> Condition:
-    """Whether each record is in the sink once, whatever dies: what its class promises as it is configured.
+    """Whether each record is in the sink exactly once, whatever fails: its class's guarantee as configured.
 
-    ``is_stock``: it is one of Kafka Connect's, of which nothing is known here.
+    ``is_stock``: it is one of Kafka Connect's, about which nothing is known here.
     """
     if is_stock:
         return Condition(

@@ -1,4 +1,4 @@
-"""A Worker's resource as what its pool is meant to be. Pure."""
+"""A Worker's resource as the desired state of its pool. Pure."""
 
 from dataclasses import replace
 
@@ -9,9 +9,12 @@ from cooperator.pool import PoolDesired, PoolPolicy, RollStrategy
 def pool_desired(
     worker: Worker, revision: str, removing: bool = False, kill_after_ms: int | None = None
 ) -> PoolDesired:
-    """``removing``: the Worker is to go, with all its members. ``kill_after_ms``: how long after its drain
-    time-out a member is killed; None: the platform sees to that."""
-    rollout, drain_ms = worker.spec.rollout, worker.spec.drain_timeout_seconds * 1000
+    """The desired pool of a Worker.
+
+    ``removing``: the Worker is being deleted with all its members. ``kill_after_ms``: how long after its
+    drain time-out a member is killed; None: the platform does that.
+    """
+    rollout, drain_ms = worker.spec.rollout, worker.spec.drain_timeout_ms
     policy = PoolPolicy(
         strategy=RollStrategy(rollout.strategy.value),
         max_unavailable=rollout.max_unavailable,

@@ -1,7 +1,7 @@
-"""One gate in front of every write of a host, to the API or to Kafka.
+"""A gate that every write of a host passes, to the API or to Kafka.
 
-Tests end the process here, before or after its n-th write (``COOPERATOR_END_AT=before:12``), and look whether
-what is left can be gone on with. Without that variable the gate is always open.
+Tests end the process here, before or after its n-th write (``COOPERATOR_END_AT=before:12``), and check
+whether a new process can continue from what is left. Without that variable the gate is always open.
 """
 
 import os
@@ -19,7 +19,7 @@ _passed = 0
 
 @contextmanager
 def passing(what: str) -> Iterator[None]:
-    """Around one write, ``what``."""
+    """Guards one write, ``what``."""
     asked = os.environ.get(VARIABLE)
     if asked is None:
         yield

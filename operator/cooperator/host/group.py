@@ -1,9 +1,9 @@
-"""The group in the pool's terms, and the pool's facts in the leader's. Pure."""
+"""Converts the group for the pool, and the pool's facts for the leader. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from cooperator.leader.projection import POISON_TASK
+from cooperator.leader.observability.projection import POISON_TASK
 from cooperator.model import TaskId, Warmth
 from cooperator.planner.view import Facts
 from cooperator.pool import GroupSeen, MemberSeen, PoolFacts
@@ -12,13 +12,13 @@ _ABOUT_TO_RUN = frozenset(("UNASSIGNED", "STARTING", "RESTARTING"))
 
 
 def group_seen(leader: Mapping[str, Any]) -> GroupSeen | None:
-    """The group out of its leader's own projection; None while it does not lead, or is not up to date."""
+    """The group from its leader's projection; None while that does not lead or the projection is stale."""
     if not leader.get("leading") or leader.get("stale") or leader.get("generation", -1) < 0:
         return None
     tasks = leader["tasks"]
     starting: dict[str, set[TaskId]] = {}
     for task in tasks:
-        # Who waits for its next attempt has failed, and may fail for long.
+        # A task that waits for its next attempt has failed, and may fail for long.
         about_to_run = task["state"] in _ABOUT_TO_RUN and "next_attempt_ms" not in task
         if task["member"] is not None and about_to_run:
             starting.setdefault(task["member"], set()).add(TaskId(task["connector"], task["task"]))
@@ -42,19 +42,22 @@ def group_seen(leader: Mapping[str, Any]) -> GroupSeen | None:
 
 
 def _is_moving(task: Mapping[str, Any]) -> bool:
-    """Whether a task is nowhere, and will be somewhere soon: it waits for nobody, and is in no quarantine."""
+    """Whether a task has no owner but will soon get one: it is neither held nor in quarantine."""
     return task["member"] is None and "held_for" not in task and task.get("reason") != POISON_TASK
 
 
 def departures(before: Facts, now: Facts) -> list[str]:
-    """Identities of whom a life has ended, or who leave, since."""
+    """Identities that are leaving or gone since ``before``, or of which an incarnation has ended since."""
     ended = {identity for identity, _ in now.ended - before.ended}
     return sorted(ended | (now.leaving - before.leaving) | (now.gone - before.gone))
 
 
 def planner_facts(pool: PoolFacts, ended: frozenset[tuple[str, str]]) -> Facts:
-    """The pool's facts. ``ended``: (identity, incarnation) of lives whose end is proven, in the members' own
-    names for them."""
+    """The pool's facts for the planner.
+
+    ``ended``: (identity, incarnation) of incarnations whose end is proven, in the members' own names for
+    them.
+    """
     return Facts(
         expected=pool.expected,
         leaving=pool.leaving,

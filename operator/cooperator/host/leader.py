@@ -1,4 +1,4 @@
-"""A Worker's resource as the settings of its leader, and a leader that runs with them."""
+"""A Worker's resource as the settings of its leader, and a leader started with them."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 _LEADER_SESSION_MS: Final = 25_000
 _SHORTEST_SESSION_MS: Final = 6_000
-"""Brokers refuse shorter ones by default."""
+"""Brokers refuse shorter session time-outs by default."""
 
 OnRestart = Callable[[RestartRecord], None]
 
@@ -32,10 +32,13 @@ def leader_settings(
     advertised_host: str = "",
     security: Mapping[str, Any] | None = None,
 ) -> ServiceSettings:
-    """The leader of a Worker's group. ``cluster``: who leads, part of the group's owner. ``security``: of the
-    clients of Kafka (see ``host.security``)."""
+    """The settings of the leader of a Worker's group.
+
+    ``cluster``: part of the group's owner. ``security``: settings of the Kafka clients (see
+    ``host.security``).
+    """
     spec = worker.spec
-    # A leader that is away must be gone before a round has waited for it in vain.
+    # The session of an absent leader must expire before a round has waited for it in vain.
     session_timeout_ms = max(
         _SHORTEST_SESSION_MS, min(_LEADER_SESSION_MS, spec.rebalance_timeout_ms * 5 // 6)
     )
@@ -49,7 +52,7 @@ def leader_settings(
         port=port,
         advertised_host=advertised_host,
         session_timeout_ms=session_timeout_ms,
-        # The members' own, unless its times are shorter than theirs.
+        # The members' own interval, unless the leader's times are shorter than theirs.
         heartbeat_interval_ms=min(
             spec.heartbeat_interval_ms, session_timeout_ms // 3, spec.rebalance_timeout_ms // 2
         ),
@@ -76,7 +79,7 @@ def _topics(worker: Worker) -> Topics | None:
 
 
 def started_leader(settings: ServiceSettings, on_restart: OnRestart) -> LeaderService:
-    """A leader that has begun to work; on another port when its own is taken. Raises OSError."""
+    """A started leader; on another port if its own is taken. Raises OSError."""
     leader = LeaderService(settings, on_restart, passing)
     try:
         leader.start()
@@ -92,7 +95,7 @@ def started_leader(settings: ServiceSettings, on_restart: OnRestart) -> LeaderSe
 
 
 def same_leader(running: ServiceSettings, wanted: ServiceSettings) -> bool:
-    """The policy can be changed while it leads; the port is what it happened to get."""
+    """Whether ``running`` can go on as ``wanted``: policies may change while it leads, ports may differ."""
     return replace(running, policy=wanted.policy, port=wanted.port) == wanted
 
 
@@ -101,9 +104,9 @@ def port_of(leader: LeaderService) -> int:
 
 
 def changed_connectors(before: Mapping[str, Any], now: Mapping[str, Any]) -> frozenset[str]:
-    """Names that came, went or have another configuration: somebody may have mended what killed members.
+    """Names of connectors that appeared, disappeared or changed: this may have fixed what killed members.
 
-    Both map names to ``DesiredConnector``.
+    Both arguments map names to ``DesiredConnector``.
     """
     return frozenset(
         name

@@ -7,9 +7,9 @@ from cooperator.crd.spark import Spark
 
 
 def member_options(worker: Worker, bootstrap_servers: str) -> Sequence[str]:
-    """What all members of a Worker are told, wherever they run; not who they are, nor where their files lie.
+    """The options that all members of a Worker share, wherever they run; without identity and file locations.
 
-    What is as it always was is not written: members of before would be replaced for nothing.
+    Defaults are omitted, so that a new release does not replace existing members.
     """
     spec = worker.spec
     options = {
@@ -18,7 +18,7 @@ def member_options(worker: Worker, bootstrap_servers: str) -> Sequence[str]:
         "--session-timeout-ms": str(spec.session_timeout_ms),
         "--heartbeat-interval-ms": str(spec.heartbeat_interval_ms),
         "--rebalance-timeout-ms": str(spec.rebalance_timeout_ms),
-        "--drain-timeout-ms": str(spec.drain_timeout_seconds * 1000),
+        "--drain-timeout-ms": str(spec.drain_timeout_ms),
     }
     if spec.spark.heap_mb != Spark().heap_mb:
         options["--heap-mb"] = str(spec.spark.heap_mb)

@@ -1,7 +1,7 @@
-"""What leaders measure, as Prometheus reads it: of each Worker, by its namespace and name.
+"""Prometheus metrics of leaders, per Worker, labelled with its namespace and name.
 
-Names of tasks and causes of rounds are labels only where there are few: a connector's tasks are counted by
-state, and a round's cause is a short list of reasons.
+Task names and causes of rounds are labels only where there are few: a connector's tasks are counted by state,
+and a round's cause is one of a short list of reasons.
 """
 
 from collections import Counter
@@ -15,11 +15,11 @@ from prometheus_client.core import (
     SummaryMetricFamily,
 )
 
-from cooperator.leader.metrics_page import MetricsPage
+from cooperator.leader.observability.metrics_page import MetricsPage
 from cooperator.model import INSTANCE
 
 Status = Mapping[str, Any]
-"""Of a leader, as ``LeaderService.status`` gives it; empty before it was asked."""
+"""A leader's status, as returned by ``LeaderService.status``; empty before the first call."""
 
 _WORKER: Final = ("namespace", "worker")
 _COUNTERS: Final = {
@@ -32,13 +32,13 @@ _SUMMARIES: Final = {
         "cooperator_worker_rebalance_duration_seconds",
         "From the cause of a round until all that it assigned ran",
     ),
-    "plans": ("cooperator_worker_planning_seconds", "Planning a round and encoding its shares"),
+    "plans": ("cooperator_worker_planning_seconds", "Planning a round and encoding its assignments"),
 }
-"""By the name of their count in a status' totals; their times are there as well, in ms."""
+"""Keyed by the name of their count in a status's totals, which also hold their times in ms."""
 
 
 class WorkerMetrics(MetricsPage):
-    """``statuses``: of all leaders, by namespace and Worker."""
+    """``statuses``: returns those of all leaders, by namespace and Worker."""
 
     def __init__(self, statuses: Callable[[], Mapping[tuple[str, str], Status]]) -> None:
         self._statuses = statuses

@@ -1,7 +1,7 @@
-"""A Worker's pool, step by step: what is seen, what follows from it, told to the leader, carried out.
+"""A Worker's pool, step by step: observe, decide, tell the leader, act.
 
-Level-triggered: each step starts from what is there. The decisions are ``pool``'s; who carries them out is
-handed in.
+Level-triggered: each step starts from the current state. The decisions are made by ``pool``; the actuator is
+passed in.
 """
 
 import logging
@@ -31,11 +31,11 @@ from cooperator.pool import (
 log = logging.getLogger(__name__)
 
 EndsOf = Callable[[PoolFacts], frozenset[tuple[str, str]]]
-"""The proven ends of a decision in the members' own names of their lives."""
+"""The proven ends among a decision's facts, in the members' own names for their incarnations."""
 
 
-class Hands(Protocol):
-    """Who carries out what was decided. What fails is logged there and is asked for again."""
+class PodActuator(Protocol):
+    """Carries out decisions. Failures are logged there, and the action is requested again."""
 
     def create(self, identity: str, revision: str) -> None: ...
     def mark(self, identity: str, incarnation: str, reason: str) -> None: ...
@@ -45,12 +45,12 @@ class Hands(Protocol):
 
 
 class PoolStep:
-    """``step`` is called by one thread; what it saw last can be read by any, and any may ``pardon``."""
+    """``step`` must be called on one thread; any thread may read its last result, and may call ``pardon``."""
 
     def __init__(
-        self, hands: Hands, tell_leader: Callable[[Facts], None], clock_ms: Callable[[], int]
+        self, actuator: PodActuator, tell_leader: Callable[[Facts], None], clock_ms: Callable[[], int]
     ) -> None:
-        self._hands = hands
+        self._actuator = actuator
         self._tell_leader = tell_leader
         self._clock_ms = clock_ms
         self._memory = PoolMemory()
@@ -59,18 +59,22 @@ class PoolStep:
         self.reports: tuple[Report, ...] = ()
 
     def pardon(self, connector: str, include_tasks: bool = True) -> None:
-        """Let what is in quarantine of ``connector`` start again with the next step, as if it never had ended
-        a member: its instance, and its tasks if they are included."""
+        """Release quarantined items of ``connector`` with the next step, as if they had never ended a member.
+
+        These are its instance, and its tasks if they are included.
+        """
         self._pardons.put((connector, include_tasks))
 
     def step(self, desired: PoolDesired, observed: PoolObserved, ends_of: EndsOf) -> int | None:
-        """One decision, carried out. When to look again (ms since the epoch) even if nothing changes; None:
-        no need."""
+        """Take one decision and carry it out.
+
+        Returns when to call again (ms since the epoch) even if nothing changes; None if not needed.
+        """
         self._take_pardons()
         decision = decide(desired, observed, self._memory, self._clock_ms())
         self._memory = decision.memory
         self._say(decision.reports)
-        # Before the actions: a member that is told to end must be known as leaving by then.
+        # The facts precede the actions: a member that is told to end must already be known as leaving.
         self.tell(planner_facts(decision.facts, ends_of(decision.facts)))
         for action in decision.actions:
             log.info("%s", action)
@@ -78,7 +82,7 @@ class PoolStep:
         return decision.next_ms
 
     def tell(self, facts: Facts) -> None:
-        """To the leader, unless it knows."""
+        """Pass the facts to the leader, if they have changed."""
         if facts != self._facts:
             self._facts = facts
             self._tell_leader(facts)
@@ -96,17 +100,17 @@ class PoolStep:
         self.reports = reports
 
     def _carry_out(self, action: Action) -> None:
-        hands = self._hands
+        actuator = self._actuator
         match action:
             case Create():
-                hands.create(action.identity, action.revision)
+                actuator.create(action.identity, action.revision)
             case Drain():
-                hands.mark(action.identity, action.incarnation, action.reason.value)
+                actuator.mark(action.identity, action.incarnation, action.reason.value)
             case UnDrain():
-                hands.mark(action.identity, action.incarnation, "")
+                actuator.mark(action.identity, action.incarnation, "")
             case Delete():
-                hands.terminate(action.identity, action.incarnation)
+                actuator.terminate(action.identity, action.incarnation)
             case Kill():
-                hands.kill(action.identity, action.incarnation)
+                actuator.kill(action.identity, action.incarnation)
             case Remove():
-                hands.remove(action.identity, action.incarnation)
+                actuator.remove(action.identity, action.incarnation)

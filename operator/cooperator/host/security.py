@@ -1,6 +1,6 @@
-"""A Worker's ``spec.kafka`` and the contents of its Secrets as the settings of Kafka's clients.
+"""A Worker's ``spec.kafka`` and the contents of its Secrets as settings of the Kafka clients.
 
-Pure, but for ``write_material``. No error shows what is in a Secret.
+Pure, except for ``write_material``. No error shows the contents of a Secret.
 """
 
 import hashlib
@@ -14,20 +14,23 @@ from cooperator.crd.kafka import CaReference, Kafka, Sasl, SecretReference, Secu
 
 CERTIFICATE_KEY: Final = "tls.crt"
 PRIVATE_KEY: Final = "tls.key"
-"""As Secrets of type kubernetes.io/tls have them."""
+"""The key names in Secrets of type kubernetes.io/tls."""
 
 Secrets = Mapping[str, Mapping[str, bytes]]
-"""Secret to key to value. A Secret that is not there is not in it."""
+"""Secret to key to value. Missing Secrets are absent."""
 
 
 class SecretProblem(ValueError):
-    """A Secret does not hold what spec.kafka says. Names field, Secret, key and remedy, never the value."""
+    """A Secret lacks what spec.kafka refers to. Names field, Secret, key and remedy, never the value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """``settings``: by kafka-python's names, which the group and the logs both take. ``material``: what has
-    to be in the files that the settings name, before they are used."""
+    """Security settings of a Kafka client.
+
+    ``settings``: by kafka-python's names, which both the group and the logs accept. ``material``: contents of
+    the files that the settings name; write them before use.
+    """
 
     settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
     material: Mapping[Path, bytes] = field(default_factory=dict, repr=False)
@@ -45,9 +48,9 @@ def secret_names(kafka: Kafka) -> frozenset[str]:
 
 
 def security_of(kafka: Kafka, secrets: Secrets, folder: Path) -> Security:
-    """What a client in the operator is given. Raises SecretProblem.
+    """The security settings of a client in the operator. Raises SecretProblem.
 
-    Files get names in ``folder`` that are made of their contents: other certificates are other settings.
+    File names in ``folder`` are derived from the contents, so that other certificates make other settings.
     """
     material: dict[Path, bytes] = {}
 
@@ -92,7 +95,7 @@ def client_settings(
     key_file: Path | None = None,
     verify_hostname: bool = True,
 ) -> Mapping[str, Any]:
-    """By kafka-python's names; nothing at all for PLAINTEXT."""
+    """Settings by kafka-python's names; empty for PLAINTEXT."""
     if protocol is SecurityProtocol.PLAINTEXT:
         return {}
     settings: dict[str, Any] = {"security_protocol": protocol.value}
@@ -108,7 +111,7 @@ def client_settings(
 
 
 def text_of(value: bytes) -> str:
-    """A name or a password. The line end that editors and ``echo`` leave behind it is not part of it.
+    """A name or a password, without the trailing line end that editors and ``echo`` add.
 
     Raises ValueError, without the value, when it is empty or not UTF-8.
     """
@@ -122,7 +125,7 @@ def text_of(value: bytes) -> str:
 
 
 def write_material(security: Security) -> None:
-    """Write the files, for this user's eyes only (0600). One that is there already has these contents."""
+    """Write the files, readable by this user only (0600). An existing file already has these contents."""
     for path, value in security.material.items():
         if path.exists():
             continue

@@ -1,4 +1,4 @@
-"""Statuses, made of what is seen of a Worker and what its leader says. Pure; decides nothing."""
+"""Composes statuses from observations of a Worker and its leader's projection. Pure; decides nothing."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -37,21 +37,23 @@ Leader = Mapping[str, Any]
 """A leader's own projection (``LeaderService.status``)."""
 
 _GOOD = ("KafkaReachable", "Leading")
-"""Conditions of a leader that should be True; told in this order, since the second depends on the first."""
+"""Leader conditions that should be True, in the order shown: the second depends on the first."""
 
 _MESSAGES: Final = {
     "Warming": "its runtime is being started: it is given no task that another member has until that is up",
-    "Adopted": "it is no pod of this Worker: who started it replaces it and ends it",
+    "Adopted": "this Worker has not started it: whoever did replaces it and ends it",
     "Stalled": "its runtime has not started, as its log says: it is given nothing that another can run",
 }
-"""Of a member by its phase; the runtime's own word for what it is, where that is not up."""
+"""Messages of members by phase; while the runtime is not up, the phase is the runtime's own state."""
 
 
-class MemberLife(Protocol):
-    """The newest life of a member's pod. Times are milliseconds since the epoch.
+class MemberIncarnation(Protocol):
+    """The newest incarnation of a member's pod. Times are milliseconds since the epoch.
 
-    ``incarnation`` and ``past`` (before it, all ended) are the member's own names of its lives. ``removed``:
-    nothing of the pod is left. ``marked_for``: why it is to leave, if it is. ``pid``: on this machine.
+    * ``incarnation``, ``past`` (earlier ones, all ended): the member's own names of its incarnations.
+    * ``removed``: nothing of the pod is left.
+    * ``marked_for``: why it is to leave, if it is.
+    * ``pid``: on this machine.
     """
 
     @property
@@ -80,10 +82,13 @@ class MemberLife(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WorkerFacts:
-    """What is seen of one Worker. ``reports``: what the pool says; ``expected``: whom it should have;
-    ``more``: conditions that only this host has."""
+    """Observations of one Worker.
 
-    lives: Mapping[str, MemberLife] = field(default_factory=dict)
+    ``reports``: of the pool; ``expected``: the members it should have; ``more``: conditions that only this
+    host has.
+    """
+
+    incarnations: Mapping[str, MemberIncarnation] = field(default_factory=dict)
     leader: Leader = field(default_factory=dict)
     reports: tuple[Report, ...] = ()
     expected: frozenset[str] = frozenset()
@@ -91,16 +96,20 @@ class WorkerFacts:
 
 
 def with_holds(seen: WorkerFacts, worker: Worker | None) -> WorkerFacts:
-    """Tasks of a life that is known to have ended wait for the next one from that moment on; the leader
-    says so itself only after the next round."""
+    """Mark tasks as held from the moment at which their incarnation is known to have ended.
+
+    The leader reports these holds itself only after the next round.
+    """
     if worker is None:
         return seen
     delay_ms = worker.spec.scheduled_rebalance_max_delay_ms
     until_ms: dict[str, int] = {}
     for member in seen.leader.get("members", ()):
-        life = seen.lives.get(member["identity"])
-        if life is not None and (life.ended_ms is not None or member["incarnation"] in life.past):
-            ended_ms = life.started_ms if life.ended_ms is None else life.ended_ms
+        incarnation = seen.incarnations.get(member["identity"])
+        if incarnation is not None and (
+            incarnation.ended_ms is not None or member["incarnation"] in incarnation.past
+        ):
+            ended_ms = incarnation.started_ms if incarnation.ended_ms is None else incarnation.ended_ms
             until_ms[member["identity"]] = ended_ms + delay_ms
     if not until_ms:
         return seen
@@ -112,6 +121,9 @@ def with_holds(seen: WorkerFacts, worker: Worker | None) -> WorkerFacts:
             "held_for": task["member"],
             "held_until_ms": until_ms[task["member"]],
             "held_reason": "Departed",
+            # Reported by the incarnation that has ended.
+            "progress": "",
+            "trace": "",
         }
         if task["member"] in until_ms
         else task
@@ -123,7 +135,7 @@ def with_holds(seen: WorkerFacts, worker: Worker | None) -> WorkerFacts:
 def worker_status(
     worker: Worker, seen: WorkerFacts, now_ms: int, problems: Sequence[str] = ()
 ) -> WorkerStatus:
-    """``problems``: why the spec that is there now was refused; what is shown is of the one before."""
+    """``problems``: why the present spec was refused; the status then describes the previous one."""
     tasks = [t for t in seen.leader.get("tasks", ()) if t["task"] >= 0]
     members = [
         MemberStatus(
@@ -146,7 +158,7 @@ def worker_status(
     )
     return WorkerStatus(
         observed_generation=worker.metadata.generation,
-        replicas=sum(not life.ended for life in seen.lives.values()),
+        replicas=sum(not incarnation.ended for incarnation in seen.incarnations.values()),
         ready_replicas=ready,
         selector=worker_selector(worker),
         member_summary=ratio(ready, worker.spec.replicas),
@@ -176,19 +188,28 @@ def connector_status(
     leader: Leader,
     now_ms: int,
     problems: Sequence[str] = (),
+    bound_worker: str | None = None,
+    withheld: str = "",
 ) -> ConnectorStatus:
-    """``problems``: why the spec that is there now was refused; what is shown is of the one before."""
-    name = connector.metadata.name
+    """The status of a Connector.
+
+    * ``problems``: why the present spec was refused; the status then describes the previous one.
+    * ``bound_worker``: the Worker whose group has its progress, if any.
+    * ``withheld``: why it is not started (see :mod:`cooperator.host.outputs`).
+    """
+    name = connector.connector_name
     tasks = [task for task in leader.get("tasks", ()) if task["connector"] == name]
     instance = next((task for task in tasks if task["task"] < 0), None)
     found = worker_found(connector, workers)
     state = str(instance["state"]) if instance else "Unknown"
-    reports = [reported(task) for task in tasks]
+    reports = [reported(task, now_ms) for task in tasks]
     of_tasks = [report for task, report in zip(tasks, reports, strict=True) if task["task"] >= 0]
     counts = _counts([task for task in tasks if task["task"] >= 0])
+    waiting = [{**task, "waits_for": report.waits_for} for task, report in zip(tasks, reports, strict=True)]
     return ConnectorStatus(
         observed_generation=connector.metadata.generation,
         state=state if found.status is ConditionStatus.TRUE else found.reason,
+        bound_worker=bound_worker,
         selector=connector_selector(connector),
         task_summary=ratio(counts.running, counts.desired),
         held_summary=_held_summary(tasks, now_ms),
@@ -206,12 +227,13 @@ def connector_status(
                 lag=report.lag,
                 rows_per_second=report.rows_per_second,
                 last_error=report.last_error,
+                reported_at=timestamp(task["at_ms"]) if task.get("at_ms") else "",
                 next_attempt=timestamp(task["next_attempt_ms"]) if "next_attempt_ms" in task else "",
             )
             for task, report in zip(tasks, reports, strict=True)
         ),
         conditions=(
-            *connector_conditions(connector, found, tasks, problems),
+            *connector_conditions(connector, found, waiting, problems, withheld),
             exactly_once(connector, _is_stock(connector, workers)),
         ),
     )
@@ -227,54 +249,65 @@ def _is_stock(connector: Connector, workers: Iterable[Worker]) -> bool:
 
 
 def _adopted(worker: Worker, seen: WorkerFacts) -> Iterator[AdoptedStatus]:
-    """Connectors that are configured and that nobody has asked for here."""
-    if worker.spec.group_policy is not GroupPolicy.ADOPT:
-        return
+    """Configured connectors that no resource here asks for, and that run on."""
+    adopts = worker.spec.group_policy is GroupPolicy.ADOPT
+    orphans = seen.leader.get("orphans", ())
     asked_for = seen.leader.get("inputs", {}).get("weights", {})
     for name, connector in seen.leader.get("connectors", {}).items():
-        if name not in asked_for:
+        if name not in asked_for and (adopts or name in orphans):
             yield AdoptedStatus(name=name, state=connector["state"], tasks=connector["tasks"])
 
 
 def member_rows(worker: tuple[str, str], seen: WorkerFacts) -> list[dict[str, Any]]:
-    """The members of a Worker: processes, be they in the group or not, and members without a process."""
+    """The members of a Worker: processes, in the group or not, and members without a process."""
     in_group = {member["identity"]: member for member in seen.leader.get("members", ())}
     notes = {report.subject: report.message for report in seen.reports}
     rows = []
-    for identity in sorted(seen.lives.keys() | in_group.keys()):
-        life = seen.lives.get(identity)
+    for identity in sorted(seen.incarnations.keys() | in_group.keys()):
+        incarnation = seen.incarnations.get(identity)
         member = in_group.get(identity)
-        if life is not None and life.removed and member is None and identity not in seen.expected:
+        if (
+            incarnation is not None
+            and incarnation.removed
+            and member is None
+            and identity not in seen.expected
+        ):
             continue  # It is gone for good; only its log is left.
-        if life is not None and member is not None and member["incarnation"] != life.incarnation:
-            member = None  # The group still has its life before this one.
-        phase = _phase(life, member)
+        if (
+            incarnation is not None
+            and member is not None
+            and member["incarnation"] != incarnation.incarnation
+        ):
+            member = None  # The group still has the previous incarnation.
+        phase = _phase(incarnation, member)
         rows.append(
             {
                 "name": identity,
                 "namespace": worker[0],
                 "worker": worker[1],
                 "phase": phase,
-                "incarnation": life.incarnation if life else (member or {}).get("incarnation", ""),
+                "incarnation": incarnation.incarnation
+                if incarnation
+                else (member or {}).get("incarnation", ""),
                 "tasks": len(member["owned"]) if member else 0,
-                "pid": life.pid if life and not life.ended else None,
-                "restarts": life.restarts if life else 0,
-                "started_ms": life.started_ms if life else None,
+                "pid": incarnation.pid if incarnation and not incarnation.ended else None,
+                "restarts": incarnation.restarts if incarnation else 0,
+                "started_ms": incarnation.started_ms if incarnation else None,
                 "message": notes.get(identity, "") or _MESSAGES.get(phase, ""),
             }
         )
     return rows
 
 
-def _phase(life: MemberLife | None, member: Mapping[str, Any] | None) -> str:
-    if life is not None and life.ended:
+def _phase(incarnation: MemberIncarnation | None, member: Mapping[str, Any] | None) -> str:
+    if incarnation is not None and incarnation.ended:
         return "Ended"
-    leaving = life is not None and (life.terminating_ms is not None or life.marked_for)
+    leaving = incarnation is not None and (incarnation.terminating_ms is not None or incarnation.marked_for)
     if leaving or (member and member["draining"]):
         return "Draining"
     if member is None:
         return "Pending"
-    if life is None and not member.get("is_agent", True):
+    if incarnation is None and not member.get("is_agent", True):
         return "Adopted"
     runtime: str = member["runtime"]
     return runtime if runtime in _MESSAGES else "Running"
@@ -298,7 +331,7 @@ def _last_rebalance(leader: Leader) -> RebalanceStatus | None:
     rebalances = leader.get("rebalances")
     if not rebalances:
         return None
-    # One that changed something says more than the empty one after it.
+    # A round that changed something says more than the empty one after it.
     last = next(
         (each for each in reversed(rebalances) if each["assigned"] or each["revoked"]), rebalances[-1]
     )

@@ -1,12 +1,12 @@
-"""Stock workers' lives: the leader knows them by the broker's member ids, the pool by its pods. Pure.
+"""Incarnations of stock workers: the leader knows them by member id, the pool by its pods. Pure.
 
-A stock worker says nothing of itself but the identity in its ``client.id``. So a member id belongs to the
-life that its identity's pod had when the id was seen first. A pod is made anew only after the end of the one
-before has been seen, and an id that is known by then cannot be the later one's: that makes the end of a pod
-the end of its member ids.
+A stock worker reports nothing of itself but the identity in its ``client.id``. So a member id belongs to the
+incarnation that its identity's pod had when the id was first seen. A pod is recreated only after the end of
+the previous one has been observed, and a member id known by then cannot belong to the later pod. Therefore
+the end of a pod is the end of its member ids.
 
-Dropped by the broker, a worker that lives on joins under a new id, and reports all that it runs: then the id
-before it is over as well.
+A worker that survives being dropped by the broker rejoins under a new id and reports all that it runs; its
+previous id is then over as well.
 """
 
 from collections.abc import Collection, Mapping
@@ -20,45 +20,61 @@ Life = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class StockLives:
-    """Of a group of stock workers. ``pods``: by (identity, member id), the pool's name of the life that it
-    belongs to. ``present``: the members of now. ``newest``: by identity, the member id that came last."""
+class StockIncarnations:
+    """The incarnations in a group of stock workers.
+
+    * ``pods``: by (identity, member id), the pool's name of its incarnation.
+    * ``present``: the current members.
+    * ``newest``: by identity, the member id that joined last.
+    """
 
     pods: Mapping[Life, str] = field(default_factory=dict)
     present: frozenset[Life] = frozenset()
     newest: Mapping[str, str] = field(default_factory=dict)
 
-    def seen(self, leader: Leader, living: Mapping[str, str]) -> "StockLives":
-        """``living``: by identity, the pool's name of the newest life of its pod, ended or not."""
+    def seen(self, leader: Leader, living: Mapping[str, str]) -> "StockIncarnations":
+        """Update from a projection. ``living``: by identity, the pool's name of its pod's newest incarnation.
+
+        That incarnation may have ended.
+        """
         if "members" not in leader:
             return self
         members = ((member["identity"], member["member_id"]) for member in leader["members"])
-        ours = frozenset(life for life in members if life[0] in living)
-        lives = ((identity, incarnation) for identity, incarnation in leader.get("lives", ()))
-        spoken_of = ours | {life for life in lives if life[0] in living}
-        pods = {life: self.pods.get(life, living[life[0]]) for life in spoken_of}
+        ours = frozenset(seen_incarnation for seen_incarnation in members if seen_incarnation[0] in living)
+        incarnations = ((identity, incarnation) for identity, incarnation in leader.get("incarnations", ()))
+        spoken_of = ours | {
+            seen_incarnation for seen_incarnation in incarnations if seen_incarnation[0] in living
+        }
+        pods = {
+            seen_incarnation: self.pods.get(seen_incarnation, living[seen_incarnation[0]])
+            for seen_incarnation in spoken_of
+        }
         newest = {identity: member_id for identity, member_id in self.newest.items() if identity in living}
         newest |= dict(ours - self.pods.keys())
-        return StockLives(pods, ours, newest)
+        return StockIncarnations(pods, ours, newest)
 
     def ended(self, ended: Collection[Life]) -> frozenset[Life]:
-        """Of what the leader knows, what has ended; ``ended``: the same in the pool's names."""
+        """Ended incarnations in the leader's names; ``ended``: the same in the pool's names."""
         return frozenset(
-            life for life, pod in self.pods.items() if (life[0], pod) in ended or self._is_over(life)
+            seen_incarnation
+            for seen_incarnation, pod in self.pods.items()
+            if (seen_incarnation[0], pod) in ended or self._is_over(seen_incarnation)
         )
 
     def in_pool_names(self, leader: Leader) -> Leader:
-        """The projection with each stock member's incarnation as the pool calls it; of several members of one
-        name, the newest."""
+        """The projection with each stock member's incarnation in the pool's name.
+
+        Of several members with the same identity only the newest is kept.
+        """
         if "members" not in leader:
             return leader
         members = (
             (member, (member["identity"], member["member_id"])) for member in leader.get("members", ())
         )
         named = [
-            {**member, "incarnation": self.pods.get(life, member["incarnation"])}
-            for member, life in members
-            if self.newest.get(life[0], life[1]) == life[1]
+            {**member, "incarnation": self.pods.get(seen_incarnation, member["incarnation"])}
+            for member, seen_incarnation in members
+            if self.newest.get(seen_incarnation[0], seen_incarnation[1]) == seen_incarnation[1]
         ]
         hung = [
             {**each, "incarnation": self.pods.get((each["identity"], each["incarnation"]), "")}
@@ -66,15 +82,15 @@ class StockLives:
         ]
         return {**leader, "members": named, "hung": hung}
 
-    def _is_over(self, life: Life) -> bool:
-        """Its process, which lives on, is a member under a later id."""
-        identity, member_id = life
+    def _is_over(self, seen_incarnation: Life) -> bool:
+        """Whether its process, still running, is a member under a later id."""
+        identity, member_id = seen_incarnation
         newest = self.newest.get(identity, member_id)
         successor = (identity, newest)
         return (
             newest != member_id
-            and life in self.pods
-            and life not in self.present
+            and seen_incarnation in self.pods
+            and seen_incarnation not in self.present
             and successor in self.present
-            and self.pods[successor] == self.pods[life]
+            and self.pods[successor] == self.pods[seen_incarnation]
         )

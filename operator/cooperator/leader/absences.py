@@ -1,9 +1,11 @@
 """What a memory may still be taken for when it may have missed something.
 
-A lease is renewed by every answered JoinGroup, also in a round that ends before its plan is saved. So a life
-that the memory calls missing may have been there since: nobody may count its lease from the old absence.
+A lease is renewed by every answered JoinGroup, also in a round that ends before its plan is saved. So an
+incarnation that the memory calls missing may have been there since: nobody may count its lease from the old
+absence.
 """
 
+from collections import Counter
 from collections.abc import Collection, Container, Iterable
 from dataclasses import replace
 
@@ -52,14 +54,15 @@ def over_ms(entry: Unstopped, policy: Policy) -> int:
 
 
 def may_run(entry: Unstopped, ended: Container[tuple[str, str]], policy: Policy, now_ms: int) -> bool:
-    """Whether a life that is no member may still run what it was told to stop, or had when last seen."""
+    """Whether an incarnation that is no member may still run what it was told to stop, or had when last
+    seen."""
     if (entry.identity, entry.incarnation) in ended:
         return False
     return entry.gone_since_ms is None or now_ms < over_ms(entry, policy)
 
 
 def as_given(memory: Memory) -> Iterable[Unstopped]:
-    """What each life was given, of those that were members in the last round that was planned."""
+    """What each incarnation was given, of those that were members in the last round that was planned."""
     for identity, tasks in memory.given.items():
         leased = identity not in memory.leaseless
         yield Unstopped(identity, memory.incarnations.get(identity, ""), tasks, leased=leased)
@@ -75,15 +78,17 @@ def after_strangers(
     generation: int,
     present: Collection[Member],
     evicted: Collection[Member],
+    away: Collection[Member],
     policy: Policy,
     now_ms: int,
     awaited_until_ms: int,
 ) -> Memory:
     """``memory`` for the first round of a tenure: what is known if a stock worker may have led before it.
 
-    ``present``: the members of that round; ``evicted``: to lead it. What the evicted ones said of themselves
-    is older than the last shares. So nothing that nobody reports starts before all of them are back. And
-    lives of ours that were given work and have vanished since may run on under their leases.
+    ``present``: the members of that round; ``evicted``: to lead it; ``away``: those of them not back yet.
+    What the evicted ones said of themselves is older than the last assignments. So nothing that nobody
+    reports starts before all of them are back. And lives of ours that were given work and have vanished
+    since may run on under their leases.
     """
     everybody = (*present, *evicted)
     is_new = generation == 1 and memory.generation < 0
@@ -98,20 +103,87 @@ def after_strangers(
         blanket=True,
     )
     holds = dict(memory.holds)
-    for member in evicted:
-        if member.identity not in {other.identity for other in present}:
-            known = memory.holds.get(member.identity, unknown)
-            holds[member.identity] = replace(unknown, tasks=known.tasks, incarnation=member.incarnation)
+    for member in away:
+        known = memory.holds.get(member.identity, unknown)
+        holds[member.identity] = replace(unknown, tasks=known.tasks, incarnation=member.incarnation)
     if any(member.is_agent for member in everybody):
         holds[UNKNOWN] = replace(unknown, deadline_ms=now_ms, reason=HoldReason.UNPROVEN)
     return replace(memory, holds=holds)
 
 
+def awaited(memory: Memory, evicted: Iterable[Member], unread: Iterable[Member]) -> Iterable[str]:
+    """Identities of evicted members that run something, or may: nothing of it moves before they are back.
+
+    ``memory``: with what ``evicted`` reported. Of ``unread`` members no report is known: if there is no
+    memory either, they may run anything.
+    """
+    for member in evicted:
+        if memory.given.get(member.identity) or not member.is_agent:
+            yield member.identity
+    for member in unread:
+        if memory.given.get(member.identity) or not member.is_agent or memory.generation < 0:
+            yield member.identity
+
+
+def not_back(
+    evicted: Iterable[Member],
+    present: Collection[Member],
+    ended: Container[tuple[str, str]],
+    any_incarnation: bool,
+) -> tuple[Member, ...]:
+    """Those of ``evicted`` that are none of the members ``present`` and whose end is not proven.
+
+    A stock worker is back under another member id, which says nothing. So another incarnation of its identity
+    is told from it by the address at which it serves; where one of the two addresses is not known, by their
+    number: each member is one of those that were evicted. An agent's lease bounds what an earlier incarnation
+    of it is known to have, so that ``any_incarnation`` of it does where that is known.
+    """
+    agents = {(m.identity, "" if any_incarnation else m.incarnation) for m in present if m.is_agent}
+    others = Counter((m.identity, m.url and m.worker_id) for m in present if not m.is_agent)
+    away: list[Member] = []
+    for member in evicted:
+        incarnation = "" if any_incarnation else member.incarnation
+        if (member.identity, incarnation) in agents or (member.identity, member.incarnation) in ended:
+            continue
+        address = (member.identity, member.worker_id)
+        if member.url and others[address]:
+            others[address] -= 1
+        else:
+            away.append(member)
+    for member in [m for m in away if not m.is_agent and m.incarnation]:
+        left = [at for (identity, at), count in others.items() if identity == member.identity and count]
+        if found := [at for at in left if not (member.url and at)]:
+            others[member.identity, found[0]] -= 1
+            away.remove(member)
+    return tuple(away)
+
+
+def still_missing(memory: Memory, evicted: Iterable[Member]) -> tuple[Member, ...]:
+    """Incarnations of stock workers that the leader before was still waiting for, beside others of the same
+    identities: it evicted them, so that they are not among ``evicted`` of this one.
+
+    Where not even their ids and number are known, one with an empty incarnation stands for them: it is never
+    back.
+    """
+    known = {(member.identity, member.incarnation) for member in evicted}
+    missing = {
+        (entry.identity, entry.incarnation)
+        for entry in memory.unstopped
+        if not entry.leased and entry.incarnation != memory.incarnations.get(entry.identity)
+    }
+    missing |= {(identity, "") for identity, hold in memory.holds.items() if hold.blanket}
+    return tuple(
+        Member(incarnation, identity, incarnation, is_agent=False)
+        for identity, incarnation in sorted(missing - known)
+        if identity in memory.given
+    )
+
+
 def with_evicted(memory: Memory, evicted: Iterable[Member]) -> Memory:
     """``memory`` that knows what ``evicted`` members reported: they run it, whatever they were given.
 
-    Of two lives of one identity the one that memory knows is owed its tasks; the other only keeps others from
-    starting what it runs. Taken together they would vouch for each other.
+    Of two incarnations of one identity the one that memory knows is owed its tasks; the other only keeps
+    others from starting what it runs. Taken together they would vouch for each other.
     """
     given = dict(memory.given)
     incarnations = dict(memory.incarnations)

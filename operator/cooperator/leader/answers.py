@@ -1,4 +1,4 @@
-"""The bytes that a round ends with, for every member."""
+"""The encoded assignments that complete a round, for every member."""
 
 from collections.abc import Iterable, Iterator
 
@@ -8,21 +8,21 @@ from cooperator.planner.plan import Plan
 from cooperator.wire import (
     CONFIG_MISMATCH,
     NO_ERROR,
-    AgentShare,
-    Assignment,
+    AgentAssignment,
     AssignmentEncoder,
+    ExtendedAssignment,
     Protocol,
     encode_assignment,
 )
 
 MEMBER_BYTES = 200
-"""What the broker keeps of a member besides metadata and assignment: ids, host, time-outs."""
+"""What the broker stores of a member besides metadata and assignment: ids, host, time-outs."""
 
 
-def of_plan(event: ev.RoundReady, plan: Plan, url: str, agent: AgentShare) -> ev.Answer:
-    """Each member's share; members without changes share one encoding."""
+def of_plan(event: ev.RoundReady, plan: Plan, url: str, agent: AgentAssignment) -> ev.Answer:
+    """Encode each member's assignment; members without changes share one encoding."""
     protocol = Protocol(event.protocol)
-    empty = Assignment(
+    empty = ExtendedAssignment(
         error=NO_ERROR,
         leader=event.leader_id,
         leader_url=url,
@@ -37,28 +37,28 @@ def of_plan(event: ev.RoundReady, plan: Plan, url: str, agent: AgentShare) -> ev
     assignments = dict.fromkeys(event.idle_ids, nothing)
     written: dict[str, bytes] = {}
     for member in event.members:
-        share, member_id = plan.shares[member.member_id], member.member_id
-        if share.is_empty:
+        assignment, member_id = plan.assignments[member.member_id], member.member_id
+        if assignment.is_empty:
             assignments[member_id] = nothing
             continue
-        written[member_id] = encoder.write(share.assigned)
-        assignments[member_id] = encoder.encode_written(written[member_id], share.revoked)
+        written[member_id] = encoder.write(assignment.assigned)
+        assignments[member_id] = encoder.encode_written(written[member_id], assignment.revoked)
     return ev.Answer(event.generation, assignments, written)
 
 
 def projected(members: Iterable[Member], plan: Plan, epoch: Epoch) -> Iterator[Member]:
-    """What the members will report once they have taken up the plan, if nothing else happens."""
+    """The members as they will report once they have applied the plan, if nothing else happens."""
     for member in members:
-        share = plan.shares[member.member_id]
+        assignment = plan.assignments[member.member_id]
         owned, stopping = member.owned, member.stopping
-        if not share.is_empty:
-            owned, stopping = owned + share.assigned, stopping.union(share.revoked)
+        if not assignment.is_empty:
+            owned, stopping = owned + assignment.assigned, stopping.union(assignment.revoked)
         yield member.having(owned, stopping, epoch if member.is_agent else None)
 
 
 def mismatch(event: ev.RoundReady, url: str) -> ev.Answer:
-    """Members know a newer configuration than can be read here: nobody gets anything (CONFIG_MISMATCH)."""
-    refused = Assignment(
+    """Refuse the round (CONFIG_MISMATCH): members have read more of the config log than is readable here."""
+    refused = ExtendedAssignment(
         error=CONFIG_MISMATCH,
         leader=event.leader_id,
         leader_url=url,
@@ -73,8 +73,27 @@ def mismatch(event: ev.RoundReady, url: str) -> ev.Answer:
     return ev.Answer(event.generation, dict.fromkeys(everyone, data))
 
 
+def unchanged(event: ev.RoundReady, url: str) -> ev.Answer:
+    """Nobody gets or loses anything; each stock worker is told the offset that it has, so that it rests."""
+    protocol = Protocol(event.protocol)
+    if protocol is Protocol.DEFAULT:
+        # It has no word for "as before": no tasks would mean that they end.
+        return mismatch(event, url)
+    same = ExtendedAssignment(NO_ERROR, event.leader_id, url, event.highest_offset, (), (), 0, None)
+    everyone = [*event.idle_ids, *(member.member_id for member in event.members)]
+    return ev.Answer(
+        event.generation,
+        {
+            member_id: encode_assignment(
+                same._replace(config_offset=event.offsets.get(member_id, event.highest_offset)), protocol
+            )
+            for member_id in everyone
+        },
+    )
+
+
 def misfit(event: ev.RoundReady, answer: ev.Answer, limit_bytes: int) -> str:
-    """Why the broker could not keep this round's group in one record; empty when it can."""
+    """Why the broker could not store this round's group in one record; empty when it can."""
     assigned = sum(len(data) + MEMBER_BYTES for data in answer.assignments.values())
     size = event.metadata_bytes + assigned
     if size <= limit_bytes:

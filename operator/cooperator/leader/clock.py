@@ -1,4 +1,4 @@
-"""A leader's clock: the time of day when it began, moved on by a clock that nobody sets."""
+"""A leader's clock: the wall-clock time of its start, advanced by a monotonic clock."""
 
 import time
 
@@ -6,8 +6,8 @@ import time
 class SteadyClock:
     """Milliseconds since the epoch that neither jump nor run backwards while this process lives.
 
-    The leader's deadlines are compared with those that a leader before it has written, so they are times of
-    day; but a lease is waited for by them, too, and a wall clock that somebody sets would end that wait.
+    The leader compares its deadlines with those written by a previous leader, so they are wall-clock times.
+    They also time the wait for a lease, which a clock adjustment must not cut short.
     """
 
     def __init__(self) -> None:

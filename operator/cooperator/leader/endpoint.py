@@ -1,4 +1,4 @@
-"""The HTTP endpoint that members reach their leader at; one thread with its own event loop."""
+"""The leader's HTTP endpoint for members: one thread with its own event loop."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ from aiohttp import web
 log = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
-"""Task configurations of one connector come as one body."""
+"""The task configurations of one connector arrive as one body."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -1,9 +1,9 @@
-"""What can happen to a leader, and what it can want done: the values of ``machine``."""
+"""The events and instructions of a leader: the values of ``machine``."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cooperator.leader.starts import Life
+from cooperator.leader.starts import MemberIncarnation
 from cooperator.model import ClusterConfig, Desired, Member, Memory, Policy, TaskId, TaskStatus
 from cooperator.planner.view import Facts
 from cooperator.wire import ConfigRecord
@@ -11,25 +11,30 @@ from cooperator.wire import ConfigRecord
 
 @dataclass(frozen=True, slots=True)
 class LeadTaken:
-    """The lead is ours: ``memory`` is what the leader log says, read to its end.
+    """This leader has taken the lead. ``memory``: the leader log's, read to its end.
 
-    ``evicted``: members that were removed to take the lead, with what they last reported; they keep
-    running it and will be back.
+    * ``evicted``: members removed to take the lead, with their last reports; they run on and will rejoin.
+    * ``unread``: removed likewise, but the broker did not return their last reports, so what they run is not
+      known from them.
     """
 
     memory: Memory
     config: ClusterConfig
     evicted: tuple[Member, ...] = ()
+    unread: tuple[Member, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class RoundReady:
-    """All members of a new generation have reported; the leader owes every one of them a share.
+    """All members of a new generation have reported; the leader owes every one of them an assignment.
 
-    ``members``: workers, decoded. ``idle_ids``: members that must get an empty share (leaders, and
-    members whose metadata cannot be read). ``highest_offset``: of the config log, over all reports.
-    ``metadata_bytes``: of all members together, as the broker keeps it. ``offsets``: of the config log, as
-    each stock worker has read it, by member id.
+    * ``members``: workers, decoded.
+    * ``idle_ids``: members that must get an empty assignment (leaders, and members with unreadable metadata).
+    * ``highest_offset``: the highest config log offset of all reports.
+    * ``metadata_bytes``: size of all members' metadata, as the broker stores it.
+    * ``offsets``: the config log offset of each stock worker, by member id.
+    * ``config_end``: the end of the config topic, asked for only when members have read beyond ``config``;
+      None: not known.
     """
 
     generation: int
@@ -41,6 +46,7 @@ class RoundReady:
     config: ClusterConfig
     metadata_bytes: int = 0
     offsets: Mapping[str, int] = field(default_factory=dict)
+    config_end: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +56,7 @@ class Joining:
 
 @dataclass(frozen=True, slots=True)
 class RoundFailed:
-    """The plan of ``generation`` could not be saved or sent: nobody got it."""
+    """The plan of ``generation`` could not be saved or sent; no member got it."""
 
     generation: int
     reason: str
@@ -58,7 +64,7 @@ class RoundFailed:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The broker took the assignments of ``generation``."""
+    """The broker accepted the assignments of ``generation``."""
 
     generation: int
 
@@ -75,7 +81,7 @@ class ConfigChanged:
 
 @dataclass(frozen=True, slots=True)
 class DesiredChanged:
-    """``events``: by what it was changed (see ``causes``); empty if that is not known."""
+    """``events``: the events that caused the change (see ``causes``); empty if unknown."""
 
     desired: Desired
     events: str = ""
@@ -83,7 +89,7 @@ class DesiredChanged:
 
 @dataclass(frozen=True, slots=True)
 class FactsChanged:
-    """``events``: as of ``DesiredChanged``."""
+    """``events``: as in ``DesiredChanged``."""
 
     facts: Facts
     events: str = ""
@@ -96,7 +102,7 @@ class PolicyChanged:
 
 @dataclass(frozen=True, slots=True)
 class HandBack:
-    """Make the layout even by count, for stock workers to lead themselves; or, if not ``wanted``, no more."""
+    """Make the layout even by count, so that stock workers can lead themselves; not ``wanted``: stop it."""
 
     wanted: bool = True
 
@@ -114,13 +120,13 @@ class StatusesRead:
     """The status log, read to its end after the ``ReadStatuses`` with the same fields."""
 
     statuses: Mapping[TaskId, TaskStatus]
-    lives: frozenset[Life] = frozenset()
+    incarnations: frozenset[MemberIncarnation] = frozenset()
     leftovers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time passed; sent when a ``WakeAt`` is due."""
+    """A ``WakeAt`` is due."""
 
 
 Event = (
@@ -143,7 +149,7 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class SaveMemory:
-    """Write the memory to the leader log; must be durable before the ``Answer`` that follows it."""
+    """Write the memory to the leader log. It must be durable before the ``Answer`` that follows."""
 
     memory: Memory
 
@@ -157,7 +163,7 @@ class SavePolicy:
 class Answer:
     """The encoded assignments of a round, one for every member id.
 
-    ``written``: of members with a change, what is assigned to them, as it stands in their assignment.
+    ``written``: by id of each member with a change, its assigned items as encoded in the assignment.
     """
 
     generation: int
@@ -167,7 +173,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class RefuseRound:
-    """The plan cannot be sent; the round ends without assignments, and everybody runs on as before."""
+    """The plan cannot be sent; the round ends without assignments, and all members run on as before."""
 
     generation: int
     reason: str
@@ -183,7 +189,7 @@ class WriteConfig:
 
 @dataclass(frozen=True, slots=True)
 class MakeSessionKey:
-    """There is no session key, or it is too old: make one and write it to the config log."""
+    """The session key is missing or too old: generate one and write it to the config log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,13 +205,13 @@ class Evict:
 
 @dataclass(frozen=True, slots=True)
 class ReadStatuses:
-    """Read the status log to its end, and answer with ``StatusesRead``.
+    """Read the status log to its end and answer with ``StatusesRead``.
 
-    ``lives``: that are over, to learn what they never started. ``leftovers``: to find statuses of what is no
-    more. May fail: it is asked for again.
+    ``incarnations``: ended ones, to learn what they never started. ``leftovers``: whether to find statuses of
+    items that no longer exist. May fail; the machine asks again.
     """
 
-    lives: frozenset[Life]
+    incarnations: frozenset[MemberIncarnation]
     leftovers: bool
 
 
@@ -218,7 +224,7 @@ class ForgetStatuses:
 
 @dataclass(frozen=True, slots=True)
 class WakeAt:
-    """Send a ``Tick`` at this time (ms since the epoch); each one replaces the one before."""
+    """Send a ``Tick`` at this time (ms since the epoch). Replaces the previous one."""
 
     at_ms: int
 
@@ -239,13 +245,14 @@ Instruction = (
 
 
 class PostOutcome:
-    """What ``TasksPosted`` came to, in HTTP's terms."""
+    """The outcome of ``TasksPosted`` as an HTTP code."""
 
     WRITTEN = 204
     PENDING = 202
     UNKNOWN_CONNECTOR = 404
     NOT_LEADING = 409
     OUTDATED = 410
-    """Newer task configurations were committed; 409 to whoever asked."""
+    """Newer task configurations were committed; the client gets 409."""
     AGAIN = 503
-    """Nothing may be written now: a round is under way, or its outcome is being taken up."""
+    """No write is allowed now: a round is under way, members still apply its outcome, or the last write is in
+    doubt."""

@@ -1,10 +1,10 @@
-"""Statuses of items that are no more: which may be forgotten, and when to look for them. Pure.
+"""Statuses of items that no longer exist: which to forget, and when to look for them. Pure.
 
     left over = in the status log − configured − in use
-    in use    = reported by a member ∪ possibly still running at a life that was told to stop it
+    in use    = reported by a member ∪ possibly still running at an incarnation that was told to stop it
 
-Kafka Connect's leader does the same after each round (protocol notes, section 9). A member's last word may
-arrive after its tombstone, so it is looked again until nothing is found.
+Kafka Connect's leader does the same after each round (docs/protocol.md, section 9). A member's last status
+may arrive after its tombstone, so the search is repeated until nothing is found.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from cooperator.model import ClusterConfig, TaskId, TaskStatus
 
 
 class Leftovers:
-    """Whether there may be any. ``look_at_ms``: not before this time (ms)."""
+    """Tracks whether there may be any. ``look_at_ms``: the earliest time (ms) of the next search."""
 
     def __init__(self, pause_ms: int) -> None:
         self._pause_ms = pause_ms
@@ -24,17 +24,17 @@ class Leftovers:
         self.look_at_ms = 0
 
     def configured(self, counts: Mapping[str, int]) -> None:
-        """The numbers of tasks of all connectors now."""
+        """Note the current number of tasks of every connector."""
         before, self._counts = self._counts, counts
         if before is not counts and any(counts.get(name, -1) < count for name, count in before.items()):
             self.suspected = True
 
     def due(self, state: LeaderState, now_ms: int) -> bool:
-        """Whether to read the status log now: not while somebody still has to let go of something."""
+        """Whether to read the status log now; not while a member still has to release items."""
         return self.suspected and now_ms >= self.look_at_ms and not _in_use(state, now_ms)
 
     def next_ms(self, state: LeaderState, now_ms: int) -> list[int]:
-        """When (ms) time alone may make it due."""
+        """Times (ms) at which it may become due without an event."""
         if not self.suspected:
             return []
         ends = (absences.over_ms(entry, state.policy) for entry in state.memory.unstopped)
@@ -53,7 +53,7 @@ class Leftovers:
 
 
 def _in_use(state: LeaderState, now_ms: int) -> frozenset[TaskId]:
-    """What is not configured and runs, or may run, somewhere."""
+    """Items that are not configured but run, or may run, somewhere."""
     held = [task for member in state.members for task in member.owned]
     held += [
         task
@@ -69,5 +69,5 @@ def _is_configured(config: ClusterConfig, task: TaskId) -> bool:
     connector = config.connectors.get(task.connector)
     if connector is None:
         return False
-    # An inconsistent set of tasks will be whole again.
+    # An inconsistent set of tasks will become complete again.
     return task.is_instance or connector.inconsistent or task.task < connector.task_count

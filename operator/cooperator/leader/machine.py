@@ -7,7 +7,7 @@ cause, changes that come close together share one, and no trigger can be forgott
 the members' fresh reports are planned with, the memory is saved, and only then is the plan sent.
 
 Config records are written between rounds, never inside one, since a write in a round makes members see
-an offset that the round does not name (protocol notes, 6).
+an offset that the round does not name (docs/protocol.md, 6).
 """
 
 from collections.abc import Mapping
@@ -15,21 +15,23 @@ from dataclasses import replace
 
 from cooperator.leader import absences, answers
 from cooperator.leader import events as ev
-from cooperator.leader.handback import evenly, lacks
-from cooperator.leader.history import note_births, record_rebalance
-from cooperator.leader.quiet import Quiet
-from cooperator.leader.reconcile import managed_connectors
-from cooperator.leader.regroup import unsettled
+from cooperator.leader.config_topic import round_refusal
+from cooperator.leader.identities import Identities, addresses
+from cooperator.leader.observability.history import note_births, record_rebalance
+from cooperator.leader.reconcile import remembers, with_managed
+from cooperator.leader.regroup import GATHER_MS, NEW_TASKS, committed_since, unsettled
 from cooperator.leader.state import LeaderSettings, LeaderState
-from cooperator.leader.status_chores import StatusChores
-from cooperator.leader.stock import holding_down, hung, hung_next_ms
-from cooperator.leader.uptake import Uptake
+from cooperator.leader.status_log_maintenance import StatusLogMaintenance
+from cooperator.leader.stock.handback import evenly, lacks
+from cooperator.leader.stock.members import holding_down, hung, hung_next_ms
+from cooperator.leader.stock.pending_starts import PendingStarts
+from cooperator.leader.stock.write_window import WriteWindow
 from cooperator.leader.writes import REPEAT_MS, Repeats, Writes
-from cooperator.model import ConnectorConfig, Epoch, Member, Memory, Policy, PolicyName
+from cooperator.model import ClusterConfig, ConnectorConfig, Epoch, Memory, Policy, PolicyName
 from cooperator.planner import plan as decide
 from cooperator.planner.plan import Plan
 from cooperator.planner.view import View
-from cooperator.wire import AgentShare, FencingRecord, Protocol, RestartRecord
+from cooperator.wire import AgentAssignment, FencingRecord, Protocol, RestartRecord
 
 REFUSED_PAUSE_MS = 30_000
 
@@ -47,20 +49,27 @@ class LeaderMachine:
         self._saved: Memory | None = None
         """What the leader log says for certain, but for the generation; None: not known."""
         self._planned_with = self.state.memory
-        self._evicted: tuple[Member, ...] | None = None
-        """To take the lead, until the first round that is planned; None: there was one."""
+        self._is_new = False
+        """Until the first round that is planned."""
         self._sent: Plan | None = None
         """Of the present generation; None: its members were sent nothing new."""
         self._rejoin_reason = ""
         self._rejoin_since_ms: int | None = None
         self._rejoin_sent_ms: int | None = None
         self._refused_until_ms = 0
-        self._chores = StatusChores(REPEAT_MS)
+        self._behind_ms = -REPEAT_MS
+        """When members had last read more than we can."""
+        self._maintenance = StatusLogMaintenance(REPEAT_MS)
         self._repeats = Repeats()
-        self.uptake = Uptake()
-        self.quiet = Quiet(self.uptake)
-        self._writes = Writes(settings, self.state, self._repeats, self.quiet)
-        self._config_planned: Mapping[str, int] = {}
+        self.pending_starts = PendingStarts()
+        self.write_window = WriteWindow(self.pending_starts)
+        self._identities = Identities(settings, self.state, self.pending_starts)
+        self._writes = Writes(settings, self.state, self._repeats, self.write_window)
+        self._planned = ClusterConfig()
+        self._commit_is_late = False
+        """The last round was planned with a commit that a member had not read; the next one is for it."""
+        self._basis: tuple[object, ...] = (self,) * 4
+        """What ``with_managed`` was asked with last: of many connectors the answer takes its time."""
         self._counted: tuple[Mapping[str, ConnectorConfig], Mapping[str, int]] | None = None
 
     # --- the ladder ---------------------------------------------------------------------------------
@@ -76,7 +85,7 @@ class LeaderMachine:
             self._stand_down()
             return []
         if isinstance(event, ev.Joining):
-            self.quiet.joining()
+            self.write_window.joining()
         elif isinstance(event, ev.Delivered):
             if event.generation == state.generation:
                 self._in_round = False
@@ -94,8 +103,8 @@ class LeaderMachine:
             state.facts = event.facts
             state.causes.hear(event.events, now_ms)
         elif isinstance(event, ev.StatusesRead):
-            self.uptake.hear(event.statuses)
-            forgotten = self._chores.take(event, state, now_ms) if state.leading else []
+            self.pending_starts.hear(event.statuses)
+            forgotten = self._maintenance.take(event, state, now_ms) if state.leading else []
             return [*forgotten, *self._consider(now_ms)]
         elif isinstance(event, ev.HandBack):
             state.handing_back = event.wanted
@@ -137,22 +146,20 @@ class LeaderMachine:
     def _lead_taken(self, event: ev.LeadTaken, now_ms: int) -> list[ev.Instruction]:
         state = self.state
         memory = absences.by_own_clock(event.memory, state.memory.term, state.policy, now_ms)
-        memory = absences.with_evicted(memory, event.evicted)
         state.memory = replace(memory, term=memory.term + 1)
+        evicted = self._identities.tell(event.evicted)
+        state.memory = absences.with_evicted(state.memory, evicted)
         self._saved = None
         self._planned_with = state.memory
         state.config = event.config
-        state.awaited = {
-            member.identity: now_ms + self.settings.awaited_ms
-            for member in event.evicted
-            if memory.given.get(member.identity) or not member.is_agent
-        }
-        state.leading = True
-        self._evicted = event.evicted
+        unread = self._identities.of_unread(event.unread)
+        state.await_evicted(evicted, unread, now_ms, self.settings.awaited_ms)
+        state.leading = self._is_new = True
         state.members = ()
         state.regroups = {}
-        self._chores = StatusChores(REPEAT_MS)
-        self.uptake.clear()
+        state.topic_refusal = ""
+        self._maintenance = StatusLogMaintenance(REPEAT_MS)
+        self.pending_starts.clear()
         self._in_round = True  # until the round that made us leader has been answered
         return [ev.SaveMemory(state.memory), ev.SavePolicy(state.policy)]
 
@@ -172,6 +179,7 @@ class LeaderMachine:
 
     def _round(self, event: ev.RoundReady, now_ms: int) -> list[ev.Instruction]:
         state = self.state
+        event = replace(event, members=self._identities.tell(event.members))
         state.config = event.config
         state.generation = event.generation
         state.leader_id = event.leader_id
@@ -187,23 +195,32 @@ class LeaderMachine:
         cause = self._rejoin_reason or "members changed"
         self._rejoin_reason = ""
         self._rejoin_since_ms = self._rejoin_sent_ms = None
-        for member in event.members:
-            state.awaited.pop(member.identity, None)
-        self.quiet.round(event.generation, event.members, event.offsets, event.config.offset)
-        self.uptake.report(event.members, state.facts.ended)
+        away = state.still_away(event.members, now_ms)
+        self.write_window.round(event.generation, event.members, event.offsets, event.config.offset)
+        self.pending_starts.report(event.members, state.facts.ended)
+        state.topic_refusal = round_refusal(self.settings, event, self._is_new)
+        if state.topic_refusal:
+            return [answers.unchanged(event, self.settings.url)]
         if event.highest_offset > event.config.offset:
+            if now_ms < self._behind_ms + REPEAT_MS:
+                # Not once more at once: members that can never be reached would have rounds without end.
+                self._refused_until_ms = now_ms + REPEAT_MS
+            self._behind_ms = now_ms
+            if event.config_end is None and not self.settings.owns_config:
+                self.write_window.is_behind = False  # The topic may be a wrong one: no filler.
             self._want_round("the config log was behind the members'", 0)
             return [answers.mismatch(event, self.settings.url)]
         latest = max((m.applied.term for m in event.members if m.applied is not None), default=0)
         if latest > state.memory.term:
-            # The leader log was lost: members would refuse every share of an older term.
+            # The leader log was lost: members would refuse every assignment of an older term.
             state.memory = replace(state.memory, term=latest + 1)
-        if self._evicted is not None:
+        if self._is_new:
             until_ms = now_ms + self.settings.awaited_ms
+            seen = event.members, state.evicted, away
             state.memory = absences.after_strangers(
-                state.memory, event.generation, event.members, self._evicted, state.policy, now_ms, until_ms
+                state.memory, event.generation, *seen, state.policy, now_ms, until_ms
             )
-            self._evicted = None
+            self._is_new = False
         state.memory = self._planned_with = absences.for_round(state.memory, event.generation)
         pending = state.causes.pending(now_ms)
         plan, memory = decide(replace(self.view(now_ms, pending or cause), turns_eager=turns), state.memory)
@@ -214,11 +231,12 @@ class LeaderMachine:
             memory,
             generation=event.generation,
             stock=absences.any_stock(event.members),
-            managed=managed_connectors(state.desired, state.config, state.memory.managed),
+            addresses=addresses(state.memory, memory, event.members),
         )
+        memory = with_managed(memory, state.memory, state.desired, state.config)
         epoch = Epoch(memory.term, event.generation)
-        share = AgentShare(epoch, state.policy.lease_ms, events)
-        answer = answers.of_plan(event, plan, self.settings.url, share)
+        assignment = AgentAssignment(epoch, state.policy.lease_ms, events)
+        answer = answers.of_plan(event, plan, self.settings.url, assignment)
         state.refusal = answers.misfit(event, answer, self.settings.max_group_bytes)
         if state.refusal:
             self._in_round = False
@@ -227,8 +245,14 @@ class LeaderMachine:
         note_births(state, epoch)
         record_rebalance(state, plan, memory, cause, now_ms, events)
         state.plan = self._sent = plan
-        self._config_planned = self._task_counts()
-        self._chores.starts.give(event.members, plan, epoch)
+        # Members that had joined before the newest commit stop what it changes when they read it, and wait.
+        late = any(offset < event.config.offset for offset in event.offsets.values())
+        self._commit_is_late = (
+            late and not self._commit_is_late and committed_since(self._planned, state.config)
+        )
+        if not self._commit_is_late:
+            self._planned = state.config
+        self._maintenance.starts.give(event.members, plan, epoch)
         state.memory = memory
         state.members = tuple(answers.projected(event.members, plan, epoch))
         if not self._is_durable(memory):
@@ -239,6 +263,7 @@ class LeaderMachine:
     def saved(self, memory: Memory) -> None:
         """The shell says that ``memory`` is durable."""
         self._saved = memory
+        self.state.orphans = memory.orphans
 
     def _is_durable(self, memory: Memory) -> bool:
         # The generation alone decides nothing: a round that changed nothing is not written.
@@ -275,7 +300,7 @@ class LeaderMachine:
             facts=state.facts,
             weights=weights,
             suspended=suspended,
-            unstarted=self._chores.starts.never,
+            unstarted=self._maintenance.starts.never,
             awaited={i: until for i, until in state.awaited.items() if until > now_ms},
             cause=cause,
             last_completed_generation=state.completed,
@@ -286,7 +311,9 @@ class LeaderMachine:
     def lacks_for_hand_back(self, now_ms: int) -> str:
         """Why a stock worker that led from now on would move something; empty when it would not."""
         state = self.state
-        if not state.leading or self._in_round or not self.quiet.is_over(now_ms):
+        if not state.leading:
+            return "the lead is not ours now"
+        if self._in_round or not self.write_window.is_over(now_ms):
             return "a round is under way"
         if self._reason_for_round(now_ms):
             return "tasks are being moved"
@@ -300,11 +327,11 @@ class LeaderMachine:
         return self._counted[1]
 
     def _taken_up(self, now_ms: int) -> None:
-        """The shares are with the members: what of them stock workers take up is looked at."""
+        """The assignments are with the members: what of them stock workers take up is looked at."""
         state = self.state
         if self._sent is not None:
-            self.uptake.give(state.members, self._sent, state.generation, now_ms)
-        self.quiet.delivered(state.generation, state.config.offset, now_ms)
+            self.pending_starts.give(state.members, self._sent, state.generation, now_ms)
+        self.write_window.delivered(state.generation, state.config.offset, now_ms)
 
     # --- between rounds -----------------------------------------------------------------------------
 
@@ -313,25 +340,38 @@ class LeaderMachine:
         state = self.state
         if not state.leading or self._in_round:
             return []
-        state.awaited = {i: until for i, until in state.awaited.items() if until > now_ms}
+        state.still_away(state.members, now_ms)
+        if state.topic_refusal:
+            # Nothing is written, assigned or revoked; the topic is looked at again now and then.
+            self._want_round("is the config topic this group's by now?", now_ms + REFUSED_PAUSE_MS)
+            return [*self._pending_rejoin(now_ms), ev.WakeAt(now_ms + REFUSED_PAUSE_MS)]
         known = {member.identity for member in state.members} | state.memory.holds.keys()
         state.hung = hung(
-            self.uptake, state.policy, self.settings.awaited_ms, known, state.facts.ended, now_ms
+            self.pending_starts, state.policy, self.settings.awaited_ms, known, state.facts.ended, now_ms
         )
-        out = self._writes.due(now_ms) if self.quiet.is_over(now_ms) else []
+        basis = (state.desired, state.config.connectors, state.memory.managed, state.memory.orphans)
+        if any(now is not before for now, before in zip(basis, self._basis, strict=True)):
+            state.memory = with_managed(state.memory, state.memory, state.desired, state.config)
+            self._basis = (*basis[:2], state.memory.managed, state.memory.orphans)
+        # Durable before anything is written for it: a successor that finds a resource gone knows what to do.
+        is_known = remembers(self._saved, state.memory, self.settings.owns_config)
+        out: list[ev.Instruction] = [] if is_known else [ev.SaveMemory(state.memory)]
+        out += self._writes.due(now_ms) if self.write_window.is_over(now_ms) else []
         ended = [m.member_id for m in state.members if (m.identity, m.incarnation) in state.facts.ended]
         if ended:
-            state.stir(now_ms)
+            state.mark_busy(now_ms)
             out += self._repeats.once(("evict", *ended), ev.Evict(tuple(ended), "its end is proven"), now_ms)
         reason = self._reason_for_round(now_ms)
         if reason:
-            state.stir(now_ms)
-            self._want_round(reason, now_ms)
+            state.mark_busy(now_ms)
+            # Stock workers have stopped what changes, and start it anew only after a round.
+            since_ms = now_ms + GATHER_MS - self.settings.coalesce_ms if reason == NEW_TASKS else now_ms
+            self._want_round(reason, since_ms)
         out += self._pending_rejoin(now_ms)
-        self._chores.leftovers.configured(self._task_counts())
-        chore = self._chores.wanted(state, now_ms)
+        self._maintenance.leftovers.configured(self._task_counts())
+        chore = self._maintenance.wanted(state, now_ms)
         reading = self._repeats.once(chore, chore, now_ms) if chore is not None else []
-        if not reading and self.quiet.looks(now_ms):
+        if not reading and self.write_window.looks(now_ms):
             reading = [ev.ReadStatuses(frozenset(), False)]
         # Reading takes its time: after all else.
         return [*out, ev.WakeAt(self._next_wake_ms(now_ms)), *reading]
@@ -341,24 +381,26 @@ class LeaderMachine:
         state = self.state
         if state.generation < 0:
             return ""
+        if absences.any_stock(state.members) and committed_since(self._planned, state.config):
+            return NEW_TASKS
         due = state.plan is not None and state.plan.rejoin_at_ms is not None
         if self._policy().name is not PolicyName.DEFAULT:
             # Kafka's rules count rounds, so a question "what if" would differ from the round itself.
             if due and state.plan and (state.plan.rejoin_at_ms or 0) <= now_ms:
                 return "scheduled rebalance delay ended"
-            return "configuration changed" if self._config_planned != self._task_counts() else ""
+            return "configuration changed" if self._planned.task_counts() != self._task_counts() else ""
         what_if, _ = decide(self.view(now_ms, "what if"), state.memory)
         whys = {why.why.value for why in (*what_if.assigned_why.values(), *what_if.revoked_why.values())}
-        if any(not share.is_empty for share in what_if.shares.values()):
-            return ", ".join(sorted(whys)) or "a share changes"
+        if any(not assignment.is_empty for assignment in what_if.assignments.values()):
+            return ", ".join(sorted(whys)) or "an assignment changes"
         if state.plan is not None and what_if.rejoin_at_ms != state.plan.rejoin_at_ms:
             state.plan = replace(state.plan, rejoin_at_ms=what_if.rejoin_at_ms, held=what_if.held)
         return ""
 
     def _want_round(self, reason: str, now_ms: int) -> None:
-        if self._rejoin_since_ms is None:
+        if self._rejoin_since_ms is None or now_ms < self._rejoin_since_ms:
             self._rejoin_since_ms = now_ms
-            self._rejoin_reason = reason
+            self._rejoin_reason = self._rejoin_reason or reason
 
     def _pending_rejoin(self, now_ms: int) -> list[ev.Instruction]:
         if self._rejoin_since_ms is None or now_ms < self._refused_until_ms:
@@ -371,8 +413,8 @@ class LeaderMachine:
         return [ev.RequestRejoin(self._rejoin_reason)]
 
     def _next_wake_ms(self, now_ms: int) -> int:
-        hanging = hung_next_ms(self.uptake, self.state.policy, self.settings.awaited_ms)
-        soon = [at_ms for at_ms in (*self.quiet.next_ms(now_ms), *hanging) if at_ms > now_ms]
+        hanging = hung_next_ms(self.pending_starts, self.state.policy, self.settings.awaited_ms)
+        soon = [at_ms for at_ms in (*self.write_window.next_ms(now_ms), *hanging) if at_ms > now_ms]
         times = [self._writes.key_due_ms(now_ms), *self._repeats.next_ms(), *soon]
         if self._rejoin_sent_ms is not None:
             times.append(self._rejoin_sent_ms + REPEAT_MS)
@@ -383,7 +425,7 @@ class LeaderMachine:
         times.extend(self.state.awaited.values())
         if self.state.regroups:
             times.extend(absences.over_ms(entry, self.state.policy) for entry in self.state.memory.unstopped)
-        times.extend(self._chores.next_ms(self.state, now_ms))
+        times.extend(self._maintenance.next_ms(self.state, now_ms))
         if self._refused_until_ms > now_ms:
             times.append(self._refused_until_ms)
         # What is overdue and changed nothing is looked at again at leisure, not at once for ever.

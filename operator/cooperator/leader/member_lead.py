@@ -1,8 +1,8 @@
 """The small part of leading that a member needs when the broker makes it the leader.
 
-It plans with the same planner, policy and memory as the operator (they are in the leader log), and knows
-nothing of pods: every absence is held in full. It gives the lead back by being evicted from the group
-when the operator returns.
+It plans with the operator's planner, policy and memory (they are in the leader log) but knows nothing of
+pods, so every absence is held in full. It loses the lead when the returning operator evicts it from the
+group.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from cooperator.group import Joined, Round
 from cooperator.leader import events as ev
 from cooperator.leader.endpoint import Handler
-from cooperator.leader.lead import GroupHandle, Lead
+from cooperator.leader.leader_thread import GroupHandle, LeaderThread
 from cooperator.leader.machine import LeaderMachine
 from cooperator.leader.routes import LeaderRoutes, LeaseTimes
 from cooperator.leader.state import LeaderSettings
@@ -19,10 +19,10 @@ from cooperator.logs import Logs
 
 
 class MemberLead:
-    """Leads whenever ``plan`` is called, until ``lost``. Thread-safe; every call returns at once.
+    """Leads from any call of ``plan`` until ``lost``. Thread-safe; every call returns at once.
 
-    ``url``: this member's own endpoint, which has to serve ``routes()``. ``contact_age_ms``: since this
-    member's last answered request to the broker was sent.
+    ``url``: this member's own endpoint, which must serve ``routes()``. ``contact_age_ms``: time since this
+    member sent its last answered request to the broker.
     """
 
     def __init__(
@@ -34,8 +34,9 @@ class MemberLead:
         contact_age_ms: Callable[[], int],
     ) -> None:
         self._logs = logs
-        # Connectors are deleted by who knows what is desired; a member only keeps what is there going.
-        self._lead = Lead(
+        # Only the operator, which knows the desired state, deletes connectors; a member keeps existing ones
+        # going.
+        self._lead = LeaderThread(
             LeaderMachine(LeaderSettings(url=url, owns_config=False)), group, logs, policy_of_log=True
         )
         self._routes = LeaderRoutes(lambda: (self._lead, self._logs), contact_age_ms, times)
@@ -48,14 +49,14 @@ class MemberLead:
         return self._lead.plan(round_)
 
     def joined(self, joined: Joined) -> None:
-        """A round is complete; only one that this member has planned matters here."""
+        """A round is complete; only rounds that this member has planned matter here."""
         self._lead.submit(ev.Delivered(joined.generation))
 
     def round_void(self, generation: int) -> None:
         self._lead.submit(ev.RoundFailed(generation, "the round ended before its assignments were delivered"))
 
     def lost(self, reason: str) -> None:
-        """No longer the leader: dropped, or another member leads."""
+        """This member no longer leads: it was dropped, or another member leads."""
         self._lead.lost(reason)
 
     def stop(self, timeout_s: float = 10) -> None:

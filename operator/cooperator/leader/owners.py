@@ -1,7 +1,7 @@
-"""Restarts of one item of a stock worker: its owner does them (protocol notes, section 9).
+"""Restarts of a single item of a stock worker, which its owner must perform (docs/protocol.md, section 9).
 
-A record in the config log restarts all of a connector, so Kafka's leader hands a request for one item on to
-whoever runs it.
+A record in the config log restarts everything of a connector, so Kafka's leader forwards a request for one
+item to the worker that runs it.
 """
 
 import urllib.error
@@ -18,7 +18,7 @@ UNREACHABLE: Final = 503
 
 
 def restart_url(state: LeaderState, record: RestartRecord) -> str | None:
-    """Where to ask for the restart of one item; None when a record in the config log does it. Pure."""
+    """The URL at which to request the restart of one item; None when a config log record does it. Pure."""
     if not state.leading or record.include_tasks or record.only_failed:
         return None
     task = TaskId(record.connector, INSTANCE if record.task is None else record.task)
@@ -32,9 +32,9 @@ def restart_url(state: LeaderState, record: RestartRecord) -> str | None:
 
 
 def ask_worker(url: str, timeout_s: float) -> int:
-    """POST to a worker; its code, 503 when it does not answer."""
+    """POST to a worker; returns its status code, or 503 when it does not answer."""
     try:
-        # Without a type it is refused (415), though there is no body.
+        # Without a content type the worker refuses the request (415), although there is no body.
         request = urllib.request.Request(url, b"", {"Content-Type": "application/json"}, method="POST")
         with _DIRECT.open(request, timeout=timeout_s) as answer:
             return int(answer.status)

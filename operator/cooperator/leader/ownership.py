@@ -1,23 +1,24 @@
-"""Whose group is it: a group that is not ours is not touched, and the conflict is said, not fought."""
+"""Ownership of groups: a group of another owner is not touched, and the conflict is reported."""
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
+from cooperator.leader.config_topic import read_metadata, read_to, topic_refusal
 from cooperator.model import ClusterConfig
-from cooperator.wire import DecodeError, Metadata, Owner, Role, decode_metadata
+from cooperator.wire import Owner, Role
 
 
 class GroupPolicy(StrEnum):
-    """``Create``: only a group that is new or ours is led. ``Adopt``: a foreign one is taken over."""
+    """``Create``: lead only groups that are new or ours. ``Adopt``: take over foreign ones."""
 
     CREATE = "Create"
     ADOPT = "Adopt"
 
 
 def instance_id(owner: Owner) -> str:
-    """The leader's ``group.instance.id``: the broker lets only one operator with the same owner in."""
+    """The leader's ``group.instance.id``: the broker admits only one operator with the same owner."""
     words = (owner.cluster, owner.namespace, owner.name)
     readable = re.sub(r"[^A-Za-z0-9._-]", "_", ".".join(words))[:160]
     digest = hashlib.sha256("\0".join(words).encode()).hexdigest()[:12]
@@ -54,37 +55,46 @@ def member_refusal(
 ) -> str:
     """Why the lead must not be taken from these (client id, metadata bytes) members; empty when it may be.
 
-    ``stock_pool``: stock workers called so, with a number behind, are ours. Others are known by their client
-    ids alone, so that two of them must not share one. A member without bytes is not judged: the broker shows
-    metadata of a stable group only.
+    ``stock_pool``: see ``is_of_pool``. A member without bytes is not judged: the broker returns the metadata
+    of stable groups only.
     """
-    addresses: dict[str, str] = {}
     for client_id, data in members:
         if not data:
             continue
-        metadata = _read(data)
+        metadata = read_metadata(data)
         report = metadata.agent if metadata is not None else None
         if report is not None and report.role is Role.LEADER and report.identity != own_identity:
             return f"group {group_id!r} is led by another cooperator ({report.identity})"
-        is_ours = bool(stock_pool) and re.fullmatch(rf"{re.escape(stock_pool)}-[0-9]+", client_id)
-        if report is None and policy is GroupPolicy.CREATE and not is_ours:
+        if report is None and policy is GroupPolicy.CREATE and not is_of_pool(client_id, stock_pool):
             return (
                 f"group {group_id!r} has a member that is not ours ({client_id}): give this Worker another "
                 "spec.groupId, or set spec.groupPolicy to Adopt to take the group over"
             )
-        if report is not None or metadata is None or is_ours:
-            continue
-        if addresses.setdefault(client_id, metadata.url) != metadata.url:
-            return (
-                f"group {group_id!r} has several workers with client.id {client_id!r} "
-                f"({addresses[client_id]} and {metadata.url}), which cannot be told apart: give each one "
-                "of its own, or remove the setting from all of them"
-            )
     return ""
 
 
-def _read(data: bytes) -> Metadata | None:
-    try:
-        return decode_metadata(data)
-    except DecodeError:
-        return None
+def is_of_pool(client_id: str, stock_pool: str) -> bool:
+    """Whether a stock worker is a pod of ours, named after the pool with an ordinal. "": there is no pool."""
+    return bool(stock_pool) and re.fullmatch(rf"{re.escape(stock_pool)}-[0-9]+", client_id) is not None
+
+
+def adoption_refusals(
+    group_id: str,
+    found: Owner | None,
+    members: Sequence[tuple[str, bytes]],
+    ours: tuple[str, str],
+    topic: str = "",
+    end: int | None = None,
+) -> tuple[str, ...]:
+    """Why the Worker ``ours`` (namespace, name), which adopts the group, would not lead it now.
+
+    Empty if it would. ``found``: the owner that the leader log names. ``members``: see ``member_refusal``.
+    ``topic``: the config topic, which ends at ``end`` (None: not compared).
+    """
+    refusals = [member_refusal("", members, GroupPolicy.ADOPT, group_id)]
+    if found is not None:
+        owner = Owner(found.cluster, *ours)
+        refusals.append(log_refusal(owner, found, ClusterConfig(), GroupPolicy.ADOPT, group_id))
+    if end is not None:
+        refusals.append(topic_refusal(group_id, topic, end, read_to(members)))
+    return tuple(filter(None, refusals))

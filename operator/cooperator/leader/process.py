@@ -1,4 +1,4 @@
-"""What a process that leads does once at its start."""
+"""One-time settings of a process that leads."""
 
 import gc
 from typing import Final
@@ -8,9 +8,9 @@ _OLD: Final = 50
 
 
 def prepare_process() -> None:
-    """Look for garbage less often.
+    """Run the garbage collector less often.
 
-    A round makes as many small values as there are items, nearly all of them without cycles, and goes through
-    all that is known before it is done; by default Python would search the whole heap in mid-round.
+    A round creates as many small values as there are items, nearly all of them without cycles, and traverses
+    the whole state. With the default thresholds Python would scan the whole heap in mid-round.
     """
     gc.set_threshold(_YOUNG, _OLD, _OLD)

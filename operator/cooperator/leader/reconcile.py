@@ -1,10 +1,11 @@
-"""The config log brought to what is desired: which records to write, in Kafka Connect's order."""
+"""Reconciles the config log with the desired state: which records to write, in Kafka Connect's order."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from dataclasses import replace
 from typing import Final
 
 from cooperator.leader.regroup import TaskConfigs
-from cooperator.model import ClusterConfig, Desired, TargetState, TaskId
+from cooperator.model import ClusterConfig, Desired, Memory, TargetState, TaskId
 from cooperator.wire import (
     CommitRecord,
     ConfigRecord,
@@ -14,7 +15,7 @@ from cooperator.wire import (
 )
 
 ONE_TASK: Final = {"tasks.max": "1"}
-"""What others need not write: a record for that alone would restart the connector."""
+"""Other writers may omit this default; a record for it alone would restart the connector."""
 
 
 def connector_records(
@@ -23,12 +24,14 @@ def connector_records(
     owns_config: bool,
     with_tasks: bool = True,
     managed: Collection[str] = (),
+    orphans: Collection[str] = (),
 ) -> tuple[ConfigRecord, ...]:
     """The records that turn ``config`` into ``desired``; empty when nothing differs.
 
-    Other writers (stock workers write target states) are overruled. Connectors that nobody desires are
-    deleted only where the config log is ours (``owns_config``), or where they were desired once
-    (``managed``). ``with_tasks``: a connector that changes is written with the tasks that it has.
+    Other writers (stock workers write target states) are overruled. Connectors that are not desired are
+    deleted only where the config log is ours (``owns_config``), or if they once were desired (``managed``),
+    and never if they are ``orphans``. ``with_tasks``: a connector that changes is written with its existing
+    tasks.
     """
     records: list[ConfigRecord] = []
     for name, wanted in sorted(desired.connectors.items()):
@@ -39,20 +42,49 @@ def connector_records(
         if present is None or {**ONE_TASK, **present.config} != {**ONE_TASK, **wanted.config}:
             records.append(ConnectorRecord(name, wanted.config))
             if with_tasks and present is not None and present.tasks and not present.inconsistent:
-                # Readers forget a commit that stands before its connector, as it would after a compaction.
+                # Readers drop a commit that precedes its connector, as it would after compaction.
                 records += task_records(name, present.tasks)
-    for name in sorted(config.connectors.keys() - desired.connectors.keys()):
-        if owns_config or name in managed:
+    for name in sorted(config.connectors.keys() - desired.connectors.keys() - desired.kept):
+        if desired.prune and name not in orphans and (owns_config or name in managed):
             records += [ConnectorRecord(name, None), TargetStateRecord(name, None)]
     return tuple(records)
 
 
-def managed_connectors(
-    desired: Desired | None, config: ClusterConfig, before: Collection[str]
-) -> tuple[str, ...]:
-    """Those that are, or were, desired, and are not deleted yet; ``before``: as it was."""
-    wanted = desired.connectors.keys() if desired is not None else frozenset[str]()
-    return tuple(sorted({*wanted, *(name for name in before if name in config.connectors)}))
+def deleted_connectors(records: Iterable[ConfigRecord]) -> tuple[str, ...]:
+    """The connectors that ``records`` delete."""
+    return tuple(
+        each.connector for each in records if isinstance(each, ConnectorRecord) and each.config is None
+    )
+
+
+def with_managed(memory: Memory, before: Memory, desired: Desired | None, config: ClusterConfig) -> Memory:
+    """``memory`` with the connectors to delete, and those to keep, once they are no longer desired.
+
+    Both are remembered from when they were last desired (``before``) until they are gone. The same object if
+    nothing changes.
+    """
+    wanted = desired.connectors if desired is not None else {}
+    said = {name: connector.orphan for name, connector in wanted.items()}
+    if desired is not None:
+        said = {**desired.ending, **said}
+    managed, orphans = (
+        {name for name, orphan in said.items() if orphan is as_orphan}
+        | {name for name in names if name in config.connectors and name not in said}
+        for names, as_orphan in ((before.managed, False), (before.orphans, True))
+    )
+    if (*sorted(managed), None, *sorted(orphans)) == (*memory.managed, None, *memory.orphans):
+        return memory
+    return replace(memory, managed=tuple(sorted(managed)), orphans=tuple(sorted(orphans)))
+
+
+def remembers(saved: Memory | None, memory: Memory, owns_config: bool) -> bool:
+    """Whether the leader log, with the memory ``saved``, already records what ``memory`` says.
+
+    Compares only what is recorded of connectors that are no longer desired. In a config log that is ours, all
+    connectors but orphans are managed.
+    """
+    saved = saved or Memory()
+    return (owns_config or saved.managed == memory.managed) and saved.orphans == memory.orphans
 
 
 def task_records(connector: str, configs: TaskConfigs) -> tuple[ConfigRecord, ...]:

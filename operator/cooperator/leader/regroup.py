@@ -11,9 +11,12 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
 from cooperator.leader import absences
-from cooperator.model import ClusterConfig, Member, Memory, Policy, TaskId
+from cooperator.model import ClusterConfig, Member, Memory, Policy, TaskFencing, TaskId
 
 TaskConfigs = tuple[Mapping[str, str], ...]
+NEW_TASKS = "task configurations were committed"
+GATHER_MS = 50
+"""Commits within this time share a round: connectors that change together are not told one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +46,9 @@ class Regroup:
         policy: Policy,
         now_ms: int,
     ) -> bool:
-        """Whether such a task may still run at a departed life, one that is none of ``members`` and whose end
-        is not in ``ended``: be it what that had, or what it was told to stop, or what nobody knows."""
+        """Whether such a task may still run at a departed incarnation, one that is none of ``members`` and
+        whose end is not in ``ended``: be it what that had, or what it was told to stop, or what nobody
+        knows."""
         if any(hold.blanket_until_ms > now_ms for hold in memory.holds.values()):
             return True
         # A stock worker has no lease by which it would have stopped: its hold is all that there is.
@@ -70,6 +74,16 @@ class Regroup:
             task.connector == self.connector and not task.is_instance and task not in self.unchanged
             for task in tasks
         )
+
+
+def committed_since(before: ClusterConfig, now: ClusterConfig) -> bool:
+    """Whether task configurations were committed between the two, be they the same as before or not."""
+    if before.fencings is now.fencings:
+        return False
+    return any(
+        fencing.generation != before.fencings.get(name, TaskFencing()).generation
+        for name, fencing in now.fencings.items()
+    )
 
 
 def unsettled(regroups: Mapping[str, Regroup], config: ClusterConfig) -> dict[str, Regroup]:

@@ -1,8 +1,8 @@
-"""What the members of a round say of themselves, decoded.
+"""The decoded reports of a round's members.
 
-What did not change is not decoded again: the whole metadata, and where only an offset or an epoch differs the
-allocation in it, which then is the same object for the planner, too (``planner.itemsets``). Nor is an
-allocation decoded that is just what the leader has foreseen (``expect``, ``foresee``).
+Unchanged bytes are not decoded again: neither whole metadata, nor, where only an offset or an epoch differs,
+the allocation in them, which is then the same object for the planner, too (``planner.itemsets``). Nor is an
+allocation decoded that equals what the leader predicted (``expect``, ``foresee``).
 """
 
 import logging
@@ -18,9 +18,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """``members``: workers in the order of the round. ``idle_ids``: members that are no workers (an absent
-    operator) or cannot be understood; they need an empty share. ``offsets``: by member id, as stock workers
-    have read the config log."""
+    """The reports of a round.
+
+    * ``members``: workers in the order of the round.
+    * ``idle_ids``: members that are not workers (an absent operator) or are unreadable; they need an empty
+      assignment.
+    * ``offsets``: the stock workers' config log offsets, by member id.
+    """
 
     members: tuple[Member, ...]
     idle_ids: tuple[str, ...]
@@ -38,14 +42,14 @@ class _Decoded:
 
 
 class ReportReader:
-    """Decodes rounds; remembers one decoded report per member id, and foresees the next."""
+    """Decodes rounds; keeps the last decoded report per member id, and predicts the next."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Decoded] = {}
         self._changing: list[tuple[KnownItems, frozenset[TaskId], bytes]] = []
 
     def read(self, round_: Round) -> Reports:
-        """Never raises: a member whose metadata is no Connect metadata is idle, and said in the log."""
+        """Never raises: a member without valid Connect metadata is idle, and a warning is logged."""
         self._known = {joined.member_id: self._decode(joined) for joined in round_.members}
         members = tuple(d.member for d in self._known.values() if d.member is not None)
         idle = tuple(member_id for member_id, d in self._known.items() if d.member is None)
@@ -55,10 +59,11 @@ class ReportReader:
         return Reports(members, idle, highest, size, offsets)
 
     def expect(self, members: Iterable[Member], written: Mapping[str, bytes]) -> None:
-        """Those of ``members`` (with all that they were assigned) that ran nothing before will report just
-        that next; ``written``: as in ``Answer``. If they do, nothing is decoded.
+        """Expect that those ``members`` that ran nothing before report exactly their assignments next.
 
-        It may be in another order then: not for a policy that goes by the order of a report.
+        ``members`` include all that they were assigned; ``written``: as in ``Answer``. If the reports match,
+        nothing is decoded. The items may then be in another order: do not use this with a policy that depends
+        on the order of a report.
         """
         self._changing = []
         for member in members:
@@ -71,10 +76,10 @@ class ReportReader:
                 self._changing.append((decoded.known, member.stopping, assigned))
 
     def foresee(self) -> None:
-        """Write what the others will report once they have taken up their shares, and let go of what they
-        were told to. If they do report just that, nothing is decoded.
+        """Encode what the other members will report once they have applied their assignments and revocations.
 
-        It takes about as long as to decode it, and nobody waits for it: the shares are on their way.
+        If they report exactly that, nothing is decoded. Encoding takes about as long as decoding, but nobody
+        waits for it: the assignments are on their way.
         """
         for known, stopping, assigned in self._changing:
             known.foresee(stopping, assigned)

@@ -1,4 +1,4 @@
-"""What a leader answers over HTTP, be it the operator or a member that leads."""
+"""The HTTP answers of a leader, be it the operator or a member that leads."""
 
 import asyncio
 import json
@@ -10,20 +10,19 @@ from aiohttp import web
 
 from cooperator.leader.endpoint import Handler, error_answer, json_answer
 from cooperator.leader.events import PostOutcome
-from cooperator.leader.lead import Lead
-from cooperator.leader.lease import Asked, may_confirm
-from cooperator.leader.posts import PostRefused, read_task_configs
+from cooperator.leader.leader_thread import LeaderThread
+from cooperator.leader.lease_confirmation import Asked, may_confirm
+from cooperator.leader.stock.posts import NOT_NOW, PostRefused, outcome_of, read_task_configs
 from cooperator.logs import Logs
 from cooperator.model import Epoch
 
 ANSWER_S = 15.0
 AGAIN_S = 0.1
-_AGAIN = "a round is under way, and nothing may be written; try again"
 FORGET_MS = 60_000
 
 
 class LeaseTimes(Protocol):
-    """The times that a confirmation depends on."""
+    """The times on which a confirmation depends."""
 
     @property
     def session_timeout_ms(self) -> int: ...
@@ -34,13 +33,13 @@ class LeaseTimes(Protocol):
 class LeaderRoutes:
     """``POST /connectors/{name}/tasks`` and ``POST /lease``.
 
-    ``current``: the lead and its logs, None while there is none. ``contact_age_ms``: since the leader's
-    own last answered request to the broker was sent.
+    ``current``: returns the lead and its logs, or None while there is none. ``contact_age_ms``: time since
+    the leader itself sent its last answered request to the broker.
     """
 
     def __init__(
         self,
-        current: Callable[[], tuple[Lead, Logs] | None],
+        current: Callable[[], tuple[LeaderThread, Logs] | None],
         contact_age_ms: Callable[[], int],
         times: LeaseTimes,
     ) -> None:
@@ -61,14 +60,14 @@ class LeaderRoutes:
         deadline = time.monotonic() + ANSWER_S
         while True:
             code, message = await self.take_tasks(request.match_info["name"], body, dict(request.headers))
-            if message != _AGAIN or time.monotonic() > deadline:
+            if message != NOT_NOW or time.monotonic() > deadline:
                 break
-            # A round is over sooner than the sender would ask again.
+            # The round ends sooner than the sender would retry.
             await asyncio.sleep(AGAIN_S)
         return json_answer(code, {}) if code < 300 else error_answer(code, message)
 
     async def take_tasks(self, name: str, body: bytes, headers: dict[str, str]) -> tuple[int, str]:
-        """The HTTP code, and a message for codes from 400 on."""
+        """Returns the HTTP code, and a message for codes from 400 on."""
         current = self._current()
         if current is None:
             return 409, "this member does not lead"
@@ -78,11 +77,12 @@ class LeaderRoutes:
             configs = read_task_configs(body, headers, key, lead.standing.protocol)
         except PostRefused as refused:
             return refused.code, str(refused)
-        code = await asyncio.wait_for(asyncio.wrap_future(lead.post_tasks(name, configs)), ANSWER_S)
+        answer = asyncio.wait_for(asyncio.wrap_future(lead.post_tasks(name, configs)), ANSWER_S)
+        code = await outcome_of(answer)
         messages = {
             404: f"connector {name} is unknown",
             409: "this member does not lead",
-            PostOutcome.AGAIN: _AGAIN,
+            PostOutcome.AGAIN: NOT_NOW,
         }
         return code, messages.get(code, "")
 

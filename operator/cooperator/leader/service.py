@@ -1,7 +1,7 @@
-"""The operator's leader of one group: membership, logs, decisions and endpoint, put together.
+"""The operator's leader of one group: combines membership, logs, decisions and endpoint.
 
-It joins as a static member that takes no tasks, and leads or waits; it never follows. Whatever is out of
-reach is a condition and is tried again.
+It joins as a static member that takes no tasks, and either leads or waits; it never follows. Anything
+unreachable becomes a condition and is retried.
 """
 
 import logging
@@ -10,26 +10,29 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 from cooperator.group import DescribedMember, GroupConfig, Joined, Membership, Round
 from cooperator.leader import events as ev
-from cooperator.leader.conditions import Conditions
-from cooperator.leader.durations import Durations
+from cooperator.leader.adoption import seen_refusal
+from cooperator.leader.await_even import await_even
 from cooperator.leader.endpoint import Endpoint
-from cooperator.leader.lead import Lead, LeadRefused
+from cooperator.leader.evicted import Evicted, as_last_heard
+from cooperator.leader.leader_thread import LeaderThread, LeadRefused
 from cooperator.leader.machine import LeaderMachine
+from cooperator.leader.observability.conditions import Conditions
+from cooperator.leader.observability.durations import Durations
+from cooperator.leader.observability.projection import is_settled, plan_conditions, project
+from cooperator.leader.observability.unassigned import UnassignedTime
 from cooperator.leader.owners import ask_worker, restart_url
 from cooperator.leader.ownership import GroupPolicy, instance_id, log_refusal, member_refusal
-from cooperator.leader.projection import is_settled, plan_conditions, project
 from cooperator.leader.routes import LeaderRoutes
 from cooperator.leader.settings import ServiceSettings as ServiceSettings
-from cooperator.leader.stock_routes import StockRoutes
-from cooperator.leader.unassigned import UnassignedTime
+from cooperator.leader.stock.routes import StockRoutes
 from cooperator.log_lines.context import event as current_event
 from cooperator.logs import (
     Gate,
-    LeaderState,
+    LeaderRecords,
     LeadWriter,
     Logs,
     LogUnavailable,
@@ -39,33 +42,34 @@ from cooperator.logs import (
     open_gate,
     open_logs,
 )
-from cooperator.model import Desired, Member, Policy
+from cooperator.model import Desired, Policy
 from cooperator.planner.view import Facts
 from cooperator.wire import (
     ALL_PROTOCOLS,
     AgentReport,
-    DecodeError,
     Metadata,
     RestartRecord,
     Role,
-    decode_metadata,
     encode_metadata,
-    member_of,
 )
 
 log = logging.getLogger(__name__)
 
 RETRY_S = 2.0
-HAND_BACK_LOOK_S = 0.2
+RETAKING: Final = "TakingLead"
 FIRST_READ_MS = 8_000
 """Less than the 10 s within which a user is told that the broker does not answer."""
+
+
+class NotLeading(TimeoutError):
+    """This leader has nothing to hand back; the text says why it does not lead."""
 
 
 class LeaderService:
     """Leads one group from ``start`` to ``stop``. All methods are thread-safe; setters return at once.
 
-    ``on_restart`` is told of each request in the config log to restart a connector, on the log's own thread.
-    ``gate`` is passed by each write of the lead.
+    ``on_restart``: called for each restart request in the config log, on the log's own thread. ``gate``:
+    every write of the lead passes it.
     """
 
     def __init__(
@@ -85,19 +89,21 @@ class LeaderService:
         self._facts = Facts()
         self._policy = settings.policy
         self._contact_at = float("-inf")
-        self._owned = False  # A group once marked as ours stays so: stock workers cannot say whose they are.
-        self._evicted: tuple[Member, ...] = ()
+        self._owned = False  # A group once marked as ours stays so: stock workers name no owner.
+        self.is_fenced = False
+        """Another process leads under the same owner: this service leads no more and must be stopped."""
+        self._evicted = Evicted()
         self._described: dict[str, DescribedMember] = {}
         self._projected: dict[str, Any] = {}
         self._durations = Durations()
         self._unassigned = UnassignedTime()
         self._logs: Logs | None = None
-        self._lead: Lead | None = None
+        self._lead: LeaderThread | None = None
         self._membership: Membership | None = None
         self._routes = LeaderRoutes(self.current, self._leader_contact_age_ms, settings)
         stock = StockRoutes(self.current, settings.group_id, self._fence, self.restart, self.status)
         self.forwarded = stock.forwarded
-        """Who answers requests of users that stock workers hand on; may be given a handler."""
+        """Handles user requests that stock workers forward; you may set its handler."""
         routes = {**self._routes.all(), "GET /status": self._get, **stock.all()}
         self._endpoint = Endpoint(settings.host, settings.port, routes)
         self._opener = threading.Thread(target=self._open, name="leader-open", daemon=True)
@@ -108,18 +114,21 @@ class LeaderService:
 
     @property
     def url(self) -> str:
-        """Where members reach this leader; known after ``start``."""
+        """The URL at which members reach this leader; known after ``start``."""
         host = self.settings.advertised_host or self._endpoint.host
         return f"http://{host}:{self._endpoint.port}/"
 
     def start(self) -> None:
-        """Serve, and lead as soon as the broker lets us. Raises OSError when the port is taken."""
+        """Serve, and lead as soon as the broker allows it. Raises OSError when the port is taken."""
         self._endpoint.start()
         self._opener.start()
 
     def stop(self, leave: bool = False, timeout_s: float = 10) -> None:
-        """End. Without ``leave`` the group keeps this leader's place for its session time-out, so that the
-        next process under the same owner goes on without a round."""
+        """Stop.
+
+        Without ``leave`` the group keeps this leader's place for its session time-out, so that the next
+        process with the same owner continues without a rebalance.
+        """
         self._stopping.set()
         self._opener.join(timeout_s)
         if self._membership is not None:
@@ -130,19 +139,32 @@ class LeaderService:
             self._logs.close()
         self._endpoint.stop()
 
-    def hand_back(self, timeout_s: float = 120) -> None:
-        """Give the group to its stock workers and end: their leader finds nothing to move, so that no task
-        stops. Raises TimeoutError when what runs could not be laid out evenly; then this leader leads on.
+    def hand_back(self, timeout_s: float = 120, on_wait: Callable[[str], None] = lambda what: None) -> None:
+        """Return the group to its stock workers and stop, without stopping any task.
+
+        The layout is made even first, so that the workers' own leader finds nothing to move. Raises
+        TimeoutError when that takes longer than ``timeout_s``; this leader then continues to lead. Raises
+        NotLeading at once when this service does not lead. ``on_wait`` is called with what is awaited,
+        whenever that changes.
         """
-        lead, deadline = self._lead, time.monotonic() + timeout_s
-        if lead is None:
-            raise TimeoutError(f"group {self.settings.group_id!r} is not led from here")
-        lead.submit(ev.HandBack())
-        while what := lead.lacks_for_hand_back().result(timeout_s):
-            if time.monotonic() > deadline or self._stopping.wait(HAND_BACK_LOOK_S):
-                lead.submit(ev.HandBack(wanted=False))
-                raise TimeoutError(f"group {self.settings.group_id!r} cannot be handed back evenly: {what}")
+        self._require_lead()
+        assert self._lead is not None
+        lacking = await_even(self._lead, timeout_s, self._stopping, on_wait)
+        if lacking:
+            self._require_lead()
+            raise TimeoutError(f"group {self.settings.group_id!r} cannot be handed back evenly: {lacking}")
         self.stop(leave=True)
+
+    def _require_lead(self) -> None:
+        leading = self.conditions.get("Leading")
+        assert leading is not None
+        # A lead that is being taken back may be ours again in time.
+        if self._lead is None or (leading.status != "True" and leading.reason != RETAKING):
+            raise NotLeading(f"group {self.settings.group_id!r} is not led from here: {leading.message}")
+
+    def stop_waiting(self) -> None:
+        """Cancel a ``hand_back`` that is under way."""
+        self._stopping.set()
 
     def set_desired(self, desired: Desired) -> None:
         with self._lock:
@@ -163,9 +185,11 @@ class LeaderService:
             self._lead.submit(ev.PolicyChanged(policy))
 
     def restart(self, record: RestartRecord, timeout_s: float = 10) -> int:
-        """Have the members restart what ``record`` names. 202; 404 for what is not configured; 409 while
-        this leader does not lead. A single item of a stock worker is that worker's to restart: then its code.
-        Raises TimeoutError, LogUnavailable."""
+        """Have the members restart what ``record`` names.
+
+        Returns 202, 404 if it is not configured, or 409 while this leader does not lead. A single item of a
+        stock worker is restarted by that worker, whose code is returned. Raises TimeoutError, LogUnavailable.
+        """
         if self._lead is None:
             return ev.PostOutcome.NOT_LEADING
         at = self._lead.ask(lambda machine: restart_url(machine.state, record)).result(timeout_s)
@@ -177,8 +201,10 @@ class LeaderService:
         fence_producers(self._logs_config, transactional_ids, overrides)
 
     def status(self, timeout_s: float = 5) -> dict[str, Any]:
-        """The projection (see ``projection``) with ``group_id``, ``url``, ``settled`` and ``conditions``,
-        and ``totals`` of this process, which only grow."""
+        """The projection (see ``projection``) with ``group_id``, ``url``, ``settled`` and ``conditions``.
+
+        Also contains ``totals`` of this process, which only grow.
+        """
         lead, logs = self._lead, self._logs
         answer: dict[str, Any] = {"group_id": self.settings.group_id, "url": self.url, "settled": False}
         if lead is not None and logs is not None:
@@ -186,7 +212,7 @@ class LeaderService:
             try:
                 projected = lead.ask(lambda machine: project(machine.state, statuses)).result(timeout_s)
             except TimeoutError:
-                # The thread waits for the broker; what was true before is better than nothing.
+                # The thread waits for the broker; the last known state is better than nothing.
                 answer["stale"] = True
                 projected = self._projected
             assert isinstance(projected, dict)
@@ -200,7 +226,7 @@ class LeaderService:
                     "plans": lead.plans,
                     "plans_ms": lead.planning_s * 1000,
                     "unassigned_task_ms": self._unassigned.total_s * 1000,
-                    "forced_rounds": lead.machine.quiet.forced,
+                    "forced_rounds": lead.machine.write_window.forced,
                 }
             for condition in plan_conditions(projected):
                 self.conditions.put(*condition)
@@ -229,7 +255,7 @@ class LeaderService:
         settings = self.settings
         if self._logs is None:
             ensure_topics(self._logs_config, timeout_ms=FIRST_READ_MS)
-            self._logs = open_logs(self._logs_config, on_trouble=self.trouble)
+            self._logs = open_logs(self._logs_config, on_outage=self.trouble)
             if self._on_restart is not None:
                 self._logs.config.on_restart(self._on_restart)
         state = self._logs.leader.read_to_end(FIRST_READ_MS)
@@ -237,6 +263,9 @@ class LeaderService:
         refusal = self._refusal(state, self._logs)
         if refusal:
             self.conditions.put("Leading", False, "GroupConflict", refusal)
+            return False
+        if refusal := seen_refusal(settings, self._logs.config):
+            self.conditions.put("Leading", False, "WrongConfigTopic", refusal)
             return False
         self._owned = state.owner is not None
         machine = LeaderMachine(settings.leader_settings(self.url))
@@ -254,7 +283,7 @@ class LeaderService:
             ),
             self,
         )
-        lead = Lead(
+        lead = LeaderThread(
             machine,
             membership,
             self._logs,
@@ -275,13 +304,13 @@ class LeaderService:
         membership.start()
         return True
 
-    def _refusal(self, state: LeaderState, logs: Logs) -> str:
+    def _refusal(self, state: LeaderRecords, logs: Logs) -> str:
         config = logs.config.read_to_end(FIRST_READ_MS)
         settings = self.settings
         return log_refusal(settings.owner, state.owner, config, settings.group_policy, settings.group_id)
 
-    def _claim(self, state: LeaderState, writer: LeadWriter) -> None:
-        """Once more with the writer before us fenced: two that start at once see each other here."""
+    def _claim(self, state: LeaderRecords, writer: LeadWriter) -> None:
+        """Check again with the previous writer fenced: two simultaneous starts see each other here."""
         assert self._logs is not None
         refusal = self._refusal(state, self._logs)
         if refusal:
@@ -290,15 +319,15 @@ class LeaderService:
             writer.write_leader(owner=self.settings.owner)
         self._owned = True
 
-    def current(self) -> tuple[Lead, Logs] | None:
-        """What decides and what is followed; None before the broker was reached."""
+    def current(self) -> tuple[LeaderThread, Logs] | None:
+        """The lead and its logs; None before the broker was reached."""
         lead, logs = self._lead, self._logs
         return None if lead is None or logs is None else (lead, logs)
 
     def _leader_contact_age_ms(self) -> int:
         return int(min((time.monotonic() - self._contact_at) * 1000, 2**31))
 
-    # --- what the membership tells ------------------------------------------------------------------
+    # --- callbacks of the membership ------------------------------------------------------------------
 
     def protocols(self) -> Sequence[tuple[str, bytes]]:
         if self._lead is not None:
@@ -311,7 +340,7 @@ class LeaderService:
 
     def plan(self, round: Round) -> "Future[Mapping[str, bytes]]":
         assert self._lead is not None
-        evicted, self._evicted = self._evicted, ()
+        evicted, self._evicted = self._evicted, Evicted()
         return self._lead.plan(round, evicted)
 
     def round_void(self, generation: int) -> None:
@@ -326,6 +355,8 @@ class LeaderService:
         log.warning("no longer a member: %s", reason)
 
     def fenced(self) -> None:
+        self.is_fenced = True
+        self._stopping.set()
         self.conditions.put(
             "Leading", False, "Fenced", "another operator leads under the same name; this one has stopped"
         )
@@ -337,10 +368,11 @@ class LeaderService:
         self.conditions.put("KafkaReachable", True, "Connected")
 
     def coordinator_lost(self) -> None:
-        self.conditions.put("KafkaReachable", False, "CoordinatorLost", "looking for the group's coordinator")
+        where = f"looking for the group's coordinator at {self.settings.bootstrap_servers}"
+        self.conditions.put("KafkaReachable", False, "CoordinatorLost", where)
 
     def trouble(self, message: str) -> None:
-        """Of the membership and of the logs; empty when a log's trouble is over."""
+        """Trouble of the membership or of a log; an empty message means that a log has recovered."""
         if not message:
             return
         log.warning("%s", message)
@@ -362,31 +394,18 @@ class LeaderService:
         self.conditions.put("Leading", False, "GroupConflict", reason)
 
     def lead_taken(self, evicted: Sequence[str]) -> None:
-        self._evicted = tuple(
-            member
-            for member_id in evicted
-            if (described := self._described.get(member_id)) and (member := _reported(described))
-        )
+        described = [self._described[member_id] for member_id in evicted if member_id in self._described]
+        self._evicted = as_last_heard(described, self.settings.owner.name)
         self._described.clear()
         self.conditions.put("Leading", True, "Leading")
 
     def lead_lost(self) -> None:
-        self.conditions.put("Leading", False, "TakingLead", "another member leads; taking the lead back")
+        self.conditions.put("Leading", False, RETAKING, "another member leads; taking the lead back")
         if self._lead is not None:
             self._lead.lost("the broker has dropped this member or made another one the leader")
 
     async def _get(self, request: Any) -> Any:
         return await self._routes.answer_status(self.status)
-
-
-def _reported(described: DescribedMember) -> Member | None:
-    try:
-        metadata = decode_metadata(described.metadata)
-    except DecodeError:
-        return None
-    if metadata.agent is not None and metadata.agent.role is Role.LEADER:
-        return None
-    return member_of(described.member_id, described.client_id, metadata)
 
 
 def _now_ms() -> int:

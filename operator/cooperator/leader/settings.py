@@ -1,4 +1,4 @@
-"""What the operator is told of one group that it leads."""
+"""The operator's settings for one group that it leads."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,14 +14,17 @@ from cooperator.wire.signature import DEFAULT_ALGORITHM
 
 @dataclass(frozen=True, slots=True)
 class ServiceSettings:
-    """One group to lead. ``advertised_host``: by what members reach it, ``host`` when empty.
-    ``group_security`` and ``log_security``: settings of kafka-python and of confluent-kafka, never shown.
-    ``topics``: of a Connect cluster, None for ours. ``stock_pool``: see ``member_refusal``.
-    ``exactly_once_source``: the workers' exactly.once.source.support is on. ``session_key_…``: as their
-    inter.worker.key settings.
+    """One group to lead.
+
+    * ``advertised_host``: the host by which members reach it; ``host`` when empty.
+    * ``group_security``, ``log_security``: settings of kafka-python and of confluent-kafka; never shown.
+    * ``topics``: those of a Connect cluster; None for ours.
+    * ``stock_pool``: see ``is_of_pool``.
+    * ``exactly_once_source``: the workers' exactly.once.source.support is on.
+    * ``session_key_…``: as the workers' inter.worker.key settings.
 
     The session time-out is longer than a normal restart of the operator and shorter than every member's
-    rebalance time-out: else an elected member would count the absent leader as a worker.
+    rebalance time-out. Otherwise an elected member would count the absent leader as a worker.
     """
 
     bootstrap_servers: str
@@ -45,8 +48,8 @@ class ServiceSettings:
     log_security: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def logs_config(self, gate: Gate = open_gate) -> LogsConfig:
-        """Where the group's logs are, and as whom the lead writes them."""
-        # A Java leader writes as this one when sources are exactly-once: each fences the other.
+        """The location of the group's logs, and the transactional id with which the lead writes them."""
+        # With exactly-once sources a Java leader writes under the same id, so that each fences the other.
         java_id = f"connect-cluster-{self.group_id}" if self.exactly_once_source else ""
         return LogsConfig(
             self.bootstrap_servers,
@@ -55,10 +58,11 @@ class ServiceSettings:
             topics=self.topics,
             transactional_id=java_id,
             gate=gate,
+            adopts=self.group_policy is GroupPolicy.ADOPT,
         )
 
     def leader_settings(self, url: str) -> LeaderSettings:
-        """What the machine of a leader at ``url`` is told."""
+        """The settings of the machine of a leader at ``url``."""
         return LeaderSettings(
             url=url,
             awaited_ms=self.rebalance_timeout_ms + self.heartbeat_interval_ms,
@@ -66,4 +70,7 @@ class ServiceSettings:
             session_key_algorithm=self.session_key_algorithm,
             session_key_bytes=self.session_key_bytes,
             owns_config=self.group_policy is GroupPolicy.CREATE,
+            stock_pool=self.stock_pool,
+            group_id=self.group_id,
+            config_topic=self.logs_config().topic_names.config,
         )

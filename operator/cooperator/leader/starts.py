@@ -1,14 +1,13 @@
-"""Who was given what in this tenure of the lead, and what of it certainly never started. Pure.
+"""Tracks which tasks were assigned in this tenure, and which of them certainly never started. Pure.
 
-    never started(task) = given to a life of ours that is over,
-                          and, by the status log as it stood after that, without any word of that member
-                          about the task under that share
+    never started(task) = assigned to an incarnation of ours that is over, and the status log, as it stood
+                          after that, has no status by that member of the task under that assignment
 
-A life is over when its end is proven, or its lease and margin have run out. A member starts nothing before
-its word STARTING is on the log, and no word of it can come once it is over: then the log, read to its end,
-has them all. (Where the log is out of reach a member starts all the same. Then a task that had just begun
-may move instead of waiting; twice it cannot run, for its life is over.) What an earlier leader gave, and what
-stock workers were given, whose words name no terms, counts as started: it is a question of waiting, and
+An incarnation is over when its end is proven, or its lease and margin have expired. A member starts nothing
+before its status STARTING is in the log, and no status of it can arrive once it is over; so the log, read to
+its end, has them all. (If the log is unreachable a member starts anyway. A task that had just begun may then
+move instead of waiting, but it cannot run twice, since its incarnation is over.) Tasks assigned by an earlier
+leader, or to stock workers, whose statuses name no terms, count as started: that only means waiting, and
 waiting is safe.
 """
 
@@ -20,23 +19,26 @@ from cooperator.model import Epoch, Member, Memory, Policy, TaskId, TaskStatus
 from cooperator.planner.plan import Plan
 
 _MANY = 4096
-"""Shares; when there are more, those of which everything was given again are forgotten."""
+"""Upper limit; fully superseded assignments are dropped."""
 
-Life = tuple[str, str]
+MemberIncarnation = tuple[str, str]
 """(identity, incarnation)"""
 
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """One share that assigned something. ``life`` None: of a stock worker, whose words name no terms."""
+    """One assignment that assigned something.
 
-    life: Life | None
+    ``incarnation`` None: that of a stock worker, whose statuses name no terms.
+    """
+
+    incarnation: MemberIncarnation | None
     epoch: Epoch
     tasks: Collection[TaskId]
 
 
 class Starts:
-    """What was given, share by share: the last one that has a task says whose it is."""
+    """The assigned tasks, assignment by assignment: the last one that has a task determines its owner."""
 
     def __init__(self) -> None:
         self._given: list[_Given] = []
@@ -45,50 +47,52 @@ class Starts:
 
     @property
     def never(self) -> frozenset[TaskId]:
-        """Tasks whose last life is over and never started them."""
+        """Tasks whose last incarnation is over and never started them."""
         return frozenset(self._never)
 
     @property
-    def lives(self) -> Collection[Life]:
-        """Those that were given something of which it is not known whether it has started."""
-        return {given.life for given in self._given if given.life is not None}
+    def incarnations(self) -> Collection[MemberIncarnation]:
+        """Incarnations with assigned tasks of which it is not known whether they started."""
+        return {given.incarnation for given in self._given if given.incarnation is not None}
 
     def give(self, members: Iterable[Member], plan: Plan, epoch: Epoch) -> None:
-        """The shares of ``plan`` are about to be sent."""
+        """Note the assignments of ``plan``, which are about to be sent."""
         for member in members:
-            tasks = plan.shares[member.member_id].assigned
+            tasks = plan.assignments[member.member_id].assigned
             if tasks:
-                life = (member.identity, member.incarnation) if member.is_agent else None
-                self._given.append(_Given(life, epoch, tasks))
+                incarnation = (member.identity, member.incarnation) if member.is_agent else None
+                self._given.append(_Given(incarnation, epoch, tasks))
                 if self._never:
                     self._never.difference_update(tasks)
         if len(self._given) > self._too_many:
             self._given = [given for given in self._last_holders() if given.tasks]
             self._too_many = max(_MANY, 2 * len(self._given))
 
-    def examine(self, lives: Collection[Life], statuses: Mapping[TaskId, TaskStatus]) -> None:
-        """``statuses``: the log read to its end when ``lives`` were over."""
-        if not lives:
+    def examine(
+        self, incarnations: Collection[MemberIncarnation], statuses: Mapping[TaskId, TaskStatus]
+    ) -> None:
+        """Find never-started tasks; ``statuses``: the log, read to its end after ``incarnations`` ended."""
+        if not incarnations:
             return
         left = []
         for given in self._last_holders():
-            if given.life is None or given.life not in lives:
+            if given.incarnation is None or given.incarnation not in incarnations:
                 left.append(given)
                 continue
-            identity = given.life[0]
+            identity = given.incarnation[0]
             never = (t for t in given.tasks if not _has_word(statuses.get(t), identity, given.epoch))
             self._never.update(never)
         self._given = left
 
     def forget(self, tasks: Collection[TaskId]) -> None:
-        """Their words are about to be removed from the log, where their silence would say nothing then."""
+        """Forget tasks whose statuses are about to be removed: a missing status would prove nothing then."""
         gone = frozenset(tasks)
         kept = (replace(given, tasks=[t for t in given.tasks if t not in gone]) for given in self._given)
         self._given = [given for given in kept if given.tasks]
         self._never -= gone
 
     def _last_holders(self) -> list[_Given]:
-        """What was given, without what was given again later; in the same order."""
+        """The assignments without tasks that were assigned again later; in the same order."""
         later: set[TaskId] = set()
         found = []
         for given in reversed(self._given):
@@ -97,18 +101,18 @@ class Starts:
         return found[::-1]
 
 
-def lease_end_ms(life: Life, memory: Memory, policy: Policy) -> int | None:
-    """When (ms) the lease and margin of a life that is missing have run out; None: it is not held for.
+def lease_end_ms(incarnation: MemberIncarnation, memory: Memory, policy: Policy) -> int | None:
+    """When (ms) lease and margin of a missing incarnation have expired; None: nothing is held for it.
 
-    The hold of an identity tells since when it has been missing to the leader; a lease may have been renewed
-    since, in a round that was not planned. So what may still run at the life has the last word.
+    The hold of an identity records since when the leader has missed it, but the lease may have been renewed
+    since, in a round that was not planned. So what may still run at the incarnation decides.
     """
-    hold = memory.holds.get(life[0])
-    if hold is None or hold.incarnation != life[1]:
+    hold = memory.holds.get(incarnation[0])
+    if hold is None or hold.incarnation != incarnation[1]:
         return None
     ends = [0]
     for entry in memory.unstopped:
-        if (entry.identity, entry.incarnation) == life:
+        if (entry.identity, entry.incarnation) == incarnation:
             if entry.gone_since_ms is None:
                 return None
             ends.append(absences.over_ms(entry, policy))

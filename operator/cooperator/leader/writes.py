@@ -1,12 +1,12 @@
-"""What a leader writes to the config log, and when: never inside a round (see ``quiet``). Pure."""
+"""The leader's writes to the config log: never inside a round (see ``write_window``). Pure."""
 
 from collections.abc import Container
 
 from cooperator.leader import events as ev
-from cooperator.leader.quiet import Quiet
 from cooperator.leader.reconcile import connector_records, task_records
 from cooperator.leader.regroup import Regroup
 from cooperator.leader.state import LeaderSettings, LeaderState
+from cooperator.leader.stock.write_window import WriteWindow
 from cooperator.model import INSTANCE, TaskFencing
 from cooperator.wire import (
     ConfigRecord,
@@ -18,17 +18,17 @@ from cooperator.wire import (
 )
 
 REPEAT_MS = 2_000
-"""A write or a request that shows no effect is repeated after this long."""
+"""A write or a request that shows no effect is repeated after this time."""
 
 
 class Repeats:
-    """What was asked for lately, so that its effect may not show yet."""
+    """Recent requests whose effects may not be visible yet."""
 
     def __init__(self) -> None:
         self._emitted: dict[object, int] = {}
 
     def once(self, key: object, instruction: ev.Instruction, now_ms: int) -> list[ev.Instruction]:
-        """``instruction``, unless the same was given so recently that its effect may not show yet."""
+        """``instruction``, unless the same was issued so recently that its effect may not be visible yet."""
         self._emitted = {k: at for k, at in self._emitted.items() if now_ms - at < REPEAT_MS}
         if key in self._emitted:
             return []
@@ -43,31 +43,39 @@ class Repeats:
 
 
 class Writes:
-    """The records that are due. ``due`` is called where a record may be written, and nowhere else."""
+    """The records that are due. Call ``due`` only where a record may be written."""
 
-    def __init__(self, settings: LeaderSettings, state: LeaderState, repeats: Repeats, quiet: Quiet) -> None:
+    def __init__(
+        self, settings: LeaderSettings, state: LeaderState, repeats: Repeats, write_window: WriteWindow
+    ) -> None:
         self._settings = settings
         self._state = state
         self._repeats = repeats
-        self._quiet = quiet
+        self._write_window = write_window
         self._restarts: list[RestartRecord] = []
 
     def clear(self) -> None:
         self._restarts = []
 
     def due(self, now_ms: int) -> list[ev.Instruction]:
-        """All that should be written now."""
+        """All writes that are due now."""
         state, settings = self._state, self._settings
         out: list[ev.Instruction] = []
         if self.key_is_due(now_ms):
             out += self._repeats.once("session key", ev.MakeSessionKey(), now_ms)
         if state.desired is not None:
-            # Stock workers compute their tasks anew themselves.
+            # Stock workers recompute their tasks themselves.
             wanted = connector_records(
-                state.desired, state.config, settings.owns_config, not state.all_stock, state.memory.managed
+                state.desired,
+                state.config,
+                settings.owns_config,
+                not state.all_stock,
+                state.memory.managed,
+                state.memory.orphans,
             )
             out += self._write(wanted, "desired connectors", now_ms)
-        if self._quiet.is_behind:
+        # In an adopted group only what is in its topic already may be passed over (see ``topic_refusal``).
+        if self._write_window.is_behind:
             out += self._repeats.once("again", self._again(), now_ms)
         if self._restarts:
             out.append(ev.WriteConfig(tuple(self._restarts), "restarts that were asked for"))
@@ -79,17 +87,17 @@ class Writes:
         return out
 
     def _again(self) -> ev.Instruction:
-        """Something that is so already, as another record.
+        """A record that repeats the present state.
 
-        Stock workers read what a transaction has aborted, and count it, too, unless sources are exactly-once.
-        Until there is a later record they are ahead of who does not.
+        Stock workers read and count even the records of an aborted transaction, unless sources are
+        exactly-once. Until there is a later record they are ahead of readers that do not.
         """
         for name, connector in sorted(self._state.config.connectors.items()):
             return ev.WriteConfig((TargetStateRecord(name, connector.target),), "members have read further")
         return ev.MakeSessionKey()
 
     def key_is_due(self, now_ms: int) -> bool:
-        """Whether requests are signed, and there is no key for it, or one to be replaced (KIP-507)."""
+        """Whether requests are signed and the key is missing or due for replacement (KIP-507)."""
         if self._state.protocol != Protocol.SESSIONED.value:
             return False
         key, settings = self._state.config.session_key, self._settings
@@ -107,16 +115,19 @@ class Writes:
     def post_tasks(
         self, event: ev.TasksPosted, in_round: bool, now_ms: int
     ) -> tuple[int, list[ev.Instruction]]:
-        """A connector's new task configurations: the HTTP code to answer, and what to do.
+        """Take a connector's new task configurations; returns the HTTP code and the instructions.
 
-        204: they are what the config log says, or are being written to it. 202: running tasks change,
-        so those are revoked first; the caller repeats until it gets 204, which also survives a change
-        of leader. 503 where all members are stock workers, which would take a 202 for done: nothing may be
-        written just now. 404 and 409 as in Kafka Connect (protocol notes, 9).
+        204: the config log has them, or they are being written. 202: running tasks change, so those are
+        revoked first; the caller repeats the request until it gets 204, which also survives a change of
+        leader. 503: an earlier write of the same configurations is not in the log yet, or all members are
+        stock workers, which would take a 202 for done, and nothing may be written just now. 404 and 409 as in
+        Kafka Connect (docs/protocol.md, 9).
         """
         state = self._state
         if not state.leading:
             return ev.PostOutcome.NOT_LEADING, []
+        if state.topic_refusal:
+            return ev.PostOutcome.AGAIN, []
         committed = state.config.connectors.get(event.connector)
         if committed is None:
             return ev.PostOutcome.UNKNOWN_CONNECTOR, []
@@ -126,13 +137,16 @@ class Writes:
             state.regroups.pop(event.connector, None)
             return ev.PostOutcome.WRITTEN, []
         regroup = Regroup.between(event.connector, known, event.configs)
-        blocked = in_round or not self._quiet.is_over(now_ms)
+        blocked = in_round or not self._write_window.is_over(now_ms)
         if not blocked and not self._in_use(regroup, now_ms):
             state.regroups.pop(event.connector, None)
             records = task_records(event.connector, event.configs)
-            return ev.PostOutcome.WRITTEN, self._write(records, f"tasks of {event.connector}", now_ms)
+            writing = self._write(records, f"tasks of {event.connector}", now_ms)
+            # Asked for a moment ago, and not in the log: that write may have failed.
+            return (ev.PostOutcome.WRITTEN if writing else ev.PostOutcome.AGAIN), writing
         if state.all_stock:
-            # They would take any 2xx for done, and stop what changes themselves: nothing is to be revoked.
+            # They would take any 2xx for done, and they stop changed tasks themselves: nothing is to be
+            # revoked.
             return ev.PostOutcome.AGAIN, []
         state.regroups[event.connector] = regroup
         return ev.PostOutcome.PENDING, []
@@ -141,6 +155,8 @@ class Writes:
         """Ask the members to restart what ``record`` names: 202, or 404 and 409 as for ``post_tasks``."""
         if not self._state.leading:
             return ev.PostOutcome.NOT_LEADING
+        if self._state.topic_refusal:
+            return ev.PostOutcome.AGAIN
         known = self._state.config.connectors.get(record.connector)
         if known is None or not (record.task is None or INSTANCE <= record.task < known.task_count):
             return ev.PostOutcome.UNKNOWN_CONNECTOR
@@ -150,19 +166,21 @@ class Writes:
     def fenced(
         self, record: FencingRecord, generation: int, in_round: bool, now_ms: int
     ) -> tuple[int, list[ev.Instruction]]:
-        """Producers of earlier tasks were fenced for the tasks of ``generation``: that is to be recorded.
+        """Record that the producers of earlier tasks were fenced for the tasks of ``generation``.
 
-        204: it is. 503: ask again. 410: there is a later generation by now. 409: not leading.
+        204: recorded. 503: ask again. 410: there is a later generation by now. 409: not leading.
         """
         state = self._state
         if not state.leading:
             return ev.PostOutcome.NOT_LEADING, []
+        if state.topic_refusal:
+            return ev.PostOutcome.AGAIN, []
         known = state.config.fencings.get(record.connector, TaskFencing())
         if known.generation != generation:
             return ev.PostOutcome.OUTDATED, []
         if not known.pending and known.recorded == record.task_count:
             return ev.PostOutcome.WRITTEN, []
-        if in_round or not self._quiet.is_over(now_ms):
+        if in_round or not self._write_window.is_over(now_ms):
             return ev.PostOutcome.AGAIN, []
         return ev.PostOutcome.AGAIN, self._write((record,), f"fencing of {record.connector}", now_ms)
 

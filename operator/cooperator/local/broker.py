@@ -1,11 +1,11 @@
 """A real Kafka broker of one node (KRaft), as a child process with its own directory.
 
-The directory is the broker: its port, its cluster id and its data are in it, so that whoever opens the
-same directory later gets the same broker.
+The directory defines the broker: it holds its port, its cluster id and its data, so that opening the same
+directory later gives the same broker.
 
     server.properties   written at each start; the ports are read back from it
     data/               logs, with meta.properties once formatted
-    broker.log          what the broker says; broker.out: what the JVM says besides
+    broker.log          the broker's log; broker.out: other output of the JVM
     broker.pid          the process that runs on it
 """
 
@@ -33,28 +33,29 @@ from cooperator.local.settings import (
 )
 
 _ARCHIVE: Final = "kafka"
-"""The name of the archive of its classes."""
+"""The name of the class archive."""
 
 _POLL_S: Final = 0.05
 _STOP_GRACE_S: Final = 15.0
 _ARCHIVED_S: Final = 120.0
 _FORMAT_TIMEOUT_S: Final = 60.0
 
-# The subshell waits for the end of our side of a pipe, be it by kill -9, and then ends the process group.
+# The subshell waits for the end of the parent's side of a pipe, even by kill -9, and then ends the process
+# group.
 _DIE_WITH_PARENT: Final = 'exec 3<&0; (read -r _ <&3; kill -9 0) & exec "$@" </dev/null 3<&-'
 
 
 class BrokerError(Exception):
-    """The broker did not start; the message says why as far as its log tells."""
+    """The broker did not start; the message has the reason, as far as its log shows it."""
 
 
 class EmbeddedBroker:
-    """Start and stop the broker of a directory.
+    """Starts and stops the broker of a directory.
 
-    ``port``: chosen once and kept in the directory when not given. ``java``: found when not given.
-    ``overrides``: lines of server.properties that win. ``detached``: the broker outlives this process, and
-    the next one that starts the same directory takes it up; otherwise it ends with this process, however
-    that ends. ``java_options``: in place of those by which it uses the archive of its classes.
+    ``port`` is chosen once and kept in the directory if it is not given. ``java`` is found if it is not
+    given. ``overrides`` are lines of server.properties with precedence. ``detached``: the broker outlives
+    this process, and the next process that starts the same directory takes it over; otherwise it ends with
+    this process, however that ends. ``java_options`` replace those that use the class archive.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class EmbeddedBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """``host:port``; the same for the life of the directory, also while the broker is down."""
+        """``host:port``; the same for the lifetime of the directory, also while the broker is down."""
         return f"{HOST}:{self._port}"
 
     @property
@@ -88,21 +89,21 @@ class EmbeddedBroker:
 
     @property
     def pid(self) -> int | None:
-        """The process that runs on this directory, started here or by an earlier process; else None."""
+        """The process that runs on this directory, started here or by an earlier process; otherwise None."""
         if self._child is not None:
             return self._child.pid if self._child.poll() is None else None
         try:
             pid = int(self._pid_file.read_text())
         except (OSError, ValueError):
             return None
-        # A number alone may belong to somebody else by now.
+        # The number alone may belong to another process by now.
         return pid if str(self._properties) in _command_line(pid) else None
 
     def start(self, timeout_s: float = 60) -> None:
-        """Run the broker; return when it answers clients. Does nothing more when it runs already.
+        """Runs the broker; returns when it answers clients. A running broker is left as it is.
 
-        Formats a directory that is new. The time-out covers start and formatting, not the download of
-        the jars. Raises :exc:`BrokerError`, and :exc:`cooperator.artifacts.ArtifactError`.
+        Formats a new directory. The time-out covers start and formatting, not the download of the jars.
+        Raises :exc:`BrokerError`, and :exc:`cooperator.artifacts.ArtifactError`.
         """
         java = self._java or find_java()
         class_path = os.pathsep.join(map(str, resolve("kafka")))
@@ -114,11 +115,11 @@ class EmbeddedBroker:
         self._await_answer(deadline, timeout_s)
 
     def format(self) -> None:
-        """Make the directory that of a broker, unless it is, without starting it. Raises as ``start``."""
+        """Formats the directory unless it is formatted; starts no broker. Raises the errors of ``start``."""
         self._prepare(self._java or find_java(), os.pathsep.join(map(str, resolve("kafka"))))
 
     def stop(self, grace_s: float = _STOP_GRACE_S) -> None:
-        """End the broker in order, and by SIGKILL when it takes too long. Returns when it is gone."""
+        """Stops the broker cleanly, and by SIGKILL when it takes too long. Returns when it is gone."""
         pid = self.pid
         if pid is not None:
             os.kill(pid, signal.SIGTERM)
@@ -128,7 +129,7 @@ class EmbeddedBroker:
         self._forget()
 
     def kill(self) -> None:
-        """End the broker by SIGKILL, as a crash would. Returns when it is gone."""
+        """Ends the broker by SIGKILL, as a crash would. Returns when it is gone."""
         pid = self.pid
         if pid is not None:
             os.killpg(pid, signal.SIGKILL)
@@ -172,7 +173,7 @@ class EmbeddedBroker:
                 )
 
     def _environment(self, class_path: str) -> dict[str, str]:
-        # By environment, not by argument: a hundred paths would bury everything else in `ps`.
+        # The class path is a variable: a hundred paths as an argument would bury everything else in `ps`.
         return {**os.environ, "CLASSPATH": class_path}
 
     def _command(self, java: Path, *main: str) -> list[str]:
@@ -255,20 +256,22 @@ class EmbeddedBroker:
 
     def _forget(self) -> None:
         if self._child is not None and self._child.stdin is not None:
-            # Also releases the subshell that waits for the end of this pipe.
+            # This also releases the subshell that waits for the end of this pipe.
             self._child.stdin.close()
         self._child = None
         self._pid_file.unlink(missing_ok=True)
 
 
 def write_broker_classes() -> Path:
-    """The archive that brokers start with; one broker runs once for it, unless it is there. Raises
-    :exc:`BrokerError` and :exc:`cooperator.artifacts.ArtifactError`."""
+    """Returns the class archive of brokers; runs one broker for it unless it exists.
+
+    Raises :exc:`BrokerError` and :exc:`cooperator.artifacts.ArtifactError`.
+    """
 
     def run(java_options: Sequence[str]) -> None:
         with tempfile.TemporaryDirectory() as scratch:
             directory = Path(scratch, "broker")
-            # Formatted by a JVM of its own, which would leave the archive first.
+            # The directory is formatted first; otherwise the JVM that formats it would write the archive.
             EmbeddedBroker(directory).format()
             broker = EmbeddedBroker(directory, java_options=java_options)
             broker.start()
@@ -278,7 +281,7 @@ def write_broker_classes() -> Path:
 
 
 def _new_cluster_id() -> str:
-    """A Kafka UUID: URL-safe base64 without padding, never starting with a dash (it is an argument)."""
+    """Returns a Kafka UUID: URL-safe base64 without padding, without a leading dash (it is an argument)."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         if not text.startswith("-"):
@@ -286,7 +289,7 @@ def _new_cluster_id() -> str:
 
 
 def _command_line(pid: int) -> str:
-    """The command line of a living process; empty when there is none."""
+    """Returns the command line of a living process; empty when there is none."""
     run = subprocess.run(
         ["ps", "-ww", "-o", "args=", "-p", str(pid)], capture_output=True, text=True, check=False
     )

@@ -1,17 +1,14 @@
-"""``cooperator local up|down|host``; ``resource_commands`` has what works on resources."""
+"""``cooperator local up|down|host``; ``resource_commands`` has the commands for resources."""
 
 from typing import Annotated
 
 import typer
 
-from cooperator.local.cluster import bring_down, bring_up, delete_state, read_cluster
-from cooperator.local.console import Console
+from cooperator.local.cluster import read_cluster
 from cooperator.local.daemon import host_pid
+from cooperator.local.lifecycle import bring_down, bring_up, delete_state
 from cooperator.local.options import DEFAULT_STATE, StateOption, errors_said, state_dir
-
-app = typer.Typer(
-    no_args_is_help=True, help="Run workers and connectors on this machine, without Kubernetes."
-)
+from cooperator.terminal.console import Console
 
 
 def up(
@@ -32,7 +29,7 @@ def down(
     delete: Annotated[bool, typer.Option("--delete", help="Remove the state, too; asks first.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Stop members, leaders, daemon and broker. The state survives, and `up` goes on from it."""
+    """Stop members, leaders, daemon and broker. The state survives, and `up` continues from it."""
     console = Console()
     directory = state_dir(state)
     with errors_said(console):
@@ -50,7 +47,7 @@ def down(
 
 
 def host(state: StateOption = DEFAULT_STATE) -> None:
-    """The daemon itself, in the foreground; `up` starts it."""
+    """Run the daemon in the foreground; `up` starts it."""
     from cooperator.local.host import AlreadyRunning, run_host
 
     directory = state_dir(state)

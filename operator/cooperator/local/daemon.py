@@ -1,7 +1,7 @@
-"""The host daemon as others see it: whether it runs, how to start it, end it and ask it.
+"""The host daemon from the outside: whether it runs, and how to start, end and query it.
 
-Whoever holds the lock on ``host.lock`` is the daemon of a state directory; its process id is in that file.
-The lock goes with the process, however that ends.
+The process that holds the lock on ``host.lock`` is the daemon of a state directory; the file holds its
+process id. The lock is released when the process ends, however that happens.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ _POLL_S = 0.05
 _ANSWER_S = 8.0
 _LOCK_S = 0.5
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-"""The daemon is on this machine: no proxy is asked."""
+"""The daemon is on this machine: proxies are not used."""
 
 
 class HostAway(Exception):
@@ -31,7 +31,7 @@ class HostAway(Exception):
 
 
 class HostRefused(Exception):
-    """The daemon did not do what it was told; the text says why and what to do."""
+    """The daemon refused a request; the text has the reason and the remedy."""
 
 
 class HostFailed(Exception):
@@ -40,10 +40,10 @@ class HostFailed(Exception):
 
 @contextlib.contextmanager
 def host_lock(state: StateDir) -> Iterator[bool]:
-    """Be the daemon of ``state`` for the length of the block; False when there is one already."""
+    """Makes this process the daemon of ``state`` within the block; yields False if there is one already."""
     state.root.mkdir(parents=True, exist_ok=True)
     with state.host_lock.open("a+") as file:
-        # Whoever asks for the daemon's process id holds the lock for an instant.
+        # A query for the daemon's process id holds the lock for an instant.
         deadline = time.monotonic() + _LOCK_S
         while True:
             try:
@@ -61,7 +61,7 @@ def host_lock(state: StateDir) -> Iterator[bool]:
 
 
 def host_pid(state: StateDir) -> int | None:
-    """The process id of the running daemon; None when there is none."""
+    """Returns the process id of the running daemon; None when there is none."""
     try:
         with state.host_lock.open("r") as file:
             try:
@@ -75,7 +75,7 @@ def host_pid(state: StateDir) -> int | None:
 
 
 def start_host(state: StateDir, timeout_s: float = 30) -> None:
-    """Start the daemon, detached; return when it answers. Raises HostFailed with what it said."""
+    """Starts the daemon, detached; returns when it answers. Raises ``HostFailed`` with its output."""
     said = state.host_log.stat().st_size if state.host_log.exists() else 0
     command = [sys.executable, "-m", "cooperator.cli", "local", "host", "--state-dir", str(state.root)]
     child = processes.spawn(command, f"host-{os.getpid()}", state.host_log)
@@ -92,7 +92,7 @@ def start_host(state: StateDir, timeout_s: float = 30) -> None:
 
 
 def end_host(pid: int, state: StateDir, timeout_s: float = 20) -> None:
-    """SIGTERM, then SIGKILL to the daemon; members run on. Returns when it is gone."""
+    """Ends the daemon by SIGTERM, then SIGKILL; members run on. Returns when it is gone."""
     for number, patience_s in ((signal.SIGTERM, timeout_s), (signal.SIGKILL, 5.0)):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
@@ -110,7 +110,7 @@ def await_host_end(pid: int, state: StateDir, timeout_s: float) -> bool:
 
 
 def ask_host(state: StateDir) -> dict[str, Any]:
-    """What the daemon knows (see ``view``), with its ``pid``. Raises HostAway."""
+    """Returns the daemon's view (see ``view``), with its ``pid``. Raises ``HostAway``."""
     address = read_json(state.host)
     if address is None or host_pid(state) is None:
         raise HostAway
@@ -125,7 +125,7 @@ def ask_host(state: StateDir) -> dict[str, Any]:
 
 
 def tell_host(state: StateDir, path: str, body: dict[str, Any]) -> None:
-    """POST ``body`` to the daemon. Raises HostAway, and HostRefused with what it answered."""
+    """POSTs ``body`` to the daemon. Raises ``HostAway``, and ``HostRefused`` with its answer."""
     address = read_json(state.host)
     if address is None or host_pid(state) is None:
         raise HostAway
@@ -147,7 +147,7 @@ def tell_host(state: StateDir, path: str, body: dict[str, Any]) -> None:
 
 
 def _end_of(state: StateDir, offset: int) -> str:
-    """The last lines that the daemon wrote after ``offset``."""
+    """Returns the last lines that the daemon wrote after ``offset``."""
     try:
         with state.host_log.open("rb") as file:
             file.seek(offset)

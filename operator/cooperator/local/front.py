@@ -1,4 +1,4 @@
-"""Kafka Connect's REST API of each Worker that asks for it, on 127.0.0.1: nobody is asked who they are."""
+"""Kafka Connect's REST API of each Worker that enables it, on 127.0.0.1 and without authentication."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +28,9 @@ class LocalConnectors:
         return [c for c in self._here() if c.spec.worker_ref.name == self._worker]
 
     def find(self, name: str) -> Connector | None:
+        return next((c for c in self.all() if c.connector_name == name), None)
+
+    def resource(self, name: str) -> Connector | None:
         return next((c for c in self._here() if c.metadata.name == name), None)
 
     def create(self, connector: Connector) -> None:
@@ -51,14 +54,14 @@ class LocalConnectors:
 
 
 class Everybody:
-    """``rest.parts.Access`` of a machine that is one user's own."""
+    """``rest.parts.Access`` for a single user's machine: it permits everything."""
 
     def permit(self, authorization: str, right: Right) -> None:
         return
 
 
 class Fronts:
-    """The servers of all Workers. Used by one thread."""
+    """The servers of all Workers. One thread uses it."""
 
     def __init__(self, store: ManifestStore) -> None:
         self._store = store
@@ -66,7 +69,7 @@ class Fronts:
         self._refused: dict[Name, str] = {}
 
     def keep(self, workers: Mapping[Name, Worker], leader: Callable[[Name], LeaderService | None]) -> None:
-        """Serve for those of ``workers`` that ask for it, and for no others."""
+        """Serves the API for those of ``workers`` that enable it, and for no others."""
         wanted = {name: worker for name, worker in workers.items() if worker.spec.rest.enabled}
         for name, (terms, _) in list(self._servers.items()):
             if name not in wanted or terms_of(wanted[name]) != terms:

@@ -1,6 +1,6 @@
-"""The daemon of a state directory: reads the manifests, keeps a ``WorkerHost`` for each Worker, answers.
+"""The daemon of a state directory: reads manifests, runs a ``WorkerHost`` per Worker, serves requests.
 
-It may be killed at any time: members run on, and the next daemon takes them up.
+It may be killed at any time: members run on, and the next daemon takes them over.
 """
 
 import asyncio
@@ -9,6 +9,7 @@ import logging
 import os
 import signal
 import threading
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -24,6 +25,7 @@ from cooperator.local.cluster import Cluster, read_cluster
 from cooperator.local.daemon import host_lock
 from cooperator.local.front import Fronts
 from cooperator.local.layout import StateDir, write_json
+from cooperator.local.outputs import shared_directories
 from cooperator.local.store import ManifestStore, Stored
 from cooperator.local.template import member_command
 from cooperator.local.view import state_view
@@ -37,23 +39,24 @@ log = logging.getLogger(__name__)
 _BROKER_LOOK_S: Final = 3.0
 
 Name = tuple[str, str]
-"""(namespace, name) of a Worker."""
+"""(namespace, name) of a Worker, or of a Connector."""
 
 
 class AlreadyRunning(Exception):
-    """Another daemon has this state directory."""
+    """Another daemon runs on this state directory."""
 
 
 class Host:
-    """One daemon. ``run`` returns when it was told to end, or when everything has been brought down."""
+    """One daemon. ``run`` returns after ``end``, or when everything has been brought down."""
 
     def __init__(self, state: StateDir, cluster: Cluster) -> None:
         self._state = state
         self._cluster = cluster
-        self._store = ManifestStore(state.manifests, now_ms)
+        self._store = ManifestStore(state, now_ms)
         self._stored: Stored | None = None
         self._problems: tuple[Problem, ...] = ()
         self._seen: object = None
+        self._withheld: Mapping[Name, str] = {}
         self._workers: dict[Name, WorkerHost] = {}
         self._fronts = Fronts(self._store)
         self._broker = None if cluster.bootstrap_servers else EmbeddedBroker(state.broker, detached=True)
@@ -68,7 +71,7 @@ class Host:
         return self._cluster.bootstrap_servers or ""
 
     def end(self) -> None:
-        """Have ``run`` return; members go on."""
+        """Makes ``run`` return; members run on."""
         self._ending.set()
 
     def run(self) -> None:
@@ -88,12 +91,12 @@ class Host:
             self._state.host.unlink(missing_ok=True)
 
     def _step(self) -> bool:
-        """True when everything was brought down."""
+        """Does one step; returns True when everything was brought down."""
         halting = self._is_halting()
         seen = (self._store.stamp(), halting)
         if seen != self._seen:
             self._seen = seen
-            self._read()
+            self._read(halting)
             for name, wanted in self._wanted(halting).items():
                 self._want(name, wanted)
         served = {} if halting or self._stored is None else {_name(w): w for w in self._stored.workers}
@@ -103,23 +106,29 @@ class Host:
         for name in [name for name, worker in self._workers.items() if worker.done]:
             log.info("Worker %s/%s: nothing runs any more", *name)
             self._workers.pop(name).stop()
-            self._seen = None  # It may have been applied anew meanwhile.
+            self._seen = None  # the Worker may have been applied again meanwhile
         return False
 
     def _leader(self, name: Name) -> LeaderService | None:
         worker = self._workers.get(name)
         return None if worker is None else worker.leader
 
-    def _read(self) -> None:
-        """What is wanted; as long as a manifest cannot be read, what was wanted before: nothing is
-        stopped because somebody's editor left a file half written."""
-        stored = self._store.read()
+    def _read(self, halting: bool) -> None:
+        """Reads the manifests.
+
+        As long as one of them cannot be read, the previous ones stay in force: a half-written file stops
+        nothing.
+        """
+        stored = self._store.read() if halting else self._store.read_and_bind()
         for problem in stored.problems:
             if problem not in self._problems:
                 log.error("%s", problem)
         self._problems = stored.problems
         if not stored.problems:
             self._stored = stored
+            self._withheld = shared_directories(stored.workers, stored.connectors)
+            for (_, name), why in self._withheld.items():
+                log.error("Connector %s is not started: %s", name, why)
 
     def _want(self, name: Name, wanted: Wanted) -> None:
         if name in self._workers:
@@ -137,7 +146,9 @@ class Host:
         if self._stored is not None:
             goal = Goal.HALT if halting else Goal.RUN
             for worker in self._stored.workers:
-                wanted[_name(worker)] = Wanted(worker, _of(worker, self._stored.connectors), goal)
+                namespace, _ = name = _name(worker)
+                withheld = frozenset(other for where, other in self._withheld if where == namespace)
+                wanted[name] = Wanted(worker, _of(worker, self._stored.connectors), goal, withheld)
         if self._stored is not None or halting:
             goal = Goal.HALT if halting else Goal.REMOVE
             for worker in self._left_behind():
@@ -145,7 +156,7 @@ class Host:
         return wanted
 
     def _left_behind(self) -> list[Worker]:
-        """Workers that were run from here and are not all removed yet."""
+        """Returns the Workers that were run from here and are not entirely removed yet."""
         found: list[Worker] = []
         for path in self._state.workers.glob("*/worker.yaml"):
             try:
@@ -159,7 +170,7 @@ class Host:
         return cluster is not None and cluster.down
 
     def _keep_broker(self) -> None:
-        """An embedded broker that has died is started again; its data is in its directory."""
+        """Restarts an embedded broker that has died; its data is in its directory."""
         if self._broker is None:
             return
         while not self._ending.wait(_BROKER_LOOK_S):
@@ -178,15 +189,23 @@ class Host:
             return {
                 "pid": os.getpid(),
                 "bootstrap_servers": self.bootstrap_servers,
-                **state_view(replace(self._stored or Stored(()), problems=self._problems), facts, now_ms()),
+                **state_view(
+                    replace(self._stored or Stored(()), problems=self._problems),
+                    facts,
+                    now_ms(),
+                    self._withheld,
+                ),
             }
 
         return json_answer(200, await asyncio.get_running_loop().run_in_executor(None, view))
 
     async def _post_restart(self, request: web.Request) -> web.StreamResponse:
-        """``{"namespace", "connector", "include_tasks", "only_failed", "task"}``; see ``RestartRecord``."""
+        """Handles a restart, with the fields of ``RestartRecord``.
+
+        The body is ``{"namespace", "connector", "include_tasks", "only_failed", "task"}``.
+        """
         if request.content_type != "application/json":
-            # What a browser sends for a foreign page cannot have this type.
+            # A browser cannot send this type on behalf of a foreign page.
             return error_answer(415, "send application/json")
         try:
             asked = json.loads(await request.read())
@@ -210,7 +229,7 @@ class Host:
         if worker is None:
             return 404, f"there is no connector {name!r} that runs: `cooperator local get connectors`"
         try:
-            code = worker.restart(record)
+            code = worker.restart(replace(record, connector=found[0].connector_name))
         except (TimeoutError, LogUnavailable) as error:
             return 503, f"the leader could not write it, ask again: {error or 'it does not answer'}"
         messages = {
@@ -222,7 +241,7 @@ class Host:
 
 
 def run_host(state: StateDir) -> None:
-    """Be the daemon until SIGTERM. Raises AlreadyRunning."""
+    """Runs the daemon until SIGTERM. Raises ``AlreadyRunning``."""
     log_to_stderr()
     cluster = read_cluster(state)
     if cluster is None:

@@ -1,8 +1,9 @@
-"""Where things are in a state directory: the one place that knows names of files.
+"""The layout of a state directory: only this module knows the names of its files.
 
-cluster.json              which broker this directory belongs to
-host.json, host.lock, host.log    the daemon: its address, its lock, what it says
-manifests/                one YAML file per resource: what users asked for
+cluster.json              the broker that this directory belongs to
+host.json, host.lock, host.log    the daemon: its address, its lock, its output
+manifests/                one YAML file per resource: the users' manifests
+bindings/                 one JSON file per Connector whose tasks may have started: the Worker of its group
 broker/                   the embedded broker (see ``broker``)
 workers/<worker>/checkpoints/     shared by all members, as a shared volume would be
 workers/<worker>/members/<member>/    life.json, member.log and the member's private files
@@ -42,6 +43,9 @@ class StateDir:
     def manifests(self) -> Path:
         return self.root / "manifests"
 
+    def binding(self, namespace: str, connector: str) -> Path:
+        return self.root / "bindings" / f"{namespace}.{connector}.json"
+
     @property
     def broker(self) -> Path:
         return self.root / "broker"
@@ -78,9 +82,9 @@ class WorkerDir:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Put ``text`` in place of ``path``: a reader, or a crash in the middle, sees the old or the new file."""
+    """Replaces ``path`` atomically: a reader, or a crash in the middle, sees the old or the new file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    # The process in the name: two commands may write one file at the same time.
+    # The name contains the process: two commands may write one file at the same time.
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     with part.open("w") as file:
         file.write(text)
@@ -90,7 +94,7 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """The object in ``path``; None when there is no such file, or it is none of ours."""
+    """Returns the object in ``path``; None when there is no such file, or it contains no JSON object."""
     try:
         value = json.loads(path.read_text())
     except (OSError, ValueError):
@@ -103,5 +107,5 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
 
 
 def absolute_location(location: str, base: Path) -> str:
-    """A checkpoint location as the Worker's manifest in ``base`` means it; URIs stay as they are."""
+    """Resolves a checkpoint location against ``base``, the manifest's directory; URIs stay as they are."""
     return location if "://" in location else str((base / location).absolute())

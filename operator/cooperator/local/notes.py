@@ -1,4 +1,4 @@
-"""What a manifest says that has no effect on local members, so that nobody waits for it."""
+"""Notes about manifest fields without effect on local members, so that no user waits for an effect."""
 
 from collections.abc import Iterator
 
@@ -15,12 +15,15 @@ _OF_PODS = (
     "template",
     "checkpoint_volume",
 )
-"""Fields that say how pods are made. What only tunes a pod's surroundings (pull policy, zones, disruption
-budget) is passed over: nobody is misled who reads that it is for Kubernetes."""
+"""Fields that define pods.
+
+Fields that only tune a pod's surroundings (pull policy, zones, disruption budget) are left out: they mislead
+no user, since they are plainly for Kubernetes.
+"""
 
 
 def without_effect(resource: Resource) -> Iterator[str]:
-    """A sentence for each thing that is asked for and not done."""
+    """Yields a sentence for each setting without effect."""
     if isinstance(resource, Connector):
         if resource.spec.restart_nonce:
             yield (
@@ -36,7 +39,7 @@ def _of_worker(worker: Worker) -> Iterator[str]:
     names = [
         WorkerSpec.model_fields[name].alias or name
         for name in _OF_PODS
-        # Which Connect runs is chosen here, too.
+        # The version of Connect takes effect here, too.
         if getattr(spec, name) != getattr(nothing, name) and not (spec.is_stock and name == "version")
     ]
     if names:

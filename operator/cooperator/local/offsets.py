@@ -1,4 +1,4 @@
-"""``cooperator local offsets list|alter|reset``: where the source of a stopped connector stands."""
+"""``cooperator local offsets list|alter|reset``: the source positions of a stopped connector."""
 
 import json
 import os
@@ -11,21 +11,7 @@ from typing import Annotated
 
 import typer
 
-from cooperator.crd import Connector, Worker
-from cooperator.host.at_rest import why_not_at_rest
-from cooperator.local.cluster import ClusterError
-from cooperator.local.console import Console
-from cooperator.local.daemon import ask_host
-from cooperator.local.layout import StateDir
-from cooperator.local.options import (
-    DEFAULT_STATE,
-    NamespaceOption,
-    StateOption,
-    errors_said,
-    existing_state,
-)
-from cooperator.local.store import ManifestStore
-from cooperator.runtime.offsets import (
+from cooperator.connectors.offsets import (
     Change,
     Entry,
     OffsetsError,
@@ -37,9 +23,25 @@ from cooperator.runtime.offsets import (
     listed,
     reset,
 )
-from cooperator.runtime.options import OptionError
-from cooperator.runtime.places import NoPlace, place_of
-from cooperator.runtime.references import Resolver, UnresolvedReference
+from cooperator.connectors.options import OptionError
+from cooperator.connectors.places import NoPlace, place_of
+from cooperator.connectors.references import Resolver, UnresolvedReference
+from cooperator.crd import Connector, Worker
+from cooperator.host.at_rest import why_not_at_rest
+from cooperator.local.cluster import ClusterError
+from cooperator.local.daemon import ask_host
+from cooperator.local.layout import StateDir
+from cooperator.local.options import (
+    DEFAULT_STATE,
+    NamespaceOption,
+    StateOption,
+    errors_said,
+    existing_state,
+)
+from cooperator.local.store import ManifestStore
+from cooperator.model.similar import hinted
+from cooperator.model.text import counted
+from cooperator.terminal.console import Console
 
 app = typer.Typer(no_args_is_help=True, help="List and change where the source of a connector stands.")
 
@@ -51,8 +53,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would change, 
 def list_(
     name: NameArgument, state: StateOption = DEFAULT_STATE, namespace: NamespaceOption = "default"
 ) -> None:
-    """Print the offsets as Kafka Connect's REST API does; of a running connector those of its last
-    batches."""
+    """Print the offsets as Kafka Connect's REST API does; a running connector's are of its last batches."""
     with _errors_said():
         _, _, subject = _subject(state, namespace, name)
         typer.echo(json.dumps(encode(listed(subject)), indent=2, ensure_ascii=False))
@@ -83,7 +84,7 @@ def reset_(
     state: StateOption = DEFAULT_STATE,
     namespace: NamespaceOption = "default",
 ) -> None:
-    """Forget everything, so that the connector begins as a new one; or move all it has read to one end."""
+    """Forget everything, so that the connector starts as a new one; or move all positions to one end."""
     with _errors_said():
         if to is None or to in tuple(Where):
             where = None if to is None else Where(to)
@@ -108,7 +109,7 @@ def _change(
     for change in found:
         typer.echo(f"{_shown(change.partition)}: {_shown(change.before)} -> {_shown(change.after)}")
     made = "would change" if dry_run else "changed"
-    Console().say(f"{len(found)} positions {made}" if found else "nothing to change")
+    Console().say(f"{counted(len(found), 'position')} {made}" if found else "nothing to change")
 
 
 def _shown(value: object) -> str:
@@ -117,12 +118,13 @@ def _shown(value: object) -> str:
 
 def _subject(state: Path, namespace: str, name: str) -> tuple[StateDir, Connector, Subject]:
     directory = existing_state(state)
-    stored = ManifestStore(directory.manifests, lambda: time.time_ns() // 1_000_000).read()
+    stored = ManifestStore(directory, lambda: time.time_ns() // 1_000_000).read()
     connectors = {c.metadata.name: c for c in stored.connectors if c.metadata.namespace == namespace}
     connector = connectors.get(name)
     if connector is None:
         known = ", ".join(sorted(connectors)) or "none"
-        raise ClusterError(f"there is no connector {name!r}; known: {known}")
+        remedy = hinted(name, connectors, f"known: {known}")
+        raise ClusterError(f"there is no connector {name!r}; {remedy}")
     worker = next((w for w in stored.workers if _runs(w, connector)), None)
     if worker is None:
         raise ClusterError(f"connector {name}: there is no Worker {connector.spec.worker_ref.name!r}")
@@ -136,6 +138,7 @@ def _subject(state: Path, namespace: str, name: str) -> tuple[StateDir, Connecto
         group_id=worker.group_id,
         checkpoints=place_of(worker.spec.checkpoint_location or ours, conf, os.environ),
         resolver=resolver,
+        conf=conf,
     )
     return directory, connector, subject
 

@@ -1,4 +1,4 @@
-"""Options that several commands have, and the errors that all of them may end with."""
+"""Common options of several commands, and the common errors of all."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,14 +7,12 @@ from typing import Annotated, Final
 
 import typer
 
-from cooperator.artifacts import ArtifactError
-from cooperator.crd import ResourceError
-from cooperator.local.broker import BrokerError
 from cooperator.local.cluster import ClusterError, read_cluster
-from cooperator.local.console import Console
 from cooperator.local.daemon import HostAway, HostFailed, HostRefused
 from cooperator.local.layout import StateDir
+from cooperator.terminal.console import Console
 
+HOST_AWAY: Final = "the host daemon does not answer: `cooperator local up` starts it"
 DEFAULT_STATE: Final = Path(".cooperator")
 
 StateOption = Annotated[
@@ -31,18 +29,31 @@ NamespaceOption = Annotated[str, typer.Option("--namespace", "-n", help="The res
 
 @contextmanager
 def errors_said(console: Console) -> Iterator[None]:
-    """Failures that a user can do something about end the command with their text and code 1."""
+    """Ends the command with code 1 and the error's text for errors that users can fix."""
     try:
         yield
     except HostFailed as error:
         console.error(f"the host daemon did not start: {error}")
     except HostAway:
-        console.error("the host daemon does not answer: `cooperator local up` starts it")
-    except (HostRefused, ClusterError, BrokerError, ArtifactError, ResourceError) as error:
+        console.error(HOST_AWAY)
+    except (HostRefused, ClusterError) as error:
+        console.error(str(error))
+    except Exception as error:
+        if not isinstance(error, _of_other_rooms()):
+            raise
         console.error(str(error))
     else:
         return
     raise typer.Exit(1)
+
+
+def _of_other_rooms() -> tuple[type[Exception], ...]:
+    """Returns the users' errors of packages that most commands do not import."""
+    from cooperator.artifacts import ArtifactError
+    from cooperator.crd import ResourceError
+    from cooperator.local.broker import BrokerError
+
+    return ArtifactError, BrokerError, ResourceError
 
 
 def state_dir(path: Path) -> StateDir:
@@ -50,7 +61,7 @@ def state_dir(path: Path) -> StateDir:
 
 
 def existing_state(path: Path) -> StateDir:
-    """The state directory; ClusterError when there is none."""
+    """Returns the state directory; raises ``ClusterError`` when there is none."""
     state = state_dir(path)
     if read_cluster(state) is None:
         raise ClusterError(

@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import Sequence
+from datetime import UTC
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
 from cooperator.local.cluster import ClusterError
-from cooperator.local.console import Console
 from cooperator.local.daemon import ask_host
 from cooperator.local.options import (
     DEFAULT_STATE,
@@ -17,17 +17,22 @@ from cooperator.local.options import (
     errors_said,
     existing_state,
 )
-from cooperator.local.timeline import Kind, Stretch, stretches
 from cooperator.logs import KafkaTransport, LogsConfig, LogUnavailable, read_history
+from cooperator.model.similar import hinted
+from cooperator.model.text import counted
+from cooperator.terminal.console import Console
+from cooperator.terminal.timeline import Kind, Stretch, stretches
 
 _COLOURS: Final = ("#4c72b0", "#dd8452", "#55a868", "#8172b3", "#937860", "#da8bc3", "#8c8c8c", "#64b5cd")
 _FAILED: Final = "#c44e52"
+_DAY_MS: Final = 86_400_000
+"""Matplotlib's time axes count days since the epoch."""
 
 
 def picture(
     worker: Annotated[str, typer.Argument(help="the Worker's name")],
     file: Annotated[Path, typer.Option("--output", "-o", help="The SVG file to write.", dir_okay=False)],
-    minutes: Annotated[float, typer.Option(help="How far it goes back.", min=0.01)] = 60.0,
+    minutes: Annotated[float, typer.Option(help="How far it goes back at most.", min=0.01)] = 60.0,
     until: Annotated[
         float | None, typer.Option(help="Where it ends, in seconds since the epoch; now if left out.")
     ] = None,
@@ -41,7 +46,8 @@ def picture(
         group = groups.get((namespace, worker))
         if group is None or "group_id" not in group:
             known = ", ".join(name for _, name in groups) or "none"
-            raise ClusterError(f"there is no group of a worker {worker!r} that runs; known: {known}")
+            remedy = hinted(worker, (name for _, name in groups), f"known: {known}")
+            raise ClusterError(f"there is no group of a worker {worker!r} that runs; {remedy}")
         found = [w for w in view["workers"] if w["metadata"]["name"] == worker]
         own = next((w["spec"].get("bootstrapServers") for w in found), None)
         to_ms = int(time.time() * 1000 if until is None else until * 1000)
@@ -49,7 +55,7 @@ def picture(
         config = LogsConfig(own or view["bootstrap_servers"], group["group_id"])
         try:
             history = read_history(
-                KafkaTransport(config.bootstrap_servers, f"{config.group_id}-onlooker", {}), config
+                KafkaTransport(config.bootstrap_servers, f"{config.group_id}-inspector", {}), config
             )
         except LogUnavailable as error:
             raise ClusterError(f"the logs of {worker} cannot be read: {error}") from None
@@ -58,18 +64,22 @@ def picture(
             raise ClusterError(
                 f"the logs say nothing of the {minutes:g} minutes before then: choose more --minutes"
             )
+        # The picture starts with the first task, since nothing is to be seen before.
+        from_ms = min(one.since_ms for one in drawn)
         draw(drawn, from_ms, to_ms, file)
-        typer.echo(f"{file}: {len({one.task for one in drawn})} tasks, {minutes:g} minutes")
+        tasks = counted(len({one.task for one in drawn}), "task")
+        typer.echo(f"{file}: {tasks}, {(to_ms - from_ms) / 60_000:.1f} minutes")
 
 
 def draw(drawn: Sequence[Stretch], from_ms: int, to_ms: int, file: Path) -> None:
-    """Write the picture as SVG, whose bytes depend on nothing but the arguments.
+    """Writes the picture as SVG, whose bytes depend only on the arguments.
 
-    A full bar: it runs there; pale: it is paused; hatched: it is held for that member; red: it has failed.
-    Raises ClusterError without matplotlib.
+    A full bar: the task runs there; pale: it is paused; hatched: it is held for that member; red: it has
+    failed. Raises ``ClusterError`` without matplotlib.
     """
     try:
         import matplotlib as mpl
+        from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
         from matplotlib.figure import Figure
         from matplotlib.patches import Patch
     except ImportError:
@@ -84,20 +94,22 @@ def draw(drawn: Sequence[Stretch], from_ms: int, to_ms: int, file: Path) -> None
         colour = _FAILED if failed else colours[one.member]
         [bar] = axes.barh(
             tasks.index(one.task),
-            (one.until_ms - one.since_ms) / 1000,
-            left=(one.since_ms - from_ms) / 1000,
+            (one.until_ms - one.since_ms) / _DAY_MS,
+            left=one.since_ms / _DAY_MS,
             height=0.7,
             facecolor="none" if held else colour,
             edgecolor=colour if held else "none",
             hatch="////" if held else None,
             alpha=0.4 if one.kind is Kind.PAUSED else 1.0,
         )
-        # So that a reader of the file, or a test, finds each bar.
+        # The id lets readers of the file, and tests, find each bar.
         bar.set_gid(f"{one.task} {one.kind.value} {one.member} {one.since_ms} {one.until_ms}")
     axes.set_yticks(range(len(tasks)), [str(task) for task in tasks], fontsize=6)
-    axes.set_xlim(0, (to_ms - from_ms) / 1000)
-    began = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(from_ms / 1000))
-    axes.set_xlabel(f"seconds since {began} UTC")
+    axes.set_xlim(from_ms / _DAY_MS, to_ms / _DAY_MS)
+    ticks = AutoDateLocator(tz=UTC)  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_locator(ticks)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(ticks, tz=UTC))  # type: ignore[no-untyped-call]
+    axes.set_xlabel("time (UTC)")
     axes.spines[["top", "right"]].set_visible(False)
     patches = [Patch(facecolor=colours[member], label=member) for member in members]
     patches += [

@@ -1,34 +1,36 @@
-"""Members in the pool's terms. Pure."""
+"""Converts members to the pool's types. Pure."""
 
 from collections.abc import Iterable
 
-from cooperator.local.members import Life
+from cooperator.local.members import ProcessIncarnation
 from cooperator.pool import Mark, MarkReason, Phase, Pod
 
 
-def pod(life: Life) -> Pod:
-    """A life as a pod. Here a pod has one life only, so both have one name."""
+def pod(process: ProcessIncarnation) -> Pod:
+    """Returns an incarnation as a pod. A local pod has only one incarnation, so both have the same name."""
     return Pod(
-        identity=life.identity,
-        uid=life.incarnation,
-        incarnation=life.incarnation,
-        phase=_phase(life),
-        revision=life.revision,
-        started_ms=life.started_ms,
-        mark=Mark(MarkReason(life.marked_for), life.marked_ms) if life.marked_for else None,
-        terminating_since_ms=life.terminating_ms,
+        identity=process.identity,
+        uid=process.incarnation,
+        incarnation=process.incarnation,
+        phase=_phase(process),
+        revision=process.revision,
+        started_ms=process.started_ms,
+        mark=Mark(MarkReason(process.marked_for), process.marked_ms) if process.marked_for else None,
+        terminating_since_ms=process.terminating_ms,
     )
 
 
-def _phase(life: Life) -> Phase:
-    if life.ended:
+def _phase(process: ProcessIncarnation) -> Phase:
+    if process.ended:
         return Phase.ENDED
-    if life.terminating_ms is not None:
+    if process.terminating_ms is not None:
         return Phase.TERMINATING
-    return Phase.PENDING if life.pid is None else Phase.RUNNING
+    return Phase.PENDING if process.pid is None else Phase.RUNNING
 
 
-def past_ends(lives: Iterable[Life]) -> frozenset[tuple[str, str]]:
-    """(identity, incarnation) of lives that have ended, also of those before the pool began to look."""
-    ended = {(life.identity, incarnation) for life in lives for incarnation in life.past}
-    return frozenset(ended | {(life.identity, life.incarnation) for life in lives if life.ended})
+def past_ends(incarnations: Iterable[ProcessIncarnation]) -> frozenset[tuple[str, str]]:
+    """Returns (identity, incarnation) of ended incarnations, even from before the pool's first look."""
+    ended = {(process.identity, incarnation) for process in incarnations for incarnation in process.past}
+    return frozenset(
+        ended | {(process.identity, process.incarnation) for process in incarnations if process.ended}
+    )

@@ -1,6 +1,6 @@
-"""Ask a broker for its metadata: the question whose answer means that clients can work.
+"""Asks a broker for its metadata: an answer means that clients can work.
 
-A TCP port is open long before that, and this room has no Kafka client.
+A TCP port is open long before that, and this package has no Kafka client.
 """
 
 import socket
@@ -15,7 +15,7 @@ _ALL_TOPICS: Final = -1
 
 
 def answers_metadata(host: str, port: int, timeout_s: float) -> bool:
-    """True when the broker lists itself as alive in a Metadata answer (version 1) for all topics."""
+    """Whether the broker lists itself as alive in a Metadata answer (version 1) for all topics."""
     request = struct.pack(">hhih", _METADATA, _VERSION, _CORRELATION, len(_CLIENT)) + _CLIENT
     request += struct.pack(">i", _ALL_TOPICS)
     try:

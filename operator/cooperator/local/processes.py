@@ -1,6 +1,6 @@
-"""Processes of this machine, by a mark in their environment instead of by number alone.
+"""Processes of this machine, identified by a mark in their environment instead of by number alone.
 
-A number may belong to somebody else by the time it is used, and a child of a member may have left the
+A number may belong to another process by the time it is used, and a child of a member may have left the
 member's process group (Spark's Python workers do). The environment is inherited and stays.
 """
 
@@ -14,7 +14,7 @@ from typing import Final
 import psutil
 
 MARK: Final = "COOPERATOR_INCARNATION"
-"""The environment variable by which all processes of one life of a member are known."""
+"""The environment variable that identifies all processes of one incarnation of a member."""
 
 _LONG_BYTES: Final = 10_000_000
 
@@ -22,10 +22,10 @@ _LONG_BYTES: Final = 10_000_000
 def spawn(
     command: Sequence[str], mark: str, output: Path, environment: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start ``command`` in a session and process group of its own; what it prints is appended to ``output``.
+    """Starts ``command`` in its own session and process group; its output is appended to ``output``.
 
-    It outlives this process, and a Ctrl-C in our terminal does not reach it. An output that has grown long
-    is put aside first, in place of the one put aside before.
+    The process outlives this one, and a Ctrl-C in the terminal does not reach it. An output that has grown
+    too large is renamed first, and replaces the one renamed before.
     """
     output.parent.mkdir(parents=True, exist_ok=True)
     if output.exists() and output.stat().st_size > _LONG_BYTES:
@@ -50,17 +50,17 @@ def is_marked(pid: int, mark: str) -> bool:
 
 
 def marked(mark: str) -> tuple[int, ...]:
-    """All living processes of this user that belong to ``mark``."""
+    """Returns all living processes of this user that belong to ``mark``."""
     return tuple(pid for pid in psutil.pids() if is_marked(pid, mark))
 
 
 def leader_of(mark: str) -> int | None:
-    """The process of ``mark`` that leads its session: the one that ``spawn`` started."""
+    """Returns the process of ``mark`` that leads its session: the one that ``spawn`` started."""
     return next((pid for pid in marked(mark) if _session(pid) == pid), None)
 
 
 def kill_all(mark: str) -> None:
-    """SIGKILL to everything that belongs to ``mark``, groups first so that nothing is born meanwhile."""
+    """Sends SIGKILL to all processes of ``mark``, groups first so that none is forked meanwhile."""
     for pid in marked(mark):
         signal_group(pid, mark, signal.SIGKILL)
     for pid in marked(mark):
@@ -68,7 +68,7 @@ def kill_all(mark: str) -> None:
 
 
 def signal_group(pid: int, mark: str, number: signal.Signals) -> bool:
-    """Signal the process group of ``pid``, when ``pid`` belongs to ``mark``; False when it does not live."""
+    """Signals the process group of ``pid`` if that belongs to ``mark``; returns False if it does not live."""
     if not is_marked(pid, mark):
         return False
     try:
@@ -79,7 +79,7 @@ def signal_group(pid: int, mark: str, number: signal.Signals) -> bool:
 
 
 def signal_process(pid: int, mark: str, number: signal.Signals) -> bool:
-    """Signal ``pid`` alone, when it belongs to ``mark``; False when it does not live."""
+    """Signals only ``pid`` if it belongs to ``mark``; returns False when it does not live."""
     return is_marked(pid, mark) and _signal(pid, number)
 
 

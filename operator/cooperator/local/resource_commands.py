@@ -1,24 +1,19 @@
-"""``cooperator local apply|delete|get|scale|kill|logs``: what users do with resources and members."""
+"""``cooperator local apply|delete|scale|pause|resume|stop|start``: the commands for resources."""
 
-import json
-import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from enum import StrEnum
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
-from cooperator.crd import Resource, parse
-from cooperator.local import processes, tables
+from cooperator.crd import Connector, Resource, parse, worker_found
+from cooperator.crd.connector import State
+from cooperator.host.verbs import PAUSE, RESUME, START, STOP, Verb, into
 from cooperator.local.cluster import ClusterError
-from cooperator.local.console import Console
-from cooperator.local.daemon import HostAway, ask_host, host_pid
-from cooperator.local.follow import tail
+from cooperator.local.daemon import host_pid
 from cooperator.local.layout import StateDir
-from cooperator.local.members import Life, read_lives
 from cooperator.local.notes import without_effect
 from cooperator.local.options import (
     DEFAULT_STATE,
@@ -28,21 +23,9 @@ from cooperator.local.options import (
     existing_state,
 )
 from cooperator.local.store import Key, ManifestStore, anchored
-from cooperator.local.view import unknown_view
-from cooperator.local.watch import print_changes
+from cooperator.model.similar import choice, hinted
+from cooperator.terminal.console import Console
 
-
-class Output(StrEnum):
-    TABLE = "table"
-    JSON = "json"
-
-
-_TABLES: Final[Mapping[str, Callable[[Sequence[tables.Row], int], str]]] = {
-    "workers": tables.workers_table,
-    "connectors": tables.connectors_table,
-    "tasks": tables.tasks_table,
-    "members": tables.members_table,
-}
 _KINDS: Final = {"worker": "Worker", "connector": "Connector"}
 
 
@@ -63,9 +46,13 @@ def apply(
         resources = [resource for name in names for resource in _read(name)]
         if not resources:
             raise ClusterError(f"there is no resource in {', '.join(names)}")
-        for key, change in _store(directory).apply(resources, ", ".join(names)):
+        store = _store(directory)
+        for key, change in store.apply(resources, ", ".join(names)):
             typer.echo(f"{key} {change.value}")
+        workers = store.read().workers
         for resource in resources:
+            if isinstance(resource, Connector) and (told := worker_found(resource, workers).message):
+                console.say(f"{Key.of(resource)}: {told}")
             for note in without_effect(resource):
                 console.say(f"{Key.of(resource)}: {note}")
         _say_if_down(directory, console)
@@ -77,7 +64,7 @@ def delete(
     state: StateOption = DEFAULT_STATE,
     namespace: NamespaceOption = "default",
 ) -> None:
-    """Delete Workers or Connectors. Checkpoints stay: created anew under the same name, they go on."""
+    """Delete Workers or Connectors. Checkpoints stay: resources of the same name continue from them."""
     console = Console()
     with errors_said(console):
         store = _store(existing_state(state))
@@ -110,95 +97,47 @@ def scale(
         _say_if_down(directory, console)
 
 
-def get(
-    kind: Annotated[str, typer.Argument(help="workers, connectors, tasks or members")],
-    name: Annotated[str | None, typer.Argument()] = None,
-    output: Annotated[Output, typer.Option("--output", "-o")] = Output.TABLE,
-    watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Go on, and print it when it changes.")
-    ] = False,
-    state: StateOption = DEFAULT_STATE,
-) -> None:
-    """Show what there is and how it is."""
-    console = Console()
-    with errors_said(console):
-        directory = existing_state(state)
-        plural = kind.lower() if kind.lower().endswith("s") else f"{kind.lower()}s"
-        if plural not in _TABLES:
-            raise ClusterError(f"there are no {kind!r}: choose of {', '.join(_TABLES)}")
-        if watch and output is not Output.TABLE:
-            raise ClusterError("--watch prints tables: leave out --output, or --watch")
-        if watch:
-            print_changes(lambda: _TABLES[plural](*_look(directory, console, plural, name)))
-            return
-        items, at_ms = _look(directory, console, plural, name)
-        if output is Output.JSON:
-            typer.echo(json.dumps(items[0] if name and len(items) == 1 else _list(items), indent=2))
-        elif items:
-            typer.echo(_TABLES[plural](items, at_ms))
-        else:
-            console.say(f"there are no {plural}")
+def _command(verb: Verb) -> Callable[..., None]:
+    def command(
+        connectors: Annotated[list[str], typer.Argument(metavar="CONNECTOR…")],
+        state: StateOption = DEFAULT_STATE,
+        namespace: NamespaceOption = "default",
+    ) -> None:
+        console = Console()
+        with errors_said(console):
+            directory = existing_state(state)
+            store = _store(directory)
+
+            def key(name: str) -> Key:
+                return Key("Connector", namespace, name)
+
+            def state_of(name: str) -> State:
+                found = [c for c in store.read().connectors if Key.of(c) == key(name)]
+                if not found:
+                    raise ClusterError(_unknown(store, key(name)))
+                return found[0].spec.state
+
+            def write(name: str) -> None:
+                if not store.set_state(key(name), verb.state):
+                    raise ClusterError(_unknown(store, key(name)))
+
+            for sentence in into(verb.state, namespace, connectors, state_of, lambda before: before, write):
+                typer.echo(sentence)
+            _say_if_down(directory, console)
+
+    command.__doc__ = verb.about
+    return command
 
 
-def kill(
-    member: Annotated[str, typer.Argument(help="the member's name, such as lake-0")],
-    signal_name: Annotated[str, typer.Option("--signal", "-s", help="KILL, TERM, STOP, CONT, …")] = "KILL",
-    state: StateOption = DEFAULT_STATE,
-) -> None:
-    """Send a signal to all processes of a member, as a crash would end it."""
-    console = Console()
-    with errors_said(console):
-        life = _member(existing_state(state), member)
-        number = getattr(signal, f"SIG{signal_name.upper().removeprefix('SIG')}", None)
-        if not isinstance(number, signal.Signals):
-            raise ClusterError(f"there is no signal {signal_name!r}: KILL, TERM, INT, STOP, CONT, …")
-        if life.pid is None or not processes.signal_group(life.pid, life.incarnation, number):
-            raise ClusterError(f"{member} does not run")
-        typer.echo(f"{member} (process group {life.pid}) got {number.name}")
-
-
-def logs(
-    what: Annotated[str, typer.Argument(help="a member's name, host or broker")] = "host",
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is written next.")] = False,
-    lines: Annotated[int, typer.Option("--tail", help="How many lines to begin with; -1: all.")] = 200,
-    state: StateOption = DEFAULT_STATE,
-) -> None:
-    """Print the log of a member, of the host daemon or of the broker."""
-    with errors_said(Console()):
-        path = _log(existing_state(state), what)
-        if not path.exists():
-            raise ClusterError(f"{what} has written nothing yet ({path})")
-        try:
-            for line in tail(path, lines, follow):
-                sys.stdout.write(line)
-                sys.stdout.flush()
-        except KeyboardInterrupt:
-            raise typer.Exit(130) from None
-
-
-def _look(
-    directory: StateDir, console: Console, plural: str, name: str | None
-) -> tuple[list[Mapping[str, Any]], int]:
-    """What there is of a kind, and the time (ms) to which that applies."""
-    try:
-        view = ask_host(directory)
-    except HostAway:
-        view = unknown_view(_store(directory).read(), time.time_ns() // 1_000_000)
-        console.say("the host daemon does not run (`cooperator local up` starts it): states are unknown")
-    for problem in view["problems"]:
-        console.error(f"a stored manifest cannot be read, nothing is changed until it is mended: {problem}")
-    items = [item for item in view[plural] if name is None or _named(plural, item, name)]
-    if name is not None and not items:
-        raise ClusterError(f"there is no {plural[:-1]} {name!r}")
-    return items, view["at_ms"]
+pause, resume, stop, start = map(_command, (PAUSE, RESUME, STOP, START))
 
 
 def _store(state: StateDir) -> ManifestStore:
-    return ManifestStore(state.manifests, lambda: time.time_ns() // 1_000_000)
+    return ManifestStore(state, lambda: time.time_ns() // 1_000_000)
 
 
 def _read(name: str) -> list[Resource]:
-    """The resources of a file, a directory or (``-``) standard input."""
+    """Returns the resources of a file, a directory or (``-``) standard input."""
     if name == "-":
         return list(anchored(parse(sys.stdin.read(), "standard input"), Path.cwd()))
     path = Path(name)
@@ -216,59 +155,14 @@ def _read(name: str) -> list[Resource]:
 def _key(kind: str, namespace: str, name: str) -> Key:
     known = _KINDS.get(kind.lower().removesuffix("s"))
     if known is None:
-        raise ClusterError(f"there is no kind {kind!r}: choose of {', '.join(_KINDS)}")
+        raise ClusterError(f"there is no kind {kind!r}: {choice(kind, _KINDS)}")
     return Key(known, namespace, name)
 
 
 def _unknown(store: ManifestStore, key: Key) -> str:
     names = [Key.of(r).name for r in store.read().resources if Key.of(r)[:2] == key[:2]]
-    return f"there is no {key.kind.lower()} {key.name!r}; known: {', '.join(names) or 'none'}"
-
-
-def _named(plural: str, item: Mapping[str, Any], name: str) -> bool:
-    """Of tasks and members also all that belong to a connector or worker of that name."""
-    if plural in ("workers", "connectors"):
-        return bool(item["metadata"]["name"] == name)
-    return name in (item["name"], item["worker"], item.get("connector"))
-
-
-def _list(items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "List", "items": items}
-
-
-def _lives(state: StateDir) -> list[tuple[Path, Life]]:
-    return [
-        (folder / life.identity, life)
-        for folder in sorted(state.workers.glob("*/members"))
-        for life in read_lives(folder)
-    ]
-
-
-def _member(state: StateDir, name: str) -> Life:
-    lives = [life for _, life in _lives(state)]
-    found = [life for life in lives if life.identity == name and not life.ended]
-    if len(found) == 1:
-        return found[0]
-    living = ", ".join(life.identity for life in lives if not life.ended) or "none"
-    raise ClusterError(
-        f"there is no member {name!r}; those that run: {living}"
-        if not found
-        else f"members of two namespaces are called {name!r}: rename one of their Workers"
-    )
-
-
-def _log(state: StateDir, what: str) -> Path:
-    if what == "host":
-        return state.host_log
-    if what == "broker":
-        return state.broker / "broker.log"
-    folders = [folder for folder, life in _lives(state) if life.identity == what]
-    if not folders:
-        members = ", ".join(life.identity for _, life in _lives(state))
-        raise ClusterError(
-            f"there is no log of {what!r}: choose host, broker or a member ({members or 'none yet'})"
-        )
-    return folders[0] / "member.log"
+    known = hinted(key.name, names, f"known: {', '.join(names) or 'none'}")
+    return f"there is no {key.kind.lower()} {key.name!r}; {known}"
 
 
 def _say_if_down(state: StateDir, console: Console) -> None:

@@ -1,11 +1,10 @@
-"""``cooperator local restart``: have a connector, or a part of it, started anew."""
+"""``cooperator local restart``: restarts a connector, or a part of it."""
 
 from typing import Annotated
 
 import typer
 
 from cooperator.local.cluster import ClusterError
-from cooperator.local.console import Console
 from cooperator.local.daemon import tell_host
 from cooperator.local.options import (
     DEFAULT_STATE,
@@ -15,6 +14,7 @@ from cooperator.local.options import (
     existing_state,
 )
 from cooperator.model import INSTANCE
+from cooperator.terminal.console import Console
 
 
 def restart(
@@ -38,7 +38,7 @@ def restart(
             "connector": connector,
             "task": task,
             "include_tasks": task is None,
-            # A stock worker restarts as little as can be when it is told of one task of ours.
+            # For one task, this makes a stock worker restart as little as possible.
             "only_failed": failed or task is not None,
         }
         tell_host(directory, "/restart", body)

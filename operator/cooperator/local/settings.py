@@ -1,4 +1,4 @@
-"""The configuration of a one-node broker: few threads, little memory, nothing replicated."""
+"""The configuration of a one-node broker: few threads, little memory, no replication."""
 
 import random
 import socket
@@ -32,25 +32,26 @@ _ONE_NODE: Final = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.num.partitions": "1",
-    # The default of 3 s makes the first round of every group wait.
+    # The default of 3 s delays the first round of every group.
     "group.initial.rebalance.delay.ms": "0",
-    # The default of 6 s is more than a test wants to wait for a death.
+    # The default of 6 s is too long for tests that wait for a dead member.
     "group.min.session.timeout.ms": "1000",
-    # After a crash the controller refuses the restarted broker until its old session has ended (9 s).
+    # After a crash the controller refuses the restarted broker until its old session has ended (9 s by
+    # default).
     "broker.session.timeout.ms": "2500",
     "broker.heartbeat.interval.ms": "500",
     "num.network.threads": "2",
     "num.io.threads": "4",
     "background.threads": "2",
     "log.cleaner.threads": "1",
-    # 128 MB by default, which would be half of the heap.
+    # The default is 128 MB, half of the heap.
     "log.cleaner.dedupe.buffer.size": "8388608",
     "log.cleaner.io.buffer.size": "131072",
 }
 
 
 def server_properties(port: int, controller_port: int, data: Path, overrides: Mapping[str, str]) -> str:
-    """The text of ``server.properties``. ``overrides`` win over everything."""
+    """Returns the text of ``server.properties``. ``overrides`` have precedence."""
     settings = {
         **_ONE_NODE,
         "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}",
@@ -63,7 +64,7 @@ def server_properties(port: int, controller_port: int, data: Path, overrides: Ma
 
 
 def log4j_properties(log: Path) -> str:
-    """Messages of the broker: at most 2 files of 10 MB, nothing on the console."""
+    """Returns the broker's logging settings: at most 2 files of 10 MB, nothing on the console."""
     return (
         "status = error\n"
         "appender.file.type = RollingFile\n"
@@ -79,17 +80,17 @@ def log4j_properties(log: Path) -> str:
         "appender.file.strategy.max = 1\n"
         "rootLogger.level = info\n"
         "rootLogger.appenderRef.file.ref = file\n"
-        # Prints the whole configuration of each client and of the broker at every start.
+        # It logs the whole configuration of each client and of the broker at every start.
         "logger.config.name = org.apache.kafka.common.config.AbstractConfig\n"
         "logger.config.level = warn\n"
     )
 
 
 def free_port() -> int:
-    """A port that nobody listens on, below the range from which the system takes ports for connections.
+    """Returns an unused port, below the range from which the system takes ports for connections.
 
-    A client that tries again and again to reach a broker that is down would otherwise, sooner or later,
-    be connected from that very port to itself, and hold it against the broker.
+    Otherwise a client that keeps trying to reach a broker that is down would, sooner or later, be connected
+    from that very port to itself, and keep it from the broker.
     """
     try:
         first_ephemeral = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
@@ -112,5 +113,5 @@ def port_taken(port: int) -> bool:
 
 
 def _escape(value: str) -> str:
-    """In a Java properties file a backslash escapes."""
+    """Escapes backslashes for a Java properties file."""
     return value.replace("\\", "\\\\")

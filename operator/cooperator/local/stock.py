@@ -11,7 +11,7 @@ from cooperator.local.settings import HOST, free_port
 
 
 def stock_template(worker: Worker, bootstrap_servers: str) -> list[str]:
-    """What all members are started with: another one makes the pool roll."""
+    """Returns the common template of all members: a change makes the pool roll."""
     return [
         worker.spec.version or "",
         *jvm.heap_options(worker),
@@ -23,9 +23,9 @@ def stock_template(worker: Worker, bootstrap_servers: str) -> list[str]:
 
 
 def stock_command(worker: Worker, bootstrap_servers: str, identity: str, folder: Path) -> list[str]:
-    """One member in a new life; writes its files into ``folder``. Its REST port is any that is free.
+    """Returns the command of one member's new incarnation, and writes its files into ``folder``.
 
-    Raises as ``jvm.command`` does, and OSError.
+    Its REST port is any free one. Raises the errors of ``jvm.command``, and ``OSError``.
     """
     for name, text in logging_files(worker).items():
         write_atomically(folder / name, text)
@@ -33,11 +33,11 @@ def stock_command(worker: Worker, bootstrap_servers: str, identity: str, folder:
     place = Place(identity, HOST, free_port(), HOST)
     write_atomically(settings, properties_text(_settings(worker, bootstrap_servers, place)))
     jmx_port = worker.spec.stock.metrics.jmx_port
-    # All members are on one machine here.
+    # All members are on one machine here, so each needs a port of its own.
     ordinal = int(identity.rpartition("-")[2])
     return jvm.command(worker, folder, settings, None if jmx_port is None else jmx_port + ordinal)
 
 
 def _settings(worker: Worker, bootstrap_servers: str, place: Place) -> dict[str, str]:
-    # Security is Kubernetes' matter: there are no Secrets here.
+    # Security is only supported on Kubernetes: there are no Secrets here.
     return worker_settings(worker, bootstrap_servers, place, security={}, providers={})

@@ -1,4 +1,4 @@
-"""What a Worker's members are started with: its resource as command lines."""
+"""The template of a Worker's members: its resource as command lines."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -9,12 +9,14 @@ from cooperator.local.layout import WorkerDir
 from cooperator.local.stock import stock_command, stock_template
 
 MemberCommand = Callable[[Worker, str, str, str], Sequence[str]]
-"""(worker, bootstrap servers, identity, incarnation) to the command of a member's process; of nobody, to what
-all members have in common."""
+"""Maps (worker, bootstrap servers, identity, incarnation) to the command of a member's process.
+
+With an empty identity it returns the common template of all members.
+"""
 
 
 def member_command(directory: WorkerDir) -> MemberCommand:
-    """How members are started that keep their files below ``directory``."""
+    """Returns the command of members that keep their files below ``directory``."""
 
     def command(worker: Worker, bootstrap_servers: str, identity: str, incarnation: str) -> list[str]:
         if worker.spec.is_stock:

@@ -1,4 +1,4 @@
-"""``cooperator local top``: members, tasks, rebalances, live. The picture is pure, the command shows it."""
+"""``cooperator local top``: a live view of members, tasks and rebalances. ``picture`` is pure."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,11 +11,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from cooperator.host.progress import report_of, reported, total
-from cooperator.local.console import Console
+from cooperator.host.progress import reported, total
 from cooperator.local.daemon import HostAway, ask_host
 from cooperator.local.options import DEFAULT_STATE, StateOption, errors_said, existing_state
-from cooperator.local.tables import Row, age, task_words, until
+from cooperator.terminal.console import Console
+from cooperator.terminal.tables import Row, age, is_old, task_words, until
 
 _COLOURS: Final = {
     "RUNNING": "green",
@@ -34,7 +34,7 @@ _COLOURS: Final = {
     "Stalled": "red",
 }
 _FIRST: Final = ("FAILED", "HELD", "RESTARTING", "UNASSIGNED", "STOPPING", "STARTING")
-"""What somebody should look at stands above what runs, since a terminal ends somewhere."""
+"""These states need attention: they come first, since a terminal's height is limited."""
 _REBALANCES: Final = 5
 _WIDE: Final = 400
 
@@ -63,24 +63,24 @@ def top(
 
 
 class NotAnswering(Exception):
-    """Nobody tells how things are now; the text says who."""
+    """The current state is not available; the text names the process that does not answer."""
 
 
 def show(look: Callable[[], Mapping[str, Any]], once: bool, interval_s: float) -> None:
-    """Show what ``look`` gives (see ``picture``), once, or again and again on a terminal.
+    """Shows what ``look`` returns (see ``picture``), once, or repeatedly on a terminal.
 
-    Raises NotAnswering of the first look; later ones are shown above the last picture.
+    Raises ``NotAnswering`` for the first look; later ones are shown above the last picture.
     """
     view = look()
     screen = RichConsole(highlight=False)
     if not screen.is_terminal:
-        # Nothing ends at its 80th column there.
+        # Without a terminal, lines do not end at the 80th column.
         screen.width = _WIDE
     if once or not screen.is_terminal:
         screen.print(picture(view), soft_wrap=True)
         return
     try:
-        # The terminal's other screen: what was there before is back at the end.
+        # The alternate screen restores the terminal's contents at the end.
         with Live(console=screen, screen=True, auto_refresh=False) as live:
             live.update(picture(view), refresh=True)
             while True:
@@ -96,7 +96,7 @@ def show(look: Callable[[], Mapping[str, Any]], once: bool, interval_s: float) -
 
 
 def picture(view: Mapping[str, Any], trouble: str = "") -> RenderableType:
-    """``view``: of the daemon (see ``view.state_view``); times are told as of its ``at_ms``."""
+    """Renders ``view``, the daemon's (see ``view.state_view``); ages are relative to its ``at_ms``."""
     now_ms: int = view["at_ms"]
     parts: list[RenderableType] = [_summary(view)]
     if trouble:
@@ -115,13 +115,27 @@ def _summary(view: Mapping[str, Any]) -> Text:
     states = [task["state"] for task in tasks]
     words.append(f"{states.count('RUNNING')} of {len(states)} tasks run")
     words += [f"{states.count(state)} {state}" for state in dict.fromkeys(_FIRST) if state in states]
-    reports = [report for task in tasks if (report := _report(task))]
-    if any("rows_per_s" in report for report in reports):
-        words.append(f"{sum(report.get('rows_per_s', 0) for report in reports):,.0f} rows/s")
-    lag = total(reported(task).lag for task in tasks)
+    now_ms: int = view["at_ms"]
+    reports = [reported(task, now_ms) for task in tasks]
+    rate, expired = total(report.rows_per_second for report in reports), sum(r.is_expired for r in reports)
+    if rate is not None:
+        words.append(f"{rate:,} rows/s")
+    if expired:
+        words.append(f"{expired} {'rate' if expired == 1 else 'rates'} not known")
+    lag = total(report.lag for report in reports)
     if lag is not None:
-        words.append(f"{lag:,} behind")
+        words.append(f"{lag:,} behind{_oldest(tasks, now_ms)}")
     return Text(", ".join(words), style="bold")
+
+
+def _oldest(tasks: Iterable[Row], now_ms: int) -> str:
+    """Returns the age of the oldest lag in the sum, if it is old."""
+    since_ms = [
+        task.get("at_ms") or 0 for task in tasks if reported(task, now_ms).lag and is_old(task, now_ms)
+    ]
+    if not since_ms:
+        return ""
+    return f" (some as of {age(min(since_ms), now_ms)} ago)" if min(since_ms) else " (some of unknown age)"
 
 
 def _members(members: Iterable[Row], now_ms: int) -> Table:
@@ -143,7 +157,7 @@ def _tasks(tasks: Iterable[Row], now_ms: int) -> Table:
     table = _table("TASK", "WORKER", "STATE", "MEMBER", "ROWS/S", "LAG", "REPORTED", "WHAT")
     rank = {state: number for number, state in enumerate(_FIRST)}
     for task in sorted(tasks, key=lambda t: rank.get(t["state"], len(rank))):
-        report = _report(task)
+        report = reported(task, now_ms)
         what = task_words(task, now_ms)
         if task["state"] == "HELD":
             what = f"for {task['held_for']}, {until(task['held_until_ms'], now_ms)} ({task['held_reason']})"
@@ -154,8 +168,8 @@ def _tasks(tasks: Iterable[Row], now_ms: int) -> Table:
             task["worker"],
             _coloured(task["state"]),
             task["member"] or "",
-            f"{report['rows_per_s']:,.0f}" if "rows_per_s" in report else "",
-            "" if (lag := reported(task).lag) is None else f"{lag:,}",
+            "?" if report.is_expired else _number(report.rows_per_second),
+            _number(report.lag),
             age(task.get("at_ms") or None, now_ms),
             Text(what),
         )
@@ -184,9 +198,8 @@ def _table(*headers: str) -> Table:
     return table
 
 
-def _report(task: Row) -> Mapping[str, Any]:
-    """The progress of a task that runs; empty when it tells none."""
-    return report_of(task) if task["state"] == "RUNNING" else {}
+def _number(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
 
 
 def _coloured(state: str) -> Text:

@@ -1,4 +1,4 @@
-"""Everything that one Worker needs while the daemon runs: its leader, its pool, and a thread for both."""
+"""The runner of one Worker in the daemon: its leader, its pool, and a thread for both."""
 
 import hashlib
 import json
@@ -29,16 +29,16 @@ from cooperator.wire import RestartRecord
 log = logging.getLogger(__name__)
 
 LOOK_S: Final = 0.2
-"""How often processes are looked at: a death is seen this late at most."""
+"""The interval of observations: a death is seen this late at most."""
 _STATUS_S: Final = 1.0
 _STATUS_PATIENCE_S: Final = 0.5
 _ERROR_PAUSE_S: Final = 2.0
 _GRACE_MS: Final = 30_000
-"""A member that was told to end is killed this long after its drain time-out."""
+"""A member that was asked to end is killed this long after its drain time-out."""
 
 
 class Goal(StrEnum):
-    """``RUN``: as the manifest says. ``HALT``: down, to come back. ``REMOVE``: the manifest is gone."""
+    """``RUN``: as the manifest says. ``HALT``: down temporarily. ``REMOVE``: the manifest is gone."""
 
     RUN = "run"
     HALT = "halt"
@@ -47,15 +47,18 @@ class Goal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
+    """``withheld`` holds names of Connectors that must not start, since another one has their directory."""
+
     worker: Worker
     connectors: tuple[Connector, ...]
     goal: Goal = Goal.RUN
+    withheld: frozenset[str] = frozenset()
 
 
 class WorkerHost:
-    """Works towards what ``want`` said last, on its own thread, until ``stop``.
+    """Reconciles the last ``want``, on its own thread, until ``stop``.
 
-    ``stop`` leaves the members running and keeps the leader's place in the group: the next daemon goes on.
+    ``stop`` leaves the members running and keeps the leader's place in the group for the next daemon.
     """
 
     def __init__(
@@ -77,7 +80,7 @@ class WorkerHost:
         self._status_at = float("-inf")
         self._facts = Facts()
         self._connectors: Mapping[str, DesiredConnector] = {}
-        # Not the wall clock: one that is set back would put off what a pool waits for.
+        # The pool does not use the wall clock: setting that back would delay its time-outs.
         clock = SteadyClock()
         self._pool = PoolLoop(MemberProcesses(directory.members, clock), self._tell_leader, clock)
         self._wake = threading.Event()
@@ -95,7 +98,7 @@ class WorkerHost:
 
     @property
     def done(self) -> bool:
-        """Nothing runs any more, and nothing is wanted to (goals HALT and REMOVE)."""
+        """Whether nothing runs any more, as wanted (goals HALT and REMOVE)."""
         return self._done.is_set()
 
     def stop(self) -> None:
@@ -105,7 +108,7 @@ class WorkerHost:
 
     @property
     def leader(self) -> LeaderService | None:
-        """The present one; None while there is none."""
+        """The current leader; None while there is none."""
         return self._leader
 
     def restart(self, record: RestartRecord) -> int:
@@ -114,7 +117,7 @@ class WorkerHost:
 
     def facts(self) -> WorkerFacts:
         expected = self._facts.expected or frozenset()
-        return WorkerFacts(dict(self._pool.lives), self._pool.leader, self._pool.reports, expected)
+        return WorkerFacts(dict(self._pool.incarnations), self._pool.leader, self._pool.reports, expected)
 
     # --- the thread ---------------------------------------------------------------------------------
 
@@ -124,7 +127,7 @@ class WorkerHost:
             try:
                 self._step()
             except Exception:
-                # Whatever it was, the next step starts from what is there.
+                # The next step starts from the current state, whatever the error was.
                 log.exception("Worker %s", self._wanted.worker.metadata.name)
                 pause_s = _ERROR_PAUSE_S
             self._wake.wait(pause_s)
@@ -135,7 +138,7 @@ class WorkerHost:
     def _step(self) -> None:
         wanted = self._wanted
         if wanted.goal is Goal.REMOVE and wanted.worker.spec.deletion_policy is DeletionPolicy.ORPHAN:
-            # Its members run on; applied again, the Worker finds them.
+            # Its members run on; the Worker finds them when it is applied again.
             if self._leader is not None:
                 self._leader.hand_back()
                 self._leader = None
@@ -158,7 +161,7 @@ class WorkerHost:
             self._status,
             is_stock=worker.spec.is_stock,
         )
-        if wanted.goal is Goal.REMOVE and all(life.ended for life in self._pool.lives.values()):
+        if wanted.goal is Goal.REMOVE and all(process.ended for process in self._pool.incarnations.values()):
             self._directory.manifest.unlink(missing_ok=True)
             self._done.set()
 
@@ -167,9 +170,9 @@ class WorkerHost:
         self._lead(wanted.worker)
         assert self._leader is not None
         self._leader.set_policy(compile_policy(wanted.worker))
-        # A Worker that goes has no connectors: so its members end without handing tasks round.
+        # A removed Worker has no connectors, so that its members end without reassigning tasks.
         connectors = () if wanted.goal is Goal.REMOVE else wanted.connectors
-        desired = compile_desired(wanted.worker, connectors, revision=now_ms())
+        desired = compile_desired(wanted.worker, connectors, now_ms(), withheld=wanted.withheld)
         for name in changed_connectors(self._connectors, desired.connectors):
             self._pool.pardon(name)
         self._connectors = desired.connectors
@@ -181,7 +184,7 @@ class WorkerHost:
         self._wake.set()
 
     def _lead(self, worker: Worker) -> None:
-        """Have a leader with the Worker's settings."""
+        """Starts or keeps a leader with the Worker's settings."""
         known_port = (read_json(self._directory.leader) or {}).get("port", 0)
         settings = leader_settings(worker, self._servers(worker), self._cluster_id, port=known_port)
         if self._leader is not None:
@@ -191,7 +194,7 @@ class WorkerHost:
         self._leader = started_leader(settings, self._restart)
         port = port_of(self._leader)
         if port != known_port:
-            # Members that run on know their leader by its address.
+            # Running members know their leader by its address.
             write_json(self._directory.leader, {"port": port})
         self._leader.set_facts(self._facts)
 
@@ -214,7 +217,7 @@ class WorkerHost:
         return pool_desired(wanted.worker, self._revision(wanted.worker), removing, kill_after_ms=_GRACE_MS)
 
     def _revision(self, worker: Worker) -> str:
-        """Names what members are started with: another one makes the pool roll."""
+        """Returns the revision of the members' template: a change makes the pool roll."""
         template = [*self._member_command(worker, self._servers(worker), "", "")]
         if worker.spec.restart_nonce:
             template.append(worker.spec.restart_nonce)

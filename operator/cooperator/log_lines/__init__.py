@@ -1,6 +1,6 @@
-"""What long-running processes say on stderr: one line an event, for people or as JSON, with what it is about.
+"""The log of long-running processes on stderr: one line per event, as text or JSON, with its context.
 
-What may live here: the format of lines, and the context that is added to them. Knows no other room.
+What may live here: the format of lines, and the context that is added to them. Imports no other package.
 """
 
 from cooperator.log_lines.context import common, current, within

@@ -1,7 +1,7 @@
-"""What lines are about: known where something is done, added to whatever is said meanwhile.
+"""The context of log lines: set where something is done, and added to all lines written meanwhile.
 
-``event`` is the id of what has happened in the world that something goes back to. It is text for people:
-nothing is decided by it.
+``event`` is the id of the external event that caused what is logged. It is text for people; no decision
+depends on it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 FIELDS: Final = ("worker", "group", "member", "connector", "task", "generation", "event")
-"""In the order of a line. ``worker`` is namespace/name."""
+"""The fields, in the order of a line. ``worker`` is namespace/name."""
 
 _NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
 _context: Final[ContextVar[Mapping[str, object]]] = ContextVar("log_lines", default=_NOTHING)
@@ -20,8 +20,8 @@ _common: Final[dict[str, object]] = {}
 
 @contextmanager
 def within(**fields: object) -> Iterator[None]:
-    """Lines of this thread are about ``fields`` (of ``FIELDS``), too, until the end of the block. What is
-    empty or None is not known, and hides nothing."""
+    """Add ``fields`` (of ``FIELDS``) to the context of this thread's lines until the end of the block. Empty
+    values and None count as unknown, and do not override an outer context."""
     known = {name: value for name, value in fields.items() if value is not None and value != ""}
     assert known.keys() <= frozenset(FIELDS), known
     token = _context.set({**_context.get(), **known})
@@ -32,15 +32,15 @@ def within(**fields: object) -> Iterator[None]:
 
 
 def common(**fields: object) -> None:
-    """All lines of this process are about ``fields``."""
+    """Add ``fields`` to the context of all lines of this process."""
     _common.update(fields)
 
 
 def current() -> Mapping[str, object]:
-    """What a line would be about now."""
+    """Return the context that a line would get now."""
     return {**_common, **_context.get()}
 
 
 def event() -> str:
-    """The id of what is being dealt with; empty when none is known."""
+    """Return the id of the event being handled; empty when none is known."""
     return str(_context.get().get("event", ""))

@@ -12,14 +12,14 @@ from cooperator.log_lines.context import FIELDS, current
 
 
 class LogFormat(StrEnum):
-    """Of lines on stderr."""
+    """The format of lines on stderr."""
 
     TEXT = "text"
     JSON = "json"
 
 
 class _Context(logging.Filter):
-    """Adds what a line is about, which is known by the thread that says it."""
+    """Adds the context, which the logging thread has."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         record.__dict__.update(current())
@@ -27,7 +27,7 @@ class _Context(logging.Filter):
 
 
 class TextLines(logging.Formatter):
-    """For people; the id of the event, if there is one, stands at the end of the message."""
+    """Lines for people, with the id of the event, if any, at the end of the message."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
@@ -39,9 +39,9 @@ class TextLines(logging.Formatter):
 
 
 class JsonLines(JsonFormatter):
-    """One JSON object a line: ``time`` (RFC 3339, UTC), ``level``, ``logger``, ``message``, what is known of
-    ``FIELDS``, and ``exc_info`` with a traceback. What else libraries attach to their records is left out: it
-    may be anything, also what nobody should read."""
+    """One JSON object per line: ``time`` (RFC 3339, UTC), ``level``, ``logger``, ``message``, the known
+    ``FIELDS``, and ``exc_info`` with a traceback. Other attributes that libraries attach to their records are
+    left out: they may be anything, including secrets."""
 
     _NAMES: Final = {"asctime": "time", "levelname": "level", "name": "logger"}
 
@@ -58,10 +58,10 @@ class JsonLines(JsonFormatter):
 
 
 def log_to_stderr(log_format: LogFormat = LogFormat.TEXT) -> None:
-    """Have all that this process says from level INFO on written to stderr."""
+    """Write all log records of this process from level INFO on to stderr."""
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(_Context())
     handler.setFormatter(JsonLines() if log_format is LogFormat.JSON else TextLines())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
-    # While a broker is away it complains several times a second; what matters is told by our own rooms.
+    # While a broker is away it logs several times a second; our own packages report what matters.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)

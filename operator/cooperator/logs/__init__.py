@@ -1,13 +1,13 @@
 """A group's config, status and leader logs: compacted topics, followed from their beginning.
 
-What may live here: what a log means to its reader and writer, once, over a small transport protocol; the
-transports, Kafka (confluent-kafka, which is used here and nowhere else but in ``runtime.connectors``) and its
-twin in memory, held to the same tests. No decisions: what is written is decided elsewhere. May import
-``wire`` and ``model``.
+What may live here: the semantics of each log for its readers and writers, over a small transport protocol;
+the transports: Kafka (on confluent-kafka, which is used elsewhere only in ``connectors``) and a fake of it in
+memory that passes the same tests. No decisions: what is written is decided elsewhere. May import ``wire`` and
+``model``.
 
     config = LogsConfig("localhost:9092", group_id="lake")
     ensure_topics(config)
-    logs = open_logs(config, on_trouble=print)
+    logs = open_logs(config, on_outage=print)
     logs.config.on_change(print)
 
     twin = Logs(MemoryTransport(MemoryBroker()), config)
@@ -23,15 +23,15 @@ from cooperator.logs.errors import (
     WriterFenced,
 )
 from cooperator.logs.history import LogHistory, read_history
-from cooperator.logs.kafka import KafkaTransport, LogsRead, ensure_topics, open_logs, read_logs
-from cooperator.logs.kafka_fence import fence_producers
+from cooperator.logs.kafka.fence import fence_producers
+from cooperator.logs.kafka.transport import KafkaTransport, LogsRead, ensure_topics, open_logs, read_logs
 from cooperator.logs.lead_writer import Gate, LeadWriter, open_gate
-from cooperator.logs.leader_log import LeaderLog, LeaderState
+from cooperator.logs.leader_log import LeaderLog, LeaderRecords
 from cooperator.logs.logs import Logs, LogsConfig, ensure_topics_of
 from cooperator.logs.memory import MemoryBroker, MemoryTransport
+from cooperator.logs.outages import OnOutage
 from cooperator.logs.status_log import StatusLog
 from cooperator.logs.transport import Topics, Transport
-from cooperator.logs.trouble import OnTrouble
 
 __all__ = [
     "ConfigLog",
@@ -39,7 +39,7 @@ __all__ = [
     "KafkaTransport",
     "LeadWriter",
     "LeaderLog",
-    "LeaderState",
+    "LeaderRecords",
     "LogHistory",
     "LogTimeout",
     "LogUnavailable",
@@ -49,7 +49,7 @@ __all__ = [
     "LogsRead",
     "MemoryBroker",
     "MemoryTransport",
-    "OnTrouble",
+    "OnOutage",
     "RecordTooLarge",
     "StatusLog",
     "TopicMisconfigured",

@@ -1,4 +1,4 @@
-"""Calling back, from threads that must go on whatever the callee does."""
+"""Runs callbacks on threads that must survive their failures."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -10,7 +10,7 @@ logger = logging.getLogger(__name__)
 
 
 def call_all(callbacks: Iterable[Callable[[T], None]], value: T) -> None:
-    """Call each with ``value``; one that raises is logged, and harms neither the others nor the caller."""
+    """Call each with ``value``; exceptions are logged, and affect neither other callbacks nor the caller."""
     for callback in tuple(callbacks):
         try:
             callback(value)

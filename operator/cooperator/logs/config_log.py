@@ -1,10 +1,10 @@
-"""The config log as a value that follows its topic."""
+"""The config log: a snapshot that follows its topic."""
 
 import logging
 from collections.abc import Callable
 
 from cooperator.logs.callbacks import call_all
-from cooperator.logs.transport import Batch, Tail, Transport
+from cooperator.logs.transport import Batch, TopicReader, Transport
 from cooperator.model import ClusterConfig
 from cooperator.wire import ConfigFold, RestartRecord, Unknown
 
@@ -12,9 +12,9 @@ logger = logging.getLogger(__name__)
 
 
 class ConfigLog:
-    """What the config topic says, always as of a moment at which it had been read to its end once.
+    """The state of the config topic; it is published only after the topic was read to its end once.
 
-    Callbacks run on the reader's thread and must return soon; they may not wait for this log.
+    Callbacks run on the reader's thread and must return soon; they must not wait for this log.
     """
 
     def __init__(self, transport: Transport, topic: str) -> None:
@@ -24,40 +24,45 @@ class ConfigLog:
         self._snapshot = self._fold.snapshot()
         self._on_change: list[Callable[[ClusterConfig], None]] = []
         self._on_restart: list[Callable[[RestartRecord], None]] = []
-        self._tail: Tail = transport.tail(topic, self)
+        self._topic_reader: TopicReader = transport.topic_reader(topic, self)
 
     def snapshot(self) -> ClusterConfig:
-        """The newest state; never blocks. Offset -1: nothing read yet."""
+        """Return the newest state; never blocks. Offset -1: nothing read yet."""
         return self._snapshot
 
     def read_to_end(self, timeout_ms: int) -> ClusterConfig:
-        """The state with all that was in the log at the time of the call.
+        """Return the state with everything that was in the log at the time of the call.
 
         Raises LogTimeout, LogUnavailable.
         """
-        self._tail.read_to_end(timeout_ms)
+        self._topic_reader.read_to_end(timeout_ms)
         return self._snapshot
 
-    def read_to(self, offset: int, timeout_ms: int) -> ClusterConfig:
-        """The state at ``offset`` (as returned by a write), or a later one. Raises LogTimeout.
+    def end(self, timeout_ms: int) -> int:
+        """The offset after all that is in the log, aborted transactions included, which no reader of
+        committed records counts: nobody can have read further. Raises LogUnavailable."""
+        return self._topic_reader.end(timeout_ms)
 
-        Faster than ``read_to_end`` after an own write.
+    def read_to(self, offset: int, timeout_ms: int) -> ClusterConfig:
+        """Return the state at ``offset`` (as returned by a write), or a later one. Raises LogTimeout.
+
+        This is faster than ``read_to_end`` after the caller's own write.
         """
-        self._tail.read_to(offset, timeout_ms)
+        self._topic_reader.read_to(offset, timeout_ms)
         return self._snapshot
 
     def on_change(self, callback: Callable[[ClusterConfig], None]) -> None:
-        """Call with each newer state from now on."""
+        """Call ``callback`` with each newer state from now on."""
         self._on_change.append(callback)
 
     def on_restart(self, callback: Callable[[RestartRecord], None]) -> None:
-        """Call with each restart request that is written from now on; older ones are history."""
+        """Call ``callback`` with each restart request written from now on; older ones are ignored."""
         self._on_restart.append(callback)
 
     def close(self) -> None:
-        self._tail.close()
+        self._topic_reader.close()
 
-    # What follows is called by the tail.
+    # The topic reader calls these.
 
     def take(self, batch: Batch) -> None:
         restarts: list[RestartRecord] = []
@@ -80,7 +85,7 @@ class ConfigLog:
             self._publish()
 
     def start_over(self) -> None:
-        # The old state is shown until the new one is complete: half a state would look like deletions.
+        # Keep the old state visible until the new one is complete: a partial one would look like deletions.
         self._fold = ConfigFold()
         self._live = False
 

@@ -1,8 +1,8 @@
-"""Where stock workers keep the offsets of their connectors: a compacted topic for sources, groups for sinks.
+"""Connector offsets of stock workers: a compacted topic for sources, consumer groups for sinks.
 
 A source's position is a record of the offset topic (key ``["connector", {partition}]``, value the offset,
-both JSON without an envelope; none: a tombstone). A sink's is what its consumer group has committed. Each
-call has clients of its own: it is made by hand, now and then.
+both JSON without an envelope; no offset: a tombstone). A sink's position is what its consumer group has
+committed. Each call creates its own clients, since users make such calls rarely.
 """
 
 import json
@@ -23,28 +23,28 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 
 from cooperator.logs.errors import LogUnavailable
-from cooperator.logs.kafka_settings import Access, error_text, result_of
+from cooperator.logs.kafka.settings import Access, error_text, result_of
 from cooperator.wire import DecodeError
 from cooperator.wire.records import dump_json, parse_json
 
 _TIMEOUT_S: Final = 15.0
 _ANY: Final = -1
-"""The partitioner chooses."""
+"""Lets the partitioner choose."""
 _EMPTY: Final = frozenset({KafkaError.GROUP_ID_NOT_FOUND, KafkaError._NOENT})
 _IN_USE: Final = frozenset(
     {KafkaError.NON_EMPTY_GROUP, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS}
 )
 
 Entry = tuple[Mapping[str, Any], Mapping[str, Any] | None]
-"""(partition, offset); None: forgotten."""
+"""(partition, offset); offset None: forget the position."""
 
 
 class GroupInUse(Exception):
-    """A sink's consumer group has members, and refuses to be changed."""
+    """A sink's consumer group has members, so its offsets cannot be changed."""
 
 
 class ConnectOffsets:
-    """Of the Connect clusters at one address. All methods raise LogUnavailable."""
+    """The offsets of the Connect clusters at one address. All methods raise LogUnavailable."""
 
     def __init__(self, bootstrap_servers: str, security: Mapping[str, Any]) -> None:
         self._access = Access.of(bootstrap_servers, security)
@@ -52,11 +52,11 @@ class ConnectOffsets:
     # --- sources ---
 
     def source(self, topic: str, connector: str) -> list[Entry]:
-        """The positions of a source connector, in the order in which they were first written."""
+        """Return the positions of a source connector, in the order in which they were first written."""
         return [(partition, offset) for partition, offset, _, _ in self._read(topic, connector)]
 
     def write_source(self, topic: str, connector: str, entries: Sequence[Entry]) -> None:
-        """Write these positions; all others stay. A partition that is known keeps its key as it stands."""
+        """Write these positions; all others stay. A known partition keeps the exact bytes of its key."""
         known = {_same(partition): (key, place) for partition, _, key, place in self._read(topic, connector)}
         failures: list[KafkaError] = []
 
@@ -100,7 +100,7 @@ class ConnectOffsets:
         return list(found.values())
 
     def _records(self, topic: str) -> Iterator[tuple[bytes, bytes | None, int]]:
-        """All that is in the topic now."""
+        """Yield everything that is in the topic now."""
         deadline = time.monotonic() + _TIMEOUT_S
         with closing(self._access.consumer("cooperator-offsets", lambda error: None)) as consumer:
             try:
@@ -134,7 +134,7 @@ class ConnectOffsets:
     # --- sinks ---
 
     def sink(self, group: str) -> dict[tuple[str, int], int]:
-        """What a consumer group has committed, by topic and partition."""
+        """Return what a consumer group has committed, by topic and partition."""
         try:
             answer = self._admin.list_consumer_group_offsets(
                 [ConsumerGroupTopicPartitions(group)], request_timeout=_TIMEOUT_S
@@ -147,11 +147,11 @@ class ConnectOffsets:
         return {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
 
     def write_sink(self, group: str, offsets: Mapping[tuple[str, int], int | None]) -> None:
-        """Commit these for the group; None forgets one. Raises GroupInUse."""
+        """Commit these offsets for the group; None forgets one. Raises GroupInUse."""
         forgotten = {place for place, offset in offsets.items() if offset is None}
         wanted = {place: offset for place, offset in offsets.items() if offset is not None}
         if forgotten:
-            # The client cannot take single ones away: all go, and the others come back.
+            # The client cannot delete single offsets: delete all, and commit the others again.
             wanted = {**{k: v for k, v in self.sink(group).items() if k not in forgotten}, **wanted}
             self.forget_sink(group)
         if wanted:
@@ -164,7 +164,7 @@ class ConnectOffsets:
             )
 
     def forget_sink(self, group: str) -> None:
-        """The group has committed nothing. Raises GroupInUse."""
+        """Delete all offsets of the group. Raises GroupInUse."""
         self._change(
             group, lambda: self._admin.delete_consumer_groups([group], request_timeout=_TIMEOUT_S)[group]
         )
@@ -182,12 +182,12 @@ class ConnectOffsets:
 
     @cached_property
     def _admin(self) -> AdminClient:
-        """Kept: one that is let go answers nothing that it was asked before."""
+        """The admin client; kept, because pending requests get no answer once their client is released."""
         return self._access.admin(lambda error: None)
 
 
 def _checked(answer: ConsumerGroupTopicPartitions | None) -> list[TopicPartition]:
-    """An answer to all may refuse each. Raises KafkaException."""
+    """Check each partition: a successful answer may still have failed for some. Raises KafkaException."""
     found = (answer.topic_partitions if answer is not None else None) or []
     for place in found:
         if place.error is not None:
@@ -204,7 +204,7 @@ def _bytes(value: Any) -> Any:
 
 
 def kafka_cluster_id(bootstrap_servers: str, security: Mapping[str, Any]) -> str:
-    """Kafka's own name of the cluster; empty when the broker does not answer."""
+    """Return Kafka's cluster id; empty when the broker does not answer."""
     admin = Access.of(bootstrap_servers, security).admin(lambda error: None)
     try:
         return str(result_of(admin.describe_cluster(request_timeout=5.0)).cluster_id or "")

@@ -1,4 +1,4 @@
-"""What happened in a group, as far back as its logs reach: they are compacted, so the latest is complete."""
+"""The history of a group as far as its logs reach: they are compacted, so the latest part is complete."""
 
 from dataclasses import dataclass
 
@@ -10,16 +10,16 @@ from cooperator.wire import DecodeError, Record, decode_leader, decode_status
 
 @dataclass(frozen=True, slots=True)
 class LogHistory:
-    """``statuses``: every status that is still in the log, by its time. ``memories``: every memory of a
-    leader, oldest first. Records that cannot be read are left out, and statuses without a time (those of
-    stock workers)."""
+    """``statuses``: every status that is still in the log, by time. ``memories``: every leader's memory in
+    the log, oldest first. Unreadable records and statuses without a time (those of stock workers) are left
+    out."""
 
     statuses: tuple[TaskStatus, ...]
     memories: tuple[Memory, ...]
 
 
 class _Records:
-    """A follower that keeps everything."""
+    """A follower that keeps all records."""
 
     def __init__(self) -> None:
         self.records: list[Record] = []
@@ -28,7 +28,7 @@ class _Records:
         self.records.extend(record for _, record in batch)
 
     def caught_up(self) -> None:
-        """Nothing to do: it is asked after it was read to its end."""
+        """Do nothing: the records are used only after the topic was read to its end."""
 
     def start_over(self) -> None:
         self.records.clear()
@@ -37,7 +37,7 @@ class _Records:
 def read_history(transport: Transport, config: LogsConfig, timeout_ms: int = 10_000) -> LogHistory:
     """Read the status and the leader log to their ends; nothing is written.
 
-    ``timeout_ms``: for each. Raises LogUnavailable.
+    ``timeout_ms``: for each log. Raises LogUnavailable.
     """
     statuses = []
     for record in _read(transport, config.topic_names.status, timeout_ms):
@@ -55,15 +55,15 @@ def read_history(transport: Transport, config: LogsConfig, timeout_ms: int = 10_
             continue
         if isinstance(known, Memory):
             memories.append(known)
-    # Members write on their own, and to several partitions: only the times have an order.
+    # Members write independently, and to several partitions: only the times give an order.
     return LogHistory(tuple(sorted(statuses, key=lambda status: status.at_ms)), tuple(memories))
 
 
 def _read(transport: Transport, topic: str, timeout_ms: int) -> list[Record]:
     follower = _Records()
-    tail = transport.tail(topic, follower)
+    topic_reader = transport.topic_reader(topic, follower)
     try:
-        tail.read_to_end(timeout_ms)
+        topic_reader.read_to_end(timeout_ms)
     finally:
-        tail.close()
+        topic_reader.close()
     return follower.records

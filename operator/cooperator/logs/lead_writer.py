@@ -1,4 +1,4 @@
-"""The one writer of a group's config and leader logs: whoever has the lead."""
+"""The only writer of a group's config and leader logs, used by the leader."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -8,7 +8,7 @@ from cooperator.model import Memory, Policy
 from cooperator.wire import Owner, Record, encode_leader
 
 Gate = Callable[[str], AbstractContextManager[None]]
-"""Passed by each write, which it is told of in a few words."""
+"""Returns the context in which a write runs, given a short description of it."""
 
 
 def open_gate(what: str) -> AbstractContextManager[None]:
@@ -16,12 +16,12 @@ def open_gate(what: str) -> AbstractContextManager[None]:
 
 
 class LeadWriter:
-    """Writes for one tenure of the lead, from ``open`` on.
+    """Writes for one tenure of the leader, from ``open`` on.
 
-    Each method blocks, for at most the transport's time-out. WriterFenced is final for the tenure: ``open``
-    again only when the broker has given the lead anew. After LogUnavailable the same write may be tried
-    again: it is unknown whether the first one happened, and it is settled, one way or the other, before
-    anything later is written.
+    Each method blocks for at most the transport's time-out. WriterFenced is final for the tenure: call
+    ``open`` again only when the broker has given the lead again. After LogUnavailable the same write may be
+    tried again: it is unknown whether the first one happened, and it is settled either way before anything
+    later is written.
     """
 
     def __init__(
@@ -37,16 +37,16 @@ class LeadWriter:
         self._gate = gate
 
     def open(self) -> None:
-        """Begin a tenure: once this returns, no write of anybody before, oneself included, can follow.
+        """Begin a tenure: once this returns, no earlier writer, including this one, can write any more.
 
-        Raises LogUnavailable: call it again.
+        Raises LogUnavailable; then call it again.
         """
         self._transactor.open()
 
     def write_config(self, records: Sequence[Record]) -> int:
         """Write the records in one transaction. Returns the config offset after them (``ConfigLog.read_to``).
 
-        Raises ValueError when there are none, WriterFenced, RecordTooLarge, LogUnavailable.
+        Raises ValueError for no records, WriterFenced, RecordTooLarge, LogUnavailable.
         """
         if not records:
             raise ValueError("write_config: no records; a transaction of nothing has no offset")
@@ -56,7 +56,7 @@ class LeadWriter:
     def write_leader(
         self, *, owner: Owner | None = None, policy: Policy | None = None, memory: Memory | None = None
     ) -> None:
-        """Write what is given in one transaction; what is None stays as it is.
+        """Write the given values in one transaction; None leaves a record unchanged.
 
         Raises EncodeError, WriterFenced, RecordTooLarge, LogUnavailable.
         """

@@ -1,4 +1,4 @@
-"""The leader log: what whoever leads next must know."""
+"""The leader log: the state that the next leader needs."""
 
 import threading
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from cooperator.wire import DecodeError, Owner, Record, decode_leader
 
 
 @dataclass(frozen=True, slots=True)
-class LeaderState:
+class LeaderRecords:
     """The newest record of each kind; None where there is none."""
 
     owner: Owner | None = None
@@ -19,24 +19,24 @@ class LeaderState:
 
 
 class LeaderLog:
-    """Follows the leader topic all the time, so that a member can read it to its end at once.
+    """Follows the leader topic continuously, so that a member can read it to its end at once.
 
-    Records are only kept; they are decoded when somebody wants to lead.
+    Records are only stored; they are decoded when the process is about to lead.
     """
 
     def __init__(self, transport: Transport, topic: str) -> None:
         self._topic = topic
         self._newest: dict[str, Record] = {}
         self._lock = threading.Lock()
-        self._tail = transport.tail(topic, self)
+        self._topic_reader = transport.topic_reader(topic, self)
 
-    def read_to_end(self, timeout_ms: int) -> LeaderState:
-        """The state with all that was in the log at the time of the call.
+    def read_to_end(self, timeout_ms: int) -> LeaderRecords:
+        """Return the state with everything that was in the log at the time of the call.
 
-        Raises LogTimeout, LogUnavailable, and LogUnreadable when a record cannot be understood: then this
-        process must not lead.
+        Raises LogTimeout, LogUnavailable, and LogUnreadable when a record cannot be decoded; this process
+        must not lead then.
         """
-        self._tail.read_to_end(timeout_ms)
+        self._topic_reader.read_to_end(timeout_ms)
         with self._lock:
             records = tuple(self._newest.values())
         owner: Owner | None = None
@@ -54,19 +54,19 @@ class LeaderLog:
                     policy = decoded
                 case Memory():
                     memory = decoded
-        return LeaderState(owner, policy, memory)
+        return LeaderRecords(owner, policy, memory)
 
     def close(self) -> None:
-        self._tail.close()
+        self._topic_reader.close()
 
-    # What follows is called by the tail.
+    # The topic reader calls these.
 
     def take(self, batch: Batch) -> None:
         with self._lock:
             self._newest.update((record.key, record) for _, record in batch)
 
     def caught_up(self) -> None:
-        """Nothing to do: nobody sees the state before it has been read to its end."""
+        """Do nothing: the state is used only after the topic was read to its end."""
 
     def start_over(self) -> None:
         with self._lock:

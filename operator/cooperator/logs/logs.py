@@ -1,4 +1,4 @@
-"""A group's logs, opened together over one transport."""
+"""A group's logs, which share one transport."""
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -16,10 +16,11 @@ from cooperator.logs.transport import Topics, Transport
 class LogsConfig:
     """Where a group's logs are.
 
-    ``security``: client settings in librdkafka's names (``security.protocol``, ``sasl.…``, ``ssl.…``); handed
-    on, never shown. ``topics``: of an adopted Connect cluster, whose names are its own; None for ours.
-    ``transactional_id``: of the lead's writer, if it is to be another one than ours. ``write_timeout_ms``: of
-    each of its calls. ``gate``: passed by each of its writes.
+    ``security``: client settings in librdkafka's names (``security.protocol``, ``sasl.…``, ``ssl.…``); passed
+    on, never shown. ``topics``: the topics of an adopted Connect cluster, which has its own names; None for
+    the default names. ``transactional_id``: the leader's transactional id, if not the default one.
+    ``write_timeout_ms``: time limit of each call of the leader's writer. ``gate``: wraps each of its writes.
+    ``adopts``: the config topic is that of a cluster that was there before, and is never created.
     """
 
     bootstrap_servers: str
@@ -29,6 +30,7 @@ class LogsConfig:
     transactional_id: str = ""
     write_timeout_ms: int = 10_000
     gate: Gate = open_gate
+    adopts: bool = False
 
     @property
     def topic_names(self) -> Topics:
@@ -36,10 +38,10 @@ class LogsConfig:
 
 
 class Logs:
-    """The logs of one group. Opening does not wait for the broker: reads and writes do.
+    """The logs of one group. Opening them does not wait for the broker; reads and writes do.
 
-    ``config`` and ``leader`` are followed from now on, ``status`` from its first reading on. ``writer``
-    writes once it is opened by whoever has the lead.
+    ``config`` and ``leader`` are followed from now on, ``status`` from its first read on. ``writer``
+    writes once the leader has opened it.
     """
 
     def __init__(self, transport: Transport, config: LogsConfig) -> None:
@@ -51,9 +53,9 @@ class Logs:
         self.writer = LeadWriter(transport, topics, transactional_id, config.write_timeout_ms, config.gate)
 
     def close(self) -> None:
-        """Write the statuses that wait, as far as a few seconds allow, and stop everything."""
+        """Write pending statuses, as far as a few seconds allow, and stop everything."""
         parts = (self.writer, self.status, self.config, self.leader)
-        # At once, since each may have to wait for an answer of a broker that is away.
+        # In parallel, since each may have to wait for a broker that is away.
         with ThreadPoolExecutor(len(parts), "closing logs") as pool:
             closing = [pool.submit(part.close) for part in parts]
         for each in closing:
@@ -61,11 +63,11 @@ class Logs:
 
 
 def ensure_topics_of(transport: Transport, topics: Topics, replication_factor: int, timeout_ms: int) -> None:
-    """Create the group's compacted topics where they are missing, and check those that are there.
+    """Create the group's missing compacted topics, and check the existing ones.
 
     Raises TopicMisconfigured, LogUnavailable.
     """
     transport.ensure_topic(topics.config, 1, replication_factor, timeout_ms)
-    # Connect itself makes status topics of five partitions.
+    # Connect itself creates status topics with five partitions.
     transport.ensure_topic(topics.status, None, replication_factor, timeout_ms)
     transport.ensure_topic(topics.leader, 1, replication_factor, timeout_ms)

@@ -1,7 +1,7 @@
-"""The twin of Kafka in memory, with what of its behaviour the logs depend on.
+"""A fake of Kafka in memory, with the behaviour on which the logs depend.
 
 Offsets have gaps where Kafka puts a transaction's end marker; a transactional id has one writer at a time;
-readers have a thread each; while the broker is stopped nothing moves, and readers say so.
+each reader has its own thread; while the broker is stopped nothing moves, and readers report it.
 """
 
 import threading
@@ -9,14 +9,14 @@ import time
 from collections.abc import Sequence
 
 from cooperator.logs.errors import LogTimeout, LogUnavailable, WriterFenced
+from cooperator.logs.outages import OnOutage, Outages
 from cooperator.logs.progress import Progress
 from cooperator.logs.transport import Batch, Follower
-from cooperator.logs.trouble import OnTrouble, Troubles
 from cooperator.wire import Record
 
 
 class MemoryBroker:
-    """Topics that live as long as this object. Thread-safe; ``changed`` is notified of every change."""
+    """Topics that exist as long as this object. Thread-safe; ``changed`` is notified of every change."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
@@ -51,26 +51,26 @@ class MemoryBroker:
             self.changed.notify_all()
 
     def trouble(self, topic: str) -> str | None:
-        """Why the topic cannot be used now."""
+        """Return why the topic cannot be used now; None if it can."""
         with self.changed:
             if not self._up:
                 return f"topic {topic}: the broker cannot be reached"
             return None if topic in self._topics else f"topic {topic} does not exist"
 
     def end(self, topic: str) -> int:
-        """The offset of the next record. Raises LogUnavailable."""
+        """Return the offset of the next record. Raises LogUnavailable."""
         with self.changed:
             self._check(topic)
             return self._ends[topic]
 
     def since(self, topic: str, offset: int) -> list[tuple[int, Record]]:
-        """The records from ``offset`` on. Raises LogUnavailable."""
+        """Return the records from ``offset`` on. Raises LogUnavailable."""
         with self.changed:
             self._check(topic)
             return [entry for entry in self._topics[topic] if entry[0] >= offset]
 
     def append(self, topic: str, records: Sequence[Record]) -> int:
-        """The offset after the last record. Raises LogUnavailable."""
+        """Append the records; return the offset after the last one. Raises LogUnavailable."""
         with self.changed:
             self._check(topic)
             self._topics[topic] += enumerate(records, start=self._ends[topic])
@@ -79,7 +79,7 @@ class MemoryBroker:
             return self._ends[topic]
 
     def init_writer(self, transactional_id: str) -> int:
-        """The number of a new writer; earlier ones of the id are fenced. Raises LogUnavailable."""
+        """Return the number of a new writer; fence earlier ones with the same id. Raises LogUnavailable."""
         with self.changed:
             if not self._up:
                 raise LogUnavailable(f"writer {transactional_id}: the broker cannot be reached")
@@ -87,7 +87,7 @@ class MemoryBroker:
             return self._writers[transactional_id]
 
     def commit(self, transactional_id: str, writer: int, topic: str, records: Sequence[Record]) -> int:
-        """One transaction; as ``append``, and its end marker takes an offset. Raises WriterFenced."""
+        """Commit one transaction: ``append``, then an end marker takes an offset. Raises WriterFenced."""
         with self.changed:
             if self._writers[transactional_id] != writer:
                 raise WriterFenced(f"writer {transactional_id}: another one has taken over")
@@ -102,36 +102,36 @@ class MemoryBroker:
 
 
 class MemoryTransport:
-    """One process's clients of a MemoryBroker; ``on_trouble`` is told of the readers' troubles."""
+    """One process's clients of a MemoryBroker; ``on_outage`` is called with the readers' outages."""
 
-    def __init__(self, broker: MemoryBroker, on_trouble: OnTrouble | None = None) -> None:
+    def __init__(self, broker: MemoryBroker, on_outage: OnOutage | None = None) -> None:
         self._broker = broker
-        self._troubles = Troubles(on_trouble)
+        self._outages = Outages(on_outage)
 
     def ensure_topic(
         self, topic: str, partitions: int | None, replication_factor: int, timeout_ms: int
     ) -> None:
         self._broker.create(topic)
 
-    def tail(self, topic: str, follower: Follower) -> "MemoryTail":
-        return MemoryTail(self._broker, topic, follower, self._troubles)
+    def topic_reader(self, topic: str, follower: Follower) -> "MemoryTopicReader":
+        return MemoryTopicReader(self._broker, topic, follower, self._outages)
 
-    def outlet(self, topic: str) -> "MemoryOutlet":
-        return MemoryOutlet(self._broker, topic)
+    def topic_writer(self, topic: str) -> "MemoryTopicWriter":
+        return MemoryTopicWriter(self._broker, topic)
 
     def transactor(self, transactional_id: str, timeout_ms: int) -> "MemoryTransactor":
         return MemoryTransactor(self._broker, transactional_id)
 
 
-class MemoryTail:
-    """A Tail of one topic of a MemoryBroker."""
+class MemoryTopicReader:
+    """A TopicReader of one topic of a MemoryBroker."""
 
-    def __init__(self, broker: MemoryBroker, topic: str, follower: Follower, troubles: Troubles) -> None:
+    def __init__(self, broker: MemoryBroker, topic: str, follower: Follower, outages: Outages) -> None:
         self._broker = broker
         self._topic = topic
         self._follower = follower
-        self._troubles = troubles
-        self._position = -1  # not even an empty topic has been read
+        self._outages = outages
+        self._position = -1  # nothing read yet, not even an empty topic
         self._closed = False
         self._progress = Progress(topic)
         self._thread = threading.Thread(target=self._run, name=f"reader of {topic}", daemon=True)
@@ -140,6 +140,9 @@ class MemoryTail:
 
     def read_to_end(self, timeout_ms: int) -> None:
         self._progress.wait({0: self._broker.end(self._topic)}, time.monotonic() + timeout_ms / 1000)
+
+    def end(self, timeout_ms: int) -> int:
+        return self._broker.end(self._topic)
 
     def read_to(self, offset: int, timeout_ms: int) -> None:
         self._progress.wait({0: offset}, time.monotonic() + timeout_ms / 1000)
@@ -153,10 +156,10 @@ class MemoryTail:
     def _run(self) -> None:
         while (step := self._next()) is not None:
             if isinstance(step, str):
-                self._troubles.report(self._topic, step)
+                self._outages.report(self._topic, step)
                 continue
             batch, end = step
-            self._troubles.clear(self._topic)
+            self._outages.clear(self._topic)
             if end < self._position:
                 self._progress.start_over()
                 self._follower.start_over()
@@ -166,13 +169,13 @@ class MemoryTail:
             self._position = end
             self._progress.reached(0, end)
             self._progress.caught_up()
-        self._troubles.clear(self._topic)
+        self._outages.clear(self._topic)
 
     def _next(self) -> tuple[Batch, int] | str | None:
-        """Wait for records (with the end after them), or a new trouble; None when closed."""
+        """Wait for records (with the end after them) or a new outage; None when closed."""
         with self._broker.changed:
             while not self._closed:
-                told, trouble = self._troubles.of(self._topic), self._broker.trouble(self._topic)
+                told, trouble = self._outages.of(self._topic), self._broker.trouble(self._topic)
                 if trouble is None:
                     end = self._broker.end(self._topic)
                     if end != self._position or told is not None:
@@ -184,8 +187,8 @@ class MemoryTail:
             return None
 
 
-class MemoryOutlet:
-    """An Outlet to one topic of a MemoryBroker."""
+class MemoryTopicWriter:
+    """A TopicWriter to one topic of a MemoryBroker."""
 
     def __init__(self, broker: MemoryBroker, topic: str) -> None:
         self._broker = broker

@@ -1,4 +1,4 @@
-"""How far a reader has come, and waiting for it."""
+"""Tracks how far a reader has come, and waits for it."""
 
 import threading
 import time
@@ -8,7 +8,7 @@ from cooperator.logs.errors import LogTimeout
 
 
 class Progress:
-    """Positions by partition: the offset before which everything has been taken. Thread-safe."""
+    """Positions by partition: the offset before which everything has been processed. Thread-safe."""
 
     def __init__(self, topic: str) -> None:
         self._topic = topic
@@ -18,7 +18,7 @@ class Progress:
         self._reader: threading.Thread | None = None
 
     def started(self, reader: threading.Thread | None) -> None:
-        """``reader`` moves the positions from now on, so it must not wait for them. None: nobody does now."""
+        """Set the thread that moves the positions, and so must not wait for them; None: no thread does."""
         self._reader = reader
 
     def reached(self, partition: int, offset: int) -> None:
@@ -28,7 +28,7 @@ class Progress:
                 self._condition.notify_all()
 
     def caught_up(self) -> None:
-        """What was there at the beginning has been taken: before that nobody has come anywhere."""
+        """Record that the initial content has been processed; until then, every ``wait`` blocks."""
         with self._condition:
             self._caught_up = True
             self._condition.notify_all()
@@ -43,9 +43,9 @@ class Progress:
             self._caught_up = False
 
     def wait(self, ends: Mapping[int, int], deadline: float) -> None:
-        """Return when every partition has come to its end in ``ends``.
+        """Return when every partition has reached its end in ``ends``.
 
-        ``deadline``: of ``time.monotonic``. Raises LogTimeout.
+        ``deadline``: by ``time.monotonic``. Raises LogTimeout, and RuntimeError on the reader's own thread.
         """
         if threading.current_thread() is self._reader:
             raise RuntimeError(f"topic {self._topic}: a callback of its reader cannot wait for the reader")

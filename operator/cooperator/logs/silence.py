@@ -1,4 +1,4 @@
-"""Whether a partition is silent since there is nothing new, or since its reader hears nothing any more."""
+"""Tells whether a partition is silent because it has no new records, or because its reader is stuck."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -8,10 +8,10 @@ _MOST_SPARED: Final = 32
 
 @dataclass
 class Silence:
-    """What looks at one partition have shown. Offsets are those to be read next; it knows no clock.
+    """The results of checks of one partition. Offsets are those to read next; it uses no clock.
 
-    A look asks first whether nothing has come since the one before (``is_quiet``), and only then where the
-    partition ends (``is_lost``).
+    A check asks first whether nothing has arrived since the previous one (``is_quiet``), and only then where
+    the partition ends (``is_lost``).
     """
 
     _position: int | None = None
@@ -20,7 +20,7 @@ class Silence:
     _spared: int = 0
 
     def is_quiet(self, position: int) -> bool:
-        """Whether it is to be asked where the partition ends: the reader is where it was at the last look."""
+        """Return whether to look up the partition's end: the reader has not moved since the last check."""
         if position != self._position:
             self._position, self._behind, self._tries, self._spared = position, False, 0, 0
             return False
@@ -30,18 +30,18 @@ class Silence:
         return True
 
     def is_lost(self, position: int, end: int) -> bool:
-        """Whether the reader stands before the end, and stood there already when the last answer came."""
+        """Return whether the reader is before the end, and was there already at the previous answer."""
         if position != self._position:
             return False
         before, self._behind = self._behind, end > position
         return before and self._behind
 
     def disturb(self) -> None:
-        """Nobody could have heard anything for a while: the next answer is the first one."""
+        """Nothing could be read for a while: the next answer counts as the first one."""
         self._behind = False
 
     def begin_anew(self) -> None:
-        """Another consumer is tried. While it brings nothing either, one more is tried ever more rarely."""
+        """A new consumer is tried. While that does not help, further ones are tried less and less often."""
         self._behind = False
         self._tries += 1
         self._spared = min(2**self._tries, _MOST_SPARED)

@@ -1,4 +1,4 @@
-"""The status log: what members say of what they run."""
+"""The status log: the members' statuses of what they run."""
 
 import logging
 import threading
@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Final
 
 from cooperator.logs.callbacks import call_all
-from cooperator.logs.transport import Batch, Tail, Transport
+from cooperator.logs.transport import Batch, TopicReader, Transport
 from cooperator.model import TaskId, TaskStatus
+from cooperator.model.trace import trimmed
 from cooperator.wire import (
     DecodeError,
     Unknown,
@@ -24,39 +25,39 @@ _MAX_TEXT: Final = 32_768  # characters of a trace or a progress: a record must 
 
 
 class StatusLog:
-    """Reads and writes the status topic. It is read from the first use of a reading method on.
+    """Reads and writes the status topic. Reading begins with the first use of a reading method.
 
-    Callbacks run on the reader's thread and must return soon; they may not wait for this log.
+    Callbacks run on the reader's thread and must return soon; they must not wait for this log.
     """
 
     def __init__(self, transport: Transport, topic: str) -> None:
         self._transport = transport
         self._topic = topic
-        self._outlet = transport.outlet(topic)
+        self._topic_writer = transport.topic_writer(topic)
         self._statuses: dict[TaskId, TaskStatus] = {}
         self._snapshot: Mapping[TaskId, TaskStatus] | None = {}
         self._on_change: list[Callable[[TaskStatus], None]] = []
         self._lock = threading.Lock()
-        self._tail: Tail | None = None
+        self._topic_reader: TopicReader | None = None
 
     def put(self, status: TaskStatus) -> None:
-        """Write as soon as possible; never blocks. Of each task at least the newest status arrives.
+        """Write as soon as possible; never blocks. At least the newest status of each task arrives.
 
-        A very long trace or progress is cut in its middle.
+        A very long trace or progress loses its middle.
         """
-        fitting = replace(status, trace=_cut(status.trace), progress=_cut(status.progress))
-        self._outlet.send(encode_status(fitting))
+        trace, progress = (trimmed(text, _MAX_TEXT) for text in (status.trace, status.progress))
+        self._topic_writer.send(encode_status(replace(status, trace=trace, progress=progress)))
 
     def tombstone(self, task: TaskId) -> None:
-        """Forget the task's status; as ``put``."""
-        self._outlet.send(encode_status_tombstone(task))
+        """Delete the task's status; written like ``put``."""
+        self._topic_writer.send(encode_status_tombstone(task))
 
     def flush(self, timeout_ms: int) -> None:
         """Return when everything put before is written. Raises LogTimeout."""
-        self._outlet.flush(timeout_ms)
+        self._topic_writer.flush(timeout_ms)
 
     def snapshot(self) -> Mapping[TaskId, TaskStatus]:
-        """The newest status of each task, as far as read; never waits for the broker."""
+        """Return the newest status of each task, as far as read; never waits for the broker."""
         self._reading()
         with self._lock:
             if self._snapshot is None:
@@ -64,7 +65,7 @@ class StatusLog:
             return self._snapshot
 
     def read_to_end(self, timeout_ms: int) -> Mapping[TaskId, TaskStatus]:
-        """The statuses with all that was in the log at the time of the call.
+        """Return the statuses with everything that was in the log at the time of the call.
 
         Raises LogTimeout, LogUnavailable.
         """
@@ -72,25 +73,25 @@ class StatusLog:
         return self.snapshot()
 
     def on_change(self, callback: Callable[[TaskStatus], None]) -> None:
-        """Call with each status read from now on that changes something (not with tombstones)."""
+        """Call ``callback`` with each status read from now on that changes something (no tombstones)."""
         self._on_change.append(callback)
         self._reading()
 
     def close(self, timeout_ms: int = 5_000) -> None:
-        """Write what is still to be written as far as the time allows, and stop."""
-        self._outlet.close(timeout_ms)
+        """Write pending records as far as the time allows, and stop."""
+        self._topic_writer.close(timeout_ms)
         with self._lock:
-            tail = self._tail
-        if tail is not None:
-            tail.close()
+            topic_reader = self._topic_reader
+        if topic_reader is not None:
+            topic_reader.close()
 
-    def _reading(self) -> Tail:
+    def _reading(self) -> TopicReader:
         with self._lock:
-            if self._tail is None:
-                self._tail = self._transport.tail(self._topic, self)
-            return self._tail
+            if self._topic_reader is None:
+                self._topic_reader = self._transport.topic_reader(self._topic, self)
+            return self._topic_reader
 
-    # What follows is called by the tail.
+    # The topic reader calls these.
 
     def take(self, batch: Batch) -> None:
         changed: list[TaskStatus] = []
@@ -111,16 +112,9 @@ class StatusLog:
             call_all(self._on_change, status)
 
     def caught_up(self) -> None:
-        """Nothing to do: a status stands for itself."""
+        """Do nothing: each status is valid by itself."""
 
     def start_over(self) -> None:
         with self._lock:
             self._statuses = {}
             self._snapshot = None
-
-
-def _cut(text: str) -> str:
-    if len(text) <= _MAX_TEXT:
-        return text
-    half = _MAX_TEXT // 2
-    return f"{text[:half]}\n… {len(text) - 2 * half} characters …\n{text[-half:]}"

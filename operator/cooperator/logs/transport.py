@@ -1,4 +1,4 @@
-"""What a log needs of its transport. Two exist: Kafka, and one in memory, held to the same tests."""
+"""The interface between a log and its transport. Two exist: Kafka and a fake; both pass the same tests."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,39 +11,43 @@ Batch = Sequence[tuple[int, Record]]
 
 
 class Follower(Protocol):
-    """Takes what a tail reads; called on the tail's own thread, one call at a time."""
+    """Receives what a topic reader reads; called on the reader's own thread, one call at a time."""
 
     def take(self, batch: Batch) -> None:
-        """The next records."""
+        """Process the next records."""
 
     def caught_up(self) -> None:
-        """All that was in the log has been taken. Called again after each start over."""
+        """Note that everything in the log has been passed to ``take``. Called again after a start over."""
 
     def start_over(self) -> None:
-        """What was taken is void (the topic was made anew): everything follows from the beginning."""
+        """Discard everything taken (the topic was recreated): all records follow from the beginning."""
 
 
-class Tail(Protocol):
-    """Follows a topic from its beginning until it is closed, through any trouble; never gives up."""
+class TopicReader(Protocol):
+    """Follows a topic from its beginning until it is closed, through any outage; never gives up."""
 
     def read_to_end(self, timeout_ms: int) -> None:
-        """Return when everything that was in the log at the time of the call has been taken.
+        """Return when the follower has taken everything that was in the log at the time of the call.
 
-        That includes transactions that are still open then. Raises LogUnavailable, LogTimeout.
+        That includes transactions still open at that time. Raises LogUnavailable, LogTimeout.
         """
 
+    def end(self, timeout_ms: int) -> int:
+        """The offset after all that is in the log (partition 0), aborted and open transactions included.
+        Raises LogUnavailable."""
+
     def read_to(self, offset: int, timeout_ms: int) -> None:
-        """Return when the record before ``offset`` (of partition 0) has been taken. Raises LogTimeout."""
+        """Return when the record before ``offset`` (of partition 0) was taken. Raises LogTimeout."""
 
     def close(self) -> None:
-        """Stop. No call to the follower is made after it."""
+        """Stop. The follower is not called after this returns."""
 
 
-class Outlet(Protocol):
+class TopicWriter(Protocol):
     """Writes records as soon as it can; the newest of a key is never lost."""
 
     def send(self, record: Record) -> None:
-        """Never blocks, never fails."""
+        """Write ``record`` soon; never blocks, never fails."""
 
     def flush(self, timeout_ms: int) -> None:
         """Return when everything sent before is written. Raises LogTimeout."""
@@ -56,37 +60,40 @@ class Transactor(Protocol):
     """Writes whole transactions, as the only writer of its transactional id."""
 
     def open(self) -> None:
-        """Fence whoever had the id before, and write from now on. Raises LogUnavailable."""
+        """Fence earlier writers with this id; writes are possible from now on. Raises LogUnavailable."""
 
     def write(self, topic: str, records: Sequence[Record]) -> int:
-        """One transaction; returns the offset after its last record. Raises WriterFenced, LogUnavailable."""
+        """Write one transaction; return the offset after its last record.
+
+        Raises WriterFenced, LogUnavailable.
+        """
 
     def close(self) -> None:
-        """Give up a transaction in progress, and write no more until opened again."""
+        """Abandon a transaction in progress, and write nothing until opened again."""
 
 
 class Transport(Protocol):
-    """Makes the parts above."""
+    """Creates the parts above."""
 
     def ensure_topic(
         self, topic: str, partitions: int | None, replication_factor: int, timeout_ms: int
     ) -> None:
         """Create the compacted topic if it is missing; check it if not.
 
-        ``partitions``: exactly as many; None for any number (one when created). ``replication_factor``:
+        ``partitions``: the exact number; None for any number (one when created). ``replication_factor``:
         -1 for the broker's default. Raises TopicMisconfigured, LogUnavailable.
         """
 
-    def tail(self, topic: str, follower: Follower) -> Tail: ...
+    def topic_reader(self, topic: str, follower: Follower) -> TopicReader: ...
 
-    def outlet(self, topic: str) -> Outlet: ...
+    def topic_writer(self, topic: str) -> TopicWriter: ...
 
     def transactor(self, transactional_id: str, timeout_ms: int) -> Transactor: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """Names of a group's three topics. Those of an adopted Connect cluster are its own."""
+    """Names of a group's three topics. An adopted Connect cluster has its own names."""
 
     config: str
     status: str

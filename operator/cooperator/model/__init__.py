@@ -1,15 +1,16 @@
-"""The nouns of the scheduler: frozen values that every other room speaks in.
+"""The scheduler's data model: frozen values that every other package uses.
 
 What may live here: identifiers, members and what they report, desired and
-configured state, holds and the leader's memory, shares. Values only: standard
-library, no clock, no randomness, no I/O, no imports from other rooms.
+configured state, holds and the leader's memory, assignments. Values only: standard
+library, no clock, no randomness, no I/O, no imports from other packages.
 """
 
+from cooperator.model.conditions import PROBLEMS, is_amiss
 from cooperator.model.config import ClusterConfig, ConnectorConfig, SessionKey, TargetState, TaskFencing
 from cooperator.model.desired import Desired, DesiredConnector
 from cooperator.model.ids import INSTANCE, Epoch, TaskId, group_tasks
-from cooperator.model.life import PodLife
-from cooperator.model.member import Member, Share, Warmth
+from cooperator.model.incarnation import PodIncarnation
+from cooperator.model.member import Assignment, Member, Warmth
 from cooperator.model.memory import Hold, HoldReason, Kip415Memory, Memory, Unstopped
 from cooperator.model.policy import Fencing, Policy, PolicyName
 from cooperator.model.restart import RESERVED, RESTART_LIMIT, AutoRestart, without_reserved
@@ -17,8 +18,10 @@ from cooperator.model.status import TaskState, TaskStatus
 
 __all__ = [
     "INSTANCE",
+    "PROBLEMS",
     "RESERVED",
     "RESTART_LIMIT",
+    "Assignment",
     "AutoRestart",
     "ClusterConfig",
     "ConnectorConfig",
@@ -31,11 +34,10 @@ __all__ = [
     "Kip415Memory",
     "Member",
     "Memory",
-    "PodLife",
+    "PodIncarnation",
     "Policy",
     "PolicyName",
     "SessionKey",
-    "Share",
     "TargetState",
     "TaskFencing",
     "TaskId",
@@ -44,5 +46,6 @@ __all__ = [
     "Unstopped",
     "Warmth",
     "group_tasks",
+    "is_amiss",
     "without_reserved",
 ]

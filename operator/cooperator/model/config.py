@@ -1,4 +1,4 @@
-"""What the config log says once it has been read up to some offset."""
+"""The content of the config log, read up to some offset."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from cooperator.model.restart import without_reserved
 
 
 class TargetState(StrEnum):
-    """What a connector is meant to be in (KIP-875: STOPPED has no tasks, PAUSED keeps them assigned)."""
+    """A connector's target state (KIP-875: STOPPED has no tasks, PAUSED keeps them assigned)."""
 
     STARTED = "STARTED"
     PAUSED = "PAUSED"
@@ -29,8 +29,8 @@ class SessionKey:
 class ConnectorConfig:
     """One connector as committed: its configuration, its tasks' configurations, its target state.
 
-    ``inconsistent`` says that the committed set of task configurations is incomplete (a compaction
-    race); such a connector counts as having no tasks, while its instance is still scheduled.
+    ``inconsistent``: the committed set of task configurations is incomplete (a compaction race); such
+    a connector counts as having no tasks, while its instance is still scheduled.
     ``applied``: the configuration that was in force when its tasks were committed; None before that.
     """
 
@@ -42,7 +42,7 @@ class ConnectorConfig:
 
     @property
     def task_count(self) -> int:
-        """How many tasks are scheduled now: none while stopped or inconsistent."""
+        """The number of tasks to schedule now: 0 while the connector is stopped or inconsistent."""
         return 0 if self.inconsistent or self.target is TargetState.STOPPED else len(self.tasks)
 
 
@@ -50,9 +50,9 @@ class ConnectorConfig:
 class TaskFencing:
     """How far the producers of a source connector's earlier tasks are fenced (KIP-618).
 
-    ``generation`` grows with each commit. ``recorded``: of how many tasks the last record of a
-    fencing speaks; None: there is none. ``pending``: tasks were committed after that record. All of it
-    outlives the connector: tasks of an earlier one of its name may still produce.
+    ``generation`` grows with each commit. ``recorded``: the number of tasks in the last fencing record;
+    None if there is no such record. ``pending``: tasks were committed after that record. All of it
+    outlives the connector, since tasks of an earlier connector of the same name may still produce.
     """
 
     generation: int = 0
@@ -70,12 +70,12 @@ class ClusterConfig:
     fencings: Mapping[str, TaskFencing] = field(default_factory=dict, compare=False)
 
     def task_counts(self) -> dict[str, int]:
-        """Connector name to its number of tasks (without the instance)."""
+        """Return the number of tasks (without the instance) per connector name."""
         return {name: connector.task_count for name, connector in self.connectors.items()}
 
     def task_config(self, task: TaskId) -> Mapping[str, str] | None:
-        """The configuration that a member needs to run ``task``, without what is reserved for the member
-        itself; None when it is not configured."""
+        """Return the configuration that a member needs to run ``task``, without the settings reserved for
+        the member itself; None when the task is not configured."""
         connector = self.connectors.get(task.connector)
         if connector is None:
             return None

@@ -1,4 +1,4 @@
-"""Identifiers of what is scheduled, and of when it was decided."""
+"""Identifiers of schedulable items, and of the rounds that assign them."""
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple
@@ -29,17 +29,17 @@ _known: dict[TaskId, TaskId] = {}
 
 
 def same_object(task: TaskId) -> TaskId:
-    """The same object for equal ids, wherever it was made: sets of the same objects are compared quickly."""
+    """Return one object for all equal ids, so that sets of them compare quickly."""
     if len(_known) >= _MOST_KNOWN:
         _known.clear()
     return _known.setdefault(task, task)
 
 
 class Epoch(NamedTuple):
-    """When a share was decided: the leader's term, then the group's generation.
+    """When an assignment was decided: the leader's term, then the group's generation.
 
-    A generation alone is no clock: a group that was empty for long starts again at 1.
-    The term only grows; each taking of the lead adds one (kept in the leader log).
+    A generation alone does not order assignments: a group that was empty for long starts again at 1.
+    The term only grows; every take-over of the lead adds one (kept in the leader log).
     """
 
     term: int
@@ -50,7 +50,7 @@ class Epoch(NamedTuple):
 
 
 def group_tasks(tasks: Iterable[TaskId]) -> dict[str, list[int]]:
-    """The task numbers of each connector, sorted: ``{"a": [-1, 0, 1]}``."""
+    """Return the sorted task numbers of each connector: ``{"a": [-1, 0, 1]}``."""
     grouped: dict[str, list[int]] = {}
     for connector, task in sorted(tasks):
         grouped.setdefault(connector, []).append(task)

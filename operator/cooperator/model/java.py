@@ -1,4 +1,5 @@
-"""Orders of Java's collections: Kafka's tie-breaks and bytes depend on them (protocol notes, section 11)."""
+"""Iteration orders of Java's collections, on which Kafka's tie-breaks and bytes depend (docs/protocol.md,
+section 11)."""
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -7,10 +8,10 @@ from cooperator.model.ids import TaskId
 
 
 def hash_map_order(keys: Sequence[str]) -> list[str]:
-    """``keys`` (distinct) as a ``java.util.HashMap`` iterates over them that they were put into one by one.
+    """Return ``keys`` (distinct) in the order of a ``java.util.HashMap`` into which they were put one by one.
 
     The table has 16 buckets and doubles when more than three quarters of them are in use. (A bucket of more
-    than eight keys is a tree in Java and may put another one first.)
+    than eight keys is a tree in Java, whose order may differ.)
     """
     buckets = 16
     while len(keys) > buckets * 3 // 4:
@@ -19,7 +20,7 @@ def hash_map_order(keys: Sequence[str]) -> list[str]:
 
 
 def hash_set_order(keys: Iterable[str]) -> list[str]:
-    """The distinct ``keys`` as ``new HashSet<>(keys)`` iterates over them.
+    """Return the distinct ``keys`` in the order of ``new HashSet<>(keys)``.
 
     The table is sized in advance, by all of ``keys``. (As above, a bucket of more than eight may differ.)
     """
@@ -31,17 +32,17 @@ def hash_set_order(keys: Iterable[str]) -> list[str]:
 
 
 def sort_strings(strings: Iterable[str]) -> list[str]:
-    """Sorted as Java sorts them: by UTF-16 code unit, not by code point."""
+    """Sort as Java does: by UTF-16 code unit, not by code point."""
     return sorted(strings, key=_code_units)
 
 
 def sort_tasks(tasks: Iterable[TaskId]) -> list[TaskId]:
-    """Sorted by connector name as Java sorts it, then by task number."""
+    """Sort by connector name in Java's order, then by task number."""
     return sorted(tasks, key=lambda task: (_code_units(task.connector), task.task))
 
 
 def spread_hash(key: str) -> int:
-    """``String.hashCode()`` with its upper half folded in, of which HashMap takes the lower bits."""
+    """Return ``String.hashCode()`` with its upper half folded in; HashMap uses the lower bits of this."""
     value = 0
     for unit in memoryview(key.encode("utf-16-le", "surrogatepass")).cast("H"):
         value = (31 * value + unit) & 0xFFFFFFFF

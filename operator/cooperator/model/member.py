@@ -1,4 +1,4 @@
-"""A member of the group as the leader sees it, and the share of work it is given."""
+"""A member of the group as the leader sees it, and the assignment it gets."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,29 +7,29 @@ from cooperator.model.ids import Epoch, TaskId
 
 
 class Warmth(StrEnum):
-    """Whether what runs tasks at a member is up."""
+    """The state of a member's runtime, which runs its tasks."""
 
     WARM = "Warm"
-    """A task that is given to it starts at once."""
+    """The runtime is up: an assigned task starts at once."""
     WARMING = "Warming"
-    """It is being started, and will say when it is up."""
+    """The runtime is starting; the member reports when it is up."""
     STALLED = "Stalled"
-    """Its start has failed, or has taken longer than it should; it is WARM if that succeeds after all."""
+    """The runtime failed to start, or takes longer than it should; it is WARM if it comes up after all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
     """One worker process in the group, as it reported itself when it joined.
 
-    ``identity`` is the pod's name and survives restarts; ``incarnation`` names one life of it (pod UID
-    and container start); ``member_id`` is the broker's, new at each join from scratch.
-    ``owned`` is everything the member has not let go of, in the order reported: running, starting and
+    ``identity`` is the pod's name and survives restarts; ``incarnation`` names one run of it (pod UID
+    and container start); ``member_id`` is assigned by the broker, new at each join from scratch.
+    ``owned`` is everything the member has not released, in the order reported: running, starting and
     still stopping. ``stopping`` is the part of it that was revoked and has not stopped yet: it occupies
     its slot, and starts nowhere else until the member has rejoined without it.
-    ``applied`` is the epoch of the last share the member has taken up; None for stock workers.
-    ``draining``: the member announced its departure and lets everything go.
-    ``warmth``: of its runtime; of whoever says nothing, such as a stock worker, nothing is waited for.
-    ``url``: where it serves; a stock worker keeps no lease.
+    ``applied`` is the epoch of the last assignment the member has applied; None for stock workers.
+    ``draining``: the member announced its departure and releases everything.
+    ``warmth``: the state of its runtime; members that do not report one, such as stock workers, count as
+    warm. ``url``: where it serves. ``is_agent``: False for a stock worker, which keeps no lease.
     """
 
     member_id: str
@@ -47,14 +47,14 @@ class Member:
 
     @property
     def worker_id(self) -> str:
-        """How it signs its statuses: a stock worker by host and port."""
+        """The worker id in its status records; a stock worker's is host and port."""
         address = self.url.partition("//")[2].rstrip("/")
         return self.identity if self.is_agent or not address else address
 
     def having(
         self, owned: tuple[TaskId, ...], stopping: frozenset[TaskId], applied: Epoch | None
     ) -> "Member":
-        """The same member with these; ``replace`` takes several times as long."""
+        """Return a copy with these values; ``replace`` takes several times as long."""
         return Member(
             self.member_id,
             self.identity,
@@ -72,10 +72,10 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """What one round changes for one member: what is new for it, and what it must let go (KIP-415).
+class Assignment:
+    """What one round changes for one member: newly assigned tasks, and tasks to revoke (KIP-415).
 
-    What is in neither goes on running untouched.
+    Tasks in neither list keep running untouched.
     """
 
     assigned: tuple[TaskId, ...] = ()

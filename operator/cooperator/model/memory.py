@@ -1,6 +1,6 @@
-"""What the leader must remember between rounds, as a value that travels in the leader log.
+"""The state that the leader keeps between rounds, as a value stored in the leader log.
 
-A new leader, be it the restarted operator or a member, goes on with the memory of the old one.
+A new leader, be it the restarted operator or a member, continues with the memory of the old one.
 """
 
 from collections.abc import Mapping
@@ -16,11 +16,11 @@ class HoldReason(StrEnum):
     DEPARTED = "Departed"
     """The member is gone and is expected back within the delay."""
     UNPROVEN = "Unproven"
-    """The member is gone, but its end is not proven: its lease may still run."""
+    """The member is gone, but its end is not proven: its lease may still be valid."""
     EVICTED = "Evicted"
     """The leader evicted the member to take the lead, and it has not rejoined yet."""
     UNFENCED = "Unfenced"
-    """The member is gone and kept no lease: until its end is proven, or it is back, its tasks stay held."""
+    """The member is gone and kept no lease: its tasks stay held until its end is proven or it is back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class Hold:
     departure; ``not_before_ms`` is the time by which the last holder's end is certain (its lease has
     run out; 0 when it is proven). All times are milliseconds since the epoch.
     ``blanket``: the leader does not know all that the member ran (it was evicted by a leader without memory
-    of it, or after others had led): no unreported task starts anywhere before the member is back, or what
-    it ran has certainly ended.
+    of it, or after others had led). No unreported task starts anywhere until the member is back, or its
+    tasks have certainly ended.
     """
 
     tasks: frozenset[TaskId]
@@ -51,8 +51,9 @@ class Hold:
 
     @property
     def blanket_until_ms(self) -> int:
-        """Until when nothing unreported starts; 0 when it is known what is held. A wait that is only for the
-        member's sake, and not for its end, is for what it is known to have run."""
+        """The time before which no unreported task starts; 0 unless ``blanket``. A hold that only gives the
+        member time to return, and does not wait for its end, covers only the tasks it is known to have run.
+        """
         if not self.blanket:
             return 0
         return self.until_ms if self.reason is HoldReason.EVICTED else self.not_before_ms
@@ -60,11 +61,11 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Unstopped:
-    """Tasks that one life of an identity was told to stop and has not been seen to have stopped.
+    """Tasks revoked from one incarnation of an identity that are not known to have stopped there.
 
-    ``gone_since_ms``: when (ms) that life was first missing from the group without a proof of its end; None
-    while it is a member. Its tasks start nowhere before its lease has run out. ``leased``: whether it keeps
-    one at all (see ``Fencing``).
+    ``gone_since_ms``: when (ms) that incarnation was first missing from the group without a proof of its
+    end; None while it is a member. Its tasks start nowhere before its lease has expired. ``leased``: whether
+    it keeps a lease at all (see ``Fencing``).
     """
 
     identity: str
@@ -76,7 +77,7 @@ class Unstopped:
 
 @dataclass(frozen=True, slots=True)
 class Kip415Memory:
-    """The state that Kafka's own leader keeps, for the policy that reproduces it (protocol notes, 2)."""
+    """The state of Kafka's own leader, for the policy that reproduces it (docs/protocol.md, section 2)."""
 
     previous_generation: int = -1
     previous_members: tuple[str, ...] = ()
@@ -93,17 +94,19 @@ class Kip415Memory:
 class Memory:
     """The leader's memory after a round.
 
-    ``term``: how often the lead was taken. ``generation``: of the last round planned.
-    ``given``: per identity, what it should be running after that round (revoked tasks are not in it).
-    ``incarnations``: per identity, the life that was given it. ``former``: per identity, a few of its
-    earlier lives, oldest first: one of them that shows up again is no newcomer. ``holds``: per departed
-    identity. ``returns``: per identity, the times (ms) of its recent departures: the crash budget.
-    ``joins``: per expected identity that is not a member yet, since when (ms) it is waited for.
-    ``unstopped``: tasks revoked from a life and not yet known to have ended there.
+    ``term``: how often the lead was taken. ``generation``: the generation of the last round planned.
+    ``given``: per identity, the tasks it should run after that round (without revoked ones).
+    ``incarnations``: per identity, the incarnation to which these were given. ``former``: per identity, a few
+    of its earlier incarnations, oldest first; a former incarnation that reappears is not a new member.
+    ``holds``: per departed identity. ``returns``: per identity, the times (ms) of its recent departures, for
+    the crash budget. ``joins``: per expected identity that is not a member yet, when (ms) the wait for it
+    began. ``unstopped``: tasks revoked from an incarnation and not yet known to have ended there.
     ``moving``: tasks that were revoked and are not assigned again yet, by ``"<why>:<cause>"``.
-    ``stock``: stock workers were members then: one that leads next leaves no memory. ``leaseless``: those of
-    ``incarnations`` that are lives of such workers, by identity. ``managed``: connectors that were desired;
-    in a group that was adopted there are others, which are not ours to delete.
+    ``stock``: stock workers were members in that round; such a worker leaves no memory if it leads next.
+    ``leaseless``: the identities in ``incarnations`` that are stock workers. ``managed``: connectors that
+    were desired, and are deleted when they no longer are; an adopted group has others, too.
+    ``orphans``: connectors that are, or were last, desired with ``orphan``, and so outlive their resource.
+    ``addresses``: per identity of a stock worker, the host and port at which it serves.
     """
 
     term: int = 0
@@ -119,4 +122,6 @@ class Memory:
     stock: bool = False
     leaseless: tuple[str, ...] = ()
     managed: tuple[str, ...] = ()
+    orphans: tuple[str, ...] = ()
+    addresses: Mapping[str, str] = field(default_factory=dict)
     kip415: Kip415Memory | None = None

@@ -1,4 +1,4 @@
-"""How a Worker wants its work scheduled; travels in the leader log, so that a leading member keeps to it."""
+"""The scheduling policy of a Worker; stored in the leader log, so that a leading member follows it."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,28 +11,28 @@ class PolicyName(StrEnum):
 
 
 class Fencing(StrEnum):
-    """What becomes of the tasks of a departed member that keeps no lease (a stock worker).
+    """What happens to the tasks of a departed member that keeps no lease (a stock worker).
 
-    Nobody can tell whether one that left the group unseen still runs its tasks.
+    Nothing in the group shows whether such a member still runs its tasks after it left unnoticed.
     """
 
     STRICT = "Strict"
-    """They stay held until its end is proven, or it is back."""
+    """The tasks stay held until the member's end is proven or it is back."""
     BEST_EFFORT = "BestEffort"
-    """They move when their hold ends, as with Kafka's own leader: they may run twice for a while."""
+    """The tasks move when their hold ends, as with Kafka's own leader; they may run twice for a while."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What the user chose for a Worker.
+    """The user's choices for a Worker.
 
     ``scheduled_rebalance_max_delay_ms``: how long a departed member's tasks are held for it (KIP-415).
-    ``lease_ms`` + ``lease_margin_ms``: an unproven departure never moves earlier than this after it was
-    noticed, whatever the hold. ``join_wait_ms``: how long joins known to come are waited for before load
-    is balanced. ``max_returns`` departures within ``return_window_ms`` are held for; later ones are not
-    (a crash loop does not renew its hold for ever). ``fencing``: of members without a lease.
-    ``hung_after_ms``: a member that has been in the midst of a start or a stop for so long is named to be
-    replaced; 0: never.
+    ``lease_ms`` + ``lease_margin_ms``: after an unproven departure is noticed, its tasks never move earlier
+    than this, whatever the hold. ``join_wait_ms``: how long balancing waits for expected joins.
+    ``max_returns``: this many departures within ``return_window_ms`` get a hold, later ones do not (a crash
+    loop does not renew its hold for ever). ``fencing`` applies to members without a lease.
+    ``hung_after_ms``: a member that stays in one start or stop for this long is reported for replacement;
+    0: never.
     """
 
     name: PolicyName = PolicyName.DEFAULT
@@ -49,12 +49,12 @@ class Policy:
 
     @property
     def fence_ms(self) -> int:
-        """After so long an absence without a proof nothing of a member of ours can run any more."""
+        """The length of an unproven absence after which a leased member certainly runs nothing any more."""
         return self.lease_ms + self.lease_margin_ms
 
     def fence_of_ms(self, leased: bool) -> int | None:
-        """The same for any member: of one that keeps no lease it is never certain without a proof (None), or
-        is taken for certain after its hold."""
+        """Return the same for any member. Without a lease the end is never certain without a proof (None,
+        for STRICT), or counts as certain after the member's hold (BEST_EFFORT)."""
         if leased:
             return self.fence_ms
         return None if self.fencing is Fencing.STRICT else self.scheduled_rebalance_max_delay_ms

@@ -1,4 +1,4 @@
-"""Memories of pure functions: they save time and decide nothing."""
+"""Caches of pure functions: they save time and affect no decision."""
 
 from collections.abc import Hashable
 from itertools import filterfalse
@@ -10,13 +10,13 @@ _K = TypeVar("_K", bound=Hashable)
 _V = TypeVar("_V")
 
 MOST_ITEMS = 300_000
-"""Of one half of a memory of sets of items, which are some 70 bytes an item."""
+"""Size of one half of a cache of item sets, which take some 70 bytes per item."""
 
 
 class Recent(Generic[_K, _V]):
-    """What was asked for lately: of two halves the older is forgotten when the newer is full.
+    """A cache in two halves: the older half is dropped when the newer one is full.
 
-    ``most``: the sum of the sizes that a half may have.
+    ``most``: the upper limit for the sum of the sizes in one half.
     """
 
     def __init__(self, most: int) -> None:
@@ -35,10 +35,10 @@ class Recent(Generic[_K, _V]):
         return found[0]
 
     def put(self, key: _K, value: _V, size: int) -> None:
-        """``size``: of ``value``, in the unit of ``most``."""
+        """Store ``value``; ``size`` is its size in the unit of ``most``."""
         if self._size >= self._most:
             self._older, self._newer, self._size = self._newer, {}, 0
-        # What is small takes room, too.
+        # Small entries take space, too.
         self._size += size + 10
         self._newer[key] = value, size
 
@@ -51,7 +51,7 @@ _equal: Recent[frozenset[TaskId], frozenset[TaskId]] = Recent(MOST_ITEMS)
 
 
 def set_of(items: tuple[TaskId, ...]) -> frozenset[TaskId]:
-    """``items`` as a set; the same object for the same items in any order, as long as it is remembered."""
+    """Return ``items`` as a set; the same object for the same items in any order, while it is cached."""
     known = _sets.get(id(items))
     if known is not None and known[0] is items:
         return known[1]
@@ -70,9 +70,9 @@ _gone: Recent[tuple[int, int], tuple[_Set, _Set, _Set]] = Recent(MOST_ITEMS)
 
 
 def without(items: frozenset[TaskId], gone: frozenset[TaskId]) -> frozenset[TaskId]:
-    """``items`` − ``gone``; the same object for the same ``items`` and an equal ``gone``.
+    """Return ``items`` − ``gone``; the same object for the same ``items`` and an equal ``gone``.
 
-    What a member keeps is asked for when it is decided, when it is remembered, and when it is reported.
+    A member's remaining items are needed when they are decided, remembered and reported.
     """
     if not gone:
         return items
@@ -87,7 +87,7 @@ def without(items: frozenset[TaskId], gone: frozenset[TaskId]) -> frozenset[Task
 
 
 def missing(before: frozenset[TaskId], now: frozenset[TaskId]) -> frozenset[TaskId]:
-    """``before`` − ``now``; known at once if ``now`` is what ``without`` has left of ``before``."""
+    """Return ``before`` − ``now``; a cache hit if ``without`` made ``now`` from ``before``."""
     known = _gone.get((id(before), id(now)))
     if known is not None and known[0] is before and known[1] is now:
         return known[2]
@@ -95,7 +95,7 @@ def missing(before: frozenset[TaskId], now: frozenset[TaskId]) -> frozenset[Task
 
 
 def remaining(items: tuple[TaskId, ...], gone: frozenset[TaskId]) -> tuple[TaskId, ...]:
-    """``items`` without ``gone``, in their order; as a set it is what ``without`` gives."""
+    """Return ``items`` without ``gone``, in order; as a set, the result is what ``without`` returns."""
     rest = tuple(filterfalse(gone.__contains__, items))
     _sets.put(id(rest), (rest, without(set_of(items), gone)), len(rest))
     return rest

@@ -1,14 +1,14 @@
-"""When a task that has failed is started again, unasked."""
+"""When a failed task is restarted automatically."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 RESERVED: Final = "cooperator."
-"""Settings of a connector that begin so are for members themselves; no connector gets to see them."""
+"""Prefix of connector settings that are for the member itself; connectors never see them."""
 
 RESTART_LIMIT: Final = "RestartLimit"
-"""The reason of a task that stays FAILED since it has failed after every restart that it may have."""
+"""The reason of a task that stays FAILED because it has used up its restarts."""
 
 _PREFIX: Final = f"{RESERVED}auto.restart."
 
@@ -17,8 +17,8 @@ _PREFIX: Final = f"{RESERVED}auto.restart."
 class AutoRestart:
     """A failed task waits ``backoff_ms``, twice as long after each failure, at most ``backoff_max_ms``.
 
-    After ``max_restarts`` it stays failed. A task that ran for ``reset_after_ms`` before it failed begins
-    to count anew.
+    After ``max_restarts`` it stays failed. If a task ran for ``reset_after_ms`` before it failed, its count
+    starts over.
     """
 
     enabled: bool = True
@@ -28,21 +28,21 @@ class AutoRestart:
     reset_after_ms: int = 600_000
 
     def delay_ms(self, restarts: int) -> int | None:
-        """How long to wait after a failure that ``restarts`` restarts came before; None: for ever."""
+        """Return the delay after a failure that follows ``restarts`` restarts; None: never restart."""
         if not self.enabled or restarts >= self.max_restarts:
             return None
-        # The exponent is bounded where the number would only be cut off again.
+        # The exponent is bounded because the limit applies long before.
         return min(self.backoff_ms << min(restarts, 40), self.backoff_max_ms)
 
     def settings(self) -> dict[str, str]:
-        """As it travels in a connector's configuration: what differs from the defaults."""
+        """Return the settings that differ from the defaults, as in a connector's configuration."""
         written = _written(self)
         return {name: value for name, value in written.items() if value != _written(AutoRestart())[name]}
 
     @classmethod
     def of(cls, config: Mapping[str, str]) -> "AutoRestart":
-        """As a connector's configuration says. A value that is no number from 0 on counts as not written:
-        manifests are checked, and a task must not hang on what another writer left there."""
+        """Read a connector's configuration. A value that is not a non-negative number counts as absent:
+        manifests are validated, and what other writers left there must not affect a task."""
         default = cls()
 
         def number(name: str, otherwise: int) -> int:
@@ -69,7 +69,7 @@ def _written(restart: AutoRestart) -> dict[str, str]:
 
 
 def without_reserved(config: Mapping[str, str]) -> Mapping[str, str]:
-    """What a connector gets to see; the same object when nothing is reserved."""
+    """Return the settings that a connector sees; the same object when nothing is reserved."""
     if not any(name.startswith(RESERVED) for name in config):
         return config
     return {name: value for name, value in config.items() if not name.startswith(RESERVED)}

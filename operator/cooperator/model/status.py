@@ -2,8 +2,15 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from cooperator.model.ids import Epoch, TaskId
+
+PROGRESS_EVERY_MS: Final = 10_000
+"""Minimum interval between statuses of a member that differ in their progress only."""
+RATE_VALID_MS: Final = 3 * PROGRESS_EVERY_MS
+"""An older rate counts as unknown, since a task that reads would have reported a newer one. A rate of 0
+stays valid: the task has reported nothing after it."""
 
 
 class TaskState(StrEnum):
@@ -11,12 +18,12 @@ class TaskState(StrEnum):
 
     UNASSIGNED = "UNASSIGNED"
     STARTING = "STARTING"
-    """Said before the start begins: a task without any word of its member was never started there."""
+    """Written before the start begins: a task without a status of its member was never started there."""
     RUNNING = "RUNNING"
     PAUSED = "PAUSED"
     FAILED = "FAILED"
     RESTARTING = "RESTARTING"
-    """It stops to start anew, or has failed and waits for its next attempt (then with a trace)."""
+    """The task stops in order to restart, or has failed and waits for its next attempt (with a trace)."""
     STOPPED = "STOPPED"
     STOPPING = "STOPPING"
     HELD = "HELD"
@@ -24,10 +31,10 @@ class TaskState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TaskStatus:
-    """One status record: ``worker`` says who reported, ``epoch`` under which share, ``at_ms`` when.
+    """One status record: ``worker`` reported it, at ``at_ms``, under the assignment of ``epoch``.
 
-    ``next_attempt_ms``: when (ms since the epoch, as ``at_ms``) a RESTARTING task will be started again; 0:
-    not known. ``reason``: one word on why it is in that state; usually empty.
+    ``next_attempt_ms``: when (ms since the epoch, like ``at_ms``) a RESTARTING task will be started again;
+    0: unknown. ``reason``: one word that says why it is in that state; usually empty.
     """
 
     task: TaskId

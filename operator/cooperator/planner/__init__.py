@@ -1,7 +1,7 @@
-"""The decision who runs what: ``plan(view, memory) -> (Plan, Memory)``, pure and deterministic.
+"""The scheduling decision: ``plan(view, memory) -> (Plan, Memory)``, pure and deterministic.
 
 What may live here: the view (all inputs of a decision), the plan, the policies (``default``, ``kip415``,
-``eager``), the target and the next safe step as separate parts, holds, and the assignors, one strategy a
+``eager``), the target and the next safe step as separate parts, holds, and the assignors, one strategy per
 file. Time is an argument, timers are values in the plan. No I/O, no clock, no randomness.
 May import ``model`` only.
 """
@@ -24,14 +24,14 @@ _POLICIES: Final[Mapping[PolicyName, Callable[[View, Memory], tuple[Plan, Memory
 
 
 def plan(view: View, memory: Memory) -> tuple[Plan, Memory]:
-    """Decide one round by ``view.policy``: same view and memory, same plan.
+    """Decide one round by ``view.policy``: the same view and memory give the same plan.
 
-    The memory that is returned must be kept before any share of the plan is sent.
+    The returned memory must be persisted before any assignment of the plan is sent.
     """
     return _POLICIES[view.policy.name](view, memory)
 
 
 def prepare(members: Iterable[Member]) -> None:
-    """Look up what the next plan for ``members`` will need, when nobody waits for it. Decides nothing."""
+    """Fill the caches for the next plan of ``members`` while nothing waits for it. Affects no decision."""
     for member in members:
         itemsets.prepare(member.owned)

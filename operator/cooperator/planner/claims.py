@@ -1,7 +1,8 @@
-"""What the members report, sorted into what stays, what is let go, and what is on its way out.
+"""Sorts the members' reports into what stays, what is revoked, and what is still stopping.
 
-what anybody reports starts nowhere else, whatever is decided
-stays(m) = reported(m) − stopping(m) − deleted − barred − surplus copies − everything, if m lets go
+A task that any member reports starts nowhere else, whatever is decided.
+
+stays(m) = reported(m) − stopping(m) − deleted − barred − surplus copies − everything, if m releases all
 let go   = reported(m) − stopping(m) − stays(m): revoked in this round
 in flight = configured ∩ ∪ reported(m) − ∪ stays(m): free once its holder has rejoined without it
 """
@@ -22,8 +23,8 @@ _NONE: frozenset[TaskId] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """``stays`` and ``let_go``: per member id, of the present members. ``unreported``: configured, and
-    reported by nobody."""
+    """``stays`` and ``let_go``: per member id of the present members. ``unreported``: configured tasks that
+    no member reports."""
 
     unreported: frozenset[TaskId]
     stays: Mapping[str, Items]
@@ -32,7 +33,7 @@ class Claims:
 
 
 def sort_claims(view: View, memory: Memory, roster: Roster, items: Items) -> Claims:
-    """Sort what the present members report; balance is no concern here. ``items``: what is configured."""
+    """Sort what the present members report, regardless of balance. ``items``: what is configured."""
     reports = {member.member_id: reported(member.owned) for member in roster.present}
     sets = {member_id: report.all for member_id, report in reports.items()}
     counted = tally(sets, items.all)
@@ -67,13 +68,13 @@ def sort_claims(view: View, memory: Memory, roster: Roster, items: Items) -> Cla
 
 
 def _lets_go(member: Member, roster: Roster) -> Why | None:
-    """Why ``member`` must let go of everything, if it must."""
+    """Return why ``member`` must release everything; None if it need not."""
     if roster.current[member.identity] is not member:
         return Why.SUPERSEDED
     if member.identity in roster.held:
         return Why.DRAIN
     if member.identity in roster.leaving and roster.receivers:
-        # Until somebody is warm it runs on, as long as it may: what it let go of now would run nowhere.
+        # It keeps running until a receiver is warm: tasks that it released now would run nowhere.
         return None if roster.warming and member.warmth is Warmth.WARM else Why.DRAIN
     return None
 
@@ -81,7 +82,8 @@ def _lets_go(member: Member, roster: Roster) -> Why | None:
 def _surplus_copies(
     memory: Memory, roster: Roster, reported: Mapping[str, frozenset[TaskId]], doubled: frozenset[TaskId]
 ) -> dict[str, frozenset[TaskId]]:
-    """Of tasks that several members report: per member id, the copies that go. One running copy stays."""
+    """Return the copies to revoke, per member id, of tasks that several members report. One running copy of
+    each stays."""
     surplus: dict[str, set[TaskId]] = {}
     for task in doubled:
         holders = [m for m in roster.present if task in reported[m.member_id] and task not in m.stopping]
@@ -93,6 +95,6 @@ def _surplus_copies(
 
 
 def _precedence(member: Member, task: TaskId, memory: Memory, roster: Roster) -> tuple[bool, bool, str, str]:
-    """The smallest keeps its copy: one that may keep tasks at all, to which memory says it was given."""
+    """Sort key: the smallest keeps its copy, preferably one that may keep tasks and was given this task."""
     given = task in memory.given.get(member.identity, ())
     return _lets_go(member, roster) is not None, not given, member.identity, member.member_id

@@ -1,15 +1,16 @@
-"""The policy Default: Kafka's incremental cooperative rebalancing, told what an operator knows.
+"""The policy Default: Kafka's incremental cooperative rebalancing, extended by the operator's knowledge.
 
-One decision, in this order:
+A decision takes these steps, in order:
 
-1. roster: who speaks for its identity, who leaves, who may be given work (``roster``);
-2. claims: what stays, what must go whatever the balance (``claims``);
-3. holds: which lost tasks wait for whom, which go back, which are free (``holds``);
-4. target: who should run what, apart for connector instances and tasks (``target``);
-5. step: the part of the way that is safe now: revocations, and assignments of what nobody reports (``step``).
+1. roster: which member represents its identity, which ones leave, which may receive work (``roster``);
+2. claims: which tasks stay, and which must go whatever the balance (``claims``);
+3. holds: which lost tasks wait for which member, which go back, which are free (``holds``);
+4. target: which member should run what, separately for connector instances and tasks (``target``);
+5. step: the part of the way to the target that is safe now: revocations, and assignments of unreported
+   tasks (``step``).
 
-Revocations for balance wait while a member is held for or expected to join: its arrival changes the balance
-again, and moving later costs nobody any downtime. All else happens at once.
+Revocations for balance wait while tasks are held for a member or a member is expected to join: its arrival
+changes the balance again, and moving later costs no downtime. Everything else happens at once.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,7 +26,7 @@ from cooperator.planner.view import View
 
 
 def plan(view: View, memory: Memory) -> tuple[Plan, Memory]:
-    """Decide one round: two rounds make a move, since nothing starts in the round of its revocation."""
+    """Decide one round. A move takes two rounds, since nothing starts in the round of its revocation."""
     wanted = configured(view.tasks)
     roster = survey(view, memory)
     claimed = claims.sort_claims(view, memory, roster, wanted.items)
@@ -61,7 +62,7 @@ def plan(view: View, memory: Memory) -> tuple[Plan, Memory]:
 def _free(
     view: View, memory: Memory, unreported: frozenset[TaskId], settled: holds.Settled
 ) -> Mapping[TaskId, Reason]:
-    """What may be assigned now, to anyone, and why it is free."""
+    """Return the tasks that may be assigned now, to any receiver, and why each is free."""
     mine = frozenset[TaskId]().union(*settled.owed.values(), *settled.reserved.values(), settled.held)
     candidates = unreported - mine if mine else unreported
     created = Reason(Why.CREATED, view.cause)
@@ -79,9 +80,9 @@ def _free(
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What the assignor is asked in one round.
+    """The problems given to the assignor in one round.
 
-    ``expecting``: joins are waited for before anybody is asked to let go.
+    ``expecting``: the round waits for joins before it revokes anything for balance.
     """
 
     view: View
@@ -94,16 +95,16 @@ class _Asked:
     expecting: bool
 
     def targets(self, assignor: Assignor) -> tuple[target.Target, target.Target]:
-        """The targets of connector instances and of tasks."""
+        """Return the targets of connector instances and of tasks."""
         settled, items = self.settled, self.wanted.items
-        # What is free is configured: if it is as much as that, it is all of it.
+        # Free tasks are configured: if there are as many, they are all of them.
         everything = len(self.free) == len(items.all)
         pool = items.all if everything else self.claimed.in_flight.union(self.free)
         elsewhere = self.view.barred.union(*settled.reserved.values(), settled.held)
         if elsewhere:
             pool -= elsewhere
         parts = split(pool, items)
-        # Who has fewer tasks takes one more instance, and who then has fewer instances takes one more task.
+        # On ties, members with fewer tasks take one more instance, then those with fewer instances a task.
         tasks = self._problem(parts.tasks, False)
         task_loads = {identity: len(kept) for identity, kept in tasks.kept.items()}
         instances = replace(self._problem(parts.instances, True), of_other_kind=task_loads)

@@ -4,13 +4,17 @@
     lost(i)    = (given(i) ∪ hold(i)) ∩ unreported
     i absent   → lost(i) is held until its deadline; then it is free
     i present  → lost(i) is owed to i at once
-    fenced     = ∪ over vanished lives: what that life had been given or was stopping; nobody starts that
-                 before the life has certainly ended, be it free or owed
+    fenced     = ∪ over vanished lives: what that incarnation had been given or was stopping; nobody starts
+    that
+                 before the incarnation has certainly ended, be it free or owed
 
-The end of a life is certain when its host has proof of it, when that life is itself a member (what it does
-not report it does not run), or when its lease and a margin have passed since it was found missing. A stock
-worker keeps no lease. It has no other life than the one that is a member under its identity; while there is
-none, its end is uncertain until it is proven, or (``Fencing.BEST_EFFORT``) for as long as it is waited for.
+The end of an incarnation is certain when its host has proof of it, when that incarnation is itself a member
+(what it does not report it does not run), or when its lease and a margin have passed since it was found
+missing. A stock worker keeps no lease. While there is no member under its identity, its end is uncertain
+until it is proven, or (``Fencing.BEST_EFFORT``) for as long as it is waited for. A member under its identity
+is taken for the same process, started anew or not, unless the leader evicted several incarnations of it, or
+one at another address, and awaits it: one that is in touch with the broker comes back within that time, and
+until then nobody is given what it runs, another incarnation of its identity included.
 The deadline is scheduled.rebalance.max.delay.ms after an identity's own departure (KIP-415 has one for the
 whole group); there is none for an identity that will not come back or has used up its budget of returns.
 """
@@ -33,9 +37,9 @@ class Settled:
     """What has become of every task that should be running and is reported by nobody.
 
     ``owed``: per identity, its own tasks that it gets back now. ``free``: lost tasks whose wait is over.
-    ``reserved``: per identity, its own tasks that cannot start yet (an earlier life of it may still run
-    them, or they are barred). ``held``: every task that waits. ``frozen``: nothing may start anywhere: what
-    nobody reports may run at somebody who is away. ``timers_ms``: when one of these waits ends.
+    ``reserved``: per identity, its own tasks that cannot start yet (an earlier incarnation of it may still
+    run them, or they are barred). ``held``: every task that waits. ``frozen``: nothing may start anywhere:
+    what nobody reports may run at somebody who is away. ``timers_ms``: when one of these waits ends.
     """
 
     holds: dict[str, Hold] = field(default_factory=dict)
@@ -57,11 +61,14 @@ def settle(
     configured: frozenset[TaskId],
     unreported: frozenset[TaskId],
 ) -> Settled:
-    """Decide about departures, returns and what is left of earlier lives."""
+    """Decide about departures, returns and what is left of earlier incarnations."""
     settling = _Settling(view, memory, roster, claims, configured, unreported)
-    for identity in sorted(memory.given.keys() | memory.holds.keys() | view.awaited.keys()):
+    # One that drains and returns may be unknown to memory: its tasks wait for it all the same.
+    for identity in sorted(memory.given.keys() | memory.holds.keys() | view.awaited.keys() | roster.held):
         settling.settle(identity)
-    settling.reserve_for_newest_lives()
+    settling.await_other_incarnations()
+    settling.reserve_for_newest_incarnations()
+    settling.keep_what_is_owed()
     settling.apply_waits()
     return settling.settled
 
@@ -112,26 +119,33 @@ class _Settling:
         vanished.extend(self.memory.unstopped)
         fenced: dict[TaskId, HeldTask] = {}
         for entry in vanished:
-            life = (entry.identity, entry.incarnation)
-            if not entry.tasks or life in present or life in self.view.facts.ended:
-                continue
-            if not entry.leased and entry.identity in self.roster.current:
+            incarnation = (entry.identity, entry.incarnation)
+            if not entry.tasks or incarnation in present or incarnation in self.view.facts.ended:
                 continue
             # As in ``_refresh``: the absence began before now, whatever a clock has said.
             since_ms = self.now_ms if entry.gone_since_ms is None else min(entry.gone_since_ms, self.now_ms)
-            length_ms = self.view.policy.fence_of_ms(entry.leased)
-            until_ms = since_ms if length_ms is None else since_ms + length_ms
-            if length_ms is not None and until_ms <= self.now_ms:
+            end_ms, reason = self._uncertain(entry, since_ms)
+            if end_ms is not None and end_ms <= self.now_ms:
                 continue
+            until_ms = since_ms if end_ms is None else end_ms
             self.settled.unstopped.append(replace(entry, gone_since_ms=since_ms))
-            reason = HoldReason.UNFENCED if length_ms is None else HoldReason.UNPROVEN
             waiting = HeldTask(entry.identity, until_ms, reason, self.view.cause)
             for task in entry.tasks & self.unreported - self.unfenced:
-                if length_ms is None:
+                if end_ms is None:
                     self.unfenced.add(task)
-                if length_ms is None or task not in fenced or fenced[task].until_ms < until_ms:
+                if end_ms is None or task not in fenced or fenced[task].until_ms < until_ms:
                     fenced[task] = waiting
         return fenced
+
+    def _uncertain(self, entry: Unstopped, since_ms: int) -> tuple[int | None, HoldReason]:
+        """Until when (ms) the end of an incarnation that vanished at ``since_ms`` is uncertain, and why;
+        None: until it is proven."""
+        if not entry.leased and entry.identity in self.roster.current:
+            return self.view.awaited.get(entry.identity, 0), HoldReason.EVICTED
+        length_ms = self.view.policy.fence_of_ms(entry.leased)
+        if length_ms is None:
+            return None, HoldReason.UNFENCED
+        return since_ms + length_ms, HoldReason.UNPROVEN
 
     def settle(self, identity: str) -> None:
         given, hold = self.memory.given.get(identity, _NONE), self.memory.holds.get(identity)
@@ -240,8 +254,21 @@ class _Settling:
             hold = Hold(tasks, self.now_ms, deadline_ms, 0, member.incarnation, cause=self.view.cause)
         self._keep(identity, hold, tasks)
 
-    def reserve_for_newest_lives(self) -> None:
-        """What an older life of an identity still runs is its newest life's own, once it has let go."""
+    def await_other_incarnations(self) -> None:
+        """An identity is a member, and another incarnation of it was evicted and is not back. Unless memory
+        says what that one was given, it may run anything: nothing unreported starts until it is back."""
+        for identity in sorted(self.view.awaited.keys() & self.roster.current.keys()):
+            until_ms, known = self.view.awaited[identity], self.memory.holds.get(identity)
+            is_unknown = identity not in self.memory.given if known is None else known.blanket
+            if is_unknown and until_ms > self.now_ms:
+                hold = self.settled.holds.get(identity) or Hold(_NONE, self.now_ms, until_ms)
+                self.settled.holds[identity] = replace(
+                    hold, deadline_ms=until_ms, not_before_ms=0, reason=HoldReason.EVICTED, blanket=True
+                )
+
+    def reserve_for_newest_incarnations(self) -> None:
+        """What an older incarnation of an identity still runs is its newest incarnation's own, once it has
+        let go."""
         for older in self.roster.older:
             newest = self.roster.current[older.identity]
             if newest.identity in self.roster.leaving:
@@ -249,6 +276,13 @@ class _Settling:
             staying = (self.claims.stays[m.member_id].all for m in self.roster.current.values())
             own = self.configured.intersection(older.owned).difference(*staying)
             self.settled.reserved[older.identity] = self.settled.reserved.get(older.identity, _NONE) | own
+
+    def keep_what_is_owed(self) -> None:
+        """What a present member is owed is not free, though another one's wait for it may be over: memory
+        can name both (see ``settle``), and the task would be assigned twice."""
+        free = self.settled.free
+        if self._owed and not self._owed.isdisjoint(free):
+            self.settled.free = {task: why for task, why in free.items() if task not in self._owed}
 
     def apply_waits(self) -> None:
         """Holds and fences outrank everything: what they name is neither free nor owed now."""

@@ -1,8 +1,8 @@
-"""Sets of items, made once: what is configured, and what a member reports.
+"""Cached sets of items: what is configured, and what a member reports.
 
-Most rounds change little. A report or a configuration that is equal to an earlier one gives the same sets
-again, which need not be compared anew. These are memories of pure functions: they save time and decide
-nothing.
+Most rounds change little. A report or a configuration that is equal to an earlier one gives the same set
+objects again, which need not be compared element by element. These are caches of pure functions: they save
+time and affect no decision.
 """
 
 from collections import Counter, deque
@@ -14,12 +14,12 @@ from cooperator.model import INSTANCE, TaskId
 from cooperator.model.ids import same_object
 from cooperator.model.recent import MOST_ITEMS, Recent, set_of
 
-# TaskId's own constructor is Python code; a configuration may have 100,000 of them.
+# TaskId's constructor is slow Python code; a configuration may have 100,000 tasks.
 _new_task_id = cast(Callable[[type[TaskId], tuple[str, int]], TaskId], tuple.__new__)
 
 
 class Items(NamedTuple):
-    """A set of items, and its parts: connector instances and tasks are balanced apart (KIP-415)."""
+    """A set of items and its two parts: connector instances and tasks are balanced separately (KIP-415)."""
 
     all: frozenset[TaskId]
     instances: frozenset[TaskId]
@@ -27,14 +27,14 @@ class Items(NamedTuple):
 
 
 class Configured(NamedTuple):
-    """What is to run; ``ordered``: sorted, by kind; ``connectors``: their names, sorted."""
+    """What is configured. ``ordered``: instances, then tasks, each sorted; ``connectors``: sorted names."""
 
     items: Items
     ordered: tuple[tuple[TaskId, ...], tuple[TaskId, ...]]
     connectors: tuple[str, ...]
 
     def sort(self, items: Collection[TaskId], instances: bool) -> list[TaskId]:
-        """``items``, all configured and of one kind, in order."""
+        """Sort ``items``, which are configured and of one kind."""
         in_order = self.ordered[not instances]
         if len(items) == len(in_order):
             return list(in_order)
@@ -49,7 +49,7 @@ class Configured(NamedTuple):
 
 
 def configured(task_counts: Mapping[str, int]) -> Configured:
-    """The items of ``task_counts`` (connector name to its number of tasks, without the instance)."""
+    """Return the items of ``task_counts`` (connector name to its number of tasks, without the instance)."""
     for known, items in _recent:
         if known == task_counts:
             return items
@@ -80,7 +80,7 @@ _parts: Recent[frozenset[TaskId], Items] = Recent(MOST_ITEMS)
 
 
 def reported(owned: tuple[TaskId, ...]) -> Items:
-    """What a member reports, as sets; the same objects for the same items."""
+    """Return what a member reports, as sets; the same objects for the same items."""
     found = set_of(owned)
     items = _parts.get(found)
     if items is None:
@@ -91,7 +91,7 @@ def reported(owned: tuple[TaskId, ...]) -> Items:
 
 
 def split(items: frozenset[TaskId], of: Items) -> Items:
-    """The parts of ``items``, which is a subset of ``of``."""
+    """Split ``items``, a subset of ``of``, into its parts."""
     if items is of.all:
         return of
     known = _parts.get(items)
@@ -103,7 +103,7 @@ def split(items: frozenset[TaskId], of: Items) -> Items:
 
 
 class ByConnector(NamedTuple):
-    """``counts``: how many items each connector has. ``only``: the item of each, if all have one alone."""
+    """``counts``: items per connector. ``only``: each connector's item, if every connector has just one."""
 
     counts: Mapping[str, int]
     only: Mapping[str, TaskId] | None
@@ -113,8 +113,8 @@ _by_connector: Recent[int, tuple[frozenset[TaskId], ByConnector]] = Recent(MOST_
 
 
 def by_connector(items: frozenset[TaskId]) -> ByConnector:
-    """``items`` by their connectors; to be read only."""
-    # By the object: to compare two equal sets of different objects takes as long as to count.
+    """Group ``items`` by connector; do not modify the result."""
+    # Keyed by identity: comparing two equal sets of different objects takes as long as counting.
     known = _by_connector.get(id(items))
     if known is None or known[0] is not items:
         only = dict(zip(map(itemgetter(0), items), items, strict=True))
@@ -127,12 +127,12 @@ def by_connector(items: frozenset[TaskId]) -> ByConnector:
 
 
 def prepare(owned: tuple[TaskId, ...]) -> None:
-    """Look up in advance what a plan asks of a member that reports ``owned``, if others come or go."""
+    """Cache what a plan needs of a member that reports ``owned`` when other members come or go."""
     items = reported(owned)
     by_connector(items.instances)
     by_connector(items.tasks)
 
 
 def connector_counts(items: frozenset[TaskId]) -> Mapping[str, int]:
-    """How many of ``items`` each connector has; to be read only."""
+    """Return the number of ``items`` per connector; do not modify the result."""
     return by_connector(items).counts

@@ -1,17 +1,17 @@
 """The policy Kip415: Kafka Connect 4.3.1's incremental cooperative assignor, reproduced with its quirks.
 
-The steps and their numbers are those of the protocol notes (sections 4 and 5), the state is
-``Kip415Memory`` (section 2), orders are Java's (section 11). What Kafka does wrong is done wrong here too;
-each such place names its quirk. Beyond Kafka it only heeds what Kafka's leader cannot meet: tasks of our own
-members that are still stopping block their place and are not told to stop again, barred tasks count as
-not configured, and nothing starts while members that the leader itself evicted are awaited.
+The steps and their numbers are those of docs/protocol.md (sections 4 and 5), the state is
+``Kip415Memory`` (section 2), orders are Java's (section 11). Kafka's bugs are reproduced; each such place
+names its quirk. Beyond Kafka, the policy only handles cases that Kafka's leader cannot meet: tasks of
+cooperator's own members that are still stopping occupy their place and are not revoked again, barred tasks
+count as not configured, and nothing starts while the leader awaits members that it evicted itself.
 """
 
 import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from cooperator.model import HoldReason, Kip415Memory, Member, Memory, Share, TaskId
+from cooperator.model import Assignment, HoldReason, Kip415Memory, Member, Memory, TaskId
 from cooperator.model.java import hash_map_order, sort_strings, sort_tasks
 from cooperator.planner.itemsets import Items, configured
 from cooperator.planner.plan import HeldTask, Plan, Reason, Why
@@ -24,24 +24,28 @@ def plan(view: View, memory: Memory) -> tuple[Plan, Memory]:
     """Decide one round as Kafka's leader does."""
     round_ = _Round(view, memory.kip415 or Kip415Memory())
     after = round_.decide()
-    shares = {worker.member.member_id: worker.share() for worker in round_.workers}
+    assignments = {worker.member.member_id: worker.assignment() for worker in round_.workers}
     held = HeldTask("", after.scheduled_rebalance_ms, HoldReason.DEPARTED)
     decided = Plan(
-        shares={member.member_id: shares[member.member_id] for member in view.members},
+        assignments={member.member_id: assignments[member.member_id] for member in view.members},
         held=dict.fromkeys(sort_tasks(round_.waiting), held),
         rejoin_at_ms=round_.rejoin_at_ms(),
         delay_ms=after.delay_ms,
-        assigned_why={task: round_.why[task] for share in shares.values() for task in share.assigned},
-        revoked_why={task: round_.why[task] for share in shares.values() for task in share.revoked},
+        assigned_why={
+            task: round_.why[task] for assignment in assignments.values() for task in assignment.assigned
+        },
+        revoked_why={
+            task: round_.why[task] for assignment in assignments.values() for task in assignment.revoked
+        },
     )
-    # What the other policies need to go on from here.
+    # The other policies need this to take over from here.
     given = {w.member.identity: frozenset(w.all()).difference(w.revoked) for w in round_.workers}
     incarnations = {w.member.identity: w.member.incarnation for w in round_.workers}
     return decided, Memory(memory.term, view.generation, given, incarnations, kip415=after)
 
 
 def backoff_ms(attempts: int, max_delay_ms: int) -> int:
-    """How long the ``attempts``-th successive revocation is put off: 40^n, truncated as Java truncates it."""
+    """Return how long (ms) to delay the ``attempts``-th successive revocation: 40^n, truncated as in Java."""
     if max_delay_ms <= 1:
         return max_delay_ms
     most = math.log(max_delay_ms) / math.log(40)
@@ -52,7 +56,7 @@ def backoff_ms(attempts: int, max_delay_ms: int) -> int:
 class _Worker:
     """One member during a round. Items keep the order in which they were reported; new ones come last.
 
-    ``loads``: what it is to run after the round, connector instances and tasks apart.
+    ``loads``: what it should run after the round, connector instances and tasks separately.
     """
 
     member: Member
@@ -70,9 +74,9 @@ class _Worker:
         yield from self.loads[0]
         yield from self.loads[1]
 
-    def share(self) -> Share:
+    def assignment(self) -> Assignment:
         assigned = tuple(item for item in self.all() if item not in self.current)
-        return Share(assigned, tuple(self.revoked))
+        return Assignment(assigned, tuple(self.revoked))
 
 
 class _Round:
@@ -115,7 +119,7 @@ class _Round:
             self._balance(items, wanted)
         else:
             self.revoked_in_previous = False
-        if any(identity not in {m.identity for m in view.members} for identity in view.awaited):
+        if view.awaited:
             created, reassign = _NONE, ()
         if self.workers:
             self._assign([*sort_tasks(created), *sort_tasks(frozenset(reassign) - created)])
@@ -125,7 +129,7 @@ class _Round:
         return Kip415Memory(
             previous_generation=view.generation,
             previous_members=tuple(worker.member.member_id for worker in self.workers),
-            # Q1, phantoms: what was lost stays in it even if it was assigned and revoked in this round.
+            # Q1, phantoms: lost tasks stay in it even if they were assigned and revoked in this round.
             previous_assignment=(placed - revoked) | lost,
             previous_revocation=revoked,
             scheduled_rebalance_ms=self.scheduled_ms,
@@ -136,7 +140,7 @@ class _Round:
         )
 
     def rejoin_at_ms(self) -> int | None:
-        """When the leader rejoins: at the end of the delay, or of its wait for those that it evicted."""
+        """Return when the leader rejoins: at the end of the delay, or of its wait for evicted members."""
         times_ms = [self.view.now_ms + self.delay_ms] if self.delay_ms else []
         times_ms += [until_ms for until_ms in self.view.awaited.values() if until_ms > self.view.now_ms]
         return min(times_ms, default=None)
@@ -145,7 +149,7 @@ class _Round:
         self.why.update(dict.fromkeys(items, Reason(why, self.view.cause)))
 
     def _revoke(self, items: frozenset[TaskId], why: Why) -> None:
-        """Step 4: from all their holders, duplicates too."""
+        """Step 4: revoke ``items`` from every member that has them; duplicates, too."""
         if not items:
             return
         self._note(items, why)
@@ -155,7 +159,7 @@ class _Round:
                 worker.revoked[item] = None
 
     def _lost(self, lost: frozenset[TaskId]) -> Collection[TaskId]:
-        """Step 5 (4.1): what is lost waits, goes to the candidates, or is returned to be assigned now."""
+        """Step 5 (4.1): lost tasks wait, go to the candidates, or are returned to be assigned now."""
         now_ms, ids = self.view.now_ms, {worker.member.member_id for worker in self.workers}
         if not lost and not self.revoked_in_previous:
             self._end_delay()
@@ -172,7 +176,7 @@ class _Round:
             self.revoked_in_previous = False
             if not candidates:
                 return lost
-            # Whoever was idle while the delay ran gets it all, whatever its load is by now.
+            # Members that were idle during the delay get all of it, whatever their load is by now.
             for kind in (True, False):
                 for number, item in enumerate(sort_tasks(i for i in lost if i.is_instance is kind)):
                     candidates[number % len(candidates)].add(item)
@@ -188,11 +192,11 @@ class _Round:
         self.candidates.clear()
 
     def _balance(self, items: Items, wanted: frozenset[TaskId]) -> None:
-        """Step 6 (4.2): take what is too much from the front of each load, or put that off."""
+        """Step 6 (4.2): revoke each load's surplus from its front, or delay that."""
         totals = len(items.instances & wanted), len(items.tasks & wanted)
         surplus: list[tuple[_Worker, TaskId]] = []
         if any(totals) and any(load for worker in self.workers for load in worker.loads):
-            # Q2 again: where no task is configured but connectors are, zombies of tasks are a surplus.
+            # Q2 again: if connectors but no tasks are configured, zombie tasks are a surplus.
             surplus = [pair for kind in (0, 1) for pair in _surplus(self.workers, kind, totals[kind])]
         if not surplus:
             if self.revoked_in_previous:
@@ -202,18 +206,18 @@ class _Round:
             self.successive += 1
             self.delay_ms = backoff_ms(self.successive, self.max_delay_ms)
             if self.delay_ms:
-                # The timer of the lost serves this back-off too; a second incidental round cancels it.
+                # The timer of lost tasks serves this back-off too; a second incidental round cancels it.
                 self.scheduled_ms = self.view.now_ms + self.delay_ms
                 return
         self.revoked_in_previous = True
         for worker, item in surplus:
-            # Q1, phantoms: an item that a candidate was given in this very round can be among these.
+            # Q1, phantoms: an item given to a candidate in this very round can be among these.
             worker.remove(item)
             worker.revoked[item] = None
             self._note([item], Why.BALANCE)
 
     def _assign(self, new: list[TaskId]) -> None:
-        """Step 7 (4.3): to the least loaded, instances and tasks apart."""
+        """Step 7 (4.3): assign to the least loaded members, instances and tasks separately."""
         by_id = {worker.member.member_id: worker for worker in self.workers}
         in_order = [by_id[member_id] for member_id in sort_strings(by_id)]
         for kind in (0, 1):
@@ -246,7 +250,7 @@ def _duplicates(reported: Iterable[frozenset[TaskId]]) -> frozenset[TaskId]:
 
 
 def _surplus(workers: list[_Worker], kind: int, total: int) -> Iterable[tuple[_Worker, TaskId]]:
-    """What each worker has above its quota, from the front; nothing if the loads are balanced already."""
+    """Yield each worker's items above its quota, from the front; nothing if the loads are balanced."""
     smallest, extras = divmod(total, len(workers))
     sizes = [len(worker.loads[kind]) for worker in workers]
     if sizes.count(smallest) == len(workers) - extras and sizes.count(smallest + 1) == extras:

@@ -1,14 +1,14 @@
-"""What a decision is: a share for every member, what is held, and when to decide again."""
+"""The result of a decision: an assignment for every member, held tasks, and when to decide again."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from cooperator.model import HoldReason, Share, TaskId
+from cooperator.model import Assignment, HoldReason, TaskId
 
 
 class Why(StrEnum):
-    """The reason of one assignment or revocation.
+    """The reason for one assignment or revocation.
 
     A task that is assigned after a revocation carries the reason of the revocation.
     """
@@ -33,7 +33,7 @@ class Reason:
 
 
 class SameReason(Mapping[TaskId, Reason]):
-    """One reason for all of ``tasks``: after a cold start that is everything there is."""
+    """One reason for all of ``tasks``: after a cold start these are all tasks."""
 
     def __init__(self, tasks: frozenset[TaskId], reason: Reason) -> None:
         self.tasks, self.reason = tasks, reason
@@ -55,7 +55,7 @@ class SameReason(Mapping[TaskId, Reason]):
 
 @dataclass(frozen=True, slots=True)
 class HeldTask:
-    """A task that waits: for whom, until when (ms since the epoch), and why."""
+    """A task that waits for ``identity``: until when (ms since the epoch), and why."""
 
     identity: str
     until_ms: int
@@ -67,14 +67,14 @@ class HeldTask:
 class Plan:
     """The outcome of one round.
 
-    ``shares`` has an entry for every member id of the view. ``rejoin_at_ms``: when the leader must ask
-    for a round of its own accord (end of a hold, bound of a wait); None when nothing is pending.
+    ``assignments`` has an entry for every member id of the view. ``rejoin_at_ms``: when the leader must
+    start a round on its own (end of a hold, limit of a wait); None when nothing is pending.
     ``delay_ms``: sent to the members; 0 except under Kip415, since the leader owns all timers.
-    ``warnings``: what users should know about how it was made.
-    ``revoking``: members were told to let tasks go, so their rejoin makes the next round.
+    ``warnings``: what users should know about how the plan was made.
+    ``revoking``: the plan revokes tasks, so the members' rejoin makes the next round.
     """
 
-    shares: Mapping[str, Share]
+    assignments: Mapping[str, Assignment]
     held: Mapping[TaskId, HeldTask] = field(default_factory=dict)
     rejoin_at_ms: int | None = None
     delay_ms: int = 0
@@ -84,4 +84,4 @@ class Plan:
 
     @property
     def revoking(self) -> bool:
-        return any(share.revoked for share in self.shares.values())
+        return any(assignment.revoked for assignment in self.assignments.values())

@@ -1,8 +1,9 @@
-"""What an assignor is asked, and what it answers: the interface of a plug-in.
+"""The plug-in interface of assignors: the problem they get, and the placement they return.
 
-An assignor decides who should run what, of one kind of items: connector instances and tasks are two problems.
-It decides nothing else. Whose tasks wait, who may be given work and what may move in this round is settled
-before; that nothing starts before it has stopped elsewhere is settled afterwards, whatever the answer.
+An assignor decides which receiver should run each item of one kind: connector instances and tasks are two
+problems. It decides nothing else. Which tasks wait, which members may receive work and what may move in this
+round is settled before; that nothing starts before it has stopped elsewhere is ensured afterwards, whatever
+the answer.
 
 A plug-in is a class with the method ``assign``, named by an entry point of the group
 ``cooperator.assignors``; ``cooperator.simulate.conformance`` has the checks that it must pass.
@@ -19,15 +20,15 @@ from cooperator.model import TaskId
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One kind of items, to be placed with the receivers: the keys of ``kept``, in order of identity.
+    """Items of one kind, to be placed with the receivers: the keys of ``kept``, in order of identity.
 
-    ``kept``: what a receiver runs and may go on running. ``owed``: what it gets back now and does not run
-    yet; it counts as its own. ``reserved``: what it will get back later; nothing can be done about it now.
-    ``pool``: what is free now or will be soon, sorted. ``sizes``: connector name to its number of tasks;
-    empty for instances. ``balance``: whether a receiver may be asked to let go of something in this round.
-    ``of_other_kind``: how many items of the other kind a receiver has, for ties. ``weights``: of one task of
-    a connector, 1 if absent. ``capacities``: of a receiver, 1 if absent; its fair share is proportional to
-    it. ``zones``: of a receiver, "" if absent.
+    ``kept``: what a receiver runs and may keep running. ``owed``: what it gets back now and does not run
+    yet; it counts as its own. ``reserved``: what it will get back later; an assignor cannot place it now.
+    ``pool``: items that are free now or will be soon, sorted. ``sizes``: number of tasks per connector name;
+    empty for instances. ``balance``: whether receivers may be asked to release items in this round.
+    ``of_other_kind``: number of items of the other kind per receiver, for ties. ``weights``: weight of one
+    task per connector, 1 if absent. ``capacities``: per receiver, 1 if absent; its fair load is proportional
+    to it. ``zones``: per receiver, "" if absent.
     """
 
     kept: Mapping[str, frozenset[TaskId]]
@@ -42,7 +43,7 @@ class Problem:
     zones: Mapping[str, str] = field(default_factory=dict)
 
     def loads(self) -> dict[str, int]:
-        """How many items count as each receiver's own, before anything is placed."""
+        """Return how many items count as each receiver's own, before anything is placed."""
         owed, reserved = self.owed, self.reserved
         return {
             identity: len(kept) + len(owed.get(identity, ())) + len(reserved.get(identity, ()))
@@ -58,11 +59,11 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The answer.
+    """The answer of an assignor.
 
-    ``released``: per receiver, items of its ``kept`` that it must let go of; none unless ``balance``.
-    ``placed``: the receiver that should run it, for every item of ``pool``, every released one, and every
-    owed one that is better placed elsewhere.
+    ``released``: per receiver, items of its ``kept`` that it must release; none unless ``balance``.
+    ``placed``: the receiver that should run the item, for every item of ``pool``, every released one, and
+    every owed one that is better placed elsewhere.
     """
 
     released: Mapping[str, Collection[TaskId]] = field(default_factory=dict)
@@ -70,9 +71,9 @@ class Placement:
 
 
 class DealtInTurn(Mapping[TaskId, str]):
-    """Items dealt to receivers in turn: ``items[n]`` goes to ``receivers[n % len(receivers)]``.
+    """Round-robin placement: ``items[n]`` goes to ``receivers[n % len(receivers)]``.
 
-    Whoever asks what each receiver gets has it as one slice. The mapping is made when an item is looked up.
+    Each receiver's items are one slice. The mapping is made when an item is looked up.
     """
 
     def __init__(self, items: Sequence[TaskId], receivers: Sequence[str]) -> None:
@@ -80,7 +81,7 @@ class DealtInTurn(Mapping[TaskId, str]):
 
     @cached_property
     def by_receiver(self) -> Mapping[str, Sequence[TaskId]]:
-        """What each gets, in the order of the items; only of those that get something."""
+        """The items of each receiver, in order; receivers without items are left out."""
         count = len(self._receivers)
         return {receiver: self._items[n::count] for n, receiver in enumerate(self._receivers[: len(self)])}
 
@@ -99,7 +100,7 @@ class DealtInTurn(Mapping[TaskId, str]):
 
 
 class Assignor(Protocol):
-    """A strategy. It is pure: the same problem gives the same placement, in any process."""
+    """A placement strategy. It is pure: the same problem gives the same placement, in any process."""
 
     def assign(self, problem: Problem) -> Placement:
         """Place ``problem.pool``; ``problem.kept`` has at least one receiver."""

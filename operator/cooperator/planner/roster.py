@@ -1,12 +1,12 @@
-"""Who of the members speaks for its identity, who may be given work, and who must let go of it.
+"""Sorts the members: which one represents its identity, which may receive work, which must release it.
 
 present   = members whose end is not proven
-current   = of each identity, its newest present life
-older     = present − current                              (let go of everything)
-leaving   = current that announced its departure           (let go of everything, if there is anywhere to go)
+current   = the newest present incarnation of each identity
+older     = present − current                              (release everything)
+leaving   = current that announced its departure           (release everything, if there is a receiver)
 staying   = current − leaving
-receivers = those of staying that are best suited: not stalled before stalled, not cordoned before cordoned,
-            warm before warming. Of several wishes that cannot all be met the first counts.
+receivers = the best suited of staying: not stalled before stalled, not cordoned before cordoned,
+            warm before warming; earlier criteria outrank later ones
 """
 
 from collections.abc import Mapping
@@ -15,17 +15,17 @@ from dataclasses import dataclass
 from cooperator.model import Member, Memory, Warmth
 from cooperator.planner.view import Facts, View
 
-FORMER_LIVES = 4
-"""How many earlier lives of an identity are remembered."""
+FORMER_INCARNATIONS = 4
+"""How many earlier incarnations of an identity are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Roster:
-    """The members by what may be done with them. Mappings are in order of identity.
+    """The members, sorted by role. Mappings are in order of identity.
 
-    ``held``: identities that announced their departure and whose tasks wait for them: they come back, or
-    there is no other member. ``warming``: the receivers are still warming up, every one of them, and nobody
-    who is warm lets go of anything for them.
+    ``held``: identities that announced their departure and whose tasks wait for them, because they will come
+    back or there is no other member. ``warming``: all receivers are still warming up; no warm member
+    releases anything for them.
     """
 
     present: tuple[Member, ...]
@@ -36,8 +36,8 @@ class Roster:
     receivers: Mapping[str, Member]
     warming: bool
 
-    def lives(self, identity: str) -> frozenset[str]:
-        """The incarnations of ``identity`` that are members now: what they do not report they do not run."""
+    def past(self, identity: str) -> frozenset[str]:
+        """Return the incarnations of ``identity`` that are members now: they run only what they report."""
         return frozenset(member.incarnation for member in self.present if member.identity == identity)
 
 
@@ -60,17 +60,17 @@ def survey(view: View, memory: Memory) -> Roster:
         for identity, member in leaving.items()
         if member.draining and (identity in facts.returning or not receivers)
     )
-    # They are alike in this.
+    # All receivers have the same warmth.
     first = next(iter(receivers.values()), None)
     warming = first is not None and first.warmth is Warmth.WARMING
     return Roster(present, current, older, leaving, held, receivers, warming)
 
 
 def _best_suited(staying: Mapping[str, Member], facts: Facts) -> Mapping[str, Member]:
-    """Who of ``staying`` may be given work that is not its own.
+    """Return the members of ``staying`` that may receive work that is not their own.
 
-    A cordon outranks warmth: to start something on a machine that is to be emptied is to move it again,
-    and what warms up will be up soon. Whoever has stalled is asked only where there is nobody else.
+    A cordon outranks warmth: a task started on a machine that will be drained must move again, while a
+    warming member will be up soon. Stalled members receive work only if there is no other member.
     """
     cordoned, warm = facts.cordoned, Warmth.WARM
     if not [member for member in staying.values() if member.warmth is not warm]:
@@ -84,10 +84,11 @@ def _best_suited(staying: Mapping[str, Member], facts: Facts) -> Mapping[str, Me
 
 
 def _is_older(member: Member, other: Member, memory: Memory) -> bool:
-    """Whether ``member`` is an earlier life than ``other``, which stands before it in the view.
+    """Return whether ``member`` is an earlier incarnation than ``other``, which precedes it in the view.
 
-    A life that memory knows as former is older than one it does not know as such; the life that was last
-    given work is older than one that memory has never seen; else the later in the view is the newer.
+    An incarnation that memory lists as former is older than one that it does not list; the incarnation
+    that was last given work is older than one that memory has never seen; otherwise the later one in the
+    view is the newer one.
     """
     former = memory.former.get(member.identity, ())
     if (member.incarnation in former) != (other.incarnation in former):
@@ -100,15 +101,15 @@ def _announced(member: Member, facts: Facts) -> bool:
     return member.draining or member.identity in facts.leaving or member.identity in facts.gone
 
 
-def remember_lives(
+def remember_incarnations(
     roster: Roster, memory: Memory, kept: frozenset[str]
 ) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
-    """Per identity its newest life, and its earlier ones; of identities that are members or in ``kept``."""
+    """Return the newest incarnation and the earlier ones of each identity that is a member or in ``kept``."""
     incarnations: dict[str, str] = {}
     former: dict[str, tuple[str, ...]] = {}
     for identity in sorted(kept | roster.current.keys()):
         last = memory.incarnations.get(identity)
-        lives = list(memory.former.get(identity, ()))
+        past = list(memory.former.get(identity, ()))
         member = roster.current.get(identity)
         newest = member.incarnation if member is not None else last
         if newest is None:
@@ -116,10 +117,10 @@ def remember_lives(
         incarnations[identity] = newest
         earlier = [last] if last is not None else []
         earlier += [m.incarnation for m in roster.older if m.identity == identity]
-        for life in earlier:
-            if life not in lives:
-                lives.append(life)
-        lives = [life for life in lives if life != newest][-FORMER_LIVES:]
-        if lives:
-            former[identity] = tuple(lives)
+        for incarnation in earlier:
+            if incarnation not in past:
+                past.append(incarnation)
+        past = [incarnation for incarnation in past if incarnation != newest][-FORMER_INCARNATIONS:]
+        if past:
+            former[identity] = tuple(past)
     return incarnations, former

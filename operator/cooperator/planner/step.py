@@ -1,7 +1,7 @@
 """The next safe step towards a target, and the memory that goes with it.
 
-    assigned(m) = what m is owed or was placed with it, and is reported by nobody, held for nobody
-    revoked(m)  = what m runs and must let go: whatever the balance, or for it
+    assigned(m) = what m is owed or was placed with it, if no member reports it and no hold covers it
+    revoked(m)  = what m runs and must release: for balance, or regardless of it
     given'(m)   = stays(m) − revoked(m) ∪ assigned(m) ∪ reserved(m)
 
 assigned ∩ revoked = ∅ for the whole round, since assigned ∩ occupied = ∅ and revoked ⊆ occupied.
@@ -11,23 +11,23 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from cooperator.model import Memory, Share, TaskId, Unstopped
+from cooperator.model import Assignment, Memory, TaskId, Unstopped
 from cooperator.model.recent import missing, without
 from cooperator.planner.claims import Claims
 from cooperator.planner.holds import Settled
 from cooperator.planner.itemsets import reported
 from cooperator.planner.plan import Plan, Reason, Why
 from cooperator.planner.problem import DealtInTurn
-from cooperator.planner.roster import Roster, remember_lives
+from cooperator.planner.roster import Roster, remember_incarnations
 from cooperator.planner.view import View
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """All that was found out about one round.
+    """All findings of one round.
 
-    ``unreported``: configured and reported by nobody. ``free``: what may be assigned, and why it is free.
-    ``placed`` and ``released``: as in ``target.Target``, of both kinds.
+    ``unreported``: configured tasks that no member reports. ``free``: the tasks that may be assigned, and
+    why each is free. ``placed`` and ``released``: as in ``target.Target``, for both kinds.
     """
 
     roster: Roster
@@ -42,23 +42,23 @@ class Decision:
 
 
 def take(view: View, memory: Memory, decision: Decision) -> tuple[Plan, Memory]:
-    """The shares of this round, and the memory after it."""
+    """Return the plan of this round, and the memory after it."""
     assigned, assigned_why = _assignments(view, decision)
     revoked = _revocations(view, decision)
-    shares: dict[str, Share] = {}
-    empty = Share()
+    assignments: dict[str, Assignment] = {}
+    empty = Assignment()
     for member in view.members:
         speaks = decision.roster.current.get(member.identity) is member
         new = assigned.get(member.identity, ()) if speaks else ()
         gone = revoked.get(member.member_id, {})
-        shares[member.member_id] = Share(tuple(new), tuple(sorted(gone))) if new or gone else empty
+        assignments[member.member_id] = Assignment(tuple(new), tuple(sorted(gone))) if new or gone else empty
     after = _remember(view, memory, decision, assigned, revoked)
     timers_ms = decision.settled.timers_ms
     revoked_why: dict[TaskId, Reason] = {}
     for why in revoked.values():
         revoked_why.update(why)
     plan = Plan(
-        shares=shares,
+        assignments=assignments,
         held=decision.settled.held,
         rejoin_at_ms=min(timers_ms, default=None),
         assigned_why=assigned_why,
@@ -69,7 +69,7 @@ def take(view: View, memory: Memory, decision: Decision) -> tuple[Plan, Memory]:
 
 
 def _assignments(view: View, decision: Decision) -> tuple[dict[str, list[TaskId]], Mapping[TaskId, Reason]]:
-    """Per identity what is new for it, and why."""
+    """Return the newly assigned tasks per identity, and the reason of each."""
     assigned: defaultdict[str, list[TaskId]] = defaultdict(list)
     why: dict[TaskId, Reason] = {}
     balance = Reason(Why.BALANCE, view.cause)
@@ -79,7 +79,7 @@ def _assignments(view: View, decision: Decision) -> tuple[dict[str, list[TaskId]
             assigned[to].append(task)
             why[task] = reason if to == identity else balance
     free = decision.free
-    # Then what was dealt is the pool, and all of it is free.
+    # In this case exactly the pool was dealt, and all of it is free.
     everything = not (why or decision.claimed.in_flight or any(decision.released))
     for placed in decision.placed if free else ():
         if isinstance(placed, DealtInTurn):
@@ -96,7 +96,7 @@ def _assignments(view: View, decision: Decision) -> tuple[dict[str, list[TaskId]
 
 
 def _revocations(view: View, decision: Decision) -> dict[str, dict[TaskId, Reason]]:
-    """Per member id what it must let go, and why."""
+    """Return the tasks that each member id must release, and why."""
     revoked = {member_id: dict(gone) for member_id, gone in decision.claimed.let_go.items()}
     balance = Reason(Why.BALANCE, view.cause)
     for released in decision.released:
@@ -128,7 +128,7 @@ def _remember(
             new = assigned.get(member.identity, ())
             reserved = settled.reserved.get(member.identity, frozenset())
             given[member.identity] = stays.union(new, reserved) if new or reserved else stays
-    incarnations, former = remember_lives(decision.roster, memory, frozenset(settled.holds))
+    incarnations, former = remember_incarnations(decision.roster, memory, frozenset(settled.holds))
     current = decision.roster.current
     leaseless = {i for i in memory.leaseless if i in incarnations and i not in current}
     leaseless.update(identity for identity, member in current.items() if not member.is_agent)
@@ -154,13 +154,13 @@ def _moving(
     assigned: Mapping[str, Sequence[TaskId]],
     revoked: Mapping[str, Mapping[TaskId, Reason]],
 ) -> dict[str, frozenset[TaskId]]:
-    """What is let go in this round, and what was let go earlier and is assigned nowhere yet."""
+    """Return the tasks revoked in this round, and those revoked earlier that are assigned nowhere yet."""
     moving: dict[str, set[TaskId]] = {}
     if memory.moving:
         homeless = (decision.claimed.in_flight | decision.unreported).difference(*assigned.values())
         moving = {key: set(tasks & homeless) for key, tasks in memory.moving.items()}
     for gone in revoked.values():
-        # A member lets go of all for one reason, or for a few.
+        # A member releases all its tasks for one reason, or for a few.
         reasons = {id(reason): reason for reason in gone.values()}
         for reason in reasons.values():
             if reason.why is not Why.DELETED:

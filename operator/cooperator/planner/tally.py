@@ -1,14 +1,14 @@
-"""Who reports what, counted: what nobody reports, what is not configured, what is reported more than once.
+"""Counts the reports: which tasks no member reports, which are not configured, which are reported twice.
 
     unreported = configured − ∪ reported(m)        unknown = ∪ reported(m) − configured
 
-Most rounds change little. Then the last count is taken up, and only what came and went is looked at:
+Most rounds change little. Then the last count is updated by what came and went:
 
     went = ∪ before(m) − now(m)    came = ∪ now(m) − before(m)
     unreported' = (unreported ∪ configured ∩ went) − came    unknown' = (unknown − went) ∪ (came − configured)
 
-That holds while nothing is reported twice, before or now; else all is counted anew. The last count is a
-memory of a pure function: it saves time and decides nothing.
+That holds while nothing is reported twice, before or now; otherwise everything is counted anew. The last
+count is a cache of a pure function: it saves time and affects no decision.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ Reports = Mapping[str, frozenset[TaskId]]
 
 
 class Tally(NamedTuple):
-    """``reported``: how many items are reported by anybody. ``doubled``: reported by several."""
+    """``reported``: number of items that members report. ``doubled``: items that several members report."""
 
     reported: int
     unreported: frozenset[TaskId]
@@ -41,7 +41,7 @@ _last: list[_Counted] = []
 
 
 def tally(reports: Reports, configured: frozenset[TaskId]) -> Tally:
-    """Count ``reports``: member id to what it reports."""
+    """Count ``reports``, which maps member ids to what they report."""
     counted = _of_change(_last[0], reports, configured) if _last else None
     if counted is None:
         counted = count_anew(reports, configured)
@@ -50,7 +50,7 @@ def tally(reports: Reports, configured: frozenset[TaskId]) -> Tally:
 
 
 def count_anew(reports: Reports, configured: frozenset[TaskId]) -> Tally:
-    """As ``tally``, whatever was counted before."""
+    """Like ``tally``, without the previous count."""
     occupied = _NONE.union(*reports.values())
     if not occupied:
         return Tally(0, configured, _NONE)
@@ -64,13 +64,13 @@ def count_anew(reports: Reports, configured: frozenset[TaskId]) -> Tally:
 
 
 def _of_change(last: _Counted, reports: Reports, configured: frozenset[TaskId]) -> Tally | None:
-    """The count that follows from the last one; None if it does not."""
+    """Derive the count from the last one; None if that is not possible."""
     before, (count, unreported, unknown, doubled) = last.reports, last.tally
     if configured is not last.configured or doubled:
         return None
     changed = [member for member, earlier in before.items() if reports.get(member, _NONE) is not earlier]
     if sum(len(before[member]) for member in changed) > 2 * sum(map(len, reports.values())):
-        return None  # Far less is reported than before: counting is quicker.
+        return None  # Far less is reported than before: counting anew is faster.
     went: list[frozenset[TaskId]] = []
     came: list[frozenset[TaskId]] = [reports[member] for member in reports.keys() - before.keys()]
     for member in changed:

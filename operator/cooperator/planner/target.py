@@ -1,4 +1,4 @@
-"""Where every item of one kind should run, as an assignor finds it, and what that means for the loads."""
+"""The target: where an assignor wants every item of one kind to run, and the loads that result."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -12,7 +12,7 @@ from cooperator.planner.problem import Assignor, DealtInTurn, Problem
 class Target:
     """``released`` and ``placed``: as in ``Placement``.
 
-    ``put_off``: something would be released if that were allowed in this round.
+    ``put_off``: items would be released if this round allowed it.
     """
 
     released: Mapping[str, Collection[TaskId]]
@@ -21,7 +21,7 @@ class Target:
 
 
 def find(problem: Problem, assignor: Assignor, ask_what_is_put_off: bool = False) -> Target:
-    """The target of ``problem``."""
+    """Return the target of ``problem``."""
     if not problem.kept:
         return Target({}, {})
     placement = assignor.assign(problem)
@@ -30,7 +30,7 @@ def find(problem: Problem, assignor: Assignor, ask_what_is_put_off: bool = False
 
 
 def loads(problem: Problem, found: Target) -> dict[str, int]:
-    """How many items each receiver of ``problem`` has, once everything is placed as in ``found``."""
+    """Return how many items each receiver of ``problem`` has once everything is placed as in ``found``."""
     counts = problem.loads()
     for identity, items in found.released.items():
         counts[identity] -= len(items)

@@ -10,14 +10,14 @@ from cooperator.model import Member, Policy, TaskId
 class Facts:
     """What the host (Kubernetes, or the local pool) knows about identities and a group does not.
 
-    ``expected``: identities that should be there; None when the host knows nothing (a member leads).
-    ``leaving``: announced departures, members to move everything away from first.
+    ``expected``: identities that should exist; None when the host knows nothing (a member leads).
+    ``leaving``: announced departures; everything is moved away from these members first.
     ``gone``: identities that will not come back: no hold, their tasks move once their end is proven.
-    ``ended``: (identity, incarnation) pairs whose end is proven. ``cordoned``: no new tasks.
-    ``returning``: identities that come back when they go down (a roll, a restart): when such a member drains,
-    its tasks are held for it instead of being moved. ``poisoned``: tasks in quarantine, whose start has ended
-    its member again and again. ``zones``: (identity, zone) of members whose machine's zone is known; it goes
-    before what a member says of itself.
+    ``ended``: (identity, incarnation) pairs whose end is proven. ``cordoned``: identities that get no new
+    tasks. ``returning``: identities that come back after they go down (a roll, a restart): when such a member
+    drains, its tasks are held for it instead of being moved. ``poisoned``: quarantined tasks, whose start has
+    ended their member again and again. ``zones``: (identity, zone) of members whose machine's zone is known;
+    it overrides what a member reports itself.
     """
 
     expected: frozenset[str] | None = None
@@ -34,17 +34,18 @@ class Facts:
 class View:
     """One snapshot for the planner.
 
-    ``now_ms``: milliseconds since the epoch. ``generation``: of the round being decided.
-    ``members``: workers only; a leader that is no worker is not among them.
-    ``tasks``: connector name to its number of tasks; the instance is always implied.
+    ``now_ms``: milliseconds since the epoch. ``generation``: the generation of the round being decided.
+    ``members``: workers only; a leader that is not a worker is not among them.
+    ``tasks``: number of tasks per connector name; the instance is always implied.
     ``suspended``: tasks that may run nowhere now (their configuration is about to change).
-    ``unstarted``: tasks that were given to a member and, as the status log has it, never started there:
-    should that member depart, they do not wait for it.
-    ``awaited``: identities that the leader itself evicted when it took the lead and that are not back,
-    with the time (ms) until which nothing of theirs moves. ``cause``: id of the event behind the round.
+    ``unstarted``: tasks that were given to a member and, according to the status log, never started there:
+    if that member departs, they are not held for it.
+    ``awaited``: identities with an incarnation that the leader itself evicted when it took the lead and that
+    is not back (another one may be a member), with the time (ms) until which nothing of theirs moves.
+    ``cause``: id of the event behind the round.
     ``last_completed_generation``: the last round whose assignment the leader knows to be delivered.
-    ``turns_eager``: the first round under the eager protocol. Stock workers have not stopped what they ran
-    under the one before, and cannot say what it is.
+    ``turns_eager``: this is the first round under the eager protocol. Stock workers have not stopped what
+    they ran under the previous protocol, and cannot report it.
     """
 
     now_ms: int
@@ -64,5 +65,5 @@ class View:
 
     @property
     def barred(self) -> frozenset[TaskId]:
-        """Tasks that start nowhere now."""
+        """Tasks that must not start anywhere now."""
         return self.suspended | self.facts.poisoned

@@ -1,15 +1,15 @@
-"""The life of a Worker's pods, as a pure decision.
+"""The lifecycle of a Worker's pods, as a pure decision.
 
     decide(desired, observed, memory, now_ms) -> Decision(actions, facts, reports, next_ms, memory)
 
-What may live here: what is wanted and seen of a pool, which ordinals it should have, deaths and their proofs,
-crash budgets, rolls, poison tasks. A pod is whatever the host makes of it: a pod of Kubernetes, or a process
+What may live here: desired and observed state of a pool, which ordinals it should have, deaths and their
+proofs, crash budgets, rolls, poison tasks. What a pod is depends on the host: a Kubernetes pod, or a process
 group on a laptop. Values in, values out; no clock, no I/O. May import ``model`` only.
 
-A host calls ``decide`` when anything it sees has changed, and at ``next_ms``. It hands ``facts`` to the
-leader *before* it carries out ``actions``: whoever is told to end must be known as leaving, or returning, by
-then. An action that does not show in what is seen next is asked for again after a while, so nothing is lost
-when it fails. The mark that ``Drain`` leaves is kept with the pod, so that a host without memory goes on.
+A host calls ``decide`` when anything that it observes has changed, and at ``next_ms``. It hands ``facts`` to
+the leader *before* it carries out ``actions``: by the time a pod is told to end, the leader must know it as
+leaving or returning. An action without visible effect is requested again after a while, so a failed action
+is not lost. The mark that ``Drain`` leaves is kept with the pod, so that a host without memory can continue.
 """
 
 from cooperator.pool.actions import Action, Create, Delete, Drain, Kill, Remove, UnDrain

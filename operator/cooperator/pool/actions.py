@@ -1,4 +1,4 @@
-"""What a decision asks of the host, one value a kind."""
+"""The actions that a decision asks the host to carry out."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -16,7 +16,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """Mark this life as leaving (``Mark``); the process is not told, its tasks are moved by the leader."""
+    """Mark this incarnation as leaving (``Mark``). The process is not told; the leader moves its tasks."""
 
     identity: str
     incarnation: str
@@ -25,7 +25,7 @@ class Drain:
 
 @dataclass(frozen=True, slots=True)
 class UnDrain:
-    """Take the mark off: it stays."""
+    """Remove the mark: this incarnation stays."""
 
     identity: str
     incarnation: str
@@ -33,7 +33,7 @@ class UnDrain:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Tell this life to end in order (SIGTERM; a deletion with grace period)."""
+    """Tell this incarnation to end gracefully (SIGTERM; a deletion with grace period)."""
 
     identity: str
     incarnation: str
@@ -41,7 +41,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """End this life at once (SIGKILL): it was told to end and does not."""
+    """End this incarnation at once (SIGKILL), since it was told to end and did not."""
 
     identity: str
     incarnation: str
@@ -49,7 +49,7 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Clear away what is left of a life that has ended, so that its name is free."""
+    """Remove what is left of an incarnation that has ended, so that its name is free."""
 
     identity: str
     incarnation: str

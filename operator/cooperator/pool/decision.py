@@ -1,4 +1,4 @@
-"""The outcome of a decision: actions for the host, facts for the leader, reports for people."""
+"""The outcome of a decision: actions for the host, facts for the leader, reports for users."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,10 +10,10 @@ from cooperator.pool.memory import PoolMemory
 
 @dataclass(frozen=True, slots=True)
 class PoolFacts:
-    """What the planner should know of the pool; the fields of ``planner.view.Facts``, and the quarantine.
+    """What the planner should know about the pool, with the fields of ``planner.view.Facts``.
 
-    ``poisoned``: tasks that may run nowhere until they are pardoned, since their start ends its member.
-    ``zones``: (identity, zone of its machine), where that is known.
+    ``poisoned``: quarantined tasks, which may run nowhere until they are pardoned, since their start ends
+    their member. ``zones``: (identity, zone of its machine), where known.
     """
 
     expected: frozenset[str] = frozenset()
@@ -37,7 +37,7 @@ class ReportReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Something people should know: for conditions and events. ``subject``: an identity or a task."""
+    """Something that users should know, for conditions and events. ``subject``: an identity or a task."""
 
     reason: ReportReason
     subject: str

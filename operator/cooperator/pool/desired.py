@@ -1,4 +1,4 @@
-"""What a pool is meant to be, and how patient its life is managed."""
+"""The desired state of a pool, and the time limits of its lifecycle."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -6,26 +6,27 @@ from enum import StrEnum
 
 class RollStrategy(StrEnum):
     HOLD = "Hold"
-    """A pod is replaced in place: its tasks wait for it, nobody else is touched."""
+    """A pod is replaced in place: its tasks wait for it, and other pods are not affected."""
     DRAIN = "Drain"
     """A pod's tasks move away before it is replaced."""
 
 
 @dataclass(frozen=True, slots=True)
 class PoolPolicy:
-    """Bounds and delays of a pool.
+    """Limits and delays of a pool.
 
     ``drain_timeout_ms``: a pod whose tasks do not move away is told to end after this.
-    ``kill_after_ms``: a pod that was told to end is killed after this; None: the platform sees to it.
+    ``kill_after_ms``: a pod that was told to end is killed after this; None: the platform does it.
     ``backoff_initial_ms`` … ``backoff_max_ms``: pause before a pod is created again after its second,
-    third, … crash (the first is forgiven); doubled each time, forgotten after a life of ``healthy_after_ms``.
-    ``scale_down_delay_ms``: a smaller number of replicas must stand this long before somebody leaves;
-    ``scale_down_wait_max_ms``: how long a group that does not come to rest can put that off.
+    third, … crash (the first causes none); doubled each time, reset by an incarnation that lasts
+    ``healthy_after_ms``.
+    ``scale_down_delay_ms``: a smaller number of replicas must be stable this long before a pod leaves;
+    ``scale_down_wait_max_ms``: how long a group that does not come to rest can delay that.
     ``stand_in_after_ms``: a pod that is stuck on a dead node gets a stand-in after this.
     ``ready_timeout_ms``: a pod that has not joined by then stops a roll and is reported.
-    ``retry_ms``: an action that shows no effect is asked for again after this.
+    ``retry_ms``: an action without visible effect is requested again after this.
     ``poison_deaths``: a task that was starting at this many deaths in a row is quarantined.
-    ``trust_node_deletion``: a deleted Node object proves that its machine is gone (true of some clouds).
+    ``trust_node_deletion``: a deleted Node object proves that its machine is gone (true on some clouds).
     """
 
     strategy: RollStrategy = RollStrategy.HOLD
@@ -46,7 +47,7 @@ class PoolPolicy:
 
 @dataclass(frozen=True, slots=True)
 class PoolDesired:
-    """``replicas`` pods called ``name``-0, ``name``-1, … made from the template ``revision``."""
+    """``replicas`` pods named ``name``-0, ``name``-1, … created from the template ``revision``."""
 
     name: str
     replicas: int
@@ -57,7 +58,7 @@ class PoolDesired:
         return f"{self.name}-{ordinal}"
 
     def ordinal(self, identity: str) -> int | None:
-        """The ordinal of one of this pool's identities; None for anybody else's name."""
+        """Return the ordinal of one of this pool's identities; None for any other name."""
         prefix, _, number = identity.rpartition("-")
         if prefix != self.name or not (number.isascii() and number.isdigit()):
             return None

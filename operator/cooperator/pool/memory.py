@@ -1,6 +1,6 @@
-"""What a pool remembers from one decision to the next.
+"""The state that a pool keeps from one decision to the next.
 
-A host that has lost it goes on safely: proofs of ends become waits for leases, back-offs start anew.
+Losing it is safe: instead of using proofs of ends, the host waits for leases, and back-offs start over.
 """
 
 from collections.abc import Mapping
@@ -11,9 +11,11 @@ from cooperator.pool.actions import Action
 
 
 @dataclass(frozen=True, slots=True)
-class LifeSeen:
-    """The life that a pod was last seen in. ``stopping``: it had been told to end, so its end is no crash.
-    ``joined``: it has been a member; None where it may have been, before anybody remembered.
+class IncarnationSeen:
+    """The last observed incarnation of a pod.
+
+    ``stopping``: it had been told to end, so its end is not a crash. ``joined``: it has been a member; None
+    if it may have been one before this memory began.
     """
 
     uid: str
@@ -25,7 +27,7 @@ class LifeSeen:
 
 @dataclass(frozen=True, slots=True)
 class Crashes:
-    """``count`` crashes in a row, the last of them seen at ``last_ms``."""
+    """``count`` crashes in a row, the last one observed at ``last_ms``."""
 
     count: int
     last_ms: int
@@ -33,7 +35,7 @@ class Crashes:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """An action that was asked for at ``at_ms`` and has not shown an effect."""
+    """An action that was requested at ``at_ms`` and has not shown an effect."""
 
     action: Action
     at_ms: int
@@ -41,7 +43,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Starting:
-    """Tasks that were starting in a life when it was last seen."""
+    """Tasks that were starting in an incarnation when it was last observed."""
 
     incarnation: str
     tasks: frozenset[TaskId]
@@ -51,14 +53,15 @@ class Starting:
 class PoolMemory:
     """``slots``: the ordinals that the pool should have; None before the first decision.
 
-    ``lives``: per identity with a pod. ``ended``: per identity, its last lives whose end is proven, oldest
-    first. ``cut_off``: per identity, since when its node is unreachable and it is no member.
-    ``rolling``: identities that are being replaced. ``shrink_since_ms``: since when fewer are wanted.
-    ``starting`` and ``suspects``: what is known of tasks that may kill their members (``poison``).
+    ``incarnations``: per identity with a pod. ``ended``: per identity, its last incarnations whose end is
+    proven, oldest first. ``cut_off``: per identity, since when its node is unreachable and it is not a
+    member. ``rolling``: identities that are being replaced. ``shrink_since_ms``: since when fewer replicas
+    are desired. ``starting`` and ``suspects``: what is known about tasks that may kill their members
+    (``poison``).
     """
 
     slots: frozenset[int] | None = None
-    lives: Mapping[str, LifeSeen] = field(default_factory=dict)
+    incarnations: Mapping[str, IncarnationSeen] = field(default_factory=dict)
     ended: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     crashes: Mapping[str, Crashes] = field(default_factory=dict)
     asked: Mapping[str, Asked] = field(default_factory=dict)

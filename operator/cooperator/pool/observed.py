@@ -1,4 +1,4 @@
-"""What the host sees: pods, the nodes they are on, and the group that their processes form."""
+"""The observed state: pods, the nodes they are on, and the group that their processes form."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,13 +8,13 @@ from cooperator.model import TaskId
 
 
 class Phase(StrEnum):
-    """Where a life of a pod is. Only ENDED proves that nothing of it runs any more."""
+    """The phase of a pod's incarnation. Only ENDED proves that nothing of it runs any more."""
 
     PENDING = "Pending"
-    """It exists, and its process has not run yet."""
+    """The pod exists, and its process has not run yet."""
     RUNNING = "Running"
     TERMINATING = "Terminating"
-    """It was told to end (by whomever), and has not been seen to."""
+    """It was told to end (by the pool or anyone else), and its end has not been observed."""
     ENDED = "Ended"
 
 
@@ -25,7 +25,7 @@ class MarkReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What ``Drain`` leaves at a pod: why it is to leave, and since when (ms since the epoch)."""
+    """The mark that ``Drain`` leaves on a pod: why it must leave, and since when (ms since the epoch)."""
 
     reason: MarkReason
     since_ms: int
@@ -33,12 +33,13 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """One pod of the pool, in its newest life.
+    """One pod of the pool, in its newest incarnation.
 
-    ``uid``: of the object; ``incarnation``: of the life (a container that is restarted inside its pod keeps
-    the uid and has a new incarnation). ``started_ms``: when this life began; since when Terminating:
-    ``terminating_since_ms``. ``node``: empty while it is on none, or where nodes mean nothing.
-    ``self_restarting``: its platform starts the next life of an ENDED one by itself.
+    ``uid`` names the object, ``incarnation`` the run (a container that is restarted inside its pod keeps the
+    uid and has a new incarnation). ``started_ms``: when this incarnation began.
+    ``terminating_since_ms``: since when it is TERMINATING. ``node``: empty while it is not on a node, or
+    where there are no nodes. ``self_restarting``: the platform itself starts the next incarnation after
+    ENDED.
     """
 
     identity: str
@@ -55,8 +56,11 @@ class Pod:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A machine: reachable; not to be given more; about to go; declared dead by its administrator; and what
-    it shares with others that fail together (empty: not known)."""
+    """A machine.
+
+    ``ready``: it is reachable. ``cordoned``: it gets no new pods. ``leaving``: it is about to go.
+    ``out_of_service``: its administrator declared it dead. ``zone``: its failure domain; empty if unknown.
+    """
 
     ready: bool = True
     cordoned: bool = False
@@ -69,8 +73,8 @@ class Node:
 class MemberSeen:
     """An identity's newest member in the group. ``busy``: it owns tasks, or is being given some.
 
-    ``starting``: its tasks that are about to run and do not yet. ``warming``: its runtime is being started,
-    and what it is to have is at others.
+    ``starting``: its tasks that will run but do not yet. ``warming``: its runtime is starting, and its future
+    tasks are still at other members.
     """
 
     incarnation: str
@@ -81,9 +85,9 @@ class MemberSeen:
 
 @dataclass(frozen=True, slots=True)
 class GroupSeen:
-    """The group as its leader knows it. ``held``: identities that tasks wait for; ``moving``: tasks are
-    being revoked or are unassigned and not held. ``hung``: (identity, incarnation) of lives that are to be
-    replaced, since they have been in the midst of a start or a stop for too long."""
+    """The group as its leader knows it. ``held``: identities for which tasks are held; ``moving``: tasks are
+    being revoked, or are unassigned and not held. ``hung``: (identity, incarnation) pairs to replace, since
+    one start or stop has taken them too long."""
 
     members: Mapping[str, MemberSeen] = field(default_factory=dict)
     held: frozenset[str] = frozenset()
@@ -97,7 +101,7 @@ class GroupSeen:
 
 @dataclass(frozen=True, slots=True)
 class PoolObserved:
-    """``nodes``: by name; None where there are none. ``group``: None while we do not lead it."""
+    """``nodes``: by name; None where there are none. ``group``: None while this host does not lead it."""
 
     pods: tuple[Pod, ...] = ()
     group: GroupSeen | None = None

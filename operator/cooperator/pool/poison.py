@@ -1,7 +1,7 @@
-"""Tasks that kill whoever starts them: found, quarantined, pardoned.
+"""Finds, quarantines and pardons poison tasks, which kill the members that start them.
 
-A task that was starting at ``poison_deaths`` deaths in a row, on whichever members, is taken to be the
-cause. One start that its member survives clears it.
+A task that was starting at ``poison_deaths`` deaths in a row, on any members, counts as the cause. One start
+that its member survives clears it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ from cooperator.pool.observed import GroupSeen
 
 
 def watch(memory: PoolMemory, group: GroupSeen | None, crashed: Mapping[str, str], deaths: int) -> PoolMemory:
-    """Count the deaths in ``crashed`` (identity to incarnation) against what was starting in those lives."""
+    """Count the deaths in ``crashed`` (incarnation per identity) against tasks that were starting there."""
     suspects = dict(memory.suspects)
     starting = dict(memory.starting)
     for identity, incarnation in sorted(crashed.items()):
@@ -27,21 +27,21 @@ def watch(memory: PoolMemory, group: GroupSeen | None, crashed: Mapping[str, str
             if crashed.get(identity) == member.incarnation:
                 continue
             if last is not None and last.incarnation == member.incarnation:
-                # What is in quarantine starts nowhere: that clears nobody.
+                # Quarantined tasks start nowhere, so they cannot be cleared by surviving.
                 for task in last.tasks - member.starting - poisoned(memory, deaths):
                     suspects.pop(task, None)
             starting[identity] = Starting(member.incarnation, member.starting)
-    # The group may miss a member before its host sees the death.
-    starting = {i: s for i, s in starting.items() if i in memory.lives and s.tasks}
+    # A member may leave the group before its host observes the death.
+    starting = {i: s for i, s in starting.items() if i in memory.incarnations and s.tasks}
     return replace(memory, suspects=suspects, starting=starting)
 
 
 def poisoned(memory: PoolMemory, deaths: int) -> frozenset[TaskId]:
-    """The tasks in quarantine."""
+    """Return the tasks in quarantine."""
     return frozenset(task for task, count in memory.suspects.items() if count >= deaths)
 
 
 def pardon(memory: PoolMemory, tasks: Iterable[TaskId]) -> PoolMemory:
-    """Let tasks start again: their connector was changed, or somebody asked for a restart."""
+    """Let tasks start again, after their connector was changed or a user requested a restart."""
     cleared = frozenset(tasks)
     return replace(memory, suspects={t: n for t, n in memory.suspects.items() if t not in cleared})

@@ -1,8 +1,8 @@
-"""Replacing pods whose template has changed: which of them now.
+"""Rolls: chooses which pods with an outdated template to replace now.
 
-A pod that does no work is replaced at once: it has nothing to lose, and may be what the new template mends.
-The others go one after the other (``max_unavailable``), highest ordinal first, each when the group is calm
-and the new pods are warm and what they were given runs, and no further once a new pod does not get ready.
+A pod that does no work is replaced at once: it has nothing to lose, and may be what the new template fixes.
+The others are replaced ``max_unavailable`` at a time, highest ordinal first, each when the group is calm, the
+new pods are warm and their tasks run. The roll stops when a new pod does not become ready.
 """
 
 from collections.abc import Mapping
@@ -11,16 +11,17 @@ from dataclasses import dataclass
 from cooperator.pool.actions import Delete
 from cooperator.pool.decision import Report, ReportReason
 from cooperator.pool.desired import PoolDesired
-from cooperator.pool.lives import Life
+from cooperator.pool.incarnations import PodState
 from cooperator.pool.memory import PoolMemory
 from cooperator.pool.observed import GroupSeen, MarkReason
 
 
 @dataclass(frozen=True, slots=True)
 class Roll:
-    """``replacing``: identities that are, or are now, being replaced, until their successors work.
+    """``replacing``: identities that are being replaced, until their successors work.
 
-    ``outgoing``: those of them whose old life is still to end. ``timers_ms``: when a successor is late.
+    ``outgoing``: those of them whose old incarnation has not ended yet. ``timers_ms``: when each successor
+    becomes late.
     """
 
     replacing: frozenset[str] = frozenset()
@@ -33,31 +34,33 @@ def roll(
     desired: PoolDesired,
     group: GroupSeen | None,
     slots: frozenset[str],
-    lives: Mapping[str, Life],
+    incarnations: Mapping[str, PodState],
     memory: PoolMemory,
     now_ms: int,
 ) -> Roll:
-    """The next safe step of a roll; the same with nothing to roll."""
-    current = {identity: lives[identity] for identity in slots if identity in lives}
-    outdated = {i: life for i, life in current.items() if life.pod.revision != desired.revision}
+    """Return the next safe step of a roll; with nothing to roll, it replaces nothing."""
+    current = {identity: incarnations[identity] for identity in slots if identity in incarnations}
+    outdated = {
+        i: pod_state for i, pod_state in current.items() if pod_state.pod.revision != desired.revision
+    }
     since_ms = now_ms - desired.policy.retry_ms
     begun = {
         i
-        for i, life in outdated.items()
-        if life.terminating or _marked(life) or _told(life, memory, since_ms)
+        for i, pod_state in outdated.items()
+        if pod_state.terminating or _marked(pod_state) or _told(pod_state, memory, since_ms)
     }
     begun |= {i for i in slots & memory.rolling if _awaits_successor(current.get(i), desired.revision)}
-    idle = {i for i, life in outdated.items() if i not in begun and _idle(life)}
+    idle = {i for i, pod_state in outdated.items() if i not in begun and _idle(pod_state)}
     late = _late(current, desired, now_ms)
     picked: set[str] = set()
-    if group is not None and group.calm and not late and not _about_to_move(slots, lives):
+    if group is not None and group.calm and not late and not _about_to_move(slots, incarnations):
         unavailable = sum(
             1
             for i in slots
             if i not in current or not current[i].available or (i not in outdated and current[i].starting)
         )
         budget = desired.policy.max_unavailable - unavailable
-        working = [i for i, life in outdated.items() if life.available]
+        working = [i for i, pod_state in outdated.items() if pod_state.available]
         picked = set(sorted(working, key=lambda i: -current[i].ordinal)[: max(budget, 0)])
     replacing = frozenset(begun | idle | picked)
     ready_timeout_ms = desired.policy.ready_timeout_ms
@@ -75,8 +78,8 @@ def roll(
             Report(
                 ReportReason.ROLL_STALLED,
                 desired.name,
-                f"{len(outdated)} pods still run the earlier template, since {', '.join(late)} did not get "
-                "ready with the new one: mend the template, the roll goes on by itself",
+                f"members that wait to be replaced: {len(outdated)}, since {', '.join(late)} did not get "
+                "ready with the new template: fix the template, the roll goes on by itself",
             )
         )
     return Roll(
@@ -87,46 +90,53 @@ def roll(
     )
 
 
-def _about_to_move(slots: frozenset[str], lives: Mapping[str, Life]) -> bool:
-    """Whether somebody who has tasks is leaving, by a decision so new that the group does not show it."""
+def _about_to_move(slots: frozenset[str], incarnations: Mapping[str, PodState]) -> bool:
+    """Return whether a pod with tasks is leaving by a decision so recent that the group does not show it."""
     return any(
-        life.member is not None and life.member.busy and not (identity in slots and life.available)
-        for identity, life in lives.items()
-        if not life.ended
+        pod_state.member is not None
+        and pod_state.member.busy
+        and not (identity in slots and pod_state.available)
+        for identity, pod_state in incarnations.items()
+        if not pod_state.ended
     )
 
 
-def _awaits_successor(life: Life | None, revision: str) -> bool:
-    return life is None or life.ended or (life.pod.revision == revision and not life.available)
+def _awaits_successor(pod_state: PodState | None, revision: str) -> bool:
+    return (
+        pod_state is None
+        or pod_state.ended
+        or (pod_state.pod.revision == revision and not pod_state.available)
+    )
 
 
-def _told(life: Life, memory: PoolMemory, since_ms: int) -> bool:
-    """The order to end is on its way. One that got lost is no excuse to end the pod at a bad time."""
-    asked = memory.asked.get(life.pod.identity)
-    order = Delete(life.pod.identity, life.pod.incarnation)
+def _told(pod_state: PodState, memory: PoolMemory, since_ms: int) -> bool:
+    """Return whether a recent ``Delete`` is under way. An older one may be lost, and must not end the pod at
+    a bad time."""
+    asked = memory.asked.get(pod_state.pod.identity)
+    order = Delete(pod_state.pod.identity, pod_state.pod.incarnation)
     return asked is not None and asked.action == order and asked.at_ms > since_ms
 
 
-def _marked(life: Life) -> bool:
-    return life.pod.mark is not None and life.pod.mark.reason is MarkReason.ROLL
+def _marked(pod_state: PodState) -> bool:
+    return pod_state.pod.mark is not None and pod_state.pod.mark.reason is MarkReason.ROLL
 
 
-def _idle(life: Life) -> bool:
-    """It does no work for sure. A pod that is cut off may, and ends by nobody's order but its node's."""
-    if life.ended:
-        return life.pod.self_restarting
-    return life.staying and life.reachable and (life.unborn or life.workless)
+def _idle(pod_state: PodState) -> bool:
+    """Return whether it certainly does no work. A pod that is cut off may work; only its node can end it."""
+    if pod_state.ended:
+        return pod_state.pod.self_restarting
+    return pod_state.staying and pod_state.reachable and (pod_state.unborn or pod_state.workless)
 
 
-def _awaited(life: Life) -> bool:
-    return life.staying and life.workless
+def _awaited(pod_state: PodState) -> bool:
+    return pod_state.staying and pod_state.workless
 
 
-def _late(current: Mapping[str, Life], desired: PoolDesired, now_ms: int) -> list[str]:
+def _late(current: Mapping[str, PodState], desired: PoolDesired, now_ms: int) -> list[str]:
     return sorted(
         identity
-        for identity, life in current.items()
-        if _awaited(life)
-        and life.pod.revision == desired.revision
-        and now_ms - life.pod.started_ms >= desired.policy.ready_timeout_ms
+        for identity, pod_state in current.items()
+        if _awaited(pod_state)
+        and pod_state.pod.revision == desired.revision
+        and now_ms - pod_state.pod.started_ms >= desired.policy.ready_timeout_ms
     )

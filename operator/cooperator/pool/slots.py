@@ -1,23 +1,23 @@
-"""Which ordinals a pool should have: as many as replicas, the lowest, with as little change as can be.
+"""Chooses the ordinals of a pool: as many as replicas, the lowest ones, with minimal change.
 
 candidates = slots of the last decision − stuck
-too many   → who does not live leaves first, and at once; then the highest, all together, once the group
-             is calm and the wish has stood for a while (an autoscaler's sawtooth moves nothing)
-too few    → whoever is still leaving stays after all; then the lowest free ordinals
+too many   → pods that do not run leave first, and at once; then the highest, all together, once the group
+             is calm and the number has been stable for a while (an autoscaler's sawtooth moves nothing)
+too few    → pods that are still leaving stay after all; then the lowest free ordinals
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cooperator.pool.desired import PoolDesired
-from cooperator.pool.lives import Life
+from cooperator.pool.incarnations import PodState
 from cooperator.pool.memory import PoolMemory
 from cooperator.pool.observed import GroupSeen, MarkReason
 
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """``waiting``: ordinals that will leave once the group lets them; ``timer_ms``: when to look again."""
+    """``waiting``: ordinals that will leave once the group allows it; ``timer_ms``: when to decide again."""
 
     ordinals: frozenset[int]
     waiting: tuple[int, ...] = ()
@@ -28,17 +28,17 @@ class Slots:
 def choose(
     desired: PoolDesired,
     group: GroupSeen | None,
-    lives: Mapping[str, Life],
+    incarnations: Mapping[str, PodState],
     memory: PoolMemory,
     now_ms: int,
 ) -> Slots:
-    """The ordinals that should have a pod from now on."""
-    by_ordinal = {life.ordinal: life for life in lives.values()}
-    stuck = {ordinal for ordinal, life in by_ordinal.items() if life.stuck}
+    """Choose the ordinals that should have a pod from now on."""
+    by_ordinal = {pod_state.ordinal: pod_state for pod_state in incarnations.values()}
+    stuck = {ordinal for ordinal, pod_state in by_ordinal.items() if pod_state.stuck}
     current = memory.slots if memory.slots is not None else _unmarked(by_ordinal)
-    candidates = sorted(current - stuck, key=lambda ordinal: (not _lives(by_ordinal.get(ordinal)), ordinal))
+    candidates = sorted(current - stuck, key=lambda ordinal: (not _runs(by_ordinal.get(ordinal)), ordinal))
     kept, victims = candidates[: desired.replicas], candidates[desired.replicas :]
-    living = tuple(ordinal for ordinal in victims if _lives(by_ordinal.get(ordinal)))
+    living = tuple(ordinal for ordinal in victims if _runs(by_ordinal.get(ordinal)))
     if not living or desired.replicas == 0:
         return Slots(_grown(kept, desired.replicas, by_ordinal, stuck))
     since_ms = now_ms if memory.shrink_since_ms is None else memory.shrink_since_ms
@@ -51,22 +51,22 @@ def choose(
     return Slots(frozenset((*kept, *living)), living, since_ms, timer_ms)
 
 
-def _unmarked(by_ordinal: Mapping[int, Life]) -> frozenset[int]:
-    """What the marks tell a host without memory."""
+def _unmarked(by_ordinal: Mapping[int, PodState]) -> frozenset[int]:
+    """Return the ordinals without a scale-down mark, for a host without memory."""
     return frozenset(
         ordinal
-        for ordinal, life in by_ordinal.items()
-        if life.pod.mark is None or life.pod.mark.reason is not MarkReason.SCALE_DOWN
+        for ordinal, pod_state in by_ordinal.items()
+        if pod_state.pod.mark is None or pod_state.pod.mark.reason is not MarkReason.SCALE_DOWN
     )
 
 
-def _lives(life: Life | None) -> bool:
-    """Whether somebody would have to move: it runs, and nobody told it to end."""
-    return life is not None and life.staying and not life.unborn
+def _runs(pod_state: PodState | None) -> bool:
+    """Return whether tasks might have to move: the pod runs, and was not told to end."""
+    return pod_state is not None and pod_state.staying and not pod_state.unborn
 
 
 def _grown(
-    candidates: list[int], replicas: int, by_ordinal: Mapping[int, Life], stuck: set[int]
+    candidates: list[int], replicas: int, by_ordinal: Mapping[int, PodState], stuck: set[int]
 ) -> frozenset[int]:
     chosen = set(candidates)
     for ordinal in sorted(by_ordinal):

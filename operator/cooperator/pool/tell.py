@@ -1,10 +1,10 @@
-"""What a decision tells the leader (facts) and people (reports)."""
+"""What a decision tells the leader (facts) and users (reports)."""
 
 from collections.abc import Mapping
 
 from cooperator.pool.decision import PoolFacts, Report, ReportReason
 from cooperator.pool.desired import PoolDesired, RollStrategy
-from cooperator.pool.lives import Life, backoff_ms
+from cooperator.pool.incarnations import PodState, backoff_ms
 from cooperator.pool.memory import PoolMemory
 from cooperator.pool.observed import Node, PoolObserved
 from cooperator.pool.poison import poisoned
@@ -17,28 +17,29 @@ def facts(
     observed: PoolObserved,
     memory: PoolMemory,
     names: frozenset[str],
-    lives: Mapping[str, Life],
+    incarnations: Mapping[str, PodState],
     step: Roll,
 ) -> PoolFacts:
-    """Who should be there, who leaves, who will not come back, whose end is proven."""
+    """Return which identities should exist, leave, or will not come back, and which ends are proven."""
     held = observed.group.held if observed.group is not None else frozenset()
     holding = desired.policy.strategy is RollStrategy.HOLD
     returning = frozenset(
         identity
         for identity in step.replacing
-        if holding and (identity not in lives or lives[identity].ended or identity in step.outgoing)
+        if holding
+        and (identity not in incarnations or incarnations[identity].ended or identity in step.outgoing)
     )
 
-    def node(life: Life) -> Node:
-        return (observed.nodes or {}).get(life.pod.node, Node())
+    def node(pod_state: PodState) -> Node:
+        return (observed.nodes or {}).get(pod_state.pod.node, Node())
 
-    def leaves(identity: str, life: Life) -> bool:
-        if life.ended or not life.reachable:
+    def leaves(identity: str, pod_state: PodState) -> bool:
+        if pod_state.ended or not pod_state.reachable:
             return False
         return (
             identity not in names
-            or node(life).leaving
-            or (identity not in returning and (life.terminating or identity in step.outgoing))
+            or node(pod_state).leaving
+            or (identity not in returning and (pod_state.terminating or identity in step.outgoing))
         )
 
     absent = {
@@ -46,28 +47,32 @@ def facts(
         for identity in held
         if desired.ordinal(identity) is not None
         and identity not in names
-        and (identity not in lives or lives[identity].ended)
+        and (identity not in incarnations or incarnations[identity].ended)
     }
     return PoolFacts(
         expected=names,
-        leaving=frozenset(identity for identity, life in lives.items() if leaves(identity, life)),
-        gone=frozenset(absent | {identity for identity, life in lives.items() if life.lost}),
+        leaving=frozenset(
+            identity for identity, pod_state in incarnations.items() if leaves(identity, pod_state)
+        ),
+        gone=frozenset(absent | {identity for identity, pod_state in incarnations.items() if pod_state.lost}),
         ended=frozenset((i, incarnation) for i, ended in memory.ended.items() for incarnation in ended),
-        cordoned=frozenset(identity for identity, life in lives.items() if node(life).cordoned),
+        cordoned=frozenset(
+            identity for identity, pod_state in incarnations.items() if node(pod_state).cordoned
+        ),
         returning=returning,
         poisoned=poisoned(memory, desired.policy.poison_deaths),
         zones=frozenset(
             (identity, zone)
-            for identity, life in lives.items()
-            if not life.ended and (zone := node(life).zone)
+            for identity, pod_state in incarnations.items()
+            if not pod_state.ended and (zone := node(pod_state).zone)
         ),
     )
 
 
 def reports(
-    desired: PoolDesired, memory: PoolMemory, lives: Mapping[str, Life], slots: Slots
+    desired: PoolDesired, memory: PoolMemory, incarnations: Mapping[str, PodState], slots: Slots
 ) -> tuple[Report, ...]:
-    """What keeps the pool from being as it should, but for the roll's own reports."""
+    """Return what keeps the pool from its desired state, without the roll's own reports."""
     found = [
         Report(
             ReportReason.CRASH_LOOP,
@@ -76,7 +81,7 @@ def reports(
             f"{backoff_ms(crashes, desired.policy) / 1000:g} s after the last time: see its log",
         )
         for identity, crashes in sorted(memory.crashes.items())
-        if crashes.count > 1 and not (identity in lives and lives[identity].available)
+        if crashes.count > 1 and not (identity in incarnations and incarnations[identity].available)
     ]
     if slots.waiting:
         leaving = ", ".join(map(desired.identity, slots.waiting))
@@ -84,18 +89,18 @@ def reports(
             Report(
                 ReportReason.SCALE_DOWN_WAITS,
                 desired.name,
-                f"{leaving} will leave once no task is held or moving and no pod is being replaced",
+                f"{leaving} will leave once no task is held or moving and no member is being replaced",
             )
         )
     found += [
         Report(
             ReportReason.STUCK_ON_NODE,
             identity,
-            f"{identity} is on node {life.pod.node}, which is unreachable, and is no member any more; "
+            f"{identity} is on node {pod_state.pod.node}, which is unreachable, and is no member any more; "
             "another pod stands in. If the node is dead, taint it node.kubernetes.io/out-of-service",
         )
-        for identity, life in sorted(lives.items())
-        if life.stuck
+        for identity, pod_state in sorted(incarnations.items())
+        if pod_state.stuck
     ]
     found += [
         Report(

@@ -1,4 +1,4 @@
-"""What a request is and how it is answered, without any server."""
+"""Requests and answers, without any server."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Refused(Exception):
-    """The request is answered with ``code`` in Kafka Connect's shape of errors, and has changed nothing."""
+    """The request is answered with ``code`` in Kafka Connect's error format and has changed nothing."""
 
     def __init__(self, code: int, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
@@ -16,7 +16,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """``body``: JSON; None: there is none."""
+    """``body`` is JSON, or None for no body."""
 
     status: int
     body: Any = None
@@ -30,7 +30,7 @@ def refusal(refused: Refused) -> Answer:
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """What a caller must be allowed, in Kubernetes' terms: ``name`` empty: any of the resource."""
+    """A permission that a caller needs, in Kubernetes' terms; an empty ``name`` means any object."""
 
     verb: str
     resource: str = "connectors"
@@ -40,8 +40,8 @@ class Right:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request to one route. ``path``: its parameters; ``query``: read by the route's own types;
-    ``body``: the JSON that was sent; ``permit``: raises Refused where the caller lacks one more right."""
+    """One request to one route. ``path`` has its parameters, ``query`` is parsed by the route's types,
+    ``body`` is the JSON that was sent, and ``permit`` raises Refused if the caller lacks a further right."""
 
     path: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, Any] = field(default_factory=dict)

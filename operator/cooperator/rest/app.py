@@ -17,8 +17,8 @@ _HERE: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
 class Server:
     """Serves ``front`` from ``start`` to ``stop``; port 0 picks a free one.
 
-    ``only_here``: for fronts that ask nobody who they are. A page in a browser of this machine can send
-    requests to it, so those with a browser's marks or to another host's name are refused.
+    ``only_here`` is for fronts without authentication. A page in a browser of this machine can send requests
+    to them, so requests that come from a browser or name another host are refused.
     """
 
     def __init__(self, front: Front, host: str, port: int, only_here: bool = False) -> None:
@@ -36,7 +36,7 @@ class Server:
         return self._endpoint.port
 
     def start(self) -> None:
-        """Raises OSError when the port is taken."""
+        """Raises OSError if the port is taken."""
         self._endpoint.start()
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""Requests to members: to the first one that answers, never through a proxy."""
+"""Sends requests to members: to the first one that answers, never through a proxy."""
 
 import json
 import urllib.error
@@ -11,7 +11,7 @@ from cooperator.rest.answers import Refused
 
 _DIRECT: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 _TIMEOUT_S: Final = 30.0
-"""Some plug-ins ask a database while they validate a configuration."""
+"""Some plug-ins query a database while they validate a configuration."""
 
 
 def ask(
@@ -21,8 +21,8 @@ def ask(
     body: bytes | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Any:
-    """The JSON that a member answers; None without any. What a member refuses is refused with its code and
-    its words, and 503 is where none can be asked. ``path``: encoded."""
+    """Return the JSON that a member answers, or None for an empty answer. Raises Refused with a member's own
+    code and message, and with 503 if no member can be reached. ``path`` is encoded."""
     problem = "the group has no member at the moment"
     for url in urls:
         request = urllib.request.Request(f"{url}{path}", body, dict(headers or {}), method=method)

@@ -1,12 +1,15 @@
-"""The part of the API that is about connectors: made, read, changed, paused, restarted, deleted."""
+"""The part of the API about connectors: create, read, change, pause, restart, delete."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
 from cooperator.crd import Connector
+from cooperator.crd.choices import DeletionPolicy
 from cooperator.crd.connector import State
+from cooperator.host.outputs import Claim, claim_of, newly_withheld, normal_for
 from cooperator.model import without_reserved
+from cooperator.model.similar import choice
 from cooperator.rest import translate
 from cooperator.rest.answers import Answer, Call, Refused, Right
 from cooperator.rest.parts import Connectors, Group, Members
@@ -16,7 +19,7 @@ _LONGEST_TASK: Final = 9
 
 
 class ConnectorAnswers:
-    """Of one Worker. ``known`` is what all other parts look a connector up by."""
+    """Serves one Worker. All other parts look a connector up with ``known``."""
 
     def __init__(
         self, namespace: str, worker: str, connectors: Connectors, group: Group, members: Members
@@ -30,10 +33,13 @@ class ConnectorAnswers:
     # --- looking up ---
 
     def known(self, name: str) -> Connector:
-        """The Connector of this Worker. Refused 404; 403 for one that is in the group and has no resource.
+        """The Connector of this Worker. Raises Refused 404, and 403 for one that is in the group but has no
+        resource.
 
-        Not 409, which clients take for a rebalance and repeat: Strimzi for minutes, kcctl for 30 s."""
-        found = self._ours(name)
+        The code is not 409, which clients take for a rebalance and retry: Strimzi for minutes, kcctl for 30
+        s.
+        """
+        found = self._connectors.find(name)
         if found is not None:
             return found
         if name in self._adopted():
@@ -44,13 +50,9 @@ class ConnectorAnswers:
             )
         raise _unknown(name)
 
-    def _ours(self, name: str) -> Connector | None:
-        found = self._connectors.find(name)
-        return found if found is not None and found.spec.worker_ref.name == self._worker else None
-
     def config_of(self, name: str) -> Mapping[str, str]:
-        """Flat, also of one that only the config topic has. Refused 404."""
-        found = self._ours(name)
+        """The flat configuration, even of a connector that only the config topic has. Raises Refused 404."""
+        found = self._connectors.find(name)
         if found is not None:
             return translate.flat(found)
         try:
@@ -59,7 +61,7 @@ class ConnectorAnswers:
             raise _unknown(name) from None
 
     def _adopted(self) -> Mapping[str, Mapping[str, str]]:
-        """What the config topic has: those that have no resource stay, or else are about to go."""
+        """The config topic's connectors; none if those without a resource are about to be deleted."""
         if not self._group.adopts():
             return {}
         connectors = self._group.config().connectors
@@ -80,7 +82,7 @@ class ConnectorAnswers:
 
     def connectors(self, call: Call) -> Answer:
         configs = dict(self._adopted())
-        configs |= {c.metadata.name: translate.flat(c) for c in self._connectors.all()}
+        configs |= {c.connector_name: translate.flat(c) for c in self._connectors.all()}
         expand = set(call.query["expand"]) & {"info", "status"}
         if not expand:
             return Answer(200, sorted(configs))
@@ -127,7 +129,7 @@ class ConnectorAnswers:
         raise Refused(404, f"connector {call.name} has no task {number}")
 
     def topics(self, call: Call) -> Answer:
-        """Answered, since kcctl's ``describe connector`` fails without."""
+        """It exists because kcctl's ``describe connector`` fails without it."""
         self.config_of(call.name)
         return Answer(200, {call.name: {"topics": self._members.topics(call.name)}})
 
@@ -139,33 +141,39 @@ class ConnectorAnswers:
 
     def create(self, call: Call) -> Answer:
         body = call.body
-        if not isinstance(body, dict) or not isinstance(body.get("name"), str) or not body["name"]:
+        if not isinstance(body, dict) or not isinstance(body.get("name"), str) or not body["name"].strip():
             raise Refused(400, 'the body has no name: send {"name": …, "config": {…}}')
-        name, state = body["name"], body.get("initial_state", "RUNNING")
+        # Kafka's own server strips the name here (and not for PUT).
+        name, state = body["name"].strip(), body.get("initial_state", "RUNNING")
         if state not in translate.STATES:
-            raise Refused(400, f"initial_state is {str(state)[:40]!r}: use {', '.join(translate.STATES)}")
+            raise Refused(
+                400, f"initial_state is {str(state)[:40]!r}: {choice(str(state), translate.STATES)}"
+            )
         config = _present(translate.settings(body.get("config"), "config"))
         return self._create(name, config, translate.STATES[state])
 
     def _create(self, name: str, config: Mapping[str, str], state: State) -> Answer:
+        if wrong := self._members.wrong_name(name):
+            raise Refused(400, wrong)
         connector = translate.created(name, self._namespace, self._worker, config, state)
-        there = self._connectors.find(name)
-        if there is not None and there.spec.worker_ref.name != self._worker:
+        if name in self._adopted() or any(name == each.connector_name for each in self._connectors.all()):
+            raise Refused(409, f"connector {name} exists already")
+        there = self._connectors.resource(connector.metadata.name)
+        if there is not None:
             raise Refused(
                 409,
-                f"there is a Connector {name} of Worker {there.spec.worker_ref.name}, and a namespace has "
-                "each name once: choose another",
+                f"there is a Connector {connector.metadata.name} of Worker {there.spec.worker_ref.name} (in "
+                f"Kafka {there.connector_name!r}), and a namespace has each name once: choose another, or "
+                "apply a Connector with another metadata.name, and with this name as spec.connectorName",
             )
-        if there is not None or name in self._adopted():
-            raise Refused(409, f"connector {name} exists already")
-        self._check(connector)
+        self._check(None, connector)
         self._connectors.create(connector)
         where = {"Location": f"/connectors/{quote(name, safe='')}"}
         return Answer(201, self._info(name, translate.flat(connector)), where)
 
     def put_config(self, call: Call) -> Answer:
         config = _present(translate.settings(call.body, "the body"))
-        before = self._ours(call.name)
+        before = self._connectors.find(call.name)
         if before is None and call.name not in self._adopted():
             call.permit(Right("create"))
             return self._create(call.name, config, State.RUNNING)
@@ -179,24 +187,36 @@ class ConnectorAnswers:
     def _change(self, before: Connector, config: Mapping[str, str]) -> Answer:
         after = translate.configured(before, config)
         if after != before:
-            self._check(after)
+            self._check(before, after)
             self._connectors.change(before, after)
-        return Answer(200, self._info(before.metadata.name, translate.flat(after)))
+        return Answer(200, self._info(before.connector_name, translate.flat(after)))
 
-    def _check(self, connector: Connector) -> None:
+    def _check(self, before: Connector | None, connector: Connector) -> None:
         config = translate.flat(connector)
         try:
             found = self._members.validate(connector.spec.class_, config)
         except Refused as refused:
-            if refused.code in (404, 500):  # A class that nobody has; Kafka's own server says 500.
+            if refused.code in (404, 500):  # No member has the class; Kafka's own server says 500.
                 raise Refused(400, str(refused)) from None
             raise
         errors = [e for each in found["configs"] for e in each["value"].get("errors", ())]
         if found["error_count"]:
             raise Refused(400, f"the configuration has {found['error_count']} errors: {'; '.join(errors)}")
+        name = connector.metadata.name
+        others = [_claim(other) for other in self._connectors.all() if other.metadata.name != name]
+        was = [] if before is None else [_claim(before)]
+        for message in newly_withheld([*others, *was], [*others, _claim(connector)]).values():
+            raise Refused(400, message)
 
     def delete(self, call: Call) -> Answer:
-        self._connectors.delete(self.known(call.name))
+        connector = self.known(call.name)
+        if connector.spec.deletion_policy is DeletionPolicy.ORPHAN:
+            raise Refused(
+                403,
+                f"connector {call.name} is kept by spec.deletionPolicy: Orphan of Connector "
+                f"{connector.metadata.name}, without which it would run on: set that to Delete first",
+            )
+        self._connectors.delete(connector)
         return Answer(204)
 
     # --- states and restarts ---
@@ -217,7 +237,7 @@ class ConnectorAnswers:
         return Answer(code)
 
     def restart(self, call: Call) -> Answer:
-        """As Kafka's: without tasks and of whatever state it restarts the instance, and has no body."""
+        """As in Kafka: without tasks it restarts the instance in any state, and answers without a body."""
         self.config_of(call.name)
         tasks, failed = call.query["includeTasks"], call.query["onlyFailed"]
         before = self._status(call.name)
@@ -239,6 +259,11 @@ class ConnectorAnswers:
             raise Refused(503, f"the worker that has {what} {record.connector} does not answer: ask again")
         if code >= 300:
             raise Refused(409, "the group has no leader at the moment, or its tasks move: ask again")
+
+
+def _claim(connector: Connector) -> Claim:
+    """The claim of a Connector among one Worker's, where equal directories differ at most in spelling."""
+    return claim_of(connector, None, normal_for(None), (connector.metadata.creation_timestamp or "",))
 
 
 def _number(call: Call) -> int:

@@ -1,14 +1,16 @@
-"""All answers of one Worker's front: a request in, an answer out. Knows no server, and may block."""
+"""All answers of one Worker's front, from request to answer. It knows no server and may block."""
 
 import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
+from urllib.parse import quote
 
 import cooperator
 from cooperator.crd.connector import State
 from cooperator.host.at_rest import why_not_at_rest
+from cooperator.model.similar import choice, hinted
 from cooperator.rest.answers import Answer, Call, Refused, Right, refusal
 from cooperator.rest.connectors import ConnectorAnswers
 from cooperator.rest.openapi import document
@@ -21,12 +23,12 @@ log = logging.getLogger(__name__)
 _LEVELS: Final = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF")
 _DOCUMENT: Final = document()
 _SPOKEN: Final = "4.1.0"
-"""Kafka's version whose REST API this is: clients read numbers there, and ask for nothing that is newer."""
+"""The Kafka version whose REST API this is: clients read it and request nothing newer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """As it came. ``path``: still encoded; ``content_type``: empty where none was sent."""
+    """The request as received. ``path`` is still encoded; ``content_type`` is empty if none was sent."""
 
     method: str
     path: str
@@ -37,7 +39,7 @@ class Request:
 
 
 class Front:
-    """Kafka Connect's REST API of one Worker. Thread-safe, if its parts are."""
+    """Kafka Connect's REST API of one Worker. Thread-safe if its parts are."""
 
     def __init__(
         self,
@@ -48,7 +50,7 @@ class Front:
         offsets: Offsets,
         access: Access,
     ) -> None:
-        """``name``: namespace and name of the Worker."""
+        """``name`` is the Worker's namespace and name."""
         self._worker = name[1]
         self._group = group
         self._members = members
@@ -57,7 +59,7 @@ class Front:
         self._connectors = ConnectorAnswers(*name, connectors, group, members)
 
     def answer(self, request: Request) -> Answer:
-        """Never raises: what nobody has foreseen is 500, said in the log and not to the caller."""
+        """Never raises: an unexpected error is 500, with its details in the log and not in the answer."""
         try:
             route, path = find(request.method, request.path)
             self._permit(request, self._right(route, path))
@@ -121,13 +123,14 @@ class Front:
         return Answer(200, {"message": self._offsets.reset(call.name, config)})
 
     def _at_rest(self, name: str) -> Mapping[str, str]:
-        """Its configuration. Refused 400 unless it is stopped, as by Kafka; 409 while it is being stopped."""
+        """The configuration. Raises Refused 400 unless it is stopped, as Kafka does; 409 while it is
+        stopping."""
         connector = self._connectors.known(name)
         if connector.spec.state is not State.STOPPED:
             raise Refused(
                 400,
                 f"connector {name} is {connector.spec.state.value}, and offsets can be changed of a stopped "
-                f"one only: send PUT /connectors/{name}/stop first",
+                f"one only: send PUT /connectors/{quote(name, safe='')}/stop first",
             )
         reason = why_not_at_rest(connector, self._group.status())
         if reason:
@@ -162,10 +165,10 @@ class Front:
     def set_level(self, call: Call) -> Answer:
         level = call.body.get("level") if isinstance(call.body, dict) else None
         if not isinstance(level, str) or level.upper() not in _LEVELS:
-            raise Refused(400, f"the body's level must be one of {', '.join(_LEVELS)}")
+            raise Refused(400, f"the body's level is {str(level)[:40]!r}: {choice(str(level), _LEVELS)}")
         scope = call.query["scope"].lower()
         if scope not in ("worker", "cluster"):
-            raise Refused(400, f"scope is {scope[:40]!r}: use worker or cluster")
+            raise Refused(400, f"scope is {scope[:40]!r}: {choice(scope, ('worker', 'cluster'))}")
         changed = self._members.set_level(call.path["logger"], level.upper(), scope)
         return Answer(204) if changed is None else Answer(200, changed)
 
@@ -178,7 +181,7 @@ def _json(route: Route, request: Request) -> Any:
         raise Refused(415, "HTTP 415 Unsupported Media Type: send application/json")
     try:
         value = json.loads(request.body)
-        # Escaped lone surrogates are text that nothing could write again.
+        # Escaped lone surrogates are text that could not be encoded again.
         json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         # The error's own text may quote the body, which may hold secrets.
@@ -192,7 +195,7 @@ def _entries(body: Any) -> Entries:
     if not isinstance(offsets, list) or not offsets:
         raise Refused(400, f"partitions and their offsets are needed to alter them: {form}")
     if unknown := sorted(body.keys() - {"offsets"}):
-        raise Refused(400, f"{unknown[0][:40]!r} is not known: {form}")
+        raise Refused(400, f"{unknown[0][:40]!r} is not known: {hinted(unknown[0], ('offsets',), form)}")
     entries = []
     for number, entry in enumerate(offsets):
         if not isinstance(entry, dict) or not isinstance(entry.get("partition"), dict):

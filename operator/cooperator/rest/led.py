@@ -1,12 +1,12 @@
-"""The group as the leader of this process knows it (``parts.Group``), and where its members are reached."""
+"""The group as the leader in this process knows it (``parts.Group``), and its members' URLs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from cooperator.leader.fencing import overrides
-from cooperator.leader.lead import Lead
+from cooperator.leader.leader_thread import LeaderThread
 from cooperator.leader.ownership import GroupPolicy
 from cooperator.leader.service import LeaderService
+from cooperator.leader.stock.fencing import overrides
 from cooperator.logs import Logs, LogUnavailable, fence_producers
 from cooperator.logs.connect_offsets import kafka_cluster_id
 from cooperator.model import ClusterConfig, SessionKey, TaskFencing
@@ -15,7 +15,7 @@ from cooperator.wire import RestartRecord
 
 
 class LedGroup:
-    """``leader``: the present one; None while there is none."""
+    """``leader`` returns the present one, or None while there is none."""
 
     def __init__(self, leader: Callable[[], LeaderService | None]) -> None:
         self._leader = leader
@@ -50,15 +50,15 @@ class LedGroup:
         return self._cluster_id
 
     def urls(self) -> Sequence[str]:
-        """Of the members of the last round, without a slash at their ends."""
+        """URLs of the members of the last round, without a final slash."""
         current = self._current()
-        # A tuple that is replaced as a whole: read from any thread.
+        # The tuple is replaced as a whole, so any thread may read it.
         members = () if current is None else current[0].machine.state.members
         return tuple(member.url.rstrip("/") for member in members if member.url)
 
     def fence(self, connector: str) -> None:
-        """Return when no producer of its tasks can write any more (KIP-618); at once where sources are not
-        exactly once. Refused 400 and 503."""
+        """Return when no producer of the connector's tasks can write any more (KIP-618), and at once without
+        exactly-once sources. Raises Refused 400 and 503."""
         leader, config = self._leader(), self.config()
         if leader is None or not leader.settings.exactly_once_source:
             return
@@ -77,6 +77,6 @@ class LedGroup:
     def session_key(self) -> SessionKey | None:
         return self.config().session_key
 
-    def _current(self) -> tuple[Lead, Logs] | None:
+    def _current(self) -> tuple[LeaderThread, Logs] | None:
         leader = self._leader()
         return None if leader is None else leader.current()

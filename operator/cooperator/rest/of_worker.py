@@ -1,4 +1,4 @@
-"""The front of one Worker, put together for its runtime."""
+"""Builds the front of one Worker for its runtime."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ from cooperator.rest.stock_offsets import StockOffsets
 def front_of(
     worker: Worker, leader: Callable[[], LeaderService | None], connectors: Connectors, access: Access
 ) -> Front:
-    """``leader``: the Worker's present one; None while there is none."""
+    """``leader`` returns the Worker's present one, or None while there is none."""
     name = (worker.metadata.namespace, worker.metadata.name)
     group = LedGroup(leader)
     if not worker.spec.is_stock:
@@ -37,5 +37,5 @@ def front_of(
 
 
 def terms_of(worker: Worker) -> object:
-    """What a front is made for: one is as good as another while this is equal."""
+    """The inputs of a front: it need not be rebuilt while this is equal."""
     return worker.spec.rest, worker.spec.runtime, worker.spec.stock

@@ -86,7 +86,7 @@ _NAMES: Final = re.compile(r"{(\w+)}")
 
 
 def document() -> dict[str, Any]:
-    """What is served, as OpenAPI 3.1."""
+    """The routes as an OpenAPI 3.1 document."""
     paths: dict[str, dict[str, Any]] = {}
     for route in ROUTES:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)

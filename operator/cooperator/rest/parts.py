@@ -1,4 +1,4 @@
-"""What the front asks of the world. All calls may block; each raises Refused with the code to answer."""
+"""The front's dependencies. All calls may block; each raises Refused with the code to answer."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -16,32 +16,36 @@ class Connectors(Protocol):
     """The Connectors of the Worker's namespace."""
 
     def all(self) -> Sequence[Connector]:
-        """Those of this Worker."""
+        """The Connectors of this Worker."""
         ...
 
     def find(self, name: str) -> Connector | None:
-        """Also one of another Worker: a namespace has each name once."""
+        """The Connector of this Worker with this name in Kafka."""
+        ...
+
+    def resource(self, name: str) -> Connector | None:
+        """The Connector with this resource name, even of another Worker: names are unique in a namespace."""
         ...
 
     def create(self, connector: Connector) -> None:
-        """Refused 409 where there is one of that name, 400 where it is not accepted."""
+        """Raises Refused 409 if the name exists, and 400 if the Connector is not accepted."""
         ...
 
     def change(self, before: Connector, after: Connector) -> None:
-        """Refused 403 where somebody else manages what would change, 409 where it has changed meanwhile."""
+        """Raises Refused 403 if another manager owns a changed field, and 409 on a concurrent change."""
         ...
 
     def delete(self, connector: Connector) -> None:
-        """Refused 403 as ``change``."""
+        """Raises Refused 403 like ``change``."""
         ...
 
 
 class Access(Protocol):
-    """Who may do what."""
+    """Authentication and authorization."""
 
     def permit(self, authorization: str, right: Right) -> None:
-        """Return where the bearer of the header ``authorization`` has ``right``; Refused 401 for somebody
-        unknown, 403 for one who has not, 503 where that cannot be told."""
+        """Return if the bearer of the header ``authorization`` has ``right``. Raises Refused 401 for an
+        unknown caller, 403 without the right, and 503 if that cannot be determined."""
         ...
 
 
@@ -59,16 +63,20 @@ class Group(Protocol):
         ...
 
     def restart(self, record: RestartRecord) -> int:
-        """Below 300; 404 for what is not configured; 409 while nobody leads; 503: its worker is silent."""
+        """Below 300 on success; 404: not configured; 409: no leader; 503: its worker does not answer."""
         ...
 
     def cluster_id(self) -> str:
-        """Kafka's; empty if the broker does not say."""
+        """The Kafka cluster's id; empty if the broker does not report it."""
         ...
 
 
 class Members(Protocol):
-    """What only members know, or those who know their classes."""
+    """What only members know, or code that knows their connector classes."""
+
+    def wrong_name(self, name: str) -> str:
+        """Why no connector of theirs can have this name, with the remedy; empty if one can."""
+        ...
 
     def plugins(self, connectors_only: bool) -> list[dict[str, Any]]: ...
 
@@ -83,7 +91,7 @@ class Members(Protocol):
         ...
 
     def topics(self, name: str) -> list[str]:
-        """What a connector has read or written since it was made (KIP-558); empty where nobody tracks it."""
+        """The topics used by a connector since its creation (KIP-558); empty if they are not tracked."""
         ...
 
     def loggers(self) -> dict[str, Any]: ...
@@ -91,14 +99,14 @@ class Members(Protocol):
     def logger(self, name: str) -> dict[str, Any]: ...
 
     def set_level(self, name: str, level: str, scope: str) -> list[str] | None:
-        """The loggers of one member that have changed; None where all members were told."""
+        """The changed loggers of one member, or None if all members were asked."""
         ...
 
 
 class Offsets(Protocol):
-    """Where a connector's source, or sink, stands. Nothing of it runs when they are changed.
+    """The offsets of a connector's source or sink. No task of it runs when they are changed.
 
-    ``config``: flat, as the API shows it.
+    ``config`` is flat, as the API shows it.
     """
 
     def listed(self, name: str, config: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -106,7 +114,7 @@ class Offsets(Protocol):
         ...
 
     def alter(self, name: str, config: Mapping[str, str], entries: Entries) -> str:
-        """What was done, as a sentence."""
+        """A sentence that says what was done."""
         ...
 
     def reset(self, name: str, config: Mapping[str, str]) -> str: ...

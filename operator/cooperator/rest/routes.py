@@ -1,7 +1,7 @@
-"""The one table of what is served: paths, types of parameters, bodies, rights, answers. Pure.
+"""The one table of routes: paths, parameter types, bodies, rights, answers. Pure.
 
-By Kafka's REST reference (KIP-26 and those named beside a route). ``find`` goes by it, and ``openapi`` makes
-the document of it that tests are drawn from.
+It follows Kafka's REST reference (KIP-26 and those named beside a route). ``find`` uses it, and ``openapi``
+makes the document from it that tests are generated from.
 """
 
 from collections.abc import Iterator, Mapping
@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote
 
+from cooperator.model.similar import choice
 from cooperator.rest.answers import Refused, Right
 
 PUBLIC: Final = Right("")
-"""Asks for nothing."""
+"""Requires no right."""
 
 BOOLEAN: Final = {"type": "boolean"}
 TEXT: Final = {"type": "string"}
@@ -21,9 +22,9 @@ LIST: Final = {"type": "array", "items": TEXT}
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """``answers``: code to the schema's name of ``openapi``, empty: no body. ``query``: name to type and
-    default; ``body``: a schema's name; ``refusals``: codes that this route may refuse with, beside those of
-    all."""
+    """``answers`` maps a code to the name of a schema of ``openapi``, empty for no body. ``query`` maps a
+    name to type and default. ``body`` is a schema's name. ``refusals`` are codes that this route may refuse
+    with, besides those of all routes."""
 
     method: str
     path: str
@@ -113,9 +114,9 @@ ROUTES: Final = tuple(_table())
 
 
 def find(method: str, path: str) -> tuple[Route, dict[str, str]]:
-    """The route of a request and the parameters in its path (still encoded there).
+    """The route of a request and its decoded path parameters; ``path`` is still encoded.
 
-    A slash at the end changes nothing, as with JAX-RS. Refused 404 and 405.
+    A slash at the end is ignored, as in JAX-RS. Raises Refused 404 and 405.
     """
     segments = [unquote(segment) for segment in path.strip("/").split("/")] if path.strip("/") else []
     matching = [(route, p) for route in ROUTES if (p := _parameters(route, segments)) is not None]
@@ -142,7 +143,7 @@ def _parameters(route: Route, segments: list[str]) -> dict[str, str] | None:
 
 
 def query_of(route: Route, text: str) -> dict[str, Any]:
-    """The route's parameters in a query. Refused 400 for a value of another type; the rest is passed over."""
+    """The route's parameters in a query; others are ignored. Raises Refused 400 for wrong types."""
     sent = parse_qsl(text, keep_blank_values=True)
     found: dict[str, Any] = {}
     for name, (kind, default) in route.query.items():
@@ -160,5 +161,5 @@ def query_of(route: Route, text: str) -> dict[str, Any]:
 
 def _boolean(name: str, value: str) -> bool:
     if value.lower() not in ("true", "false"):
-        raise Refused(400, f"{name} is {value[:40]!r}: write true or false")
+        raise Refused(400, f"{name} is {value[:40]!r}: {choice(value, ('true', 'false'))}")
     return value.lower() == "true"

@@ -1,31 +1,40 @@
-"""Members on Spark: their classes as they are installed here, and the offsets that a member reaches."""
+"""Members on Spark: the connector classes that are installed here, and the offsets that a member reaches."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import cooperator
+from cooperator.connectors import find, known_classes, validate
+from cooperator.connectors.options import OptionError, Options, option_names
+from cooperator.crd.rules import DNS_SUBDOMAIN
 from cooperator.model import SessionKey
 from cooperator.rest.answers import Refused
 from cooperator.rest.calls import ask
 from cooperator.rest.parts import Entries
-from cooperator.runtime.connectors import find, known_classes, validate
-from cooperator.runtime.options import OptionError, Options, option_names
 from cooperator.wire import sign
 
 _NO_LOGGERS: Final = (
     "members on Spark have no loggers that can be set while they run: what they log is set by the Worker's "
-    "spec.spark.conf and spec.logFormat"
+    "spec.spark.conf"
 )
 
 
 class SparkMembers:
-    """``parts.Members``: by what is installed in this process, which is what the members' image has, unless
-    they bring plug-ins of their own."""
+    """``parts.Members`` for what is installed in this process. The members' image has the same, unless they
+    bring plug-ins of their own."""
+
+    def wrong_name(self, name: str) -> str:
+        """On Spark a connector has its resource's name."""
+        try:
+            DNS_SUBDOMAIN.check(name)
+        except ValueError as error:
+            return f"connector {name!r} cannot be called so on a Worker with runtime: spark: {error}"
+        return ""
 
     def plugins(self, connectors_only: bool) -> list[dict[str, Any]]:
-        """Kafka has a type for every plug-in, and kcctl's ``get plugins -t`` fails at another: what may read
-        anything is called a source."""
+        """Kafka has a type for every plug-in, and kcctl's ``get plugins -t`` fails for any other type, so an
+        unknown type is reported as a source."""
         types = {name: self.type_of(name) for name in known_classes()}
         return [
             {
@@ -37,20 +46,20 @@ class SparkMembers:
         ]
 
     def type_of(self, class_name: str) -> str:
-        """By the names of the built-in classes: what reads Kafka is a sink, as with Kafka's own."""
+        """The type by the names of the built-in classes: what reads Kafka is a sink, as with Kafka's own."""
         if class_name.startswith("kafka-to-"):
             return "sink"
         return "source" if class_name.endswith("-to-kafka") else "unknown"
 
     def topics(self, name: str) -> list[str]:
-        """Not tracked."""
+        """Spark connectors do not track topics."""
         return []
 
     def plugin_config(self, name: str) -> list[dict[str, Any]]:
         return [_definition(key, field) for key, field in option_names(_options(name)).items()]
 
     def validate(self, name: str, config: Mapping[str, str]) -> dict[str, Any]:
-        """Kafka's ConfigInfos; settings that hold references are not looked at."""
+        """Kafka's ConfigInfos. Settings that hold references are not checked."""
         fields = option_names(_options(name))
         errors: dict[str, list[str]] = {}
         for problem in validate(name, config):
@@ -86,7 +95,7 @@ class SparkMembers:
 
 
 class SparkOffsets:
-    """``parts.Offsets``: a member does it, where the checkpoints are and what the configuration refers to."""
+    """``parts.Offsets``, done by a member, which has the checkpoints and what the configuration refers to."""
 
     def __init__(self, urls: Callable[[], Sequence[str]], key: Callable[[], SessionKey | None]) -> None:
         self._urls = urls

@@ -1,4 +1,4 @@
-"""What only stock Kafka Connect workers know: asked of a member over its own REST API (``parts.Members``)."""
+"""What only stock Kafka Connect workers know, fetched from a member's own REST API (``parts.Members``)."""
 
 import json
 import time
@@ -10,12 +10,12 @@ from cooperator.rest.answers import Refused
 from cooperator.rest.calls import ask
 
 _TYPES_S: Final = 60.0
-"""A worker finds its plug-ins at its start; another may have others for as long as a roll lasts."""
+"""A worker finds its plug-ins at its start; during a roll, another may have different ones."""
 _SOON_S: Final = 3.0
 
 
 class StockMembers:
-    """``urls``: of the members. Every member answers for all: they have the same plug-ins."""
+    """``urls`` returns those of the members. Any member answers for all: they have the same plug-ins."""
 
     def __init__(
         self, urls: Callable[[], Sequence[str]], clock_s: Callable[[], float] = time.monotonic
@@ -24,6 +24,10 @@ class StockMembers:
         self._clock_s = clock_s
         self._types: Mapping[str, str] = {}
         self._types_until = float("-inf")
+
+    def wrong_name(self, name: str) -> str:
+        """Kafka Connect's own restrictions apply when the resource is created."""
+        return ""
 
     def plugins(self, connectors_only: bool) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self._get(
@@ -41,12 +45,12 @@ class StockMembers:
         return found
 
     def type_of(self, class_name: str) -> str:
-        """As the workers told it lately; unknown while none of them answers."""
+        """The type by the workers' latest answer; unknown while none of them answers."""
         if self._clock_s() >= self._types_until:
             try:
                 plugins = self.plugins(connectors_only=True)
             except Refused:
-                # Who lists many connectors does not wait for each of them.
+                # A list of many connectors must not wait for each of them.
                 self._types_until = self._clock_s() + _SOON_S
                 return self._types.get(class_name, "unknown")
             self._types = {
@@ -64,7 +68,7 @@ class StockMembers:
         return found
 
     def loggers(self) -> dict[str, Any]:
-        """Of the member that was asked: each has its own."""
+        """The loggers of the member that was asked: each has its own."""
         found: dict[str, Any] = self._get("/admin/loggers")
         return found
 
@@ -73,7 +77,8 @@ class StockMembers:
         return found
 
     def set_level(self, name: str, level: str, scope: str) -> list[str] | None:
-        """Without a scope one worker is told in Kafka's API; who calls a front means them all, one by one."""
+        """In Kafka's API a request without a scope addresses one worker. A caller of a front means all of
+        them, so each is asked."""
         body = json.dumps({"level": level}).encode()
         path = f"/admin/loggers/{quote(name, safe='')}"
         urls = self._urls()
@@ -87,6 +92,6 @@ class StockMembers:
 
 
 def _names(class_name: str) -> set[str]:
-    """A class can be given by its full name, and by its last word with or without «Connector»."""
+    """A class can be given by its full name, or by its last word with or without «Connector»."""
     short = class_name.rpartition(".")[2]
     return {class_name, short, short.removesuffix("Connector")}

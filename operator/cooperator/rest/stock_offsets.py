@@ -1,4 +1,4 @@
-"""Offsets of stock connectors (``parts.Offsets``): records of the offset topic, or a consumer group's."""
+"""Offsets of stock connectors (``parts.Offsets``): records of the offset topic, or of a consumer group."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,8 +15,8 @@ _OFFSET: Final = "kafka_offset"
 
 
 class StockOffsets:
-    """``topic``: of the Worker's offsets. ``fence``: ends what producers of a connector's tasks may be left
-    (KIP-618), and does nothing where sources are not exactly-once; raises Refused."""
+    """``topic`` has the Worker's offsets. ``fence`` ends remaining producers of a connector's tasks (KIP-618)
+    and does nothing without exactly-once sources; it raises Refused."""
 
     def __init__(
         self,

@@ -1,18 +1,19 @@
-"""Configurations and states of Kafka Connect's REST API, as Connectors and back. Pure."""
+"""Translates configurations and states of Kafka Connect's REST API to Connectors and back. Pure."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 from cooperator.crd import API_VERSION, Connector, ResourceError, from_object, to_manifest
 from cooperator.crd.connector import RESERVED_SETTINGS, State
+from cooperator.crd.connector_names import resource_name
 from cooperator.model import INSTANCE, ClusterConfig, TaskState, without_reserved
 from cooperator.rest.answers import Refused
 
 STATES: Final = {"RUNNING": State.RUNNING, "PAUSED": State.PAUSED, "STOPPED": State.STOPPED}
-"""Of ``initial_state`` (KIP-980)."""
+"""The values of ``initial_state`` (KIP-980)."""
 
 _SHOWN: Final = {
-    # Clients know Kafka's states only. What is being stopped still occupies its slot.
+    # Clients know only Kafka's states. A task that is stopping still occupies its slot.
     TaskState.STARTING: "UNASSIGNED",
     TaskState.HELD: "UNASSIGNED",
     TaskState.STOPPING: "RUNNING",
@@ -22,7 +23,7 @@ _SHOWN: Final = {
 def settings(value: Any, what: str, nulls: bool = False) -> dict[str, str | None]:
     """A map of settings; numbers and booleans become text, as Kafka's own server reads them.
 
-    ``nulls``: are kept; otherwise a setting of null is one that is not there.
+    ``nulls`` keeps null settings; otherwise they count as absent.
     """
     if not isinstance(value, dict):
         raise Refused(400, f"{what} is no JSON object: send the connector's settings as names and texts")
@@ -46,23 +47,24 @@ def flat(connector: Connector) -> dict[str, str]:
         **spec.config,
         "connector.class": spec.class_,
         "tasks.max": str(spec.tasks_max),
-        "name": connector.metadata.name,
+        "name": connector.connector_name,
     }
 
 
 def created(
     name: str, namespace: str, worker: str, config: Mapping[str, str], state: State = State.RUNNING
 ) -> Connector:
-    """The Connector that a configuration asks for. Refused 400 where it cannot be one."""
-    metadata = {"name": name, "namespace": namespace}
-    spec = {"workerRef": {"name": worker}, "state": state.value, **_spec(name, config)}
+    """The Connector for a configuration. Raises Refused 400 if the configuration is invalid."""
+    metadata = {"name": resource_name(worker, name), "namespace": namespace}
+    called = {} if metadata["name"] == name else {"connectorName": name}
+    spec = {"workerRef": {"name": worker}, "state": state.value, **called, **_spec(name, config)}
     return _read({"metadata": metadata, "spec": spec})
 
 
 def configured(connector: Connector, config: Mapping[str, str]) -> Connector:
-    """The same Connector with another configuration; all else of its spec stays."""
+    """The same Connector with another configuration; the rest of its spec stays."""
     manifest = to_manifest(connector)
-    manifest["spec"] = {**manifest["spec"], **_spec(connector.metadata.name, config)}
+    manifest["spec"] = {**manifest["spec"], **_spec(connector.connector_name, config)}
     return _read(manifest)
 
 
@@ -104,7 +106,7 @@ def info(name: str, config: Mapping[str, str], tasks: int, kind: str) -> dict[st
 
 
 def status(name: str, leader: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """Of a connector as its group's leader sees it; UNASSIGNED where it does not know of it yet."""
+    """A connector's status as its group's leader sees it; UNASSIGNED if the leader does not know it yet."""
     items = {task["task"]: task for task in leader.get("tasks", ()) if task["connector"] == name}
     instance = items.pop(INSTANCE, None)
     shown = _item(instance) if instance is not None else {"state": "UNASSIGNED", "worker_id": ""}
@@ -119,7 +121,7 @@ def _item(item: Mapping[str, Any]) -> dict[str, str]:
 
 
 def task_configs(name: str, config: ClusterConfig) -> list[dict[str, str]]:
-    """What its tasks are given now: nothing that is reserved for the members themselves."""
+    """The present configurations of its tasks, without settings reserved for the members themselves."""
     connector = config.connectors.get(name)
     if connector is None:
         return []
@@ -127,7 +129,7 @@ def task_configs(name: str, config: ClusterConfig) -> list[dict[str, str]]:
 
 
 def restarting(status: Mapping[str, Any], tasks: bool, only_failed: bool) -> dict[str, Any]:
-    """A connector's status with what is about to be restarted as RESTARTING (KIP-745)."""
+    """A connector's status with the parts that will restart as RESTARTING (KIP-745)."""
 
     def shown(item: Mapping[str, Any]) -> Mapping[str, Any]:
         chosen = not only_failed or item["state"] == "FAILED"

@@ -1,12 +1,10 @@
 """Tasks as PySpark Structured Streaming queries, behind start and stop.
 
-What may live here: the interface that an agent drives (``api``), the engine that runs tasks on threads,
-the Spark session, options and their checks, the connectors (``connectors/``, found by entry point) and
-the recipe by which their output is read. May import ``model`` and ``artifacts``. The only room that
-imports pyspark, and only inside functions: options are checked where no Spark is installed.
+This package holds the interface that an agent drives (``api``), the engine that runs tasks on threads, the
+jobs of tasks and instances, and the Spark session. It may import ``model``, ``artifacts`` and ``connectors``.
+It imports pyspark only inside functions, so that options can be checked where no Spark is installed.
 """
 
 from cooperator.runtime.api import Runtime, RuntimeListener, RuntimeSettings, TaskSpec
-from cooperator.runtime.inline import InlineRuntime
 
-__all__ = ["InlineRuntime", "Runtime", "RuntimeListener", "RuntimeSettings", "TaskSpec"]
+__all__ = ["Runtime", "RuntimeListener", "RuntimeSettings", "TaskSpec"]

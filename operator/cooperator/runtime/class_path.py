@@ -1,18 +1,21 @@
-"""The jars that a member's Spark has besides its own."""
+"""The jars on a member's class path besides Spark's own."""
 
 import logging
 from importlib.resources import files
 from pathlib import Path
 
 from cooperator.artifacts import ArtifactError, resolve, resolve_packages
+from cooperator.connectors.places import is_in_store
 from cooperator.runtime.api import RuntimeSettings
-from cooperator.runtime.places import is_in_store
 
 log = logging.getLogger(__name__)
 
 
 def jars_of(settings: RuntimeSettings) -> tuple[Path, ...]:
-    """Ours and the user's; fetches what is not here yet. ArtifactError names the field and the remedy."""
+    """Returns the built-in jars and the user's; fetches missing ones.
+
+    Raises ``ArtifactError``, which names the field and the remedy.
+    """
     for jar in settings.spark_jars:
         if not jar.is_file():
             raise ArtifactError(
@@ -28,12 +31,12 @@ def jars_of(settings: RuntimeSettings) -> tuple[Path, ...]:
 
 
 def own_jars(*, store: bool) -> tuple[Path, ...]:
-    """What connectors need; ``store``: and checkpoints that are in a store."""
+    """Returns the jars that connectors need, and with ``store`` those for checkpoints in a store."""
     bundles = ("spark-kafka", "spark-s3", "aws-sdk") if store else ("spark-kafka",)
     fetched = (jar for bundle in bundles for jar in resolve(bundle, log.info))
     return (*fetched, packaged("jars/cooperator-spark.jar"))
 
 
 def packaged(name: str) -> Path:
-    """A file of this package."""
+    """Returns a file of this package."""
     return Path(str(files("cooperator.runtime").joinpath(name)))

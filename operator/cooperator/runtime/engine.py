@@ -1,4 +1,4 @@
-"""The runtime proper: keeps the lives of all tasks, one thread each, behind calls that return at once."""
+"""The runtime proper: runs the attempts of all tasks, one thread each, behind calls that return at once."""
 
 import logging
 import os
@@ -9,16 +9,17 @@ from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
+from cooperator.connectors.base import Connector
+from cooperator.connectors.options import OptionError
+from cooperator.connectors.places import Place, place_of
+from cooperator.connectors.remote import Server
 from cooperator.model import TaskId
 from cooperator.runtime.api import RuntimeListener, RuntimeSettings, TaskSpec
-from cooperator.runtime.connectors.base import Connector
-from cooperator.runtime.connectors.remote import Server
+from cooperator.runtime.attempt import Attempt, Run
 from cooperator.runtime.failures import Failures
 from cooperator.runtime.jobs import Work, idle_task, run_instance, run_task
 from cooperator.runtime.lag import LagPool
-from cooperator.runtime.life import Life, Run, TaskFailed
-from cooperator.runtime.options import OptionError
-from cooperator.runtime.places import Place, place_of
+from cooperator.runtime.traces import TaskFailed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,10 +28,10 @@ log = logging.getLogger(__name__)
 
 
 class Engine:
-    """A ``Runtime`` over the connectors that ``find`` knows; ``session`` gives them Spark.
+    """A ``Runtime`` for the connectors that ``find`` returns; ``session`` gives them Spark.
 
-    Attempts of a task are chained: a newer one begins when the older one is over, so that in this process
-    no task ever runs twice. What is told to the listener is told from one thread, in order.
+    Attempts of a task are chained: a newer one begins when the older one is over, so that no task ever runs
+    twice in this process. The listener is called from one thread, in order.
     """
 
     def __init__(
@@ -43,11 +44,11 @@ class Engine:
         self._settings = settings
         self._failures = Failures()
         self._lags = LagPool()
-        self._teller = _Teller(listener, self._failures)
+        self._dispatcher = _EventDispatcher(listener, self._failures)
         self._find = find
         self._session = session
         self._lock = threading.Lock()
-        self._lives: dict[TaskId, Life] = {}
+        self._attempts: dict[TaskId, Attempt] = {}
         self._newest: dict[TaskId, int] = {}
         self._closed = False
         self._place: Place | None = None
@@ -60,54 +61,54 @@ class Engine:
             if attempt <= self._newest.get(spec.task, -1):
                 return
             if self._closed:
-                self._teller.stopped(spec.task, attempt)
+                self._dispatcher.stopped(spec.task, attempt)
                 return
             self._newest[spec.task] = attempt
-            previous = self._lives.get(spec.task)
+            previous = self._attempts.get(spec.task)
             if previous is not None:
                 previous.end(previous.attempt)
             job, idle = partial(self._job, spec, attempt), partial(self._idle, spec, attempt)
-            life = Life(
-                spec.task, attempt, job, self._teller, idle=idle, paused=spec.paused, previous=previous
+            running = Attempt(
+                spec.task, attempt, job, self._dispatcher, idle=idle, paused=spec.paused, previous=previous
             )
-            self._lives[spec.task] = life
-            life.begin()
+            self._attempts[spec.task] = running
+            running.begin()
 
     def stop(self, task: TaskId, attempt: int) -> None:
         with self._lock:
             self._newest[task] = max(attempt, self._newest.get(task, -1))
-            life = self._lives.get(task)
-            while life is not None and life.attempt > attempt:
-                life = life.previous
-            if life is None or not life.end(attempt):
-                self._teller.stopped(task, attempt)
+            running = self._attempts.get(task)
+            while running is not None and running.attempt > attempt:
+                running = running.previous
+            if running is None or not running.end(attempt):
+                self._dispatcher.stopped(task, attempt)
 
     def pause(self, task: TaskId) -> None:
         with self._lock:
-            if task in self._lives:
-                self._lives[task].pause()
+            if task in self._attempts:
+                self._attempts[task].pause()
 
     def resume(self, task: TaskId) -> None:
         with self._lock:
-            if task in self._lives:
-                self._lives[task].resume()
+            if task in self._attempts:
+                self._attempts[task].resume()
 
     def close(self, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s
         with self._lock:
             self._closed = True
-            lives = list(self._lives.values())
-            for life in lives:
-                life.end(life.attempt)
-        over = [life.wait(max(0.0, deadline - time.monotonic())) for life in lives]
+            attempts = list(self._attempts.values())
+            for running in attempts:
+                running.end(running.attempt)
+        over = [running.wait(max(0.0, deadline - time.monotonic())) for running in attempts]
         self._lags.close()
-        self._teller.close(max(0.0, deadline - time.monotonic()))
+        self._dispatcher.close(max(0.0, deadline - time.monotonic()))
         return all(over)
 
     def _job(self, spec: TaskSpec, attempt: int, run: Run) -> None:
         work = self._work(spec, attempt)
         if spec.task.is_instance:
-            run_instance(work, self._teller, run)
+            run_instance(work, self._dispatcher, run)
         else:
             run_task(work, run)
 
@@ -116,7 +117,7 @@ class Engine:
             idle_task(self._work(spec, attempt), run)
 
     def _checkpoints(self) -> Place:
-        """Where they are; of a store, asked once whether it will do."""
+        """Returns the place of checkpoints. A store is checked once for conditional writes."""
         if self._place is None:
             self._place = place_of(self._settings.checkpoints, self._conf(), os.environ)
         return self._place
@@ -129,7 +130,7 @@ class Engine:
         try:
             connector = self._find(spec.config.get("connector.class", ""))
         except OptionError as error:
-            # Where "here" is: other members may have what this one lacks.
+            # The error names this member, since others may have what it lacks.
             where = f"member {settings.member} of the Worker's group {settings.group_id}"
             raise TaskFailed(f"{where}: {error}") from error
         return Work(
@@ -150,8 +151,8 @@ class Engine:
         )
 
 
-class _Teller:
-    """A listener that passes everything on from a thread of its own: never from within a call."""
+class _EventDispatcher:
+    """Passes all events to the listener from a thread of its own, never from within a call."""
 
     def __init__(self, listener: RuntimeListener, failures: Failures) -> None:
         self._listener = listener

@@ -1,8 +1,8 @@
 """Executors as pods (``spark.master: k8s://…``): the driver's settings, and the process in such a pod.
 
-Executors are owned by the driver's pod, and go with it. A member that dies is started again in the same pod,
-and Spark would leave the executors of the life before: they end when they miss their driver, but their pods
-stay. So each life removes them before it makes its own.
+Executors are owned by the driver's pod, and deleted with it. But a member that dies restarts in the same pod,
+and Spark would leave the executors of the previous incarnation: they end when they lose their driver, but
+their pods stay. So each incarnation removes them before it creates its own.
 """
 
 import os
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from cooperator.runtime.options import OptionError, Problem
+from cooperator.connectors.options import OptionError, Problem
 
 SCHEME: Final = "k8s://"
 _DRIVER_POD: Final = "spark.kubernetes.driver.pod.name"
@@ -26,16 +26,19 @@ _ARGUMENTS: Final = {
     "--resourceProfileId": "SPARK_RESOURCE_PROFILE_ID",
     "--podName": "SPARK_EXECUTOR_POD_NAME",
 }
-"""Of an executor's process, and the variables by which Spark tells its pod."""
+"""Arguments of an executor's process, and the variables in which Spark passes them to its pod."""
 _NEEDED: Final = {
     "spark.kubernetes.container.image": "name an image of workers of this version",
     "spark.driver.host": "name the address by which pods reach this member",
 }
-"""What the operator says of its members, and nobody of others."""
+"""Settings that the operator sets on its members, and that other members must set themselves."""
 
 
 def executor_settings(user: Mapping[str, str]) -> dict[str, str]:
-    """What suits executors in pods, to be laid below ``user``. OptionError for what nobody can guess."""
+    """Returns defaults for executors in pods; ``user`` overrides them.
+
+    Raises ``OptionError`` for missing settings without a default.
+    """
     master = user["spark.master"]
     problems = [
         Problem(f"spec.spark.conf[{name}]", None, f"has to be set with spark.master {master}", remedy)
@@ -46,10 +49,10 @@ def executor_settings(user: Mapping[str, str]) -> dict[str, str]:
         raise OptionError(problems)
     conf = {
         "spark.executor.instances": "1",
-        # Spark ends a driver that has lost some executors, ever; a member runs for months.
+        # Spark ends a driver that has ever lost some executors; a member runs for months.
         "spark.executor.failuresValidityInterval": "1h",
-        # Two kinds of objects less that a member needs rights for. They carry files of a Spark that was
-        # installed by hand, and the address of a driver that has none of its own.
+        # These spare members the rights for two kinds of objects. They carry files of a manually installed
+        # Spark, and the address of a driver that has none of its own.
         "spark.kubernetes.executor.disableConfigMap": "true",
         "spark.kubernetes.driver.service.deleteOnTermination": "false",
     }
@@ -59,8 +62,10 @@ def executor_settings(user: Mapping[str, str]) -> dict[str, str]:
 
 
 def remove_executors(jvm: Any, conf: Mapping[str, str], spark_conf: Any) -> None:
-    """Delete the pods that earlier lives of this member's pod have left. By Spark's own client, so that it
-    gets in as Spark does. OptionError when it may not."""
+    """Deletes the pods that earlier incarnations of this member's pod have left.
+
+    It uses Spark's own client, and so Spark's access. Raises ``OptionError`` when it is forbidden.
+    """
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -80,7 +85,7 @@ def remove_executors(jvm: Any, conf: Mapping[str, str], spark_conf: Any) -> None
     try:
         client.pods().withLabel(_DRIVER_LABEL, pod).delete()
     except (Py4JJavaError, PySparkException) as error:
-        # The latter, once there has been a context in this process.
+        # PySparkException, once there has been a context in this process.
         said = str(error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else error)
         if "forbidden" not in said.lower():
             raise
@@ -91,8 +96,10 @@ def remove_executors(jvm: Any, conf: Mapping[str, str], spark_conf: Any) -> None
 
 
 def executor_command(environment: Mapping[str, str], java: Path, jars: Path) -> list[str]:
-    """The process of an executor, as Spark's variables tell it. ``jars``: Spark's own.
-    ValueError names variables that are missing."""
+    """Returns the command of an executor, from Spark's variables.
+
+    ``jars`` is the directory of Spark's own jars. Raises ``ValueError``, which names missing variables.
+    """
     missing = [name for name in (*_ARGUMENTS.values(), "SPARK_EXECUTOR_MEMORY") if not environment.get(name)]
     if missing:
         raise ValueError(

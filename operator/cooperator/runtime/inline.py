@@ -1,17 +1,17 @@
-"""A runtime without Spark: the same engine, and units that only write a journal."""
+"""A runtime without Spark: the same engine, with units that only write a journal."""
 
 import threading
 from typing import Any, NoReturn
 
+from cooperator.connectors.base import Connector
+from cooperator.connectors.noop import Noop
+from cooperator.connectors.options import OptionError, Problem
 from cooperator.runtime.api import RuntimeListener, RuntimeSettings
-from cooperator.runtime.connectors.base import Connector
-from cooperator.runtime.connectors.noop import Noop
 from cooperator.runtime.engine import Engine
-from cooperator.runtime.options import OptionError, Problem
 
 
 class InlineRuntime(Engine):
-    """A ``Runtime`` that runs connectors of class ``noop`` and no others; starts in no time."""
+    """A ``Runtime`` that runs only connectors of class ``noop``; it starts instantly."""
 
     def __init__(self, settings: RuntimeSettings, listener: RuntimeListener) -> None:
         noop = Noop(settings.journal)

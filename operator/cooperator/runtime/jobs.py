@@ -7,19 +7,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from cooperator.connectors.base import Connector, RunningUnit, UnitContext, UnitProgress
+from cooperator.connectors.offsets.unit_log import last_end
+from cooperator.connectors.options import OptionError, Options, Problem, resolved_options
+from cooperator.connectors.places import Place
+from cooperator.connectors.references import Resolver
+from cooperator.connectors.remote import Server
+from cooperator.connectors.units import checkpoint, fixed_values, read_layout, settle_layout, task_configs
 from cooperator.model import Epoch, TaskId
 from cooperator.runtime.api import RuntimeListener
-from cooperator.runtime.connectors.base import Connector, RunningUnit, UnitContext, UnitProgress
-from cooperator.runtime.connectors.remote import Server
+from cooperator.runtime.attempt import Run
 from cooperator.runtime.failures import Failures
 from cooperator.runtime.lag import Lag, LagPool
-from cooperator.runtime.life import Run, TaskFailed, describe
-from cooperator.runtime.offsets.unit_log import last_end
-from cooperator.runtime.options import OptionError, Options, Problem, resolved_options
-from cooperator.runtime.places import Place
-from cooperator.runtime.progress import Troubles, instance_progress, paused_progress, task_progress
-from cooperator.runtime.references import Resolver
-from cooperator.runtime.units import checkpoint, fixed_values, read_layout, settle_layout, task_configs
+from cooperator.runtime.progress import WaitReasons, instance_progress, paused_progress, task_progress
+from cooperator.runtime.traces import TaskFailed, describe
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,10 +36,13 @@ _RETRY_MAX_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a job is about. ``owner`` names the attempt; ``session`` gives the Spark session, or raises
-    ``Cancelled`` when its event is set first. ``committed``: the connector's task configurations so far.
-    ``epoch``: of the share that gave the task. ``lags``: measures how far behind tasks are. ``failures``: of
-    attempts before this one."""
+    """The input of a job.
+
+    ``owner`` names the attempt. ``session`` returns the Spark session, or raises ``Cancelled`` when its event
+    is set first. ``committed`` holds the connector's task configurations so far. ``epoch`` is that of the
+    assignment that gave the task. ``lags`` measures the lag of tasks. ``failures`` holds those of earlier
+    attempts.
+    """
 
     task: TaskId
     connector: Connector[Any]
@@ -57,12 +61,12 @@ class Work:
 
 
 def run_task(work: Work, run: Run) -> None:
-    """A job: all units of the task run until the run is cancelled; the first that fails ends the others."""
+    """A job: runs all units of the task until the run is cancelled; the first failure ends the others."""
     options, _, resolved = resolved_options(work.connector.options, work.config, work.resolver)
     if not options.task_units:
         remedy = "leave it to the connector's instance, which writes it"
         raise OptionError([Problem("task.units", None, "is required of a task", remedy)])
-    troubles = Troubles()
+    troubles = WaitReasons()
     halt = threading.Event()
     units: dict[str, _Unit] = {}
     try:
@@ -75,7 +79,7 @@ def run_task(work: Work, run: Run) -> None:
                 owner=work.owner,
                 checkpoint=checkpoint(work.checkpoints, work.task.connector, name),
                 cancelled=halt,
-                session=lambda: work.session(halt),
+                session=_said(troubles.of(f"{name}: Spark"), work, halt),
                 say=troubles.of(name),
                 is_first=layout is None or name in layout.first,
                 epoch=work.epoch,
@@ -85,14 +89,14 @@ def run_task(work: Work, run: Run) -> None:
             units[name] = _Unit(work.connector, options, context)
         _watch(work, options, units, troubles, run, lambda text: run.progress(resolved.scrub(text)))
     except Exception as error:
-        raise TaskFailed(resolved.scrub(describe(error))) from None
+        raise TaskFailed(describe(error, resolved.scrub)) from None
     finally:
         halt.set()
         _stop_all(units)
 
 
 def idle_task(work: Work, run: Run) -> None:
-    """What is told of a task that is paused: how far its sources have gone on without it."""
+    """Reports a paused task: how far its sources have advanced without it."""
     options, _, resolved = resolved_options(work.connector.options, work.config, work.resolver)
     lag = _lag(work, options)
     reported = ""
@@ -104,7 +108,7 @@ def idle_task(work: Work, run: Run) -> None:
 
 
 def _lag(work: Work, options: Options) -> Lag:
-    """Of the units of a task; where one has not told its end, its checkpoint does."""
+    """Returns the lag of a task's units; checkpoints supply the ends that units have not reported."""
 
     def measure(ends: Mapping[str, str]) -> int | None:
         if type(work.connector).lag is Connector.lag:
@@ -122,7 +126,7 @@ def _watch(
     work: Work,
     options: Options,
     units: "dict[str, _Unit]",
-    troubles: Troubles,
+    troubles: WaitReasons,
     run: Run,
     report: Callable[[str], None],
 ) -> None:
@@ -143,15 +147,29 @@ def _watch(
         rows_per_s = (rows_now - rows) / (_REPORT_S + late_s)
         records = lag.look({name: unit.end for name, unit in known.items()})
         failed = work.failures.of(work.task)
-        text = task_progress(known, rows_per_s, troubles.text(), records, failed)
+        waiting = [name for name, unit in progress.items() if unit is None]
+        text = task_progress(known, rows_per_s, troubles.text(), records, failed, waiting)
         report_at, rows = time.monotonic() + _REPORT_S, rows_now
         if text != reported:
             report(text)
             reported = text
 
 
+def _said(say: Callable[[str], None], work: Work, halt: threading.Event) -> "Callable[[], SparkSession]":
+    """Returns the session's function, which reports that it waits for Spark."""
+
+    def session() -> "SparkSession":
+        say("waiting for Spark to start")
+        try:
+            return work.session(halt)
+        finally:
+            say("")
+
+    return session
+
+
 class _Unit:
-    """A unit that is being opened on a thread of its own, and then runs."""
+    """A unit that is opened on a thread of its own, and then runs."""
 
     def __init__(self, connector: Connector[Any], options: Options, context: UnitContext) -> None:
         self._name = context.unit
@@ -168,7 +186,7 @@ class _Unit:
             self._failure = error
 
     def poll(self) -> UnitProgress | None:
-        """None while it is opening; raises what it failed with."""
+        """Returns None while the unit is opening; raises its error once it has failed."""
         try:
             if self._failure is not None:
                 raise self._failure
@@ -178,14 +196,14 @@ class _Unit:
             raise
 
     def stop(self) -> None:
-        """Returns when nothing of it runs; its context must have been cancelled."""
+        """Returns when nothing of the unit runs; its context must have been cancelled."""
         self._thread.join()
         while self._running is not None:
             try:
                 self._running.stop()
                 return
             except Exception:
-                # "Stopped" is a promise that nothing runs: it is not given for an error.
+                # "Stopped" promises that nothing runs, so it is not reported after an error.
                 log.exception("unit %s could not be stopped yet", self._name)
                 time.sleep(_RETRY_S)
 
@@ -199,21 +217,44 @@ def _stop_all(units: "dict[str, _Unit]") -> None:
 
 
 def run_instance(work: Work, listener: RuntimeListener, run: Run) -> None:
-    """A job: looks for units until the run is cancelled, and tells the listener how they are grouped.
+    """A job: looks for units until the run is cancelled, and reports their grouping to the listener.
 
-    A source that does not answer is a trouble to be told, not a failure. Units found once stay: what is
-    not seen for a moment (metadata of a topic during an election) must not stop its task.
+    A source that does not answer is reported as a trouble, not a failure. Units stay once they are found: a
+    momentary gap (metadata of a topic during an election) must not stop their task.
     """
     options, written, resolved = resolved_options(work.connector.options, work.config, work.resolver)
-    troubles = Troubles()
+    troubles = WaitReasons()
     told: list[dict[str, str]] | None = None
     known: list[str] = []
     retry_s = _RETRY_S
+    failed, said = False, ""
+
+    def report() -> None:
+        text = instance_progress(len(known), len(told or ()), options.tasks_max, troubles.text())
+        run.progress(resolved.scrub(text))
+
+    def say(text: str) -> None:
+        nonlocal said
+        said = text
+        # The error of the last look is more helpful than the reason why the next one waits.
+        if not failed:
+            troubles.of("source")(text)
+
+    def look() -> Sequence[str]:
+        """Looks for units; a slow look reports what it waits for."""
+        late = threading.Timer(_REPORT_S, report)
+        late.start()
+        try:
+            return work.connector.units(options, say)
+        finally:
+            late.cancel()
+            late.join()
+
     run.started()
     while True:
         wait_s = options.units_refresh_ms / 1000
         try:
-            found = list(work.connector.units(options, troubles.of("source")))
+            found = list(look())
             known = found + [unit for unit in known if unit not in set(found)]
             if not known:
                 wait_s = min(wait_s, _RETRY_S)
@@ -225,14 +266,16 @@ def run_instance(work: Work, listener: RuntimeListener, run: Run) -> None:
             log.info("connector %s: %s", work.task.connector, resolved.scrub(str(error)))
             troubles.of("source")(str(error) or type(error).__name__)
             wait_s, retry_s = retry_s, min(retry_s * 2, _RETRY_MAX_S)
+            failed = True
         else:
+            failed = False
+            troubles.of("source")(said)
             retry_s = _RETRY_S
             earlier = work.committed if told is None else told
             configs = task_configs(work.connector, work.config, known, options.tasks_max, earlier)
             if configs != told:
                 listener.units_changed(work.task.connector, configs)
                 told = configs
-        text = instance_progress(len(known), len(told or ()), options.tasks_max, troubles.text())
-        run.progress(resolved.scrub(text))
+        report()
         if run.cancelled.wait(wait_s):
             return

@@ -1,4 +1,4 @@
-"""How far tasks are behind their sources: measured beside them, running or paused, a few at a time."""
+"""Measures the lag of tasks, running or paused, in the background, a few at a time."""
 
 import logging
 import time
@@ -8,38 +8,45 @@ from concurrent.futures import Future, ThreadPoolExecutor
 log = logging.getLogger(__name__)
 
 LAG_S = 5.0
-"""Between two measurements of one task."""
+"""The interval between two measurements of one task."""
+VALID_S = 6 * LAG_S
+"""A measurement expires when later ones have had no answer for this long."""
 _AT_ONCE = 2
 
 Measure = Callable[[Mapping[str, str]], int | None]
-"""The end of what each unit has delivered to the number of records behind it; None: not known."""
+"""Maps the end of what each unit has delivered to the number of records after it; None: not known."""
 
 
 class LagPool:
-    """Asks sources, which may be slow to answer, for all tasks of a process."""
+    """Queries sources, which may be slow to answer, for all tasks of a process."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """``clock`` returns seconds."""
         self._pool = ThreadPoolExecutor(_AT_ONCE, "lag")
+        self._clock = clock
 
     def of(self, measure: Measure) -> "Lag":
-        return Lag(self._pool, measure)
+        return Lag(self._pool, measure, self._clock)
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 class Lag:
-    """Of one task; one caller. What a source does not answer is not known, and no reason to fail."""
+    """The lag of one task, for one caller. Without an answer the lag is unknown, which is no failure."""
 
-    def __init__(self, pool: ThreadPoolExecutor, measure: Measure) -> None:
+    def __init__(self, pool: ThreadPoolExecutor, measure: Measure, clock: Callable[[], float]) -> None:
         self._pool = pool
+        self._clock = clock
+        self._answered_s = clock()
         self._measure = measure
         self._asked: Future[int | None] | None = None
         self._next_s = 0.0
         self.records: int | None = None
 
     def look(self, ends: Mapping[str, str]) -> int | None:
-        """The newest measurement, and begins another one when it is time. Returns at once."""
+        """Returns the newest measurement, and starts another one when it is due. Returns at once."""
+        now_s = self._clock()
         if self._asked is not None and self._asked.done():
             try:
                 self.records = self._asked.result()
@@ -47,7 +54,9 @@ class Lag:
                 log.debug("the lag is not known: %s", error)
                 self.records = None
             self._asked = None
-        now_s = time.monotonic()
+            self._answered_s = now_s
+        elif now_s > self._answered_s + VALID_S:
+            self.records = None
         if self._asked is None and now_s >= self._next_s:
             self._next_s = now_s + LAG_S
             try:

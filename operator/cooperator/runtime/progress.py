@@ -1,26 +1,27 @@
 """The progress that a task reports: one small JSON object.
 
-Of a task: ``rows_in``, ``rows_out`` (when known) since it was started here, ``rows_per_s`` over the last
-interval, ``lag``: how many records its sources have that are not delivered (when known), ``units``: id to
-``{"batch", "rows_in"}`` (at most 50; ``more_units`` counts the rest), ``trouble``: what it is waiting for,
-and after failures on this member ``failures`` (a number) and ``last_error``: ``{"at_ms", "text"}``. Of one
-that is paused: ``lag`` and the last two. Of an instance: ``units``, ``tasks`` (numbers), ``note``,
-``trouble``.
+A task reports ``rows_in`` and ``rows_out`` (when known) since it was started here, ``rows_per_s`` over the
+last interval, ``lag``: how many records its sources have that are not delivered (when known), ``units``: id
+to ``{"batch", "rows_in"}`` (at most 50; ``more_units`` counts the rest), ``trouble``: what it is waiting for,
+``note``: which units are being opened, and after failures on this member ``failures`` (a number) and
+``last_error``: ``{"at_ms", "text"}``. A paused task reports ``lag`` and the last two. An instance reports
+``units``, ``tasks`` (numbers), ``note``, ``trouble``.
 """
 
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from cooperator.runtime.connectors.base import UnitProgress
+from cooperator.connectors.base import UnitProgress
 
 _SHOWN_UNITS = 50
+_NAMED_UNITS = 3
 
 
-class Troubles:
-    """What the parts of a task are waiting for: each says it, or takes it back with an empty text."""
+class WaitReasons:
+    """The reasons why parts of a task wait: each part sets its text, or clears it with an empty one."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -44,8 +45,13 @@ def task_progress(
     trouble: str,
     lag: int | None = None,
     failed: Mapping[str, Any] = MappingProxyType({}),
+    opening: Sequence[str] = (),
 ) -> str:
-    """``lag``: as measured at the source; else it is the sum of what Spark tells, if it does of all units."""
+    """Returns the progress of a running task.
+
+    ``lag`` is measured at the source; without it the lag is the sum of Spark's numbers, if there is one for
+    each unit. ``opening`` holds the units that do not run yet.
+    """
     outs = [unit.rows_out for unit in units.values() if unit.rows_out is not None]
     shown = dict(sorted(units.items())[:_SHOWN_UNITS])
     report: dict[str, Any] = {
@@ -64,7 +70,15 @@ def task_progress(
         report["more_units"] = len(units) - len(shown)
     if trouble:
         report["trouble"] = trouble
+    if opening:
+        more = f" and {len(opening) - _NAMED_UNITS} more" if len(opening) > _NAMED_UNITS else ""
+        report["note"] = f"opening {', '.join(sorted(opening)[:_NAMED_UNITS])}{more}"
     return json.dumps(report | dict(failed))
+
+
+def waiting_progress(text: str) -> str:
+    """Returns the progress of an attempt that has not begun."""
+    return json.dumps({"trouble": text})
 
 
 def paused_progress(lag: int | None, failed: Mapping[str, Any]) -> str:

@@ -1,8 +1,8 @@
 """The Spark session of a process: one JVM, started when the first task needs it, replaced when it dies.
 
-The JVM is a child in the same process group and ends when our end of its standard input closes, so it
-does not outlive the member for long; who needs certainty ends the group. It writes to
-``<state_dir>/jvm.log`` (rolling) and ``jvm.out`` (what the JVM itself says), never to the terminal.
+The JVM is a child in the same process group and ends when the parent's end of its standard input closes, so
+it does not outlive the member for long; only killing the process group gives certainty. It logs to
+``<state_dir>/jvm.log`` (rolling) and ``jvm.out`` (the JVM's own output), never to the terminal.
 """
 
 import logging
@@ -19,18 +19,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cooperator.artifacts import find_java, java_home, spark_jars, use_archive
+from cooperator.connectors.base import Cancelled
+from cooperator.connectors.places import hadoop_settings, is_in_store
 from cooperator.runtime.api import RuntimeSettings
 from cooperator.runtime.class_path import jars_of, packaged
-from cooperator.runtime.connectors.base import Cancelled
 from cooperator.runtime.executors import SCHEME, executor_settings, remove_executors
-from cooperator.runtime.places import hadoop_settings, is_in_store
 from cooperator.runtime.user import user_environment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
-logging.getLogger("py4j").setLevel(logging.ERROR)  # each connection that closes is told at level info
+logging.getLogger("py4j").setLevel(logging.ERROR)  # py4j logs each closed connection at level info
 
 _WAIT_SLICE_S = 0.2
 _AT_LAUNCH = (
@@ -45,7 +45,7 @@ _AT_LAUNCH = (
 
 
 ARCHIVE = "spark"
-"""The name of the archive of its classes."""
+"""The name of the class archive."""
 
 
 def spark_conf(
@@ -54,10 +54,10 @@ def spark_conf(
     user: Mapping[str, str],
     java_options: Sequence[str] = (),
 ) -> dict[str, str]:
-    """The session's configuration: what suits many small queries, and the user's on top.
+    """Returns the session's configuration: defaults for many small queries, overridden by the user's.
 
-    ``user``: with references resolved. Class paths are joined, not replaced. ``java_options``: before the
-    user's ``spark.driver.extraJavaOptions``.
+    The references of ``user`` are resolved. Class paths are joined, not replaced. ``java_options`` come
+    before the user's ``spark.driver.extraJavaOptions``.
     """
     cores = max(4, 2 * (os.cpu_count() or 1))
     log4j = (f"-Dlog4j2.configurationFile={packaged('log4j2.xml')}", f"-Dcooperator.log={_log(settings)}")
@@ -78,7 +78,7 @@ def spark_conf(
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.files.maxPartitionBytes": "16m",
-        # Small files are read together, not one to a partition.
+        # Small files share a partition.
         "spark.sql.files.openCostInBytes": "65536",
         # Directories and the files of a batch are listed here; a Spark job for them costs more than it saves.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "512",
@@ -108,7 +108,7 @@ def _log(settings: RuntimeSettings) -> Path:
 
 
 class SparkHost:
-    """Holds the session of this process. All methods may be called from any thread."""
+    """Holds the session of this process. It is thread-safe."""
 
     def __init__(
         self,
@@ -116,8 +116,10 @@ class SparkHost:
         java_options: Sequence[str] | None = None,
         on_start: Callable[[Exception | None], None] = lambda error: None,
     ) -> None:
-        """``java_options``: in place of those by which it uses the archive of classes, where there is one.
-        ``on_start``: told of the end of each start, and why it has failed if it has."""
+        """``java_options`` replace those that use the class archive, if there is one.
+
+        ``on_start`` is called at the end of each start, with the error if it failed.
+        """
         self._settings = settings
         self._java_options = java_options
         self._on_start = on_start
@@ -126,8 +128,10 @@ class SparkHost:
         self._jvm: subprocess.Popen[bytes] | None = None
 
     def session(self, cancelled: threading.Event) -> "SparkSession":
-        """The session; the first call starts it (5 to 9 s), as does the first after the JVM has died.
-        Raises ``Cancelled`` when the event is set first."""
+        """Returns the session; the first call starts it (5 to 9 s), as does the first after the JVM has died.
+
+        Raises ``Cancelled`` when the event is set first.
+        """
         starting = self.begin()
         while not cancelled.is_set():
             try:
@@ -137,7 +141,7 @@ class SparkHost:
         raise Cancelled
 
     def begin(self) -> "Future[SparkSession]":
-        """Sees to it that there is a session, or will be; returns at once."""
+        """Starts the session unless there is one; returns at once."""
         with self._lock:
             dead = self._starting is not None and self._starting.done() and not self._usable(self._starting)
             if self._starting is None or dead:
@@ -147,7 +151,7 @@ class SparkHost:
             return self._starting
 
     def _usable(self, started: "Future[SparkSession]") -> bool:
-        """Its JVM runs, a cluster has not ended the application in it, and it is the one of this process."""
+        """Whether its JVM runs, no cluster has ended its application, and it is this process's session."""
         if not self.alive or started.exception() is not None:
             return False
         context: Any = started.result().sparkContext
@@ -160,11 +164,11 @@ class SparkHost:
 
     @property
     def alive(self) -> bool:
-        """A JVM runs."""
+        """Whether a JVM runs."""
         return self._jvm is not None and self._jvm.poll() is None
 
     def close(self, timeout_s: float) -> None:
-        """Ends the JVM, by force when it does not end by itself in time."""
+        """Ends the JVM, by force if it does not end by itself in time."""
         deadline = time.monotonic() + timeout_s
         with self._lock:
             starting, self._starting = self._starting, None
@@ -220,7 +224,7 @@ class SparkHost:
         conf = spark_conf(settings, jars, user, archive)
         _forget_context()
         if self._jvm is not None and self._jvm.poll() is None:
-            # Its context has ended, and cannot be begun anew in it.
+            # Its context has ended, and this JVM cannot start another.
             self._jvm.kill()
             self._jvm.wait()
         home = java_home(find_java())
@@ -237,23 +241,36 @@ class SparkHost:
             for name, value in conf.items():
                 inside.set(name, value)
             untyped_context: Any = SparkContext
-            untyped_context._ensure_initialized(gateway=gateway)  # by which pyspark reads Java's exceptions
+            untyped_context._ensure_initialized(gateway=gateway)  # pyspark needs it to read Java's exceptions
             remove_executors(gateway.jvm, conf, inside)
-            # It, too, reads from the environment: which Python its workers are.
+            # The context reads the environment, too: the Python of its workers.
             context = SparkContext(conf=inside, gateway=gateway)
-        # Queries start on several threads, and this is not made for that: once, before any of them.
+        _quiet_pyspark()
+        # Queries start on several threads, and this call is not thread-safe: so it is made once, before any
+        # of them.
         untyped.ensure_callback_server_started(gateway)
         return SparkSession(context)
 
 
+def _quiet_pyspark() -> None:
+    """Silences pyspark's own logging of query errors to stderr, with a trace and values of rows.
+
+    The caller of the query gets the error in any case.
+    """
+    from pyspark.logger import PySparkLogger
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+
+
 @contextmanager
 def _environment(home: Path, state_dir: Path) -> Iterator[None]:
-    """The process's environment while the JVM is launched: our Java, the Spark of our pyspark, a user."""
+    """Sets the environment for launching the JVM: Java, the Spark of the installed pyspark, a user."""
     import pyspark
 
     wanted = {
         "JAVA_HOME": str(home),
-        "LC_ALL": "C.UTF-8",  # the JVM reads file names by it
+        "LC_ALL": "C.UTF-8",  # the JVM decodes file names by it
         "SPARK_HOME": str(Path(pyspark.__file__).parent),
         "PYSPARK_PYTHON": sys.executable,
         **user_environment(state_dir / "user", os.environ),
@@ -271,7 +288,7 @@ def _environment(home: Path, state_dir: Path) -> Iterator[None]:
 
 
 def _forget_context() -> None:
-    """pyspark keeps one context per process in class attributes, and does not notice a JVM that died."""
+    """Resets pyspark's class attributes: it keeps one context per process, and does not notice a dead JVM."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 

@@ -1,13 +1,13 @@
-"""The runtime of a member: the engine over all installed connectors, and a Spark session."""
+"""The runtime of a member: the engine with all installed connectors, and a Spark session."""
 
 import logging
 import threading
 import time
 from typing import TYPE_CHECKING
 
+from cooperator.connectors import find
+from cooperator.connectors.remote import SCHEME
 from cooperator.runtime.api import RuntimeListener, RuntimeSettings
-from cooperator.runtime.connectors import find
-from cooperator.runtime.connectors.remote import SCHEME
 from cooperator.runtime.engine import Engine
 from cooperator.runtime.session import SparkHost
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _RETRY_S = 30.0
-"""After a start that failed: long enough not to be what keeps the machine busy."""
+"""The delay after a failed start: long enough that retries do not keep the machine busy."""
 
 
 class SparkRuntime(Engine):
-    """A ``Runtime`` that runs every installed connector. Spark starts with the first task that needs it,
-    or with ``warm_up``, so that the first assignment finds it up.
+    """A ``Runtime`` that runs every installed connector.
 
-    Whoever made it start, what has become of the newest start is told.
+    Spark starts with the first task that needs it, or with ``warm_up``, so that the first assignment finds it
+    up. The result of the newest start is reported, whatever caused it.
     """
 
     def __init__(
@@ -37,13 +37,13 @@ class SparkRuntime(Engine):
         super().__init__(settings, listener, find, self.session)
 
     def warm_up(self) -> bool:
-        """Starts the session in the background, where queries run in it."""
+        """Starts the session in the background, unless queries run elsewhere."""
         if not self._is_remote:
             self._host.begin()
         return not self._is_remote
 
     def session(self, cancelled: threading.Event) -> "SparkSession":
-        """The session, once it is up; ``Cancelled`` when the event is set first."""
+        """Returns the session once it is up; raises ``Cancelled`` when the event is set first."""
         return self._host.session(cancelled)
 
     def close(self, timeout_s: float) -> bool:
@@ -56,13 +56,13 @@ class SparkRuntime(Engine):
 
     def _started(self, error: Exception | None) -> None:
         if error is None:
-            self._teller.warmed_up()
+            self._dispatcher.warmed_up()
             return
-        self._teller.warm_up_failed()
+        self._dispatcher.warm_up_failed()
         with self._lock:
             if not self._closed:
                 if self._retry is not None:
-                    self._retry.cancel()  # Tasks have had it started meanwhile.
+                    self._retry.cancel()  # tasks have started it meanwhile
                 log.info("Spark is started again in %g s, or with the next task", self._retry_s)
                 self._retry = threading.Timer(self._retry_s, self._host.begin)
                 self._retry.daemon = True

@@ -1,7 +1,7 @@
-"""A user that the system does not know by name, as clusters choose one for a container (OpenShift does).
+"""A user without a name in the system, as clusters choose one for a container (OpenShift does).
 
 Hadoop, and so Spark, asks the system for its user's name when it starts, and ends without one. The image has
-a library (Debian's libnss-wrapper) that answers such questions out of a file, for processes that are told to.
+a library (Debian's libnss-wrapper) that answers such requests from a file, for processes that enable it.
 """
 
 import ctypes
@@ -16,13 +16,15 @@ _LIBRARY: Final = "libnss_wrapper.so"
 
 
 class NobodyKnowsThisUser(Exception):
-    """The process's user has no name, and nothing is there to give it one; the message has the remedy."""
+    """The process's user has no name, and nothing can give it one; the message has the remedy."""
 
 
 def user_environment(folder: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    """What a JVM's environment needs beside ``environment`` so that its user has a name; most often nothing.
+    """Returns the variables that a JVM needs so that its user has a name; most often none.
 
-    Writes two files to ``folder``. Raises NobodyKnowsThisUser.
+    They are needed besides ``environment``.
+
+    Writes two files to ``folder``. Raises ``NobodyKnowsThisUser``.
     """
     user, group = os.getuid(), os.getgid()
     try:
@@ -32,7 +34,7 @@ def user_environment(folder: Path, environment: Mapping[str, str]) -> dict[str, 
     else:
         return {}
     try:
-        # As the JVM's loader will look for it.
+        # The JVM's loader looks for it in the same way.
         ctypes.CDLL(_LIBRARY)
     except OSError as error:
         raise NobodyKnowsThisUser(

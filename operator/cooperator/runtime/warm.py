@@ -1,4 +1,4 @@
-"""Writes the archive of classes that members' JVMs start with."""
+"""Writes the class archive that members' JVMs start with."""
 
 import tempfile
 import threading
@@ -18,8 +18,11 @@ _LINES: Final = 100
 
 
 def write_classes(packages: tuple[str, ...], *, store: bool, progress: Callable[[str], None]) -> Path:
-    """The archive for members with these packages (``store``: and checkpoints in a store); see
-    ``cooperator.artifacts.classes``. Runs Spark once for it, unless it is there. Raises ArtifactError."""
+    """Writes the archive for members with these packages; see ``cooperator.artifacts.classes``.
+
+    With ``store`` their checkpoints are in a store. Runs Spark once, unless the archive exists. Raises
+    ``ArtifactError``.
+    """
     with tempfile.TemporaryDirectory() as scratch:
         settings = RuntimeSettings(
             member="classes",
@@ -42,7 +45,7 @@ def write_classes(packages: tuple[str, ...], *, store: bool, progress: Callable[
 
 
 def _load(session: Any, jars: tuple[Path, ...], scratch: Path) -> None:
-    """A small query from files to files, and what connectors have of their own; no broker is needed."""
+    """Runs a small query from files to files, and loads the connectors' classes; no broker is needed."""
     (scratch / "in").mkdir()
     (scratch / "in" / "lines").write_text("".join(f'{{"number": {number}}}\n' for number in range(_LINES)))
     stream = session.readStream.format("text").load(str(scratch / "in"))
@@ -66,7 +69,7 @@ def _load(session: Any, jars: tuple[Path, ...], scratch: Path) -> None:
 
 
 def _open_clients(jvm: Any) -> None:
-    """Kafka's clients reach nobody here; to be made and closed they load most of what they have."""
+    """Creates and closes Kafka's clients, which loads most of their classes; they connect to nothing."""
     settings = jvm.java.util.Properties()
     for name, value in {
         "bootstrap.servers": "127.0.0.1:9",

@@ -1,9 +1,9 @@
 """The planner in a simulated group: scenarios in, rounds and metrics out.
 
-What may live here: the reading of scenarios, a group of workers without processes or broker, the leaders
-that plan for it (Kafka's, elected among the workers, and the operator), what is measured, and the tables
-made of it; the play of changes to a group as it is now (``what_if``). Time is simulated; the only I/O is
-reading scenarios and writing results.
+What may live here: reading scenarios, a group of workers without processes or broker, the leaders that plan
+for it (Kafka's, elected among the workers, and the operator), measurements and the tables made of them, and
+simulated changes to a group's present state (``what_if``). Time is simulated; the only I/O is reading
+scenarios and writing results.
 May import ``planner`` and ``model`` only.
 """
 

@@ -1,4 +1,4 @@
-"""The answer to a question "what if": what was played, as people and programs want to read it."""
+"""The answer to a "what if" question: the simulated run, in a form for people and programs."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ FORMAT: Final = "cooperator-answer/1"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A member lets go of a task (or instance), or starts it, and why (``planner.Why``)."""
+    """A member releases or starts a task (or instance); ``why`` is a ``planner.Why``."""
 
     task: TaskId
     member: str
@@ -25,7 +25,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A task that waits, for whom, until when (ms since the epoch) and why (``model.HoldReason``)."""
+    """A task held for an identity until ``until_ms`` (ms since the epoch); ``why`` is a
+    ``model.HoldReason``."""
 
     task: TaskId
     held_for: str
@@ -35,7 +36,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class PlayedRound:
-    """One round that changes something. ``held``: all that wait after it."""
+    """One round that changes something. ``held``: all tasks that wait after it."""
 
     at_ms: int
     cause: str
@@ -46,7 +47,7 @@ class PlayedRound:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """(connector instances, tasks) of a member; None while it is none."""
+    """(connector instances, tasks) of a member; None when it is not in the group."""
 
     member: str
     before: tuple[int, int] | None
@@ -55,7 +56,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A task that ends on another member than it was on, or was held for."""
+    """A task that ends on another member than the one that ran it, or for which it was held."""
 
     task: TaskId
     before: str
@@ -66,11 +67,11 @@ class Moved:
 class Answer:
     """What would happen.
 
-    ``rounds``: those that change something, until rest. ``starts``: how often a task is started.
-    ``longest_unassigned_ms``: of one task, as far as holds, leases and waits go: stopping, starting and the
-    rounds themselves come on top. ``placed``: who runs what at the end; ``unassigned``: what nobody runs.
-    ``at_rest``: False when the play was broken off. ``rest_at_ms``: of the last change. ``notes``: what the
-    answer rests on.
+    ``rounds``: the rounds that change something, until rest. ``starts``: number of task starts.
+    ``longest_unassigned_ms``: the longest time that one task is unassigned because of holds, leases and
+    waits; stopping, starting and the rounds themselves add to it. ``placed``: the member of each running
+    item at the end; ``unassigned``: the items that no member runs. ``at_rest``: False when the simulation
+    was cut off. ``rest_at_ms``: time of the last change. ``notes``: the assumptions behind the answer.
     """
 
     group: str
@@ -91,7 +92,7 @@ class Answer:
 
 
 def answer_of(snapshot: Snapshot, changes: Sequence[Change], run: Run, notes: Iterable[str]) -> Answer:
-    """Read the answer off a play that began at ``snapshot``."""
+    """Return the answer from a run that began at ``snapshot``."""
     group, view = run.group, snapshot.view
     placed = {task: process.name for process in group.members() for task in process.running}
     warnings = dict.fromkeys(text for round_ in run.rounds for text in round_.outcome.plan.warnings)
@@ -116,7 +117,7 @@ def answer_of(snapshot: Snapshot, changes: Sequence[Change], run: Run, notes: It
 
 
 def due(memory: Memory) -> dict[str, frozenset[TaskId]]:
-    """Per identity what it was given, or is held for it."""
+    """Return the tasks given to, or held for, each identity."""
     owed = dict(memory.given)
     for identity, hold in memory.holds.items():
         owed[identity] = owed.get(identity, frozenset()) | hold.tasks
@@ -131,9 +132,9 @@ def _rounds(rounds: Iterable[Round], memory: Memory, now_ms: int) -> Iterator[Pl
         lets_go: list[Step] = []
         starts: list[Step] = []
         for member in round_.members:
-            share, name = round_.outcome.share(member.member_id), member.process.name
-            lets_go += (Step(task, name, _why(plan.revoked_why, task)) for task in share.revoked)
-            starts += (Step(task, name, _why(plan.assigned_why, task)) for task in share.assigned)
+            assignment, name = round_.outcome.assignment(member.member_id), member.process.name
+            lets_go += (Step(task, name, _why(plan.revoked_why, task)) for task in assignment.revoked)
+            starts += (Step(task, name, _why(plan.assigned_why, task)) for task in assignment.assigned)
         if lets_go or starts or plan.held.keys() != waiting:
             held = (Waiting(t, w.identity, w.until_ms, w.reason.value) for t, w in sorted(plan.held.items()))
             yield PlayedRound(
@@ -194,7 +195,7 @@ def _moved(snapshot: Snapshot, now: Mapping[TaskId, str]) -> Iterator[Moved]:
 
 
 def to_plain(answer: Answer) -> dict[str, Any]:
-    """The answer as JSON can hold it; documented in ``docs/planner.md``."""
+    """Return the answer as a JSON value; the format is documented in ``docs/planner.md``."""
     now_ms = answer.now_ms
     return {
         "format": FORMAT,

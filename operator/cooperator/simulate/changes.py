@@ -1,6 +1,7 @@
-"""What may happen to a group in a question "what if"; and which of it cannot.
+"""The changes to a group that a "what if" question may ask about, and their validation.
 
-Each kind of change is named by the option of ``cooperator plan`` that asks for it. All happen at once, now.
+Each kind of change carries the option of ``cooperator plan`` that requests it. All changes happen at once,
+now.
 """
 
 from collections import Counter
@@ -8,13 +9,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from cooperator.model.similar import hinted
+from cooperator.model.text import counted
 from cooperator.planner import View
 
 MOST_JOINERS: Final = 1000
 
 
 class ChangeError(ValueError):
-    """A change that cannot be played; the message names the option, its value and the remedy."""
+    """A change that cannot be simulated; the message names the option, its value and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,32 +31,32 @@ class _OfMember:
 
 
 class Leave(_OfMember):
-    """It ends, and will not come back; its host knows that."""
+    """The member ends and will not come back; its host knows that."""
 
     option, verb = "--leave", "leaves for good"
 
 
 class Die(_OfMember):
-    """Its process ends; nobody knows whether it will come back."""
+    """The member's process ends; whether it will come back is unknown."""
 
     option, verb = "--die", "dies"
 
 
 class Vanish(_OfMember):
-    """It is silent, and nobody can prove its end."""
+    """The member goes silent, and its end cannot be proven."""
 
     option, verb = "--vanish", "vanishes"
 
 
 class Drain(_OfMember):
-    """It announces its departure, and goes when it has handed everything over."""
+    """The member announces its departure, and goes when it has handed everything over."""
 
     option, verb = "--drain", "drains"
 
 
 @dataclass(frozen=True, slots=True)
 class Restart(_OfMember):
-    """Its process ends, and its next life joins ``after_ms`` later."""
+    """The member's process ends, and its next incarnation joins ``after_ms`` later."""
 
     after_ms: int
     option = "--restart"
@@ -64,7 +67,7 @@ class Restart(_OfMember):
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """So many new members join."""
+    """``count`` new members join."""
 
     count: int
     option: ClassVar[str] = "--join"
@@ -75,20 +78,20 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Add:
-    """A connector is created that will have so many tasks."""
+    """A connector is created that will have ``tasks`` tasks."""
 
     connector: str
     tasks: int
     option: ClassVar[str] = "--add"
 
     def __str__(self) -> str:
-        return f"connector {self.connector} is created with {_tasks(self.tasks)}"
+        return f"connector {self.connector} is created with {counted(self.tasks, 'task')}"
 
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """A connector gets another number of tasks. ``affected``: numbers of those of its tasks now whose
-    configuration changes; they stop everywhere before any of them starts anew."""
+    """A connector's number of tasks changes. ``affected``: numbers of its present tasks whose configuration
+    changes; they stop everywhere before any of them starts again."""
 
     connector: str
     tasks: int
@@ -96,7 +99,7 @@ class Resize:
     option: ClassVar[str] = "--tasks-max"
 
     def __str__(self) -> str:
-        return f"connector {self.connector} gets {_tasks(self.tasks)}"
+        return f"connector {self.connector} gets {counted(self.tasks, 'task')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +139,9 @@ def _problems(changes: Sequence[Change], view: View) -> Iterator[str]:
                 yield f"--restart {identity}={after_ms / 1000:g}: give a number of seconds of at least 0"
         if isinstance(change, Resize | Delete) and change.connector not in view.tasks:
             known = ", ".join(sorted(view.tasks)) or "there is none"
-            yield f"{change.option} {change.connector}: no connector has that name; known are: {known}"
+            yield f"{change.option} {change.connector}: no connector has that name; " + hinted(
+                change.connector, view.tasks, f"known are: {known}"
+            )
         if isinstance(change, _OfMember) and change.identity not in identities:
             known = ", ".join(identities) or "there is none"
             yield f"{change.option} {change.identity}: no member has that name; members are: {known}"
@@ -150,7 +155,3 @@ def _contradictions(changes: Sequence[Change]) -> Iterator[str]:
         for name, count in Counter(names).items():
             if count > 1:
                 yield f"several options name the {what} {name}: let one thing happen to it"
-
-
-def _tasks(number: int) -> str:
-    return "1 task" if number == 1 else f"{number} tasks"

@@ -1,7 +1,7 @@
-"""Kafka beside Default on the same scenarios: a table, its sums, and why a scenario is worse where it is.
+"""Compares Kafka and Default on the same scenarios: a table, sums, and why Default is worse where it is.
 
-Kafka is the policy Kip415, which reproduces it round by round. Default is played twice: told what an
-operator knows (``knowledge``), and told nothing.
+Kafka is the policy Kip415, which reproduces it round by round. Default is run twice: with an operator's
+knowledge (``knowledge``), and without.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -27,12 +27,12 @@ MEASURES: Final = (
     ("skew", "final_worst_connector_skew"),
 )
 WAITS: Final = frozenset({"unassigned_task_ms", "max_one_task_unassigned_ms"})
-"""Measures that are summed over the scenarios in which Kafka's leader stays: a new one forgets all holds."""
+"""Measures that are summed only over scenarios in which Kafka's leader stays: a new one forgets all holds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One scenario, played three times."""
+    """The metrics of one scenario, which was run three times."""
 
     scenario: Scenario
     kafka: dict[str, Any]
@@ -41,13 +41,14 @@ class Compared:
     leader_stays: bool
 
     def worse(self) -> list[tuple[str, str]]:
-        """The measures in which Default (told) is worse than Kafka, each with the reason; "" if unknown."""
+        """Return the measures in which Default (told) is worse than Kafka, each with the reason; "" if
+        unknown."""
         found = [(title, name) for title, name in MEASURES if self.default[name] > self.kafka[name]]
         return [(title, explain(self, name)) for title, name in found]
 
 
 def compare(scenarios: Iterable[Scenario]) -> list[Compared]:
-    """Play each scenario under both policies."""
+    """Run each scenario under both policies."""
     compared = []
     for scenario in scenarios:
         kafka = drive(scenario, PolicyName.KIP415)
@@ -63,7 +64,7 @@ def _leader_stays(run: Run) -> bool:
 
 
 def sums(compared: Sequence[Compared], measure: str) -> tuple[int, int, int]:
-    """The sums of a measure over the set: Kafka, Default, Default untold."""
+    """Return the sums of a measure over all scenarios: Kafka, Default, Default untold."""
     rows = [row for row in compared if row.leader_stays or measure not in WAITS]
     return (
         sum(row.kafka[measure] for row in rows),
@@ -73,7 +74,7 @@ def sums(compared: Sequence[Compared], measure: str) -> tuple[int, int, int]:
 
 
 def explain(row: Compared, measure: str) -> str:
-    """Why Default is worse than Kafka in ``measure``; "" if none of the known reasons applies."""
+    """Return why Default is worse than Kafka in ``measure``; "" if no known reason applies."""
     found = (text for measures, applies, text in _REASONS if measure in measures and applies(row, measure))
     lost = "tasks_lost_with_worker"
     return next(found, "").format(default=row.default[lost], kafka=row.kafka[lost])
@@ -88,13 +89,14 @@ def _extra(row: Compared, measure: str) -> int:
 
 
 def _lost_more(row: Compared, measure: str) -> bool:
-    """Whether no more than the additional tasks of those who left makes the difference."""
+    """Return whether the additional tasks of the workers that left explain the whole difference."""
     lost = _extra(row, "tasks_lost_with_worker")
     return lost > 0 and (measure in WAITS or _extra(row, measure) <= lost)
 
 
 def _leaves_and_more(row: Compared, measure: str) -> bool:
-    """A worker leaves, and something else happens while Kafka still waits for it."""
+    """Return whether a worker leaves, and something else happens afterwards, while Kafka may still wait for
+    it."""
     events = row.scenario.events
     left = next((event.time_ms for event in events if event.type == "leave"), None)
     return left is not None and any(event.time_ms > left for event in events)
@@ -164,7 +166,7 @@ _REASONS: Final[tuple[tuple[frozenset[str], Callable[[Compared, str], bool], str
 
 
 def markdown(compared: Sequence[Compared]) -> str:
-    """The comparison as a document: sums, reasons, and a line a scenario."""
+    """Return the comparison as a document: sums, reasons, and one line per scenario."""
     return "\n".join([*_sums(compared), "", *_worse(compared), "", *_table(compared), ""])
 
 

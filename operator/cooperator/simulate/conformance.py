@@ -1,4 +1,4 @@
-"""What every assignor must keep to, to be run by the author of a plug-in:
+"""The rules that every assignor must follow, as a check for authors of plug-ins:
 
 from cooperator.simulate.conformance import check
 
@@ -15,13 +15,13 @@ from cooperator.planner.problem import Assignor, Placement, Problem
 
 
 class NotConformant(AssertionError):
-    """What the assignor did wrong, and the seed of the problem with which it did."""
+    """The assignor broke a rule; the message says how, and gives the seed of the problem."""
 
 
 def check(assignor: Assignor, problems: int = 300, balanced_within: int | None = 1) -> None:
-    """Try ``assignor`` on generated problems. Raises NotConformant.
+    """Check ``assignor`` on generated problems. Raises NotConformant.
 
-    ``balanced_within``: by how much loads may differ at rest if items weigh the same and capacities are
+    ``balanced_within``: the largest difference of loads at rest if items weigh the same and capacities are
     equal; None if the strategy does not level loads.
     """
     for seed in range(problems):
@@ -32,7 +32,8 @@ def check(assignor: Assignor, problems: int = 300, balanced_within: int | None =
 
 
 def generate(seed: int) -> Problem:
-    """A problem of up to 7 receivers and 8 connectors, lopsided or not; some of it free, some of it owed."""
+    """Generate a problem of up to 7 receivers and 8 connectors, unbalanced or not; some items are free, some
+    owed."""
     rng = random.Random(seed)
     members = [f"m{number}" for number in range(rng.randint(1, 7))]
     kept: dict[str, set[TaskId]] = {member: set() for member in members}
@@ -62,7 +63,7 @@ def generate(seed: int) -> Problem:
 
 
 def apply(problem: Problem, placement: Placement) -> dict[str, set[TaskId]]:
-    """Who runs what once the placement is carried out."""
+    """Return what each receiver runs once the placement is carried out."""
     final = {identity: set(kept) for identity, kept in problem.kept.items()}
     for identity, items in problem.owed.items():
         final[identity].update(item for item in items if item not in placement.placed)

@@ -1,4 +1,4 @@
-"""One scenario from its start to rest: events and timers make rounds, rounds change what runs."""
+"""Runs one scenario from its start to rest: events and timers trigger rounds, rounds change what runs."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from cooperator.simulate.scenario import Event, Scenario
 from cooperator.simulate.workers import Process
 
 MOST_ROUNDS = 60
-"""A scenario that needs more is not quiescent."""
+"""A scenario that needs more rounds does not count as quiescent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Reported:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One round as it went; the counts are those after it, in order of the members."""
+    """The record of one round; the counts are those after it, in order of the members."""
 
     number: int
     time_ms: int
@@ -44,7 +44,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A scenario that was run under a policy. ``quiescent``: it came to rest."""
+    """The record of a scenario under a policy. ``quiescent``: it came to rest."""
 
     scenario: Scenario
     policy: PolicyName
@@ -54,18 +54,18 @@ class Run:
 
 
 def drive(scenario: Scenario, policy: PolicyName, told: bool = True) -> Run:
-    """Run ``scenario`` until nothing is left to happen.
+    """Run ``scenario`` until no event or timer is left.
 
-    ``told``: the operator (policy Default) knows what it has ordered (see ``knowledge``).
+    ``told``: the operator (policy Default) knows the pods that it has ordered (see ``knowledge``).
     """
     group = Group(scenario, Policy().lease_ms if policy is PolicyName.DEFAULT else None)
     return play(group, policy, leader_for(policy, Knowledge(scenario) if told else None))
 
 
 def play(group: Group, policy: PolicyName, leader: Leader, alone: bool = False) -> Run:
-    """Let the events of the scenario of ``group`` happen, and rounds follow, until nothing is left to happen.
+    """Apply the events of ``group``'s scenario, and hold rounds, until no event or timer is left.
 
-    ``alone``: there are rounds without any worker, too.
+    ``alone``: rounds are held even without any worker.
     """
     scenario, start_ms = group.scenario, group.now_ms
     rounds: list[Round] = []
@@ -90,7 +90,7 @@ def play(group: Group, policy: PolicyName, leader: Leader, alone: bool = False) 
 
 
 def _times(group: Group) -> Iterator[tuple[int, Sequence[Event]]]:
-    """Each time at which something is due, with its events. The start is one."""
+    """Yield each time at which something is due, with its events; the start comes first."""
     events = list(group.scenario.events)
     done, time_ms = 0, group.now_ms
     while True:
@@ -135,35 +135,35 @@ def _round(
 
 
 def _cause(number: int, trigger: Sequence[str], events: Sequence[Event]) -> str:
-    """The id of what made the round: its number, and the events (or the timer) behind it."""
+    """Return the id of the round's cause: its number, and the events (or the timer) behind it."""
     what = [" ".join(filter(None, (event.type, event.subject))) for event in events]
     return f"{number}: {', '.join(what or trigger)}"
 
 
 def _deliver(group: Group, member: Process, outcome: Outcome, undelivered: dict[str, bool]) -> None:
-    """Bring a member its share, if it gets it, and have it act on it."""
-    share = outcome.share(member.member_id)
-    group.meter.revokes(share.revoked)
+    """Deliver a member's assignment, unless delivery fails, and let the member apply it."""
+    assignment = outcome.assignment(member.member_id)
+    group.meter.revokes(assignment.revoked)
     if outcome.error:
         member.frozen = None
         group.want_rejoin()
     if member.member_id in undelivered:
-        group.unstarted.update(share.assigned)
+        group.unstarted.update(assignment.assigned)
         if undelivered[member.member_id]:
             group.dies_unnoticed(member)
         else:
             group.want_rejoin()
         return
-    stopping = [item for item in share.revoked if item in member.running]
-    starting = [item for item in share.assigned if item not in member.running]
+    stopping = [item for item in assignment.revoked if item in member.running]
+    starting = [item for item in assignment.assigned if item not in member.running]
     group.meter.stops(stopping, group.now_ms)
-    member.take(share.assigned, share.revoked)
+    member.take(assignment.assigned, assignment.revoked)
     group.meter.starts(member, starting, group.now_ms)
     group.unstarted.difference_update(starting)
     member.last_completed_generation = group.generation
     delay_ms = outcome.plan.delay_ms
     member.scheduled_ms = group.now_ms + delay_ms if delay_ms else None
-    if share.revoked:
+    if assignment.revoked:
         group.want_rejoin()
 
 

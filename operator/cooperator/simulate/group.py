@@ -1,11 +1,11 @@
-"""A simulated group: membership, config log and time, by the rules that the vectors were made with.
+"""A simulated group: membership, config log and time, by the rules that produced the test vectors.
 
-Starting, stopping and a round take no time. A worker that had to stop something, or did not get its
-assignment, rejoins after ``rejoin_ms`` (one timer for the group); a delay makes everybody rejoin at its end.
-All that is due at one time makes one round; there is none while the group is empty.
+Starts, stops and rounds take no time. A worker that had to stop something, or did not get its assignment,
+rejoins after ``rejoin_ms`` (one timer for the group); a delay makes all members rejoin at its end.
+Everything that is due at one time makes one round; an empty group has none.
 
-Members of our own keep to their lease: a process that the broker has dropped stops everything ``lease_ms``
-later. Stock workers have none, and run on.
+Cooperator's members keep to their lease: a process that the broker has dropped stops everything ``lease_ms``
+later. Stock workers have no lease, and keep running.
 """
 
 from collections.abc import Mapping
@@ -16,11 +16,11 @@ from cooperator.simulate.scenario import QUIET, Event, Scenario
 from cooperator.simulate.workers import Process, member_id, pod_name
 
 FIRST_OFFSET = 2
-"""The config offset that the vectors start with, however many connectors there are."""
+"""The config offset with which the vectors start, whatever the number of connectors."""
 
 
 class Group:
-    """Who is there, what is configured, and which timers run."""
+    """The processes, the configuration and the timers of a simulated group."""
 
     def __init__(self, scenario: Scenario, lease_ms: int | None = None, now_ms: int = 0) -> None:
         self.scenario, self.lease_ms = scenario, lease_ms
@@ -40,13 +40,13 @@ class Group:
         self.leader_timer_ms: int | None = None
         self._fail_next: dict[int, bool] = {}
         self._memberships: dict[int, int] = {}
-        self._lives: dict[int, int] = {}
+        self._incarnations: dict[int, int] = {}
         self._joins = 0
         for pod in scenario.workers0:
             self._join(self._new_process(pod))
 
     def admit(self, process: Process) -> None:
-        """A member that is there already, with what it runs."""
+        """Add a member that is in the group already, with the items that it runs."""
         self.processes[process.pod] = process
         for item in process.running:
             self.meter.appears(item, self.now_ms)
@@ -54,7 +54,7 @@ class Group:
         self._joins += 1
         process.joined, process.in_group = self._joins, True
 
-    # What can be seen of it
+    # Observable state
 
     def items(self) -> frozenset[TaskId]:
         return frozenset(
@@ -62,11 +62,11 @@ class Group:
         )
 
     def members(self) -> list[Process]:
-        """Everybody in the group, in the order in which Kafka's leader iterates over them."""
+        """Return the members of the group, in the order in which Kafka's leader iterates over them."""
         return sorted((p for p in self.processes.values() if p.in_group), key=lambda p: p.member_id)
 
     def leader(self) -> Process:
-        """The member that the broker would have lead: it stays, else the one that joined first."""
+        """Return the member that the broker makes leader: the present one, or else the first that joined."""
         members = self.members()
         for member in members:
             if member.member_id == self.leader_id:
@@ -84,7 +84,7 @@ class Group:
     # Time
 
     def advance(self, to_ms: int) -> None:
-        """Time passes; leases run out on the way."""
+        """Advance the time; leases may expire on the way."""
         for process in self.processes.values():
             expires_ms = process.lease_expires_ms
             if not process.in_group and expires_ms is not None and expires_ms <= to_ms:
@@ -93,13 +93,13 @@ class Group:
         self.now_ms = to_ms
 
     def next_timer_ms(self) -> int | None:
-        """When the next timer is due."""
+        """Return when the next timer is due."""
         timers = [m.scheduled_ms for m in self.members() if m.scheduled_ms is not None and not m.dead]
         timers += [at_ms for at_ms in (self.rejoin_at_ms, self.leader_timer_ms) if at_ms is not None]
         return min(timers, default=None)
 
     def take_timers(self) -> list[str]:
-        """What is due now, once."""
+        """Return the triggers that are due now, and clear their timers."""
         due = []
         if self.rejoin_at_ms is not None and self.rejoin_at_ms <= self.now_ms:
             self.rejoin_at_ms = None
@@ -115,12 +115,12 @@ class Group:
         return [*due, "scheduled"] if scheduled else due
 
     def want_rejoin(self) -> None:
-        """Somebody rejoins soon; requests merge."""
+        """Request a rejoin after ``rejoin_ms``; requests merge into the earliest."""
         at_ms = self.now_ms + self.scenario.rejoin_ms
         self.rejoin_at_ms = at_ms if self.rejoin_at_ms is None else min(self.rejoin_at_ms, at_ms)
 
     def undelivered(self) -> dict[str, bool]:
-        """Member ids that the next assignment will not reach, and whether they die of it."""
+        """Return the member ids that the next assignment will not reach, and whether each dies of it."""
         failing: dict[str, bool] = {}
         for member in self.members():
             if member.dead or member.pod in self._fail_next:
@@ -129,7 +129,7 @@ class Group:
         return failing
 
     def finish_stops(self) -> None:
-        """What was being stopped before the play began has stopped."""
+        """Complete the stops that were under way when the simulation began."""
         for member in self.members():
             if member.stopping:
                 self.meter.stops(member.stopping, self.now_ms)
@@ -138,7 +138,7 @@ class Group:
                 self.want_rejoin()
 
     def configure(self, config: Mapping[str, int]) -> None:
-        """The config log says ``config`` (connector to its number of tasks) from now on."""
+        """Set the config log to ``config`` (number of tasks per connector) from now on."""
         self.config = config
         self.config_offset += 1
         self.meter.configure(self.items(), self.now_ms)
@@ -146,7 +146,7 @@ class Group:
     # Events
 
     def apply(self, event: Event) -> bool:
-        """Let ``event`` happen; whether it makes a round."""
+        """Apply ``event``; return whether it triggers a round."""
         handler = getattr(self, f"_on_{event.type}")
         handler(event)
         return event.type not in QUIET
@@ -190,7 +190,7 @@ class Group:
         self.configure({name: count for name, count in self.config.items() if name != event.connector})
 
     def _on_rebalance(self, event: Event) -> None:
-        """Only the round."""
+        """Change nothing; the event only triggers a round."""
 
     def _on_drain(self, event: Event) -> None:
         process = self.processes.get(event.pod)
@@ -210,7 +210,7 @@ class Group:
         self.end(self.processes.get(event.pod), proven=False)
 
     def end(self, process: Process | None, proven: bool = True) -> None:
-        """The process is gone, in the group or not; unless ``proven``, nobody can tell."""
+        """End the process, in the group or not; unless ``proven``, there is no proof of its end."""
         if process is None:
             return
         if not process.dead:
@@ -220,16 +220,16 @@ class Group:
             self.ended.add((process.name, process.incarnation))
 
     def dies_unnoticed(self, process: Process) -> None:
-        """The process is gone, and the broker has not noticed yet."""
+        """End the process without the broker noticing yet."""
         if not process.dead:
             self.meter.dies(process, self.now_ms)
             process.dead = True
 
     def _new_process(self, pod: int) -> Process:
         self.end(self.processes.get(pod))
-        self._lives[pod] = self._lives.get(pod, 0) + 1
+        self._incarnations[pod] = self._incarnations.get(pod, 0) + 1
         name = self.scenario.names.get(pod, "")
-        process = Process(pod, f"{name or pod_name(pod)}#{self._lives[pod]}", identity=name)
+        process = Process(pod, f"{name or pod_name(pod)}#{self._incarnations[pod]}", identity=name)
         self.processes[pod] = process
         return process
 

@@ -1,14 +1,14 @@
-"""What an operator knows about the pods of a scenario, since it is the one that orders them.
+"""What an operator knows about the pods of a scenario, because it orders them.
 
-A scenario says that a pod leaves, not why. The operator would know: it makes the pods. So it is told, at
-each time, what has been ordered by then:
+A scenario says that a pod leaves, not why. The operator would know, since it creates the pods. So at each
+time it is told what has been ordered by then:
 
 * a pod that leaves and never joins again is scaled down: it will not come back, and is announced as leaving
   ``bound_ms`` ahead;
-* a pod that leaves and joins again is restarted: it will come back, when is not known;
+* a pod that leaves and joins again is restarted: it will come back at an unknown time;
 * a pod that joins is ordered ``bound_ms`` ahead.
 
-What nobody orders (a process that the broker drops, an assignment that gets lost) nobody is told.
+Events that are not ordered (a process that the broker drops, an assignment that gets lost) are not told.
 """
 
 from cooperator.simulate.scenario import Scenario
@@ -31,17 +31,17 @@ class Knowledge:
                 self._last_leaves[event.pod] = event.time_ms
 
     def gone(self, now_ms: int, present: frozenset[str]) -> frozenset[str]:
-        """Pods that were there and will not be again."""
+        """Return the pods that existed and will not come back."""
         left = (pod for pod, times in self._arrivals.items() if times[-1] <= now_ms)
         return frozenset(map(pod_name, left)) - present
 
     def leaving(self, now_ms: int, bound_ms: int) -> frozenset[str]:
-        """Pods that are about to be scaled down."""
+        """Return the pods that are about to be scaled down."""
         soon = (pod for pod, at_ms in self._last_leaves.items() if now_ms < at_ms <= now_ms + bound_ms)
         return frozenset(map(pod_name, soon))
 
     def expected(self, now_ms: int, present: frozenset[str], bound_ms: int) -> frozenset[str]:
-        """Pods that are there, or have been ordered."""
+        """Return the pods that exist or have been ordered."""
         soon = (
             pod
             for pod, times in self._arrivals.items()

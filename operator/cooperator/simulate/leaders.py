@@ -1,15 +1,15 @@
-"""Who plans in a simulated group: Kafka's elected leaders, or the operator.
+"""The leaders of a simulated group: Kafka's elected leaders, or the operator.
 
-A leader turns one round into an outcome; the group's rules (who gets it, when the next round is) are the
-driver's. Kafka's leaders are workers: each remembers only the rounds it led, and is behind when it does not
-read the config topic. The operator is no worker, and its memory outlives any leader.
+A leader turns one round into an outcome; the driver applies the group's rules (which members get it, when the
+next round is). Kafka's leaders are workers: each remembers only the rounds that it led, and is behind when it
+does not read the config topic. The operator is not a worker, and its memory outlives any leader.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from cooperator.model import Member, Memory, Policy, PolicyName, Share
+from cooperator.model import Assignment, Member, Memory, Policy, PolicyName
 from cooperator.planner import Facts, Plan, View, plan
 from cooperator.simulate.group import Group
 from cooperator.simulate.knowledge import Knowledge
@@ -20,9 +20,8 @@ CONFIG_MISMATCH = 1
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a round decided. ``state``: fresh, carried or stale, with the memories around the round.
-
-    ``config``: the number of tasks of each connector, as far as the leader has read.
+    """The decision of a round. ``state``: fresh, carried or stale; ``before`` and ``after``: the memories
+    around the round. ``config``: the number of tasks of each connector, as far as the leader has read.
     """
 
     leader: str
@@ -35,20 +34,20 @@ class Outcome:
     before: Memory = field(default_factory=Memory)
     after: Memory = field(default_factory=Memory)
 
-    def share(self, member_id: str) -> Share:
-        return self.plan.shares[member_id]
+    def assignment(self, member_id: str) -> Assignment:
+        return self.plan.assignments[member_id]
 
 
 class Leader(Protocol):
     def prepare(self, group: Group) -> None:
-        """Before a round: what members do of their own accord when they join."""
+        """Carry out, before a round, what members do on their own when they join."""
 
     def decide(self, group: Group, cause: str) -> Outcome:
         """Plan the round that the members of ``group`` have joined."""
 
 
 def leader_for(policy: PolicyName, knowledge: Knowledge | None) -> Leader:
-    """The leader that goes with a policy; only the operator has ``knowledge``."""
+    """Return the leader for a policy; only the operator uses ``knowledge``."""
     match policy:
         case PolicyName.KIP415:
             return ElectedLeader(policy)
@@ -59,7 +58,7 @@ def leader_for(policy: PolicyName, knowledge: Knowledge | None) -> Leader:
 
 
 class ElectedLeader:
-    """Kafka's leader: the worker that the broker has lead, with what that process remembers."""
+    """Kafka's leader: the worker that the broker elected, with that process's memory."""
 
     def __init__(self, policy: PolicyName) -> None:
         self.policy = policy
@@ -76,7 +75,7 @@ class ElectedLeader:
         offset = max(group.offset_of(member) for member in members)
         last_completed, config = leader.last_completed_generation, dict(group.config_of(leader))
         if group.offset_of(leader) < offset:
-            nothing = Plan({member.member_id: Share() for member in members})
+            nothing = Plan({member.member_id: Assignment() for member in members})
             leader.memory, self._last = before, leader
             return Outcome(
                 leader.member_id,
@@ -115,9 +114,9 @@ class StopTheWorldLeader(ElectedLeader):
 
 
 class Operator:
-    """Our leader: knows each pod's end at once, and that a pod that comes back is the same.
+    """Cooperator's leader: it knows each pod's end at once, and recognizes a pod that comes back.
 
-    With ``knowledge`` it also knows what it has ordered: who will be back and who is about to join.
+    With ``knowledge`` it also knows what it has ordered: which pods will be back, and which will join soon.
     """
 
     def __init__(self, policy: PolicyName, knowledge: Knowledge | None) -> None:
@@ -145,7 +144,7 @@ class Operator:
         )
 
     def view(self, group: Group, cause: str) -> View:
-        """All that it knows in this round."""
+        """Return all that it knows in this round."""
         policy = _policy(group, self.policy)
         return View(
             now_ms=group.now_ms,
@@ -175,7 +174,7 @@ class Operator:
 
 
 def members_of(group: Group) -> tuple[Member, ...]:
-    """The members as they report themselves, in the order in which Kafka's leader iterates over them."""
+    """Return the members as they report themselves, in the iteration order of Kafka's leader."""
     return tuple(
         Member(
             member_id=process.member_id,

@@ -1,4 +1,4 @@
-"""What is measured in a simulated group, by the definitions of the vectors' metrics."""
+"""Measures a simulated group, by the definitions of the vectors' metrics."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ class Counts:
 
 @dataclass(slots=True)
 class Meter:
-    """Follows every item: who runs it, since when nobody does, since when several do.
+    """Tracks every item: its last member, since when it is unassigned, and how many copies of it run.
 
     ``moves`` counts starts on another member id than the last, ``moves_by_pod`` on another pod.
     """
@@ -43,7 +43,7 @@ class Meter:
         return self.instances if item.is_instance else self.tasks
 
     def configure(self, items: frozenset[TaskId], now_ms: int) -> None:
-        """The configuration asks for ``items`` from now on."""
+        """Set the configured ``items`` from now on."""
         for item in self.configured - items:
             self._end_wait(item, now_ms)
         created = items - self.configured
@@ -63,7 +63,7 @@ class Meter:
             self.last_change_ms = now_ms
 
     def appears(self, item: TaskId, now_ms: int) -> None:
-        """A copy runs, from now on."""
+        """Record that a copy of ``item`` runs from now on."""
         self._end_wait(item, now_ms)
         self._copies(item, 1, now_ms)
 
@@ -73,20 +73,20 @@ class Meter:
             self._disappears(item, now_ms)
 
     def dies(self, process: Process, now_ms: int) -> None:
-        """A process is gone, with all that it runs."""
+        """Record the end of a process, with everything that it runs."""
         for item in process.running:
             self.of(item).lost_with_worker += 1
             self._disappears(item, now_ms)
 
     def revokes(self, items: Iterable[TaskId]) -> None:
-        """A revocation is sent, be it delivered or not."""
+        """Record that a revocation is sent, whether it is delivered or not."""
         for item in items:
             counts = self.of(item)
             counts.revocations += 1
             counts.revocations_of_configured += item in self.configured
 
     def stops_before_joining(self, process: Process, now_ms: int) -> None:
-        """Under the eager protocol a worker lets go of everything by itself."""
+        """Record that a worker stops everything on its own, under the eager protocol."""
         for item in process.running:
             self.of(item).revocations += 1
         self.stops(process.running, now_ms)

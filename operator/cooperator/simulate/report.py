@@ -1,4 +1,4 @@
-"""Runs in the vectors' output format: one JSON object a scenario, with its rounds and metrics."""
+"""Reports runs in the vectors' output format: one JSON object per scenario, with rounds and metrics."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from cooperator.simulate.driver import Round, Run
 
 
 def report(run: Run) -> dict[str, Any]:
-    """The scenario with its rounds and metrics."""
+    """Return the scenario with its rounds and metrics."""
     scenario = run.scenario
     return {
         "id": scenario.id,
@@ -59,7 +59,7 @@ def _round(round_: Round, policy: PolicyName) -> dict[str, Any]:
             "error": outcome.error,
             "delay_ms": outcome.plan.delay_ms,
             "config_offset": outcome.config_offset,
-            "members": {m.member_id: _share(round_, m.member_id) for m in round_.members},
+            "members": {m.member_id: _assignment(round_, m.member_id) for m in round_.members},
         },
     }
     if policy is PolicyName.KIP415:
@@ -71,18 +71,18 @@ def _round(round_: Round, policy: PolicyName) -> dict[str, Any]:
     return value
 
 
-def _share(round_: Round, member_id: str) -> dict[str, Any]:
-    share = round_.outcome.share(member_id)
+def _assignment(round_: Round, member_id: str) -> dict[str, Any]:
+    assignment = round_.outcome.assignment(member_id)
     return {
-        "assigned_connectors": _instances(share.assigned),
-        "assigned_tasks": _tasks(share.assigned),
-        "revoked_connectors": _instances(share.revoked),
-        "revoked_tasks": _tasks(share.revoked),
+        "assigned_connectors": _instances(assignment.assigned),
+        "assigned_tasks": _tasks(assignment.assigned),
+        "revoked_connectors": _instances(assignment.revoked),
+        "revoked_tasks": _tasks(assignment.revoked),
     }
 
 
 def state(memory: Memory) -> dict[str, Any]:
-    """The state of a Kafka leader."""
+    """Return the state of a Kafka leader."""
     kept = memory.kip415 or Kip415Memory()
     return {
         "previous_generation": kept.previous_generation,
@@ -108,7 +108,7 @@ def _tasks(items: Iterable[TaskId]) -> list[list[Any]]:
 
 
 def runs(items: Iterable[TaskId]) -> list[list[Any]]:
-    """Consecutive tasks of one connector together: ``[["a", [0, 1]], ["b", [0]]]``."""
+    """Group consecutive tasks of one connector: ``[["a", [0, 1]], ["b", [0]]]``."""
     grouped: list[list[Any]] = []
     for item in items:
         if not grouped or grouped[-1][0] != item.connector:
@@ -118,7 +118,7 @@ def runs(items: Iterable[TaskId]) -> list[list[Any]]:
 
 
 def metrics(run: Run) -> dict[str, Any]:
-    """The vectors' metrics, and moves by pod: a pod that gets its own back has not moved anything."""
+    """Return the vectors' metrics, and moves by pod: a pod that gets its own tasks back moves nothing."""
     meter, members, outcomes = run.group.meter, run.group.members(), [r.outcome for r in run.rounds]
     tasks, instances = meter.tasks, meter.instances
     task_loads = [sum(not item.is_instance for item in member.running) for member in members]
@@ -164,7 +164,7 @@ def _spread(loads: list[int]) -> int:
 
 
 def _worst_skew(run: Run) -> int:
-    """Over connectors: the most tasks of it on one member, above what an even spread needs."""
+    """Return the maximum, over connectors, of a member's tasks above what an even spread needs."""
     members = run.group.members()
     here = [Counter(item.connector for item in m.running if not item.is_instance) for m in members]
     skews = [

@@ -29,8 +29,8 @@ def run(
 ) -> str:
     """Run every scenario of ``path`` under ``policy``; rounds and metrics go to ``output`` as JSON lines.
 
-    ``told``: under Default the operator knows what it has ordered (see ``knowledge``). Returns a table of the
-    main metrics. Raises ScenarioError for a bad line, OSError for files.
+    ``told``: under Default the operator knows the pods that it has ordered (see ``knowledge``). Returns a
+    table of the main metrics. Raises ScenarioError for a bad line, OSError for files.
     """
     if output is None:
         return table(drive(scenario, policy, told) for scenario in read_scenarios(path))
@@ -39,12 +39,12 @@ def run(
 
 
 def run_story(path: Path, task: str, policy: PolicyName = PolicyName.DEFAULT, told: bool = True) -> str:
-    """What happened to one task, named like ``orders-0``, in each scenario of ``path`` that has it."""
+    """Tell what happened to one task, named like ``orders-0``, in each scenario of ``path`` that has it."""
     return story((drive(scenario, policy, told) for scenario in read_scenarios(path)), task)
 
 
 def run_comparison(path: Path) -> str:
-    """Kafka beside Default on the scenarios of ``path``, as a document in Markdown."""
+    """Compare Kafka and Default on the scenarios of ``path``, as a Markdown document."""
     return markdown(compare(read_scenarios(path)))
 
 
@@ -54,7 +54,7 @@ def _written(finished: Run, lines: TextIO) -> Run:
 
 
 def table(runs: Iterable[Run]) -> str:
-    """One line a scenario."""
+    """Return a table with one line per scenario."""
     rows = [["scenario", *(title for title, _ in _COLUMNS)]]
     for finished in runs:
         measured = metrics(finished)

@@ -1,9 +1,9 @@
-"""Scenarios as JSON lines: what a group starts with, and what happens to it.
+"""Scenarios as JSON lines: a group's initial state, and the events that follow (``docs/scenarios.md``).
 
-Read are ``id, name, protocol, scheduled_rebalance_max_delay_ms, rejoin_ms, config0, workers0, events``;
-everything else in a line is ignored. Types of events beyond Kafka's vectors: ``drain`` (the pod announces
-its departure), ``vanish`` (it is gone, without a proof of its end), ``cordon``, ``uncordon`` and ``expect``
-(the pods that are to be there).
+The fields are ``id, name, protocol, scheduled_rebalance_max_delay_ms, rejoin_ms, config0, workers0, events``;
+everything else in a line is ignored. Event types beyond Kafka's vectors: ``drain`` (the pod announces its
+departure), ``vanish`` (it is gone, without a proof of its end), ``cordon``, ``uncordon`` and ``expect``
+(the pods that should exist).
 """
 
 import json
@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from cooperator.model import TaskId
+from cooperator.model.similar import choice
 
 QUIET = frozenset({"freeze", "fail_next"})
-"""Types of events that do not make a round."""
+"""Types of events that do not trigger a round."""
 
-_NEEDS = {
+NEEDS = {
     "join": ("pod",),
     "leave": ("pod",),
     "kick": ("pod",),
@@ -34,10 +35,11 @@ _NEEDS = {
     "uncordon": ("pod",),
     "expect": ("pods",),
 }
+"""The required fields of each event type, besides ``time_ms``."""
 
 
 class ScenarioError(ValueError):
-    """A scenario that cannot be run; the message names the line, the field and what is expected."""
+    """A scenario that cannot be run; the message names the line, the field and the expected value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +58,14 @@ class Event:
 
     @property
     def subject(self) -> str:
-        """Whom or what it happens to, for people."""
+        """The pods or the connector of the event, as text for users."""
         return self.connector or ",".join(f"w{pod:02d}" for pod in (self.pods or (self.pod,)) if pod >= 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """``workers0``: the pods that are there at the start, in the order in which they join. ``names``: of pods
-    that are not called by their numbers."""
+    """``workers0``: the pods that exist at the start, in the order in which they join. ``names``: names of
+    pods that are not named after their numbers."""
 
     id: str
     name: str
@@ -77,13 +79,13 @@ class Scenario:
 
 
 def read_scenarios(path: Path) -> Iterator[Scenario]:
-    """The scenarios of a file, in order. Raises ScenarioError, OSError."""
+    """Yield the scenarios of a file, in order. Raises ScenarioError, OSError."""
     with path.open(encoding="utf-8") as lines:
         yield from parse_scenarios(lines, str(path))
 
 
 def parse_scenarios(lines: Iterable[str], source: str) -> Iterator[Scenario]:
-    """The scenarios of ``lines``; empty lines are skipped. Raises ScenarioError."""
+    """Yield the scenarios of ``lines``; empty lines are skipped. Raises ScenarioError."""
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -117,9 +119,9 @@ def _event(value: object, where: str) -> Event:
     if not isinstance(value, dict):
         raise ScenarioError(f"{where}: an event is a JSON object, not {value!r}")
     kind = _field(value, "type", str, where)
-    if kind not in _NEEDS:
-        raise ScenarioError(f"{where}: type {kind!r} is unknown; known are {', '.join(sorted(_NEEDS))}")
-    for name in _NEEDS[kind]:
+    if kind not in NEEDS:
+        raise ScenarioError(f"{where}: type {kind!r} is unknown: {choice(kind, sorted(NEEDS))}")
+    for name in NEEDS[kind]:
         if name not in value:
             raise ScenarioError(f"{where}: {name} is missing; an event of type {kind} needs it")
     items: tuple[TaskId, ...] = ()
@@ -155,7 +157,7 @@ def _count(value: Mapping[str, Any], name: str, where: str) -> int:
 
 
 def _pod(value: object, where: str) -> int:
-    """A pod is a number, or its name: 2 and "w02" are the same."""
+    """Parse a pod, given as a number or a name: 2 and "w02" are the same."""
     number = value
     if isinstance(value, str) and value[:1] == "w" and value[1:].isdecimal():
         number = int(value[1:])
@@ -165,7 +167,7 @@ def _pod(value: object, where: str) -> int:
 
 
 def parse_task(name: str) -> TaskId | None:
-    """The task that is named like ``orders-0``; None if the name is none of a task."""
+    """Parse a task name like ``orders-0``; None if it is not one."""
     connector, dash, number = name.rpartition("-")
     return TaskId(connector, int(number)) if dash and number.isdecimal() else None
 

@@ -1,8 +1,8 @@
-"""A group at one moment, as a value and as a file: what a question "what if" starts from.
+"""A group at one moment, as a value and as a file: the starting point of a "what if" question.
 
-The file is JSON: the fields of ``Snapshot`` and of the values in it, by their names. A task is
+The file is JSON: the fields of ``Snapshot`` and of the values in it, by name. A task is
 ``["connector", number]`` (-1: the instance), an epoch ``[term, generation]``, a set a sorted list; times are
-milliseconds since the epoch. New fields keep the version, and a reader passes over those it does not know.
+milliseconds since the epoch. New fields do not change the version; a reader ignores fields it does not know.
 """
 
 import json
@@ -20,26 +20,26 @@ FORMAT: Final = "cooperator-plan/1"
 
 
 class SnapshotError(ValueError):
-    """A file that is no snapshot; the message names the field and the remedy."""
+    """A file that is not a snapshot; the message names the field and the remedy."""
 
 
 class LedBy(StrEnum):
-    """Whose rules and knowledge decide."""
+    """The kind of leader, whose rules and knowledge decide."""
 
     OPERATOR = "operator"
-    """Is told by its host who comes, who goes and who has ended."""
+    """The operator, whose host tells it which members come, go and have ended."""
     MEMBER = "member"
-    """One of our members, while the operator is away: it plans alike, and is told nothing."""
+    """One of cooperator's members, while the operator is away: it plans the same way, but is told nothing."""
     STOCK = "stock"
     """A Kafka Connect worker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """``view`` and ``memory`` are what its leader would plan a round with now.
+    """``view`` and ``memory`` are the leader's inputs if it planned a round now.
 
     ``units``: per connector whose tasks name their units, the units of task 0, 1, …; ``classes``: per
-    connector its class, where that is known. ``notes``: what could not be seen.
+    connector its class, where known. ``notes``: what could not be observed.
     """
 
     group: str
@@ -52,7 +52,7 @@ class Snapshot:
 
 
 def fresh_memory(view: View) -> Memory:
-    """What a leader would remember of a group at rest that is as ``view`` says: all got what they run."""
+    """Return a leader's memory of a group at rest in the state of ``view``: all were given what they run."""
     return Memory(
         generation=view.generation,
         given={member.identity: frozenset(member.owned) for member in view.members},
@@ -69,12 +69,12 @@ _ADAPTER: Final = TypeAdapter(Snapshot)
 
 
 def to_json(snapshot: Snapshot) -> str:
-    """Equal snapshots are equal texts."""
+    """Return the snapshot as JSON; equal snapshots give equal texts."""
     return json.dumps({"format": FORMAT, **_plain(snapshot)}, indent=1, ensure_ascii=False) + "\n"
 
 
 def from_json(text: str, source: str) -> Snapshot:
-    """``source``: the name of the file, for errors. Raises SnapshotError."""
+    """Parse a snapshot. ``source``: the name of the file, for errors. Raises SnapshotError."""
     try:
         value = json.loads(text)
     except ValueError as error:

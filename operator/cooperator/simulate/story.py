@@ -1,4 +1,4 @@
-"""One task's story in a scenario: what happened to it, when, why, and by which event."""
+"""The history of one task in a scenario: what happened to it, when, why, and by which event."""
 
 from collections.abc import Iterable, Iterator
 
@@ -9,9 +9,9 @@ from cooperator.simulate.scenario import ScenarioError, parse_task
 
 
 def story(runs: Iterable[Run], task: str) -> str:
-    """The story of ``task`` (``orders-0``, or ``orders``: the instance) in every scenario that has it.
+    """Return the story of ``task`` (``orders-0``, or ``orders``: the instance) in every scenario that has it.
 
-    Raises ScenarioError if none has.
+    Raises ScenarioError if no scenario has it.
     """
     lines: list[str] = []
     for run in runs:
@@ -26,7 +26,7 @@ def story(runs: Iterable[Run], task: str) -> str:
 
 
 def _item(run: Run, name: str) -> TaskId | None:
-    """The item that is meant; a connector's name may itself end in a number."""
+    """Return the item with this name; a connector's name may itself end in a number."""
     connectors = {connector for round_ in run.rounds for connector in round_.config}
     if name in connectors:
         return TaskId(name, -1)
@@ -51,7 +51,7 @@ def _lines(run: Run, item: TaskId) -> Iterator[str]:
 
 def _starts(round_: Round, name: str, item: TaskId) -> bool:
     return any(
-        item in round_.outcome.share(member.member_id).assigned
+        item in round_.outcome.assignment(member.member_id).assigned
         for member in round_.members
         if member.process.name == name and member.member_id not in round_.undelivered
     )
@@ -60,11 +60,11 @@ def _starts(round_: Round, name: str, item: TaskId) -> bool:
 def _happenings(round_: Round, item: TaskId) -> Iterator[str]:
     plan = round_.outcome.plan
     for member in round_.members:
-        share = round_.outcome.share(member.member_id)
+        assignment = round_.outcome.assignment(member.member_id)
         lost = " (did not arrive)" if member.member_id in round_.undelivered else ""
-        if item in share.revoked:
+        if item in assignment.revoked:
             yield f"revoked from {member.process.name}: {_why(plan.revoked_why.get(item))}{lost}"
-        if item in share.assigned:
+        if item in assignment.assigned:
             yield f"assigned to {member.process.name}: {_why(plan.assigned_why.get(item))}{lost}"
 
 

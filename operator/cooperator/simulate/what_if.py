@@ -1,7 +1,7 @@
-"""What if: changes to a group, played from a snapshot of it to rest. Nothing is touched.
+"""What if: simulates changes to a group, from a snapshot of it to rest. The group itself is not touched.
 
-The planner, the rounds and the measures are those of every other play (``driver``); what is new is where the
-play begins, and what the leader is told of the changes. Stopping, starting and rounds take no time in it.
+The planner, the rounds and the measures are those of every simulation (``driver``); only the starting point
+and what the leader is told of the changes differ. Stops, starts and rounds take no time.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,17 +40,18 @@ from cooperator.simulate.workers import Process
 
 
 def what_if(snapshot: Snapshot, changes: Sequence[Change] = ()) -> Answer:
-    """Play ``changes`` to rest; without any: what the next rounds would do. Raises ChangeError."""
+    """Simulate ``changes`` to rest; without changes, simulate the next rounds. Raises ChangeError."""
     check(changes, snapshot.view)
     snapshot = under(snapshot, snapshot.view.policy)
     stage = _Stage(snapshot, changes)
-    # A leader that is no worker holds rounds without any worker, too.
+    # A leader that is not a worker holds rounds even without any worker.
     run = play(stage.group, snapshot.view.policy.name, stage.leader, alone=snapshot.led_by is LedBy.OPERATOR)
     return answer_of(snapshot, changes, run, stage.notes())
 
 
 def under(snapshot: Snapshot, policy: Policy) -> Snapshot:
-    """The same group, planned under ``policy`` from now on; for Default a stock leader gives way to ours."""
+    """Return the same group, planned under ``policy`` from now on; for Default, cooperator's leader replaces
+    a stock leader."""
     led_by, memory = snapshot.led_by, snapshot.memory
     if policy.name is PolicyName.DEFAULT and led_by is LedBy.STOCK:
         led_by = LedBy.OPERATOR
@@ -60,7 +61,7 @@ def under(snapshot: Snapshot, policy: Policy) -> Snapshot:
 
 
 class _Stage:
-    """The group of a snapshot, set up for the play."""
+    """The group of a snapshot, set up for the simulation."""
 
     def __init__(self, snapshot: Snapshot, changes: Sequence[Change]) -> None:
         self.snapshot = snapshot
@@ -72,7 +73,7 @@ class _Stage:
         self.group = self._group()
 
     def notes(self) -> Iterator[str]:
-        """What people should know of this play."""
+        """Yield what users should know about this simulation."""
         departs = any(isinstance(change, Leave | Die | Restart) for change in self.changes)
         if self.snapshot.led_by is LedBy.MEMBER and departs:
             yield "a member leads, and nobody tells it who has ended: leases run out before tasks move"
@@ -110,7 +111,7 @@ class _Stage:
             pod = pod_of[member.identity]
             group.admit(
                 Process(
-                    # An older life of an identity is a process of its own.
+                    # An older incarnation of an identity is a process of its own.
                     pod=next(free) if pod in group.processes else pod,
                     incarnation=member.incarnation,
                     member_id=member.member_id,
@@ -133,7 +134,7 @@ class _Stage:
 
     def _events(self, pod_of: Mapping[str, int]) -> Iterator[Event]:
         now_ms = self.snapshot.view.now_ms
-        # Without a host that tells, an end is not proven.
+        # Without a host, an end is not proven.
         ends = "vanish" if self.snapshot.led_by is LedBy.MEMBER else "leave"
         regroups = isinstance(self.leader, _Planner)
         for change in self.changes:
@@ -153,7 +154,7 @@ class _Stage:
                 case Add(connector, tasks):
                     yield Event(now_ms, "set", says, connector=connector, count=tasks)
                 case Resize(connector, tasks, affected):
-                    # What changes is let go of first, and our planner sees to the rest.
+                    # The changed tasks are released first; our planner does the rest.
                     kind = "rebalance" if affected and regroups else "set"
                     yield Event(now_ms, kind, says, connector=connector, count=tasks)
                 case Delete(connector):
@@ -161,7 +162,7 @@ class _Stage:
 
 
 class _Planner(Operator):
-    """Our planner, with the memory of the snapshot and the facts that go with the changes."""
+    """Cooperator's planner, with the memory of the snapshot and the facts that the changes imply."""
 
     def __init__(self, snapshot: Snapshot, changes: Sequence[Change], joiners: Sequence[str]) -> None:
         super().__init__(snapshot.view.policy.name, None)
@@ -182,15 +183,20 @@ class _Planner(Operator):
 
     def view(self, group: Group, cause: str) -> View:
         affected = (TaskId(name, number) for name, c in self._regroups.items() for number in c.affected)
+        members = members_of(group)
+        # Of an identity that was there already another incarnation is awaited.
+        back = {m.identity for m in members} - {m.identity for m in self._start.members}
         return replace(
             self._start,
             now_ms=group.now_ms,
             generation=group.generation,
-            members=members_of(group),
+            members=members,
             tasks=dict(group.config),
             facts=self._facts_now(group),
             suspended=self._start.suspended | set(affected),
-            awaited={i: at_ms for i, at_ms in self._start.awaited.items() if at_ms > group.now_ms},
+            awaited={
+                i: at_ms for i, at_ms in self._start.awaited.items() if at_ms > group.now_ms and i not in back
+            },
             cause=cause,
             last_completed_generation=group.generation - 1,
         )
@@ -203,7 +209,7 @@ class _Planner(Operator):
                 group.configure({**group.config, name: change.tasks})
                 group.want_rejoin()
         if self._regroups:
-            # Leases end without a round of the planner's own, when the tasks behind them are held for longer.
+            # The planner has no timer for the end of a lease when its tasks are held for longer.
             timers = (group.leader_timer_ms, *(at_ms for at_ms, _ in self._fences()))
             group.leader_timer_ms = min((at_ms for at_ms in timers if at_ms is not None), default=None)
         return outcome
@@ -214,14 +220,14 @@ class _Planner(Operator):
         return replace(self._told, ended=self._told.ended | group.ended)
 
     def _in_use(self, group: Group, change: Resize) -> bool:
-        """Whether a task that changes runs, or may still run at who has vanished."""
+        """Return whether a task that changes runs, or may still run on a member that has vanished."""
         affected = {TaskId(change.connector, number) for number in change.affected}
         running = [task for process in group.members() for task in process.running]
         fenced = [task for _, tasks in self._fences() for task in tasks]
         return not affected.isdisjoint([*running, *fenced])
 
     def _fences(self) -> Iterator[tuple[int, frozenset[TaskId]]]:
-        """Until when (ms) who has vanished may run what."""
+        """Yield until when (ms) a vanished member may run which tasks."""
         fence_ms = self._start.policy.fence_ms
         for entry in self.memory.unstopped:
             if entry.gone_since_ms is not None:
@@ -229,6 +235,6 @@ class _Planner(Operator):
 
 
 def _names(taken: set[str], number: int) -> list[str]:
-    """Names for new members that nobody has."""
+    """Return unused names for new members."""
     free = (name for n in count() if (name := f"new-{n}") not in taken)
     return [next(free) for _ in range(number)]

@@ -1,7 +1,7 @@
-"""Simulated workers: what one process runs, in the order in which it would report it.
+"""Simulated workers: what a process runs, in the order in which it would report it.
 
 The order is Kafka's: newly assigned items first, then the old ones, and on the wire grouped by connector
-(protocol notes, sections 6 and 7); Kafka's leader takes surplus from its front.
+(docs/protocol.md, sections 6 and 7); Kafka's leader takes surplus from the front.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,13 +18,13 @@ _ORDER_BITS = 1023
 
 @dataclass(slots=True)
 class Process:
-    """One life of a pod. ``member_id`` changes when it joins anew; ``incarnation`` names the process.
+    """One incarnation of a pod. ``member_id`` changes when it joins anew; ``incarnation`` names the process.
 
-    ``identity``: of a pod that is not called by its number. ``stopping``: the part of ``running`` that it was
-    told to stop before the play began, and lets go of after the first round. ``joined``: rank among all
-    joins. ``frozen``: the config offset and the config at which it stopped reading, if it did.
+    ``identity``: the name of a pod that is not named after its number. ``stopping``: the part of ``running``
+    that it was told to stop before the simulation began, and releases after the first round. ``joined``:
+    rank among all joins. ``frozen``: the config offset and the config at which it stopped reading, if it did.
     ``scheduled_ms``: when its own delay timer ends. ``lease_expires_ms``: until when it may run anything
-    while it is out of the group. ``memory``: what it remembers as a leader.
+    while it is out of the group. ``memory``: its memory as a leader.
     """
 
     pod: int
@@ -52,11 +52,11 @@ class Process:
         return self.identity or pod_name(self.pod)
 
     def report(self) -> tuple[TaskId, ...]:
-        """What it runs, as its leader reads it."""
+        """Return what it runs, as its leader reads it."""
         return wire_order(self.running)
 
     def take(self, assigned: Iterable[TaskId], revoked: Iterable[TaskId]) -> None:
-        """Merge a share: new items first, then the old ones without those revoked."""
+        """Merge an assignment: new items first, then the old ones without those revoked."""
         gone = set(revoked)
         old = [item for item in self.running if item not in gone]
         self.running = dict.fromkeys((*wire_order(assigned), *old))
@@ -68,9 +68,9 @@ def pod_name(pod: int) -> str:
 
 @cache
 def member_id(pod: int, count: int) -> str:
-    """The id of the ``count``-th membership of a pod.
+    """Return the id of the ``count``-th membership of a pod.
 
-    As in the vectors, ids are such that a Java HashMap iterates over members in order of their pods.
+    As in the vectors, ids are chosen so that a Java HashMap iterates over members in order of their pods.
     """
     stem = f"{pod_name(pod)}-{count:02d}"
     suffixes = map("".join, product(ascii_lowercase, repeat=4))
@@ -78,7 +78,7 @@ def member_id(pod: int, count: int) -> str:
 
 
 def wire_order(items: Iterable[TaskId]) -> tuple[TaskId, ...]:
-    """``items`` once written and read: connectors with an instance first, and tasks by connector."""
+    """Return ``items`` as after a round trip: connectors with an instance first, and tasks by connector."""
     ordered = list(items)
     instances = hash_set_order(item.connector for item in ordered if item.is_instance)
     tasks: dict[str, list[TaskId]] = {connector: [] for connector in instances}

@@ -1,20 +1,20 @@
-"""Bytes to values and back: everything that members, leaders and logs exchange.
+"""Codecs for everything that members, leaders and logs exchange.
 
-What may live here: codecs of the Connect sub-protocols v0, v1 and v2 (metadata, assignment, and the
-trailing bytes of our own members), of the records of the config, status and leader logs, the fold that
-gives the config log its meaning, and the signature of requests between members. Pure: no I/O, no clock,
-no randomness, no logging. May import ``model`` only.
+This package holds the codecs of the Connect sub-protocols v0, v1 and v2 (metadata, assignment, and the
+trailers of our own members), the codecs of the config, status and leader log records, the fold that gives the
+config log its meaning, and the signature of requests between members. Pure: no I/O, no clock, no randomness,
+no logging. May import ``model`` only.
 
-Decoding anything but what a codec expects raises DecodeError, and nothing else; values that a format
-cannot hold raise EncodeError.
+Decoding anything but what a codec expects raises DecodeError and nothing else; values that a format cannot
+represent raise EncodeError.
 """
 
 from cooperator.wire.assignment import (
     CONFIG_MISMATCH,
     NO_ERROR,
-    AgentShare,
-    Assignment,
+    AgentAssignment,
     AssignmentEncoder,
+    ExtendedAssignment,
     decode_assignment,
     encode_assignment,
 )
@@ -67,10 +67,9 @@ __all__ = [
     "ALL_PROTOCOLS",
     "CONFIG_MISMATCH",
     "NO_ERROR",
+    "AgentAssignment",
     "AgentReport",
-    "AgentShare",
     "AlgorithmNotAllowed",
-    "Assignment",
     "AssignmentEncoder",
     "CommitRecord",
     "ConfigFold",
@@ -78,6 +77,7 @@ __all__ = [
     "ConnectorRecord",
     "DecodeError",
     "EncodeError",
+    "ExtendedAssignment",
     "FencingRecord",
     "KnownItems",
     "LeaderRecord",

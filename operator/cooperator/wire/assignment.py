@@ -1,4 +1,4 @@
-"""What the leader sends one member in a round: assignment v0, v1, v2 (protocol notes, section 7)."""
+"""The leader's assignment for one member in a round: assignment v0, v1, v2 (docs/protocol.md, section 7)."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -17,14 +17,15 @@ CONFIG_MISMATCH: Final = 1
 _MAGIC: Final = b"CoSh"
 _TRAILER_VERSION: Final = 1
 _NOTHING_MORE: Final = bytes(8)
-"""Nothing is revoked, there is no delay, and no trailer."""
+"""Nothing revoked, no delay, and no trailer."""
 
 
-class AgentShare(NamedTuple):
-    """What only our agents read of an assignment: when it was decided, and how long it may be run.
+class AgentAssignment(NamedTuple):
+    """The part of an assignment that only our agents read.
 
-    ``lease_ms``: the member may run its tasks this long after the last answered request was sent.
-    ``events``: ids of what it goes back to, for the lines of logs; empty when they are not known.
+    * ``epoch``: when the assignment was decided.
+    * ``lease_ms``: the member may run its tasks this long after it sent the last request that was answered.
+    * ``events``: ids of the causes, for log lines; empty when they are not known.
     """
 
     epoch: Epoch
@@ -32,12 +33,16 @@ class AgentShare(NamedTuple):
     events: str = ""
 
 
-class Assignment(NamedTuple):
-    """One member's outcome of a round. Incremental: what is in neither list goes on running (KIP-415).
+class ExtendedAssignment(NamedTuple):
+    """One member's outcome of a round. Incremental: tasks in neither list go on running (KIP-415).
 
-    ``error``: NO_ERROR or CONFIG_MISMATCH. ``leader``: a member id; ``leader_url``: where requests go.
-    ``config_offset``: position after the last config record; members start new items only when their own
-    is the same. ``delay_ms``: when to rejoin; 0 = not. v0 has neither ``revoked`` nor ``delay_ms``.
+    * ``error``: NO_ERROR or CONFIG_MISMATCH.
+    * ``leader``: a member id; ``leader_url``: where requests go.
+    * ``config_offset``: position after the last config record; members start new items only when their own is
+      the same.
+    * ``delay_ms``: when to rejoin; 0: do not.
+
+    v0 has neither ``revoked`` nor ``delay_ms``.
     """
 
     error: int
@@ -47,11 +52,11 @@ class Assignment(NamedTuple):
     assigned: tuple[TaskId, ...] = ()
     revoked: tuple[TaskId, ...] = ()
     delay_ms: int = 0
-    agent: AgentShare | None = None
+    agent: AgentAssignment | None = None
 
 
-def encode_assignment(assignment: Assignment, protocol: Protocol) -> bytes:
-    """The bytes that Kafka's own leader would send, and our trailer when there is a share.
+def encode_assignment(assignment: ExtendedAssignment, protocol: Protocol) -> bytes:
+    """The bytes that Kafka's own leader would send, and our trailer when there is an agent assignment.
 
     The order of ``assigned`` is kept inside a connector; instances come first. Under v0 ``revoked`` and
     ``delay_ms`` are not sent. Raises EncodeError.
@@ -60,11 +65,11 @@ def encode_assignment(assignment: Assignment, protocol: Protocol) -> bytes:
 
 
 class AssignmentEncoder:
-    """Encodes assignments of one round, which differ in their items only. Raises EncodeError."""
+    """Encodes assignments of one round, which differ only in their items. Raises EncodeError."""
 
     __slots__ = ("_head", "_incremental", "_tail")
 
-    def __init__(self, common: Assignment, protocol: Protocol) -> None:
+    def __init__(self, common: ExtendedAssignment, protocol: Protocol) -> None:
         self._incremental = protocol is not Protocol.DEFAULT
         self._head = b"".join(
             (
@@ -77,28 +82,28 @@ class AssignmentEncoder:
         )
         delay = primitives.int32(common.delay_ms, "assignment.delay_ms") if self._incremental else b""
         if not self._incremental and common.agent is not None:
-            delay = _NOTHING_MORE  # Stock workers read v0 as v1: they would take the trailer for its fields.
-        self._tail = delay + (_write_share(common.agent) if common.agent is not None else b"")
+            delay = _NOTHING_MORE  # Stock workers read v0 as v1 and would take the trailer for its fields.
+        self._tail = delay + (_write_agent_assignment(common.agent) if common.agent is not None else b"")
 
     def encode(self, assigned: Sequence[TaskId], revoked: Sequence[TaskId]) -> bytes:
-        """As ``encode_assignment`` of the common one with these items."""
+        """As ``encode_assignment`` of the common assignment with these items."""
         return self.encode_written(self.write(assigned), revoked)
 
     def write(self, assigned: Sequence[TaskId]) -> bytes:
-        """What is assigned, as in the assignment; and in the allocation of who runs nothing else."""
+        """Encode the assigned items; also the allocation of a member that runs nothing else."""
         return write_items_hashed(assigned, "assignment.assigned")
 
     def encode_written(self, new: bytes, revoked: Sequence[TaskId]) -> bytes:
-        """As ``encode``, with the outcome of ``write``."""
+        """As ``encode``, with the result of ``write``."""
         gone = write_items(revoked, "assignment.revoked") if self._incremental else b""
         return b"".join((self._head, new, gone, self._tail))
 
 
-def decode_assignment(data: bytes, known: KnownItems | None = None) -> Assignment:
-    """Any version's assignment; the items in the order of the bytes. Raises DecodeError.
+def decode_assignment(data: bytes, known: KnownItems | None = None) -> ExtendedAssignment:
+    """Decode an assignment of any version; the items keep the order of the bytes. Raises DecodeError.
 
-    From v1 on missing trailing fields have defaults, as in Java. ``known``: reads what is assigned, for
-    somebody who decodes much the same again and again.
+    From v1 on missing trailing fields have defaults, as in Java. ``known``: reads the assigned items, for a
+    caller that decodes nearly the same items repeatedly.
     """
     reader = Reader(data)
     version = check_version(reader.int16("assignment.version"), "assignment.version")
@@ -115,31 +120,31 @@ def decode_assignment(data: bytes, known: KnownItems | None = None) -> Assignmen
         read_assigned = read_items if known is None else known.read
         assigned = read_assigned(reader, "assignment.assigned") if reader.remaining else ()
         if reader.ends_with(_NOTHING_MORE):
-            # As all members report it: a leader reads one of each.
-            return Assignment(error, leader, leader_url, config_offset, assigned)
+            # All members report it in this form, and a leader reads one of each.
+            return ExtendedAssignment(error, leader, leader_url, config_offset, assigned)
         revoked = read_items(reader, "assignment.revoked") if reader.remaining else ()
         delay_ms = reader.int32("assignment.delay_ms") if reader.remaining else 0
-    return Assignment(
-        error, leader, leader_url, config_offset, assigned, revoked, delay_ms, _read_share(reader)
+    return ExtendedAssignment(
+        error, leader, leader_url, config_offset, assigned, revoked, delay_ms, _read_agent_assignment(reader)
     )
 
 
-def _write_share(share: AgentShare) -> bytes:
+def _write_agent_assignment(assignment: AgentAssignment) -> bytes:
     payload = (
-        primitives.int64(share.epoch.term, "agent.epoch.term")
-        + primitives.int32(share.epoch.generation, "agent.epoch.generation")
-        + primitives.int64(share.lease_ms, "agent.lease_ms")
-        + primitives.string(share.events, "agent.events")
+        primitives.int64(assignment.epoch.term, "agent.epoch.term")
+        + primitives.int32(assignment.epoch.generation, "agent.epoch.generation")
+        + primitives.int64(assignment.lease_ms, "agent.lease_ms")
+        + primitives.string(assignment.events, "agent.events")
     )
     return write_trailer(_MAGIC, _TRAILER_VERSION, payload)
 
 
-def _read_share(reader: Reader) -> AgentShare | None:
+def _read_agent_assignment(reader: Reader) -> AgentAssignment | None:
     payload = read_trailer(reader, _MAGIC, _TRAILER_VERSION)
     if payload is None:
         return None
     epoch = Epoch(payload.int64("agent.epoch.term"), payload.int32("agent.epoch.generation"))
     lease_ms = payload.int64("agent.lease_ms")
-    # Leaders of the first release do not say it.
+    # Leaders of the first release do not send it.
     events = payload.string("agent.events") if payload.remaining else ""
-    return AgentShare(epoch, lease_ms, events)
+    return AgentAssignment(epoch, lease_ms, events)

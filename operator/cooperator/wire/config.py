@@ -1,7 +1,6 @@
-"""The records of Kafka Connect's config topic (protocol notes, section 8), record for record.
+"""The records of Kafka Connect's config topic (docs/protocol.md, section 8), record for record.
 
-Keys are plain strings, values JSON without an envelope. What well-formed records mean together is the
-business of ``fold``.
+Keys are plain strings, values JSON without an envelope. ``fold`` interprets sequences of well-formed records.
 """
 
 import base64
@@ -38,7 +37,7 @@ class TaskRecord:
 
 @dataclass(frozen=True, slots=True)
 class CommitRecord:
-    """``commit-NAME``: the connector's tasks are the ones written before it, 0 to ``task_count`` - 1."""
+    """``commit-NAME``: the connector's tasks are those written before it, 0 to ``task_count`` - 1."""
 
     connector: str
     task_count: int
@@ -63,8 +62,8 @@ class SessionKeyRecord:
 class RestartRecord:
     """``restart-connector-NAME`` (KIP-745): an event, not a state; each member restarts its own items.
 
-    ``task`` is our addition: this one item and no other (-1: the instance). Stock workers do not look at
-    it; to them such a record should say ``only_failed`` without tasks, so that they do as little as can be.
+    ``task`` is our addition: only this item (-1: the instance). Stock workers ignore it; for their sake such
+    a record should say ``only_failed`` without tasks, so that they do as little as possible.
     """
 
     connector: str
@@ -128,10 +127,10 @@ def encode_config(record: ConfigRecord) -> Record:
 
 
 def decode_config(record: Record) -> ConfigRecord | Unknown:
-    """What the record says; Unknown where Kafka Connect would log and pass over it.
+    """What the record says; Unknown where Kafka Connect would log the record and skip it.
 
-    Raises DecodeError only when the value is not JSON at all: Connect does not even count such a
-    record's offset.
+    Raises DecodeError only when the value is not JSON at all: Connect does not even count the offset of such
+    a record.
     """
     value = None if record.value is None else parse_json(record.value, record.key)
     for prefix, decode in _DECODERS.items():
@@ -155,7 +154,7 @@ def _counted(connector: str, count: int) -> int:
 
 
 def _states(state: TargetState) -> dict[str, str]:
-    # Workers from before KIP-875 know no STOPPED.
+    # Workers from before KIP-875 do not know STOPPED.
     old = TargetState.PAUSED if state is TargetState.STOPPED else state
     return {"state": old.value, "state.v2": state.value}
 
@@ -172,7 +171,7 @@ def _properties(value: Any) -> Mapping[str, str]:
     properties = Fields(value, "value").object("properties")
     config: dict[str, str] = {}
     for name, text, path in properties.items():
-        if text is None:  # Connect's schema allows it: the property is not set
+        if text is None:  # Connect's schema allows it: the property is not set.
             continue
         if not isinstance(text, str):
             raise DecodeError(f"{path}: {type(text).__name__} instead of str")
@@ -215,7 +214,7 @@ def _target_state(name: str, value: Any) -> TargetStateRecord:
     states = Fields(value, "value")
     try:
         text = states.text("state.v2")
-    except DecodeError:  # absent, or of another type: then the older field counts
+    except DecodeError:  # Absent, or of another type: the older field counts.
         text = states.text("state")
     try:
         return TargetStateRecord(name, TargetState(text))
@@ -243,7 +242,7 @@ def _logger(name: str, value: Any) -> LoggerRecord:
     return LoggerRecord(name, Fields(value, "value").text("level"))
 
 
-# In the order in which Connect tries them.
+# The order is that in which Connect tries them.
 _DECODERS: Final[Mapping[str, Callable[[str, Any], ConfigRecord]]] = {
     "target-state-": _target_state,
     "connector-": _connector,

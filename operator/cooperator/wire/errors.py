@@ -1,9 +1,9 @@
-"""The two ways in which a codec says no."""
+"""The two errors of a codec."""
 
 
 class DecodeError(ValueError):
-    """The bytes are not what they should be. The message names the field and what is wrong with it."""
+    """The bytes are malformed. The message names the field and the problem."""
 
 
 class EncodeError(ValueError):
-    """The value cannot be written in this format. The message names the field, the value and the limit."""
+    """The value does not fit this format. The message names the field, the value and the limit."""

@@ -1,4 +1,4 @@
-"""Typed access to a JSON object whose origin is not trusted: a wrong type is a DecodeError with its path."""
+"""Typed access to an untrusted JSON object: a wrong type is a DecodeError with its path."""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -11,7 +11,7 @@ E = TypeVar("E", bound=StrEnum)
 
 
 class Fields:
-    """One JSON object. A field that is absent, or null, has the default; one of another type is an error."""
+    """One JSON object. An absent or null field has the default; a field of another type is an error."""
 
     __slots__ = ("_path", "_values")
 
@@ -25,7 +25,7 @@ class Fields:
         return self._values.get(name) is not None
 
     def value(self, name: str) -> Any:
-        """The field as it is; None when it is absent."""
+        """The raw field; None when it is absent."""
         return self._values.get(name)
 
     def integer(self, name: str, default: int | None = None) -> int:
@@ -38,7 +38,7 @@ class Fields:
         return typed_all(self._typed(name, list, []), kind, f"{self._path}.{name}")
 
     def flag(self, name: str) -> bool:
-        """Whether the field is ``true``; anything else, of any type, is not."""
+        """Whether the field is ``true``; any other value of any type counts as false."""
         return self._values.get(name) is True
 
     def choice(self, name: str, kind: type[E], default: E | None = None) -> E:
@@ -69,14 +69,14 @@ class Fields:
 
 
 def typed(value: Any, kind: type[T], path: str) -> T:
-    """``value`` if it is of exactly this JSON type (a boolean is no integer)."""
+    """Return ``value`` if it has exactly this JSON type (a boolean is no integer)."""
     if type(value) is not kind:
         raise DecodeError(f"{path}: {_kind(value)} instead of {kind.__name__}")
     return value
 
 
 def typed_all(values: list[Any], kind: type[T], path: str) -> list[T]:
-    """``values`` if each is of exactly this JSON type."""
+    """Return ``values`` if each has exactly this JSON type."""
     if not all(type(value) is kind for value in values):
         raise DecodeError(f"{path}: every element must be {kind.__name__}")
     return values

@@ -1,11 +1,12 @@
-"""What the config log means, read in order: the rules of Kafka's KafkaConfigBackingStore.
+"""The meaning of the config log, read in order: the rules of Kafka's KafkaConfigBackingStore.
 
-A connector's configuration counts at once. Task configurations are put by until their commit; a commit
-whose set is incomplete (compaction removed a part) makes the connector inconsistent, until a commit finds
-all of it again. A commit of a connector that does not exist is forgotten with what it would commit.
+A connector's configuration takes effect at once. Task configurations are deferred until their commit. A
+commit whose set is incomplete (compaction removed a part) makes the connector inconsistent, until a commit
+finds its whole set again. A commit of a connector that does not exist is dropped together with the
+configurations it would commit.
 
-(One difference, which schedules nothing differently: Kafka lets a deleted connector's mark of inconsistency
-pass to a new one of the same name.)
+There is one difference, which does not change any scheduling: Kafka passes a deleted connector's mark of
+inconsistency on to a new connector of the same name.
 """
 
 from collections.abc import Mapping
@@ -29,7 +30,7 @@ _Config = Mapping[str, str]
 
 
 class ConfigFold:
-    """Mutable state of one reader of the config log; ``snapshot`` gives it away as a value."""
+    """The mutable state of one reader of the config log; ``snapshot`` returns it as a value."""
 
     def __init__(self) -> None:
         self._offset = -1
@@ -45,10 +46,10 @@ class ConfigFold:
         self._snapshot: ClusterConfig | None = ClusterConfig()
 
     def apply(self, record: Record, offset: int) -> ConfigRecord | Unknown:
-        """Take in the record at ``offset``, and return what it says (restarts are for the caller to act on).
+        """Apply the record at ``offset`` and return what it says; restarts are left to the caller.
 
-        Never raises: what cannot be understood is returned as Unknown and changes nothing. As in Connect,
-        an offset counts even then, except when the value is not JSON; members compare these offsets.
+        Never raises: a record that cannot be understood is returned as Unknown and changes nothing. As in
+        Connect, its offset counts even then, unless the value is not JSON; members compare these offsets.
         """
         try:
             decoded = decode_config(record)
@@ -80,7 +81,7 @@ class ConfigFold:
         return decoded
 
     def snapshot(self) -> ClusterConfig:
-        """The log as read so far. The same object as long as nothing has been read."""
+        """The log as read so far. The same object until more is read."""
         if self._snapshot is None:
             self._snapshot = ClusterConfig(
                 self._offset, dict(self._connectors), self._session_key, dict(self._fencings)
@@ -94,7 +95,7 @@ class ConfigFold:
         fencing = self._fencings.get(connector, TaskFencing())
         self._fencings[connector] = replace(fencing, generation=fencing.generation + 1, pending=True)
         deferred = self._deferred.pop(connector, {})
-        # More than the commit names may be there, for the same reason of compaction: that is complete, too.
+        # Compaction may also leave more tasks than the commit names; that set is complete, too.
         if len(deferred) >= task_count and all(task in deferred for task in range(task_count)):
             self._committed[connector] = tuple(deferred[task] for task in range(task_count))
             self._inconsistent.discard(connector)

@@ -1,7 +1,7 @@
-"""ARRAY<ConnectorAssignment>: which connector instances and tasks, as in every Connect message.
+"""ARRAY<ConnectorAssignment>: connector instances and tasks, as in every Connect message.
 
-One entry a connector: its name, then its task numbers, with -1 for the instance itself
-(protocol notes, section 7). Bytes are reproduced as Java writes them, entry for entry.
+One entry per connector: its name, then its task numbers, with -1 for the instance itself (docs/protocol.md,
+section 7). Bytes are reproduced as Java writes them, entry for entry.
 """
 
 import struct
@@ -21,12 +21,12 @@ from cooperator.wire import primitives
 from cooperator.wire.errors import DecodeError
 from cooperator.wire.primitives import Reader
 
-_LEAST_ENTRY_BYTES: Final = 6  # an empty name, an empty task list
+_LEAST_ENTRY_BYTES: Final = 6  # An empty name, an empty task list.
 _MOST_NAMES: Final = 65_536
 _MOST_SINGLES: Final = 262_144
 _FEW: Final = 16
-"""Numbers of an entry that is worth being remembered."""
-_SINGLE_BYTES: Final = 10  # of an entry with one number, besides its name
+"""Maximum count of numbers in an entry that is cached."""
+_SINGLE_BYTES: Final = 10  # Size of an entry with one number, besides its name.
 _NOTHING: Final = b"\0\0\0\0"
 _LENGTH: Final = struct.Struct(">h")
 _COUNT: Final = struct.Struct(">i")
@@ -35,12 +35,12 @@ _SMALL: Final = {number: primitives.int32(number, "number") for number in range(
 _ONE: Final = _SMALL[1]
 _WITH_INSTANCE: Final = _COUNT_AND_FIRST.pack(2, INSTANCE)
 
-# TaskId's own constructor is Python code; a leader makes 100,000 of them in one round.
+# TaskId's own constructor is Python code, and a leader makes 100,000 of them in one round.
 _new_task_id = cast(Callable[[type[TaskId], tuple[str, int]], TaskId], tuple.__new__)
 
 
 def read_items(reader: Reader, field: str, *, nullable: bool = True) -> tuple[TaskId, ...]:
-    """The items in the order of the bytes; a null array (where allowed) is an empty one."""
+    """The items in the order of the bytes; a null array, where allowed, is empty."""
     count = reader.count(field, _LEAST_ENTRY_BYTES)
     if count is None:
         if not nullable:
@@ -51,15 +51,15 @@ def read_items(reader: Reader, field: str, *, nullable: bool = True) -> tuple[Ta
 
 
 def _read_fast(data: bytes, position: int, count: int) -> tuple[tuple[TaskId, ...], int] | None:
-    """The items and where they end; None if anything is not as it usually is.
+    """The items and the position after them; None if anything is unusual.
 
-    Entries are looked up as they stand there: a leader reads 100,000 in one round, nearly all of which it has
-    read before, and most of which have a single number.
+    Entries are looked up by their bytes: a leader reads 100,000 in one round, nearly all of which it has read
+    before, and most of which have a single number.
     """
     items: list[TaskId] = []
     add, single_of = items.append, _singles.get
     for _ in range(count):
-        # Of a name of 256 bytes and more this is less than its entry, which then is not known.
+        # For a name of 256 bytes or more this slice is shorter than the entry, which is then not found.
         end = position + _SINGLE_BYTES + data[position + 1]
         single = single_of(data[position:end])
         if single is not None:
@@ -109,14 +109,14 @@ def _learn(entry: bytes, items: tuple[TaskId, ...]) -> None:
 
 
 def _learn_name(raw: bytes) -> str:
-    """``raw`` as text, the same object every time: so it is hashed once, and kept once."""
+    """``raw`` as text, the same object every time, so that it is hashed and stored only once."""
     if len(_names) >= _MOST_NAMES:
         _names.clear()
     return _names.setdefault(raw, raw.decode())
 
 
 def _read_with_care(reader: Reader, count: int, field: str) -> tuple[TaskId, ...]:
-    """Entry by entry, so that what is wrong is named."""
+    """Read entry by entry, so that an error names what is wrong."""
     items: list[TaskId] = []
     for _ in range(count):
         connector = reader.string(field)
@@ -128,7 +128,7 @@ def _read_with_care(reader: Reader, count: int, field: str) -> tuple[TaskId, ...
 
 
 class _Expected(NamedTuple):
-    """What may be read next. ``own_order``: the items as their owner has them; None: as in ``written``."""
+    """What may be read next. ``own_order``: the items in their owner's order; None: as in ``written``."""
 
     items: tuple[TaskId, ...]
     written: bytes
@@ -136,8 +136,10 @@ class _Expected(NamedTuple):
 
 
 class KnownItems:
-    """The items that one field had when it was read last, and those that are expected of it next: bytes that
-    are the same are not decoded, and are the same object. An item that is listed twice counts once."""
+    """The items read last from one field, and those expected next.
+
+    Equal bytes are not decoded again and yield the same object. An item that is listed twice counts once.
+    """
 
     __slots__ = ("_bytes", "_expected", "_items", "_own_order")
 
@@ -148,13 +150,17 @@ class KnownItems:
         self._expected: _Expected | None = None
 
     def expect(self, items: tuple[TaskId, ...], written: bytes) -> None:
-        """The next bytes may be ``written``, which is how ``write_items_hashed`` writes ``items``: then they
-        are read as ``items``, in this order."""
+        """Expect ``written``, the bytes by which ``write_items_hashed`` encodes ``items``.
+
+        If they come next they are read as ``items``, in this order.
+        """
         self._expected = _Expected(items, written, None)
 
     def foresee(self, gone: frozenset[TaskId], new: bytes) -> None:
-        """The next bytes may be those of what was read last without ``gone``, and then what ``new`` is, an
-        encoded array: as somebody writes it who keeps his items in the order in which they came."""
+        """Expect the items read last without ``gone``, followed by those of ``new``, an encoded array.
+
+        This is how an owner writes that keeps its items in order of arrival.
+        """
         if self._own_order is None:
             self._own_order = read_items(Reader(self._bytes), "items")
         items = remaining(self._own_order, gone)
@@ -163,7 +169,7 @@ class KnownItems:
         self._expected = _Expected(items, write_items_hashed(items, "items"), items)
 
     def read(self, reader: Reader, field: str) -> tuple[TaskId, ...]:
-        """As ``read_items``. An encoded array ends where its counts say: equal bytes are the whole of it."""
+        """As ``read_items``. An encoded array ends where its counts say, so equal bytes are all of it."""
         if self._bytes and reader.skip(self._bytes):
             return self._items
         if self._expected is not None:
@@ -179,12 +185,12 @@ class KnownItems:
 
 
 def write_items(items: Sequence[TaskId], field: str) -> bytes:
-    """Entries of connector instances first, in the order given, then those that have tasks only."""
+    """Write the entries of connector instances, in the order given, then those that have tasks only."""
     return _write(items, dict.fromkeys, field)
 
 
 def write_items_hashed(items: Sequence[TaskId], field: str) -> bytes:
-    """As ``write_items``, with the instances in the order in which a Java HashSet iterates."""
+    """As ``write_items``, with the instances in the iteration order of a Java HashSet."""
     return _write(items, hash_set_order, field)
 
 
@@ -222,10 +228,10 @@ def _few_numbers(numbers: tuple[int, ...], field: str) -> bytes:
 def _write_singles(
     items: Sequence[TaskId], in_order: Callable[[Sequence[str]], Iterable[str]]
 ) -> bytes | None:
-    """As ``_write_groups``, without grouping and without a step of Python for each item; None if instances do
-    not come first, a connector has two tasks, or a number is large.
+    """As ``_write_groups``, but without grouping and without Python code per item.
 
-    Where tasks are spread nearly every entry has one number: a leader writes 100,000 of them in one round.
+    None if instances do not come first, a connector has two tasks, or a number is large. Where tasks are
+    spread nearly every entry has one number, and a leader writes 100,000 of them in one round.
     """
     count = next((n for n, item in enumerate(items) if item[1] != INSTANCE), len(items))
     instances, tasks = [connector for connector, _ in items[:count]], items[count:]
@@ -253,7 +259,7 @@ def _name(connector: str) -> bytes:
 
 
 class _Entries(dict[tuple[str, int], bytes]):
-    """Entries with one number, as they are written; made when they are asked for. KeyError: not of this."""
+    """Encoded entries with one number, made on first use. Raises KeyError for any other number."""
 
     def __init__(self, numbers: Mapping[int, bytes]) -> None:
         self._numbers = numbers

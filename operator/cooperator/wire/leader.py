@@ -1,9 +1,9 @@
-"""The records of the leader log: who owns the group, its policy, and the leader's memory.
+"""The records of the leader log: the group's owner, its policy, and the leader's memory.
 
-A value is JSON, ``{"v":1,"value":{…},"connectors":[…]}``: the fields of the value, and the table of
-connector names that its sets of tasks refer to. New fields keep the version, and readers pass over fields
-they do not know; a new version means that older readers must not guess. Large values are compressed:
-``Z``, int32 length of the JSON, zlib stream.
+A value is JSON, ``{"v":1,"value":{…},"connectors":[…]}``: the fields of the value, and the table of connector
+names that its sets of tasks refer to. New fields keep the version, and readers skip fields they do not know;
+a new version means that older readers must not guess. Large values are compressed: ``Z``, int32 length of the
+JSON, zlib stream.
 """
 
 import zlib
@@ -23,12 +23,12 @@ _VERSION: Final = 1
 _COMPRESSED: Final = b"Z"
 _COMPRESS_FROM_BYTES: Final = 4096
 _MAX_JSON_BYTES: Final = 16 * 2**20
-_MAX_ZLIB_RATIO: Final = 1032  # of the format; a length beyond it is a lie
+_MAX_ZLIB_RATIO: Final = 1032  # The limit of the format; a greater length is forged.
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose group this is; another cooperator leaves it alone. ``uid``: of the resource, when it has one."""
+    """The owner of the group; other cooperators leave the group alone. ``uid``: of the resource, if any."""
 
     cluster: str
     namespace: str
@@ -43,7 +43,7 @@ _KEYS: Final = {kind: key for key, kind in _KINDS.items()}
 
 
 def encode_leader(value: LeaderRecord) -> Record:
-    """The record of this kind of value. Equal values give equal bytes. Raises EncodeError."""
+    """The record for this kind of value. Equal values give equal bytes. Raises EncodeError."""
     key = _KEYS[type(value)]
     sets = TaskSetWriter()
     envelope: dict[str, Any] = {"v": _VERSION, "value": to_plain(value, sets)}
@@ -53,9 +53,9 @@ def encode_leader(value: LeaderRecord) -> Record:
 
 
 def decode_leader(record: Record) -> LeaderRecord | Unknown | None:
-    """What the record says; None when it is a tombstone; Unknown for a key of no meaning to us.
+    """What the record says; None for a tombstone; Unknown for a key that means nothing to us.
 
-    Raises DecodeError for malformed values and those of a newer version.
+    Raises DecodeError for malformed values and for those of a newer version.
     """
     kind = _KINDS.get(record.key)
     if kind is None:
@@ -77,7 +77,7 @@ def _compress(encoded: bytes, key: str) -> bytes:
         raise EncodeError(f"{key}: {len(encoded)} bytes of JSON; at most {_MAX_JSON_BYTES} can be read back")
     if len(encoded) < _COMPRESS_FROM_BYTES:
         return encoded
-    # Level 1: a leader waits for this before each SyncGroup.
+    # Level 1, since a leader waits for this before each SyncGroup.
     return _COMPRESSED + primitives.int32(len(encoded), key) + zlib.compress(encoded, 1)
 
 
@@ -92,7 +92,7 @@ def _decompress(value: bytes, key: str) -> bytes:
         raise DecodeError(f"{key}: {length} bytes cannot be in a stream of {len(stream)}")
     inflater = zlib.decompressobj()
     try:
-        # One byte more than promised, to notice a longer stream without inflating it.
+        # One byte more than promised, to detect a longer stream without inflating it.
         inflated = inflater.decompress(stream, length + 1)
     except zlib.error as error:
         raise DecodeError(f"{key}: not a zlib stream: {error}") from None

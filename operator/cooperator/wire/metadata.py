@@ -1,4 +1,4 @@
-"""What a member says of itself when it joins: metadata v0, v1, v2 (protocol notes, section 7)."""
+"""A member's report when it joins: metadata v0, v1, v2 (docs/protocol.md, section 7)."""
 
 import math
 import re
@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from cooperator.model import Epoch, Member, TaskId, Warmth
 from cooperator.wire import primitives
-from cooperator.wire.assignment import Assignment, decode_assignment, encode_assignment
+from cooperator.wire.assignment import ExtendedAssignment, decode_assignment, encode_assignment
 from cooperator.wire.errors import DecodeError, EncodeError
 from cooperator.wire.items import KnownItems, read_items, write_items
 from cooperator.wire.primitives import Reader
@@ -19,13 +19,13 @@ _MAGIC: Final = b"CoRe"
 _TRAILER_VERSION: Final = 1
 _EMPTY: Final = bytes(4)
 _NO_ALLOCATION: Final = primitives.nullable_bytes(None, "metadata.allocation")
-"""Between metadata v0 and a trailer: stock workers read v0 as v1, and take what follows for its fields."""
+"""Separates metadata v0 from a trailer: stock workers read v0 as v1 and take what follows for its fields."""
 _NONE: Final[frozenset[TaskId]] = frozenset()
 _EPOCH: Final = struct.Struct(">qi")
 
 
 class Role(StrEnum):
-    """What a member of ours is in the group for."""
+    """The role of one of our members in the group."""
 
     WORKER = "worker"
     LEADER = "leader"
@@ -40,12 +40,15 @@ _WARMTHS: Final = {code: warmth for warmth, code in _WARMTH_CODES.items()}
 
 
 class AgentReport(NamedTuple):
-    """What only our own members say, in the trailing bytes of their metadata.
+    """The part of a member's report that only our own members send, in the metadata's trailing bytes.
 
-    ``identity`` is the pod's name, ``incarnation`` one life of it. ``stopping``: revoked, and not stopped
-    yet. ``draining``: announces its departure. ``applied``: epoch of the last share taken up.
-    ``nonce``: no meaning; a member changes it when the broker must see different bytes, since an
-    unchanged rejoin makes no round. ``warmth``: of its runtime.
+    * ``identity``: the pod's name; ``incarnation``: one incarnation of it.
+    * ``stopping``: revoked tasks that have not stopped yet.
+    * ``draining``: the member announces its departure.
+    * ``applied``: epoch of the last assignment applied.
+    * ``nonce``: without meaning; a member changes it when the broker must see different bytes, since an
+      unchanged rejoin does not trigger a rebalance.
+    * ``warmth``: the warmth of its runtime.
     """
 
     role: Role
@@ -61,15 +64,17 @@ class AgentReport(NamedTuple):
 
 
 class Metadata(NamedTuple):
-    """A member's metadata. ``allocation``: all that it runs, as a complete assignment; None: nothing yet.
+    """A member's metadata.
 
-    ``config_offset``: position after the last config record it has read, -1 for none.
+    * ``allocation``: all that it runs, as a complete assignment; None: nothing yet.
+    * ``config_offset``: position after the last config record it has read, -1 for none.
+
     v0 carries no allocation: eager members run nothing when they join.
     """
 
     url: str
     config_offset: int
-    allocation: Assignment | None = None
+    allocation: ExtendedAssignment | None = None
     agent: AgentReport | None = None
 
 
@@ -95,16 +100,16 @@ def encode_metadata(metadata: Metadata, protocol: Protocol) -> bytes:
 
 
 def decode_metadata(data: bytes, known: KnownItems | None = None) -> Metadata:
-    """Any version's metadata; trailing bytes that are not ours are ignored. Raises DecodeError.
+    """Decode metadata of any version; trailing bytes that are not ours are ignored. Raises DecodeError.
 
-    What the allocation lists twice counts once.
-    ``known``: reads the allocation's items, for somebody who decodes one member's metadata every round.
+    An item that the allocation lists twice counts once. ``known``: reads the allocation's items, for a caller
+    that decodes one member's metadata every round.
     """
     reader = Reader(data)
     version = check_version(reader.int16("metadata.version"), "metadata.version")
     url = reader.string("metadata.url")
     config_offset = reader.int64("metadata.config_offset")
-    allocation: Assignment | None = None
+    allocation: ExtendedAssignment | None = None
     if version > 0 and reader.remaining:
         encoded = reader.nullable_bytes("metadata.allocation")
         if encoded is not None:
@@ -155,7 +160,7 @@ def _read_report(reader: Reader) -> AgentReport | None:
         raise DecodeError(f"agent.capacity: {capacity} is not finite")
     zone = payload.string("agent.zone")
     nonce = payload.int64("agent.nonce")
-    # Members of the first release do not say it; of others nearly all are warm, nearly always.
+    # Members of the first release do not send it; of the others nearly all are warm most of the time.
     is_warm = payload.skip(_WARM) or not payload.remaining
     warmth = Warmth.WARM if is_warm else _read_warmth(payload)
     return AgentReport(
@@ -176,15 +181,15 @@ _UUID_SUFFIX: Final = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z"
 def member_of(member_id: str, client_id: str, metadata: Metadata) -> Member:
     """The planner's view of a member.
 
-    Of a stock worker no more is known than its ids: identity is its client id, else its member id without
-    the broker's UUID, and each member id is a life of its own. (Two stock workers that were given the same
-    client id cannot be told apart by identity; callers that allow it must look for that.)
+    Of a stock worker only the ids are known: its identity is its client id, else its member id without the
+    broker's UUID, and each member id is an incarnation of its own. Two stock workers may have the same client
+    id: see ``leader.identities``.
     """
     allocation = metadata.allocation
     owned = () if allocation is None else allocation.assigned
     agent = metadata.agent
     if agent is not None and agent.stopping:
-        # What is stopping occupies its slot, whatever the allocation says of it.
+        # A stopping task occupies its slot, whatever the allocation says.
         owned = tuple(dict.fromkeys((*owned, *sorted(agent.stopping))))
     if agent is None:
         return Member(

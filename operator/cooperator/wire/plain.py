@@ -1,8 +1,8 @@
-"""The model's frozen values as JSON, by the types of their fields.
+"""The model's frozen values as JSON, derived from the types of their fields.
 
-Used where the format is ours alone (the leader log), so that a field that the model gains is never lost on
-the way. Fields are objects by name; None is left out, and what is missing has its default. Sets of tasks
-become runs (see ``taskset``), mappings are sorted: equal values are equal bytes.
+Used where the format is ours alone (the leader log), so that a field added to the model is never lost on the
+way. Dataclasses become objects keyed by field name; None is omitted, and missing fields have their default.
+Sets of tasks become runs (see ``taskset``) and mappings are sorted, so that equal values give equal bytes.
 """
 
 import math
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def to_plain(value: Any, sets: TaskSetWriter) -> Any:
-    """``value``, a dataclass of the model, as what JSON can hold."""
+    """Convert ``value``, a dataclass of the model, to JSON-compatible values."""
     match value:
         case StrEnum():
             return value.value
@@ -39,7 +39,7 @@ def to_plain(value: Any, sets: TaskSetWriter) -> Any:
 
 
 def from_plain(plain: Any, kind: type[T], sets: TaskSetReader) -> T:
-    """The dataclass ``kind`` from what ``to_plain`` made of one; fields it does not know are passed over.
+    """Convert the result of ``to_plain`` back to the dataclass ``kind``; unknown fields are skipped.
 
     Raises DecodeError.
     """
@@ -82,7 +82,7 @@ def _read_dataclass(plain: Any, kind: Any, path: str, sets: TaskSetReader) -> An
 
 @lru_cache
 def _members(kind: Any) -> dict[str, tuple[Any, bool]]:
-    """Type and necessity of each field."""
+    """Type of each field, and whether it is required."""
     hints = get_type_hints(kind)
     return {
         each.name: (hints[each.name], each.default is MISSING and each.default_factory is MISSING)

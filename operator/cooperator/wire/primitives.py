@@ -1,7 +1,7 @@
-"""Kafka's primitive types, big endian (protocol notes, section 7): a bounded reader, and the writers.
+"""Kafka's primitive types, big endian (docs/protocol.md, section 7): a bounded reader, and the writers.
 
-Lengths and counts are checked against the bytes that are left before anything is built from them, so
-that no input makes a reader use memory, or time, beyond its own size.
+Lengths and counts are checked against the remaining bytes before anything is built from them, so that no
+input makes a reader use more memory or time than its own size warrants.
 """
 
 import struct
@@ -35,7 +35,7 @@ class Reader:
 
     @property
     def remaining(self) -> int:
-        """Bytes that have not been read."""
+        """Number of bytes not yet read."""
         return len(self._data) - self._position
 
     def _take(self, count: int, field: str) -> int:
@@ -48,7 +48,7 @@ class Reader:
     def _short(self, count: int, field: str) -> DecodeError:
         return DecodeError(f"{field}: needs {count} bytes, but {self.remaining} are left")
 
-    # One method a type, without a call in between: a leader reads some twenty scalars of every member.
+    # One method per type, without a call in between: a leader reads some twenty scalars per member.
 
     def int8(self, field: str) -> int:
         try:
@@ -103,23 +103,26 @@ class Reader:
 
     @property
     def position(self) -> int:
-        """How many bytes have been read."""
+        """Number of bytes read."""
         return self._position
 
     def since(self, position: int) -> bytes:
-        """The bytes that were read after ``position``."""
+        """The bytes read after ``position``."""
         return self._data[position : self._position]
 
     def skip(self, expected: bytes) -> bool:
-        """Whether ``expected`` comes next; if so it is read."""
+        """If ``expected`` comes next, consume it. Returns whether it did."""
         if not self._data.startswith(expected, self._position):
             return False
         self._position += len(expected)
         return True
 
     def fast(self, count: int, read: Callable[[bytes, int, int], tuple[_T, int] | None]) -> _T | None:
-        """What ``read`` makes of (all bytes, position, ``count``): a value and the position after it. None,
-        and nothing is read, if it gives None or meets bytes that are not there or no UTF-8."""
+        """Read one value by ``read``, called with all bytes, the position and ``count``.
+
+        ``read`` returns the value and the position after it. Returns None, and consumes nothing, if ``read``
+        returns None or meets missing bytes or invalid UTF-8.
+        """
         try:
             done = read(self._data, self._position, count)
         except (struct.error, IndexError, UnicodeDecodeError):
@@ -130,7 +133,7 @@ class Reader:
         return value
 
     def unpack(self, layout: struct.Struct, field: str) -> tuple[Any, ...]:
-        """Several values at once."""
+        """Read several values at once."""
         try:
             values = layout.unpack_from(self._data, self._position)
         except struct.error:
@@ -139,7 +142,7 @@ class Reader:
         return values
 
     def ends_with(self, expected: bytes) -> bool:
-        """Whether ``expected`` is all that is left; if so it is read."""
+        """If ``expected`` is all that is left, consume it. Returns whether it was."""
         if len(self._data) - self._position != len(expected) or not self._data.endswith(expected):
             return False
         self._position = len(self._data)
@@ -174,7 +177,7 @@ class Reader:
         return self.raw(length, field)
 
     def count(self, field: str, least_bytes: int) -> int | None:
-        """The count of an ARRAY whose elements take at least ``least_bytes`` each; None when it is null."""
+        """The count of an ARRAY whose elements take at least ``least_bytes`` each; None for a null array."""
         count = self.int32(field)
         if count == -1:
             return None
@@ -222,7 +225,7 @@ def boolean(value: bool) -> bytes:
 
 
 def utf8(value: str, field: str) -> bytes:
-    """``value`` as UTF-8. Lone surrogates, which UTF-8 cannot express, are an EncodeError."""
+    """``value`` as UTF-8. Lone surrogates, which UTF-8 cannot represent, raise EncodeError."""
     try:
         return value.encode()
     except UnicodeEncodeError as error:

@@ -28,7 +28,7 @@ ALL_PROTOCOLS: Final[tuple[Protocol, ...]] = tuple(Protocol)
 
 
 def check_version(version: int, field: str) -> int:
-    """Versions above 2 are read as 2, as Java does; a negative one is an error."""
+    """Versions above 2 are read as 2, as in Java; a negative version is a DecodeError."""
     if version < 0:
         raise DecodeError(f"{field}: negative version {version}")
     return version

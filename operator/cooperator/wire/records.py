@@ -1,4 +1,4 @@
-"""One record of a compacted log, and the JSON that Connect puts into its value.
+"""A record of a compacted log, and the JSON that Connect puts into its value.
 
 Kafka Connect writes these values with its JsonConverter without schema envelope: compact UTF-8 JSON.
 """
@@ -13,7 +13,7 @@ from cooperator.wire.primitives import utf8
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Key and value of a record; a value of None is a tombstone. Values may hold keys: not in the repr."""
+    """Key and value of a record; a value of None is a tombstone. Values may contain keys: not in the repr."""
 
     key: str
     value: bytes | None = field(repr=False)
@@ -21,7 +21,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A record that is well-formed and means nothing to us; ``reason`` is for a log line."""
+    """A record that is well-formed but means nothing to us; ``reason`` is for a log line."""
 
     key: str
     reason: str
@@ -37,15 +37,15 @@ def dump_json(value: Any, what: str) -> bytes:
 
 
 def parse_json(data: bytes, what: str) -> Any:
-    """The JSON value in ``data``. Raises DecodeError for anything else, including text that is no Unicode."""
+    """The JSON value in ``data``. Raises DecodeError for anything else, including invalid Unicode."""
     try:
         text = data.decode()
         value = json.loads(text, parse_constant=_refuse_constant)
         if "\\u" in text:
-            # An escaped lone surrogate is a str that nothing could write again.
+            # An escaped lone surrogate makes a str that cannot be encoded again.
             json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
-        # The error's own text may quote the document, which may hold secrets.
+        # The error's own text may quote the document, which may contain secrets.
         raise DecodeError(f"{what}: not JSON ({type(error).__name__})") from None
     return value
 

@@ -1,4 +1,4 @@
-"""Signed requests between members (KIP-507; protocol notes, section 9)."""
+"""Signed requests between members (KIP-507; docs/protocol.md, section 9)."""
 
 import base64
 import binascii
@@ -32,11 +32,11 @@ class AlgorithmNotAllowed(SignatureError):
 
 
 class SignatureWrong(SignatureError):
-    """The signature is not this key's for this body (403)."""
+    """The signature does not match this key and body (403)."""
 
 
 def sign(key: SessionKey, body: bytes, algorithm: str = DEFAULT_ALGORITHM) -> dict[str, str]:
-    """The headers for a request with this body; no body is signed as zero bytes."""
+    """The headers for a request with this body; a missing body is signed as zero bytes."""
     signature = base64.b64encode(_mac(key, body, algorithm)).decode()
     return {SIGNATURE_HEADER: signature, ALGORITHM_HEADER: algorithm}
 
@@ -47,7 +47,7 @@ def verify(
     body: bytes,
     allowed: Collection[str] = ALLOWED_ALGORITHMS,
 ) -> None:
-    """Return when ``headers`` (names in any case) sign ``body`` with ``key``; else raise a SignatureError."""
+    """Check that ``headers`` (names in any case) sign ``body`` with ``key``; else raise a SignatureError."""
     lowered = {name.lower(): value for name, value in headers.items()}
     signature = lowered.get(SIGNATURE_HEADER.lower())
     algorithm = lowered.get(ALGORITHM_HEADER.lower())

@@ -2,7 +2,7 @@
 
 Key ``status-task-NAME-N`` or ``status-connector-NAME``; value ``{"state","trace","worker_id",
 "generation"}``. What stock workers do not know is in one more field, ``cooperator``, which they ignore;
-``state`` always holds one of their states (an unknown one makes their reader drop the record).
+``state`` always holds one of their states, because their reader drops records with unknown ones.
 """
 
 import re
@@ -18,7 +18,7 @@ _CONNECTOR: Final = "status-connector-"
 _OURS: Final = "cooperator"
 _TASK_KEY: Final = re.compile(r"(?s)(.+)-([0-9]{1,10})\Z")
 
-# What a stock worker may be told of a state it does not know: a stopping task still runs.
+# What to tell a stock worker of a state it does not know: a stopping task still runs.
 _STOCK: Final = {
     TaskState.STARTING: TaskState.UNASSIGNED,
     TaskState.STOPPING: TaskState.RUNNING,
@@ -29,7 +29,7 @@ _ENDED: Final = frozenset({TaskState.UNASSIGNED, TaskState.STOPPED, TaskState.HE
 
 @dataclass(frozen=True, slots=True)
 class StatusTombstone:
-    """The task, or instance, has no status any more."""
+    """The task or instance no longer has a status."""
 
     task: TaskId
 
@@ -74,7 +74,7 @@ def encode_status_tombstone(task: TaskId) -> Record:
 
 
 def decode_status(record: Record) -> TaskStatus | StatusTombstone | Unknown:
-    """What the record says; Unknown for keys that are no task's (``status-topic-…``).
+    """What the record says; Unknown for keys that are not a task's or connector's (``status-topic-…``).
 
     A stock worker's record has term 0, since it knows no terms. Raises DecodeError for a malformed value.
     """
@@ -116,8 +116,8 @@ def _task_of(key: str) -> TaskId | None:
 def supersedes(new: TaskStatus, old: TaskStatus | None) -> bool:
     """Whether ``new``, read later, replaces ``old``.
 
-    It does, unless another worker's late word that a task has ended meets a newer round's life of it
-    (members write on their own, so their records may arrive in any order).
+    It does, unless it is another worker's late record that the task has ended and the task is alive in a
+    newer round. Members write independently, so their records may arrive in any order.
     """
     if old is None or new.worker == old.worker or new.epoch is None or old.epoch is None:
         return True
@@ -125,7 +125,7 @@ def supersedes(new: TaskStatus, old: TaskStatus | None) -> bool:
 
 
 def apply_status(statuses: dict[TaskId, TaskStatus], entry: TaskStatus | StatusTombstone | Unknown) -> bool:
-    """Take one record, in log order, into ``statuses``; whether anything changed."""
+    """Apply one record, in log order, to ``statuses``. Returns whether anything changed."""
     match entry:
         case TaskStatus():
             old = statuses.get(entry.task)

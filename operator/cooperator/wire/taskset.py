@@ -1,7 +1,7 @@
 """Sets of tasks as runs of numbers, so that 40,000 tasks stay a small record.
 
-A set is a flat list of integers, three a run: index into a table of connector names, first number,
-how many. Tables and budgets are shared by all the sets of one record.
+A set is a flat list of integers, three per run: index into a table of connector names, first number, count.
+Tables and budgets are shared by all sets of one record.
 """
 
 from collections.abc import Iterable
@@ -13,11 +13,11 @@ from cooperator.wire.errors import DecodeError, EncodeError
 from cooperator.wire.fields import typed_all
 
 MAX_TASKS: Final = 500_000
-"""In all sets of a record together: a run of any length takes three numbers, so a reader needs a bound."""
+"""Limit for all sets of a record together; needed because a run of any length takes three numbers."""
 
 
 class TaskSetWriter:
-    """Encodes the sets of one record; ``names`` is the table to write beside them."""
+    """Encodes the sets of one record; ``names`` is the table to write with them."""
 
     def __init__(self) -> None:
         self._index: dict[str, int] = {}
@@ -45,7 +45,7 @@ class TaskSetWriter:
 
 
 class TaskSetReader:
-    """Decodes the sets of one record, which has the given table of names."""
+    """Decodes the sets of one record, given its table of names."""
 
     def __init__(self, names: list[str]) -> None:
         self._names = names

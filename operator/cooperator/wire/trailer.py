@@ -1,8 +1,8 @@
 """Bytes after the end of a Connect message, which only our own members read.
 
-Stock workers and leaders ignore what follows the last field they know (protocol notes, section 13).
-Layout: magic (4 bytes), int16 version, int32 length, payload. New fields are appended to the payload
-and keep the version; a new version means that old readers must not guess, and see no trailer at all.
+Stock workers and leaders ignore what follows the last field they know (docs/protocol.md, section 13). Layout:
+magic (4 bytes), int16 version, int32 length, payload. New fields are appended to the payload and keep the
+version; a new version means that old readers must not guess, and see no trailer at all.
 """
 
 import struct
@@ -21,9 +21,9 @@ def write_trailer(magic: bytes, version: int, payload: bytes) -> bytes:
 
 
 def read_trailer(reader: Reader, magic: bytes, version: int) -> Reader | None:
-    """The payload of a trailer of this magic and version; None when there is none that we can read.
+    """The payload of a trailer of this magic and version; None if there is none that we can read.
 
-    Foreign bytes are ignored; a trailer that is ours and is cut short is a DecodeError.
+    Foreign bytes are ignored; a truncated trailer of ours is a DecodeError.
     """
     if reader.remaining < len(magic) + _HEADER.size or not reader.skip(magic):
         return None

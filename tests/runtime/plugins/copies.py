@@ -17,11 +17,10 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator
 
-from cooperator.runtime.connectors.polled import Batch, BatchLog, PolledUnit, Source
-from cooperator.runtime.fence import Fence
-from cooperator.runtime.offsets import Entry, OffsetsError
-from cooperator.runtime.offsets.sources import SourceOffsets, UnitPlace, Where
-from cooperator.runtime.plugin import (
+from cooperator.connectors.fence import Fence
+from cooperator.connectors.offsets import Entry, OffsetsError
+from cooperator.connectors.offsets.sources import SourceOffsets, UnitPlace, Where
+from cooperator.connectors.plugin import (
     Connector,
     Delivered,
     Delivery,
@@ -34,6 +33,7 @@ from cooperator.runtime.plugin import (
     option,
     refuse,
 )
+from cooperator.connectors.polled import Batch, BatchLog, PolledUnit, Source
 
 _BATCH = 5
 

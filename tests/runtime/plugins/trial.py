@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from cooperator.runtime.conformance import Trial
+from cooperator.connectors.conformance import Trial
 
 
 class CopiesTrial(Trial):

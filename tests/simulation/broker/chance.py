@@ -1,14 +1,14 @@
-"""Conversations by chance: the next step follows from a seed and from what the group is like.
+"""Random conversations: each step follows from a seed and from the group's state.
 
-What fails is a script: its transcript, without the indented lines, says the same again (but who becomes
+A failure is a script: its transcript, without the indented lines, replays it (except that the choice of the
 leader may depend on the ids that the broker makes).
 """
 
 import random
 
 from cooperator.group import GroupState
-from simulation.broker.conversation import Conversation
-from simulation.broker.script import parse
+from tests.simulation.broker.conversation import Conversation
+from tests.simulation.broker.script import parse
 
 _DYNAMIC = ("a", "b", "c")
 _STATIC = ("s", "t")
@@ -58,7 +58,7 @@ def _next(conversation: Conversation, chance: random.Random, client: str, settle
 
 
 def _onward(conversation: Conversation, client: str, free: str, settled: str) -> str:
-    """What a client that behaves does now."""
+    """The next step of a well-behaved client."""
     group = conversation.machine.group
     if client != free:
         return f"{free} beats"

@@ -1,12 +1,12 @@
-"""A conversation with the machine and with a real broker at once: what is said must be the same.
+"""A conversation with the machine and with a real broker at once: both must say the same.
 
-The machine is asked first. What it answers is waited for from the broker, which then must have answered
-nothing else, and describe the group as the machine does. Where the broker's choice is arbitrary the machine
-chooses as a hash map of Java does.
+The machine is asked first. The conversation waits until the broker has given the machine's answers; the
+broker must have given no others and must describe the group as the machine does. Where the broker's choice is
+arbitrary the machine chooses as Java's HashMap does.
 
-The machine's clock is the real one, so a timer may run out while a step is taken, on one side or on both:
-then the conversation says nothing (``Disturbed``) and is held again. When time passes on purpose the machine
-goes ahead to its next timer, and the broker is waited for.
+The machine's clock is the real one, so a timer may expire during a step, on one side or on both: then the
+conversation proves nothing (``Disturbed``) and is held again. When time passes on purpose the machine
+advances to its next timer and waits for the broker.
 """
 
 import time
@@ -14,11 +14,11 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from cooperator.group import GroupState
-from simulation.broker.machine import GroupCoordinator
-from simulation.broker.messages import Answer, DescribeGroup
-from simulation.broker.real import Clients, RealBroker
-from simulation.broker.script import Line
-from simulation.broker.speaker import Speaker
+from tests.simulation.broker.machine import GroupCoordinator
+from tests.simulation.broker.messages import Answer, DescribeGroup
+from tests.simulation.broker.real import Clients, RealBroker
+from tests.simulation.broker.script import Line
+from tests.simulation.broker.speaker import Speaker
 
 _PATIENCE_S: Final = 30.0
 _LONG_MS: Final = 10_000
@@ -26,11 +26,11 @@ _TIMER_GUARD_MS: Final = 300
 
 
 class Disturbed(Exception):
-    """This computer was too slow for the time-outs of the conversation."""
+    """This computer was too slow for the conversation's time-outs."""
 
 
 class Conversation:
-    """One group on both sides. ``stretch``: of its time-outs, on a computer that is slow."""
+    """One group on both sides. ``stretch`` multiplies its time-outs on a slow computer."""
 
     def __init__(self, broker: RealBroker, group_id: str, stretch: int = 1) -> None:
         self.machine = GroupCoordinator(broker.settings, self._as_java)
@@ -41,7 +41,7 @@ class Conversation:
         self._model, self._real = Speaker(), Speaker()
         self._transcript: list[str] = []
         self._open: dict[int, str] = {}
-        """Requests that wait on both sides, and the connections that they came by."""
+        """Requests that wait on both sides, with their connections."""
         self._began_s = time.monotonic()
         self._clock_ms = 0
         self._steps = 0
@@ -51,12 +51,12 @@ class Conversation:
 
     @property
     def waiting(self) -> set[str]:
-        """Connections with a request that has not been answered."""
+        """Connections with an unanswered request."""
         return set(self._open.values())
 
     @property
     def soon(self) -> bool:
-        """Whether anything can be heard or seen of it when time passes, and before long."""
+        """Whether the passing of time leads to something audible or visible, and before long."""
         group, wake_ms = self.machine.group, self.machine.next_wake_ms()
         held_up = group is not None and group.state is GroupState.PREPARING and not self.waiting
         return wake_ms is not None and wake_ms <= self._clock_ms + _LONG_MS * self.stretch and not held_up
@@ -70,7 +70,7 @@ class Conversation:
         )
 
     def hold(self, lines: Iterable[Line]) -> None:
-        """Raises AssertionError, with all that was said, where the two differ."""
+        """Raises AssertionError, with the transcript, where the two differ."""
         for line in lines:
             self._step(line)
         self._described_by_broker()
@@ -106,7 +106,7 @@ class Conversation:
         self._open[self._steps] = line.connection
         now_ms = self._undisturbed_now_ms()
         answers = self.machine.handle(self._steps, self._model.request(line), now_ms)
-        # What takes no time at all happens now.
+        # Whatever takes no time happens now.
         answers += self.machine.tick(now_ms)
         self._clients.send(self._steps, self._real.request(line))
         return dict(answers)
@@ -149,7 +149,7 @@ class Conversation:
             del self._open[request_id]
 
     def _deadline_s(self) -> float:
-        """How long the broker is waited for: not beyond what the machine would do by itself."""
+        """How long to wait for the broker: not beyond the machine's own next timer."""
         wake_ms = self.machine.next_wake_ms()
         soon_s = _PATIENCE_S if wake_ms is None else self._began_s + wake_ms / 1000 - time.monotonic()
         return time.monotonic() + min(_PATIENCE_S, soon_s)
@@ -169,7 +169,8 @@ class Conversation:
     # --- clock and choice ----------------------------------------------------------------------------
 
     def _undisturbed_now_ms(self, guard_ms: int = 0) -> int:
-        """Stands still where it is ahead of the real clock. Disturbed: a timer has run out unasked."""
+        """The time; it stands still while ahead of the real clock. Raises Disturbed if a timer has
+        expired."""
         self._clock_ms = max(self._clock_ms, self._real_ms(time.monotonic()))
         wake_ms = self.machine.next_wake_ms()
         if wake_ms is not None and wake_ms <= self._clock_ms + guard_ms:
@@ -180,12 +181,12 @@ class Conversation:
         return round((monotonic_s - self._began_s) * 1000)
 
     def _as_java(self, candidates: Sequence[str]) -> str:
-        """What a HashMap with these keys, put in this order, has first. ``candidates``: of the machine."""
+        """A HashMap's first key, with these inserted in order. ``candidates`` are the machine's."""
         return min(candidates, key=lambda key: _bucket(self._real.id_of(self._model.name(key), key)))
 
 
 def _bucket(key: str) -> int:
-    """Of a HashMap with at most 12 keys."""
+    """The bucket of a key in a HashMap with at most 12 keys."""
     hashed = 0
     for character in key:
         hashed = (31 * hashed + ord(character)) & 0xFFFFFFFF

@@ -1,19 +1,19 @@
-"""A classic group's members and what follows from them: leader, protocol, who is waited for."""
+"""A classic group's members and what follows from them: leader, protocol, who is awaited."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from cooperator.group import GroupState
-from simulation.broker.messages import Error, JoinGroup
+from tests.simulation.broker.messages import Error, JoinGroup
 
 Choose = Callable[[Sequence[str]], str]
-"""Picks where Kafka's order is arbitrary (that of a hash map); is given what there is, the oldest first."""
+"""Picks where Kafka's order is arbitrary (a hash map's); gets the candidates, the oldest first."""
 
 
 @dataclass
 class Parked:
-    """A request that waits. ``request_id``: None once its connection is gone; it counts all the same."""
+    """A request that waits. ``request_id`` is None once its connection is gone; it still counts."""
 
     request_id: int | None
     client: str
@@ -21,7 +21,7 @@ class Parked:
 
 @dataclass
 class Member:
-    """``join``, ``sync``: its request that waits. ``new``: its first round is not complete."""
+    """``join`` and ``sync`` are its waiting requests. ``new``: its first round is not complete."""
 
     member_id: str
     instance_id: str | None
@@ -52,10 +52,10 @@ class Member:
 
 @dataclass
 class Group:
-    """``pending``: ids that were given out and have not been joined with (KIP-394).
+    """``pending`` are ids that were given out and have not been joined with (KIP-394).
 
-    ``initial``: the round that is being prepared began in an empty group, so that time ends it, not members.
-    ``leader``: also between rounds; None exactly when there are no members.
+    ``initial`` says that the round in preparation began in an empty group, so that time ends it and not
+    members. ``leader`` is also set between rounds; it is None exactly if there are no members.
     """
 
     choose: Choose
@@ -68,11 +68,11 @@ class Group:
     members: dict[str, Member] = field(default_factory=dict)
     pending: set[str] = field(default_factory=set)
     not_synced: set[str] = field(default_factory=set)
-    """Ids from the last completed round by which no SyncGroup has come. A static member that is replaced
-    is still missed by its old id."""
+    """Ids of the last completed round without a SyncGroup. A replaced static member is missed by its old
+    id."""
     initial: bool = False
     newcomers: bool = False
-    """Members have come since the delay of an initial round was last set; not forgotten with the round."""
+    """Members have come since the delay of an initial round was last set; this survives the round."""
     extension_left_ms: int = 0
     """By how much the delay of the initial round may still grow."""
 
@@ -88,13 +88,13 @@ class Group:
         return next((m for m in self.members.values() if m.instance_id == instance_id), None)
 
     def accepts(self, protocols: Sequence[tuple[str, bytes]]) -> bool:
-        """Whether one of them is offered by every member. Who asks is counted as it was before."""
+        """Whether every member offers one of them. The asking member counts with its earlier protocols."""
         if self.state is GroupState.EMPTY:
             return bool(protocols)
         return any(all(m.offers(name) for m in self.members.values()) for name, _ in protocols)
 
     def refusal(self, member_id: str, instance_id: str | None) -> Error:
-        """Why who says to be this member is not; NONE when it is."""
+        """The error for a request in the name of this member; NONE if it is this member."""
         if instance_id is not None:
             static = self.static_member(instance_id)
             if static is None:
@@ -110,7 +110,7 @@ class Group:
             self.leader = member.member_id
 
     def remove(self, member_id: str) -> None:
-        """Of a member or of a pending id. A leader has a successor at once, whoever that is."""
+        """Remove a member or a pending id. A leader is succeeded at once by any other member."""
         self.pending.discard(member_id)
         self.not_synced.discard(member_id)
         self.members.pop(member_id, None)
@@ -118,7 +118,7 @@ class Group:
             self.leader = self.choose(list(self.members)) if self.members else None
 
     def replace(self, old: Member, member_id: str) -> Member:
-        """The same static member under a new id: it keeps lead and assignment, and nothing that waits."""
+        """The same static member under a new id: it keeps lead and assignment, but no waiting request."""
         del self.members[old.member_id]
         new = Member(
             member_id,
@@ -135,7 +135,8 @@ class Group:
         return new
 
     def elect_among_joined(self) -> bool:
-        """The leader leads on if it has joined; else one of those who have. False when nobody has."""
+        """The leader keeps the lead if it has joined; else a joined member gets it. False if none has
+        joined."""
         if self.leader is not None and self.members[self.leader].join is None:
             joined = [member.member_id for member in self.members.values() if member.join is not None]
             if not joined:

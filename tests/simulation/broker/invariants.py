@@ -1,8 +1,8 @@
-"""What is true of a group after every step."""
+"""What holds for a group after every step."""
 
 from cooperator.group import GroupState
-from simulation.broker.group import Member
-from simulation.broker.rounds import CLEAN_UP, ROUND, SYNC, Rounds
+from tests.simulation.broker.group import Member
+from tests.simulation.broker.rounds import CLEAN_UP, ROUND, SYNC, Rounds
 
 
 def check(rounds: Rounds) -> None:

@@ -10,19 +10,19 @@ Theory of operation. A group is in one of these states:
                                 v
                              Stable           SyncGroups are answered
 
-A round (one generation) is prepared, completed, and then stable. What makes one: a new member, a leaver, a
-session that runs out; a JoinGroup of the leader; one of a follower whose protocols have changed; a static
+A round (one generation) is prepared, completed, and then stable. These make one: a new member, a leaver, a
+session that expires; a JoinGroup of the leader; one of a follower whose protocols have changed; a static
 member that comes back under a new id while the leader assigns, or whose protocols change the vote. While a
-round is prepared all members are told by their heartbeats, and must send JoinGroup; it ends when all have
-and no id that was given out is unused (pending), or by the largest rebalance time-out of the members. Who
-has not joined by then is removed; static members stay until their session ends.
+round is prepared all members learn of it from their heartbeats and must send JoinGroup. It ends when all have
+joined and no id that was given out is unused (pending), or after the largest rebalance time-out of the
+members. Members that have not joined by then are removed; static members stay until their session ends.
 
-A request that waits is answered by its connection only; a second one of the same member takes the first
-one's place, which is never answered. The first round of an empty group ends by time: after a delay, which
-every newcomer extends, whoever has joined.
+A request that waits is answered on its own connection only; a second one of the same member replaces the
+first, which is never answered. The first round of an empty group ends by time, with the members that have
+joined: after a delay, which every newcomer extends.
 
 The coordinator has a log of one record: the group as it was when the leader's assignments came (or a static
-member was replaced in a stable group, or it became empty). What has happened since, a restart forgets.
+member was replaced in a stable group, or it became empty). A restart forgets everything since then.
 
 All times are milliseconds. The behaviour is Kafka 4.3's; ``test_broker_is_true`` compares the two.
 """
@@ -33,21 +33,21 @@ from itertools import count
 from typing import assert_never
 
 from cooperator.group import DescribedGroup, DescribedMember, GroupState
-from simulation.broker import invariants
-from simulation.broker import messages as say
-from simulation.broker.group import Choose, Group, Member, Parked
-from simulation.broker.record import CLIENT_HOST, record_of
-from simulation.broker.rounds import SYNC as SYNC_TIMER
-from simulation.broker.rounds import Rounds
-from simulation.broker.settings import BrokerSettings
+from tests.simulation.broker import invariants
+from tests.simulation.broker import messages as say
+from tests.simulation.broker.group import Choose, Group, Member, Parked
+from tests.simulation.broker.record import CLIENT_HOST, record_of
+from tests.simulation.broker.rounds import SYNC as SYNC_TIMER
+from tests.simulation.broker.rounds import Rounds
+from tests.simulation.broker.settings import BrokerSettings
 
 
 class GroupCoordinator:
-    """One group. ``choose``: picks where the broker's order is arbitrary, from one or more ids or names.
+    """One group. ``choose`` picks one of several ids or names where the broker's order is arbitrary.
 
-    ``new_member_id``: makes an id that begins with what it is given. Requests of one connection come one
-    after another: the next one when the last one has been answered. ``now_ms`` never goes back; what was
-    due before it happens first.
+    ``new_member_id`` makes an id with the given prefix. Requests of one connection come one after another:
+    the next one when the last one has been answered. ``now_ms`` never goes back; what was due before it
+    happens first.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class GroupCoordinator:
 
     @property
     def group(self) -> Group | None:
-        """To look at, not to change; None while there is none."""
+        """For inspection only; None while there is no group."""
         return self._rounds.group
 
     def handle(self, request_id: int, request: say.Request, now_ms: int) -> list[tuple[int, say.Answer]]:
@@ -72,7 +72,7 @@ class GroupCoordinator:
         return self._take_answers()
 
     def tick(self, now_ms: int) -> list[tuple[int, say.Answer]]:
-        """Let happen what is due; the answers that follow."""
+        """Run what is due; returns the answers that follow."""
         self._rounds.advance(now_ms)
         return self._take_answers()
 
@@ -81,7 +81,7 @@ class GroupCoordinator:
         return self._rounds.timers.next_ms()
 
     def disconnect(self, client: str, now_ms: int) -> None:
-        """Nobody notices: the member is not gone, and a JoinGroup of it that waits counts as one."""
+        """Nobody notices: the member is not gone, and its waiting JoinGroup still counts."""
         self._rounds.advance(now_ms)
         for member in self._members():
             for parked in member.parked:
@@ -89,8 +89,8 @@ class GroupCoordinator:
                     parked.request_id = None
 
     def restart(self, now_ms: int, settings: BrokerSettings | None = None) -> None:
-        """The broker has crashed and is back, with the group as its log has it. No request waits any more;
-        every session begins anew. ``settings``: if it has others now."""
+        """The broker has crashed and is back, with the group from its log. No request waits any more; every
+        session starts again. ``settings`` replace the earlier ones."""
         self._rounds.advance(now_ms)
         self._rounds.settings = settings or self._rounds.settings
         self._rounds.load()
@@ -163,9 +163,10 @@ class GroupCoordinator:
     def _come_back(
         self, group: Group, earlier: Member, member_id: str, parked: Parked, request: say.JoinGroup
     ) -> say.Joined | None:
-        """Of a static member: in place while the group is stable and its protocol stays, else by a round."""
+        """A static member is back: it is replaced in place while the group is stable and its protocol stays,
+        and otherwise by a round."""
         as_before = replace(earlier, join=None, sync=None)
-        # The session that begins now is as long as it was; what the request says counts from the next one.
+        # The session that starts now has its earlier length; the request's applies from the next one.
         member = self._rounds.replace(group, earlier, member_id)
         member.update(request)
         if group.state is not GroupState.STABLE or group.vote() != group.protocol:

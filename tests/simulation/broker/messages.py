@@ -1,7 +1,7 @@
-"""What members and the group's coordinator say to each other: JoinGroup as of version 9 and the like.
+"""The messages between members and the group's coordinator: JoinGroup as of version 9 and the like.
 
-One group per machine, so no message names one. Every JoinGroup is of protocol type ``connect``. ``client``
-is the connection a request came in by; no request is answered after its connection has ended.
+A machine has one group, so no message names it. Every JoinGroup has the protocol type ``connect``. ``client``
+is the connection of a request; no request is answered after its connection has ended.
 """
 
 from collections.abc import Mapping
@@ -11,15 +11,15 @@ from enum import IntEnum
 from cooperator.group import DescribedGroup
 
 UNKNOWN_MEMBER = ""
-"""The member id of who has none yet."""
+"""The member id of a member that has none yet."""
 NO_GENERATION = -1
 
 
 class Error(IntEnum):
-    """The protocol's names and numbers, of the errors that this conversation knows."""
+    """The protocol's names and numbers, for the errors that occur here."""
 
     UNKNOWN_SERVER_ERROR = -1
-    """Also: the group's record is larger than the broker takes."""
+    """Also: the group's record is larger than the broker accepts."""
     NONE = 0
     COORDINATOR_LOAD_IN_PROGRESS = 14
     COORDINATOR_NOT_AVAILABLE = 15
@@ -36,7 +36,7 @@ class Error(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class JoinGroup:
-    """``protocols``: names and metadata, the preferred one first. ``member_id``: empty the first time."""
+    """``protocols`` has names and metadata, the preferred first. ``member_id`` is empty the first time."""
 
     client: str
     member_id: str
@@ -49,7 +49,7 @@ class JoinGroup:
 
 @dataclass(frozen=True, slots=True)
 class SyncGroup:
-    """``assignments``: by member id; only the leader's are looked at."""
+    """``assignments`` are by member id; only the leader's are used."""
 
     client: str
     member_id: str
@@ -68,8 +68,8 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class LeaveGroup:
-    """``members``: (member id, instance id) of all to be removed, whoever asks. An empty member id stands
-    for whoever has the instance id."""
+    """``members`` has (member id, instance id) of all members to remove, whoever asks. An empty member id
+    means the member with the instance id."""
 
     client: str
     members: tuple[tuple[str, str | None], ...]
@@ -85,10 +85,10 @@ Request = JoinGroup | SyncGroup | Heartbeat | LeaveGroup | DescribeGroup
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """``members``: (member id, instance id, metadata) of all, in the leader's answer only.
+    """``members`` has (member id, instance id, metadata) of all, in the leader's answer only.
 
-    ``skip_assignment``: a static member was replaced in place and leads a round that goes on: it is told
-    the members, and its assignments are not wanted. With an error only ``member_id`` means something.
+    ``skip_assignment`` means that a static member was replaced in place and leads a round that continues: it
+    gets the members, and its assignments are not used. With an error only ``member_id`` has a meaning.
     """
 
     error: Error
@@ -113,7 +113,7 @@ class Heartbeaten:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """``members``: (member id, instance id, error) for each that was named, in that order."""
+    """``members`` has (member id, instance id, error) for each named one, in that order."""
 
     error: Error
     members: tuple[tuple[str, str | None, Error], ...] = ()
@@ -121,7 +121,7 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """``group``: of state DEAD, with error GROUP_ID_NOT_FOUND, when there is none."""
+    """Without a group, ``group`` has the state DEAD and the error is GROUP_ID_NOT_FOUND."""
 
     error: Error
     group: DescribedGroup

@@ -11,10 +11,10 @@ from typing import Final
 
 from kafka.protocol.metadata import FindCoordinatorRequest
 
-from cooperator.local import EmbeddedBroker
-from simulation.broker.messages import Answer, Described, DescribeGroup, Error, Request
-from simulation.broker.settings import BrokerSettings
-from simulation.broker.wire import decoded, encoded
+from cooperator.local.broker import EmbeddedBroker
+from tests.simulation.broker.messages import Answer, Described, DescribeGroup, Error, Request
+from tests.simulation.broker.settings import BrokerSettings
+from tests.simulation.broker.wire import decoded, encoded
 
 _ONE_AFTER_ANOTHER: Final = {"num.network.threads": "1", "num.io.threads": "1"}
 _ONLOOKER: Final = "onlooker"
@@ -26,7 +26,7 @@ _NOT_READY: Final = (
 
 
 class RealBroker:
-    """Started with settings, and again with others on the same data."""
+    """Starts with settings, and again with others on the same data."""
 
     def __init__(self, directory: Path, settings: BrokerSettings) -> None:
         self._directory = directory
@@ -48,7 +48,7 @@ class RealBroker:
         self._await_coordinator()
 
     def restart(self, settings: BrokerSettings) -> None:
-        """A crash: nothing is said to anybody."""
+        """Crash and start again; nobody is notified."""
         self.kill()
         self.settings = settings
         self.start()
@@ -96,7 +96,7 @@ class Clients:
         connection.socket.sendall(encoded(request, self._group_id, request_id))
 
     def receive(self, timeout_s: float) -> list[tuple[int, Answer]]:
-        """What has come, or comes first; empty when nothing has within the time."""
+        """The answers that have come, or come first; empty if none comes within the time."""
         answers = []
         for key, _ in self._selector.select(timeout_s):
             connection: _Connection = key.data
@@ -111,11 +111,11 @@ class Clients:
         return answers
 
     def describe(self) -> Described:
-        """On a connection of its own. When it is answered, all that was sent before has been handled."""
+        """Uses a connection of its own. When it is answered, everything sent earlier has been handled."""
         return _ask_to_describe(self._connection(_ONLOOKER).socket, self._group_id)
 
     def find_coordinator(self) -> None:
-        """The broker makes its coordinators when they are asked for."""
+        """The broker creates its coordinators when they are asked for."""
         request = FindCoordinatorRequest(version=4, key_type=0, coordinator_keys=[self._group_id])
         request.with_header(correlation_id=0, client_id=_ONLOOKER)
         with socket.create_connection(self._address, timeout=10) as connection:
@@ -138,7 +138,7 @@ class Clients:
         if client not in self._connections:
             connection = _Connection(socket.create_connection(self._address, timeout=30))
             connection.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            # The broker takes new connections up when it likes, and only then is one request behind another.
+            # The broker accepts new connections at any time, and only then are requests handled in order.
             _ask_to_describe(connection.socket, self._group_id)
             self._connections[client] = connection
             if client != _ONLOOKER:

@@ -1,14 +1,14 @@
-"""What the coordinator writes to its log of a group, and how large that is."""
+"""What the coordinator writes to its log of a group, and the size of that."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from simulation.broker.group import Group, Member
+from tests.simulation.broker.group import Group, Member
 
 
 @dataclass(frozen=True, slots=True)
 class StoredMember:
-    """``metadata``: for the protocol of the round alone; what else the member offered is not stored."""
+    """``metadata`` is for the round's protocol alone; the member's other offers are not stored."""
 
     member_id: str
     instance_id: str | None
@@ -26,13 +26,12 @@ class StoredMember:
 
 CLIENT_HOST = "/127.0.0.1"
 _BATCH_BYTES = 76 + 10
-"""Around the record's value, with the name of a group that is ten letters long. A record of less than 8 KB
-needs up to two bytes less."""
+"""Around the record's value, with a ten-letter group name; records below 8 KB need up to two bytes less."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A group, as it is found again by a coordinator that loads it. Without members it is empty."""
+    """A group as a coordinator loads it. Without members it is empty."""
 
     generation: int
     protocol_type: str
@@ -48,7 +47,7 @@ class Record:
 
 
 def record_of(group: Group, assignments: Mapping[str, bytes]) -> Record:
-    """``assignments``: by member id; empty bytes for who has none."""
+    """``assignments`` are by member id; empty bytes mean none."""
     members = []
     for member in group.members.values():
         assert group.protocol is not None, "a group with members is stored after a round"

@@ -1,26 +1,26 @@
-"""What happens to a group: rounds, sessions that end, and the log. Who asks for it is the machine's."""
+"""What happens to a group: rounds, sessions that end, and the log. The machine decides on whose request."""
 
 from collections.abc import Mapping
 
 from cooperator.group import GroupState
-from simulation.broker.group import Choose, Group, Member, Parked
-from simulation.broker.messages import Answer, Error, Joined, JoinGroup, Synced
-from simulation.broker.record import Record, loaded_member, record_of
-from simulation.broker.settings import BrokerSettings
-from simulation.broker.timers import Timers
+from tests.simulation.broker.group import Choose, Group, Member, Parked
+from tests.simulation.broker.messages import Answer, Error, Joined, JoinGroup, Synced
+from tests.simulation.broker.record import Record, loaded_member, record_of
+from tests.simulation.broker.settings import BrokerSettings
+from tests.simulation.broker.timers import Timers
 
 ROUND = "round"
 """The timer that ends the preparation of a round."""
 SYNC = "sync"
-"""The timer that ends the patience with who has joined a round and sends no SyncGroup."""
+"""The timer that drops members that have joined a round and send no SyncGroup."""
 CLEAN_UP = "clean-up"
-"""The timer that has an empty group forgotten."""
+"""The timer that removes an empty group."""
 Timer = str | tuple[str]
 """One of these three, or the session of (member id,)."""
 
 
 class Rounds:
-    """The state of one coordinator. ``group``: None while there is none. ``answers``: not yet fetched."""
+    """The state of one coordinator. ``group`` is None without one. ``answers`` are not yet fetched."""
 
     def __init__(self, settings: BrokerSettings, choose: Choose) -> None:
         self.settings = settings
@@ -34,7 +34,7 @@ class Rounds:
     # --- time ----------------------------------------------------------------------------------------
 
     def advance(self, now_ms: int) -> None:
-        """Let happen what is due, in its order, each at its time."""
+        """Run what is due, in order, each at its time."""
         assert now_ms >= self.now_ms, "time does not go back"
         while (due := self.timers.pop_due(now_ms)) is not None:
             self.now_ms, timer = due
@@ -106,7 +106,7 @@ class Rounds:
         self.changed(group)
 
     def replace(self, group: Group, old: Member, member_id: str) -> Member:
-        """A static member is back under a new id. What waits under the old one is told so."""
+        """A static member is back under a new id. Requests that wait under the old id are fenced."""
         self._answer_join(old, Joined(Error.FENCED_INSTANCE_ID, old.member_id))
         self._answer_sync(old, Synced(Error.FENCED_INSTANCE_ID))
         new = group.replace(old, member_id)
@@ -115,7 +115,7 @@ class Rounds:
         return new
 
     def drop(self, group: Group, member_id: str) -> None:
-        """Out of the group, or of the pending ids. A JoinGroup that waits is answered, a SyncGroup never."""
+        """Remove a member or a pending id. A JoinGroup that waits is answered, a SyncGroup never."""
         member = group.members.get(member_id)
         if member is not None:
             self._answer_join(member, Joined(Error.UNKNOWN_MEMBER_ID))
@@ -125,7 +125,7 @@ class Rounds:
     # --- rounds --------------------------------------------------------------------------------------
 
     def changed(self, group: Group) -> None:
-        """Somebody has come, gone or joined: a round begins, or the one that is prepared may be complete."""
+        """A member has come, gone or joined: a round begins, or the one in preparation may be complete."""
         if group.state is GroupState.PREPARING:
             if not group.initial and group.all_have_joined:
                 self._complete(group)
@@ -133,7 +133,7 @@ class Rounds:
             self._prepare(group)
 
     def assign(self, group: Group, assignments: Mapping[str, bytes]) -> None:
-        """The leader's assignments: all who wait are answered, with an error if they cannot be stored."""
+        """Take the leader's assignments and answer all waiting members; an error if they cannot be stored."""
         if self.store(record_of(group, assignments)):
             group.state = GroupState.STABLE
             for member in group.members.values():
@@ -144,7 +144,7 @@ class Rounds:
             self._prepare(group)
 
     def as_it_is(self, group: Group, member: Member, skip_assignment: bool = False) -> Joined:
-        """The answer to a JoinGroup by the round that has been completed."""
+        """The answer to a JoinGroup from the completed round."""
         assert group.protocol is not None
         assert group.leader is not None
         members = ((m.member_id, m.instance_id, m.metadata(group.protocol)) for m in group.members.values())
@@ -176,12 +176,12 @@ class Rounds:
             self.timers.start(ROUND, self.now_ms + group.rebalance_timeout_ms)
 
     def _complete(self, group: Group) -> None:
-        """The next generation, of those who have joined and of static members who may yet be back."""
+        """Start the next generation, of joined members and of static members that may be back."""
         for member in list(group.members.values()):
             if member.join is None and member.instance_id is None:
                 self.drop(group, member.member_id)
         if group.members and not group.elect_among_joined():
-            # At least a moment: a broker's clock goes on by itself.
+            # At least a moment: a broker's clock advances by itself.
             self.timers.start(ROUND, self.now_ms + max(group.rebalance_timeout_ms, 1))
             return
         self.timers.cancel(ROUND)
@@ -224,14 +224,14 @@ class Rounds:
     # --- the log -------------------------------------------------------------------------------------
 
     def store(self, record: Record) -> bool:
-        """False when the broker does not take a record as large as this; then the old one stays."""
+        """Return False if the record is larger than the broker accepts; the old one stays."""
         if record.size_bytes > self.settings.max_record_bytes:
             return False
         self.stored = record
         return True
 
     def load(self) -> None:
-        """All that is not in the log is lost; every session begins anew."""
+        """Lose everything that is not in the log; every session starts again."""
         self.answers.clear()
         self.timers.clear()
         self.group, stored = None, self.stored

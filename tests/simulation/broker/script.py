@@ -1,16 +1,16 @@
-"""The notation of conversations: one step a line, of a client, what it does, and how.
+"""The notation of conversations: one step per line, with a client, its action and parameters.
 
-a enters                    JoinGroup without an id, and again with the one that it is told
-a joins                     JoinGroup with the id that it has, or without
-op joins as=leader          a static member; what is said stays said, until ``as=`` or another word
+a enters                    JoinGroup without an id, and again with the id from the answer
+a joins                     JoinGroup with the present id, or without one
+op joins as=leader          a static member; parameters stay, until ``as=`` or another value
 a joins says=x offers=p,q   metadata and protocols, the preferred one first; ``x*300``: 300 times x
 a joins session=2000 rebalance=3000
-a syncs                     a leader gives every member of its round something; ``a=x b=y``: just this
+a syncs                     a leader gives every member of its round something; ``a=x b=y``: only this
 a beats                     a heartbeat
-a beats id=b gen=7          under another's member id, or one that nobody has; of another generation
+a beats id=b gen=7          with another's or an unknown member id; of another generation
 a leaves
 x removes a b@op @op        LeaveGroup: a's id; b's id with an instance id; an instance id alone
-a forgets                   it starts anew: it knows neither id nor generation
+a forgets                   it starts anew, without id and generation
 a hangs up                  its connection ends, whatever waits on it
 a/2 beats                   a's second connection
 time passes                 until something is heard or seen of it
@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """``said``: words with a value; ``words``: those without."""
+    """``said`` are parameters with a value; ``words`` are those without."""
 
     connection: str
     verb: str
@@ -43,7 +43,7 @@ _VERBS = {"joins", "syncs", "beats", "leaves", "removes", "forgets", "hangs", "p
 
 
 def parse(script: str, stretch: int = 1) -> list[Line]:
-    """``stretch``: time-outs are so many times as long. Raises ValueError for a verb that does not exist."""
+    """``stretch`` multiplies time-outs. Raises ValueError for an unknown verb."""
     lines: list[Line] = []
     for text in script.splitlines():
         tokens = text.partition("#")[0].split()

@@ -1,19 +1,19 @@
-"""One side of a comparison: what its clients remember, and its answers with ids that both sides have."""
+"""One side of a comparison: what its clients remember, and its answers with ids common to both sides."""
 
 import zlib
 from dataclasses import dataclass, field
 
 from cooperator.group import DescribedMember
-from simulation.broker import messages as say
-from simulation.broker.script import Line, text_of
+from tests.simulation.broker import messages as say
+from tests.simulation.broker.script import Line, text_of
 
 _SUFFIX = 37
-"""Of a member id behind what it begins with: a dash and a UUID."""
+"""The length of a member id after its prefix: a dash and a UUID."""
 
 
 @dataclass
 class Memory:
-    """What a client has said, and has been told."""
+    """What a client has said and has been told."""
 
     offers: tuple[str, ...] = ("sessioned", "compatible", "default")
     says: bytes = b""
@@ -37,16 +37,16 @@ class Memory:
 
 @dataclass
 class Speaker:
-    """Names: a client's ids are ``a.1``, ``a.2``, ... in the order in which it was told them."""
+    """Names a client's ids ``a.1``, ``a.2``, ... in the order in which it received them."""
 
     memories: dict[str, Memory] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
-    """By member id."""
+    """Names by member id."""
     seen: dict[str, str] = field(default_factory=dict)
-    """Ids that no client was told yet, by name."""
+    """Ids that no client has received yet, by name."""
 
     def request(self, line: Line) -> say.Request:
-        """What ``line`` says, in this side's ids."""
+        """The request of ``line``, with this side's ids."""
         memory = self._memory(line.client)
         said, member_id = line.said, memory.member_id
         if "id" in said:
@@ -86,7 +86,7 @@ class Speaker:
         memory.member_id, memory.generation, memory.members = say.UNKNOWN_MEMBER, say.NO_GENERATION, ()
 
     def hear(self, client: str, answer: say.Answer) -> None:
-        """Before any answer that came with this one is put into words."""
+        """Call this for an answer before any answer that came with it is put into words."""
         memory = self._memory(client)
         if not isinstance(answer, say.Joined):
             return
@@ -136,11 +136,11 @@ class Speaker:
         return f"{name}:{_short(member.metadata)}:{_short(member.assignment)}"
 
     def _id_of(self, client: str) -> str:
-        """A client's member id; of who is no client, the word itself."""
+        """A client's member id; for an unknown client, the word itself."""
         return self.memories[client].member_id if client in self.memories else client
 
     def name(self, member_id: str) -> str:
-        """Ids that no client was told, and words that are none: by what they begin with."""
+        """Unknown ids, and words that are no ids, are named by their prefix."""
         return self.names.get(member_id, f"?{member_id[:-_SUFFIX] or member_id}")
 
 

@@ -1,4 +1,4 @@
-"""Deadlines by name: what is set again is moved, what is cancelled never happened."""
+"""Deadlines by name: setting one again moves it, and a cancelled one never happens."""
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ class Timers(Generic[K]):
         return min(self._due_ms.values(), default=None)
 
     def pop_due(self, now_ms: int) -> tuple[int, K] | None:
-        """The earliest of what is due, and when it was; of several, the one that was set first."""
+        """The earliest deadline that is due, with its time; of several, the one that was set first."""
         if not self._due_ms:
             return None
         key = min(self._due_ms, key=lambda key: self._due_ms[key])

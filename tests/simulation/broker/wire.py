@@ -1,4 +1,4 @@
-"""The messages as bytes: frames as a broker takes and gives them."""
+"""The messages as bytes: the frames that a broker receives and sends."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,12 +7,13 @@ from typing import Any
 from kafka.protocol import admin, consumer
 
 from cooperator.group import DescribedGroup, DescribedMember, GroupState
-from simulation.broker import messages as say
+from tests.simulation.broker import messages as say
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """One kind of request. ``fields``: of the message, but for the group's name; ``read``: its answer."""
+    """One kind of request. ``fields`` are the message's without the group's name; ``read`` parses its
+    answer."""
 
     request: Any
     response: Any
@@ -31,7 +32,7 @@ def encoded(request: say.Request, group_id: str, correlation_id: int) -> bytes:
 
 
 def decoded(request: say.Request, frame: bytes) -> say.Answer:
-    """``frame``: without its length. ``request``: what it answers."""
+    """``frame`` is without its length. ``request`` is the one that it answers."""
     kind = _KINDS[type(request)]
     return kind.read(kind.response.decode(frame, version=kind.version, header=True))
 
@@ -106,7 +107,7 @@ def _described(answer: Any) -> say.Described:
 
 _KINDS: dict[type[say.Request], _Kind] = {
     say.JoinGroup: _Kind(consumer.JoinGroupRequest, consumer.JoinGroupResponse, 9, _join, _joined),
-    # Version 5 adds nothing but the protocol's name, which it wants repeated.
+    # Version 5 adds only the protocol's name, which must then be repeated.
     say.SyncGroup: _Kind(consumer.SyncGroupRequest, consumer.SyncGroupResponse, 4, _sync, _synced),
     say.Heartbeat: _Kind(
         consumer.HeartbeatRequest,

@@ -1,8 +1,8 @@
-"""Everything that can happen to a world, one class each. ``ALL`` is the list: what is in it happens."""
+"""Everything that can happen to a world, one class each. Only the faults in ``ALL`` happen."""
 
-from simulation.faults.base import Fault
-from simulation.faults.brokers import BrokerCrashes, BrokerIsBusy, LogsAreDown
-from simulation.faults.changes import (
+from tests.simulation.faults.base import Fault
+from tests.simulation.faults.brokers import BrokerCrashes, BrokerIsBusy, LogsAreDown
+from tests.simulation.faults.changes import (
     ConnectorIsCreated,
     ConnectorIsDeleted,
     ConnectorIsPaused,
@@ -12,7 +12,7 @@ from simulation.faults.changes import (
     TasksMaxChanges,
     WorkerIsScaled,
 )
-from simulation.faults.machines import (
+from tests.simulation.faults.machines import (
     MachineFreezes,
     NodeIsCordoned,
     NodeIsDeleted,
@@ -22,7 +22,7 @@ from simulation.faults.machines import (
     NodeLosesEverything,
     NodeLosesPower,
 )
-from simulation.faults.members import (
+from tests.simulation.faults.members import (
     MemberHangs,
     MemberIsKilled,
     MemberLoops,
@@ -34,13 +34,13 @@ from simulation.faults.members import (
     WarmUpsAreSlow,
     WarmUpsFail,
 )
-from simulation.faults.network import (
+from tests.simulation.faults.network import (
     MessagesAreLate,
     MessagesAreLost,
     MessagesAreRepeated,
     ThreadsAreSlow,
 )
-from simulation.faults.operators import (
+from tests.simulation.faults.operators import (
     ClockJumps,
     OperatorIsKilled,
     OperatorIsPaused,

@@ -1,44 +1,45 @@
-"""What a fault is: it happens at a moment, may last, and is always over before the liveness phase."""
+"""Defines a fault: it happens at a moment, may last, and is always over before the liveness phase."""
 
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from simulation.world import World
+    from tests.simulation.simulation import Simulation
 
 T = TypeVar("T")
 
 
 class Fault:
-    """``happen`` changes the world and says in a few words what it did; empty when there was nothing to do.
+    """``happen`` changes the world and returns a short description; empty if there was nothing to do.
 
-    ``random``: this fault's own chance, so that leaving another fault out changes nothing here.
+    ``random`` is this fault's own, so that leaving another fault out changes nothing here.
     """
 
     concerns_stock = True
-    """Whether it means something in a world of stock workers."""
+    """Whether it applies to a world of stock workers."""
 
-    def __init__(self, world: "World", random: Random) -> None:
-        self.world = world
+    def __init__(self, simulation: "Simulation", random: Random) -> None:
+        self.simulation = simulation
         self.random = random
 
     def happen(self) -> str:
         raise NotImplementedError
 
     def lasting(self, low_ms: int, high_ms: int, heal: Callable[[], None]) -> str:
-        """Undo by ``heal`` after a while, at the latest when all faults end. Returns the duration, to say."""
+        """Undo with ``heal`` after a while, at the latest when all faults end. Returns the duration, as
+        text."""
         duration_ms = self.random.randint(low_ms, high_ms)
-        healing = self.world.healing
+        healing = self.simulation.healing
         healing.append(heal)
 
         def over() -> None:
             if heal in healing:
                 healing.remove(heal)
-                self.world.tell(f"(over: {type(self).__name__})")
+                self.simulation.tell(f"(over: {type(self).__name__})")
                 heal()
 
-        self.world.scheduler.after(duration_ms, over)
+        self.simulation.scheduler.after(duration_ms, over)
         return f"for {duration_ms} ms"
 
     def one_of(self, choices: Sequence[T]) -> T | None:

@@ -1,12 +1,12 @@
-"""The broker: down, or too busy to be heard."""
+"""The broker: down, or unreachable."""
 
-from simulation.faults.base import Fault
-from simulation.network import BROKER
+from tests.simulation.faults.base import Fault
+from tests.simulation.network import BROKER
 
 
 class BrokerCrashes(Fault):
     def happen(self) -> str:
-        port = self.world.port
+        port = self.simulation.port
         if not port.up:
             return ""
         port.crash()
@@ -15,10 +15,10 @@ class BrokerCrashes(Fault):
 
 
 class LogsAreDown(Fault):
-    """The topics' leaders are away, the group's coordinator is not."""
+    """The topics' leaders are down, the group's coordinator is not."""
 
     def happen(self) -> str:
-        topics = self.world.topics
+        topics = self.simulation.topics
         topics.down += 1
 
         def heal() -> None:
@@ -28,11 +28,14 @@ class LogsAreDown(Fault):
 
 
 class BrokerIsBusy(Fault):
-    """Nobody reaches it, and nobody is told."""
+    """Nobody reaches it, and nobody is notified."""
 
     def happen(self) -> str:
-        network = self.world.network
-        places = [*self.world.cluster.machines, *(f"op-{n}" for n in range(self.world.shape.operators))]
+        network = self.simulation.network
+        places = [
+            *self.simulation.cluster.machines,
+            *(f"op-{n}" for n in range(self.simulation.shape.operators)),
+        ]
         for place in places:
             network.cut(place, BROKER)
 

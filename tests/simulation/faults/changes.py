@@ -1,7 +1,7 @@
-"""What users do, at any time: that is no fault of theirs, but it is treated as one here."""
+"""Changes by users, at any time. They are no faults, but are handled as such here."""
 
-from simulation.faults.base import Fault
-from simulation.spec import ConnectorSpec
+from tests.simulation.faults.base import Fault
+from tests.simulation.spec import ConnectorSpec
 
 NAMES = ("a", "b", "c")
 MOST_TASKS = 5
@@ -9,12 +9,12 @@ MOST_TASKS = 5
 
 class OfConnector(Fault):
     def connector(self) -> str | None:
-        return self.one_of(sorted(self.world.spec.connectors))
+        return self.one_of(sorted(self.simulation.spec.connectors))
 
 
 class ConnectorIsCreated(Fault):
     def happen(self) -> str:
-        spec = self.world.spec
+        spec = self.simulation.spec
         name = self.one_of([name for name in NAMES if name not in spec.connectors])
         if name is None:
             return ""
@@ -25,28 +25,28 @@ class ConnectorIsCreated(Fault):
 
 
 class ConnectorIsDeleted(OfConnector):
-    # An adopted group keeps what nobody desires.
+    # An adopted group keeps connectors that nobody desires.
     concerns_stock = False
 
     def happen(self) -> str:
         name = self.connector()
         if name is None:
             return ""
-        del self.world.spec.connectors[name]
-        self.world.spec.touch()
+        del self.simulation.spec.connectors[name]
+        self.simulation.spec.touch()
         return f"connector {name} is deleted"
 
 
 class ConnectorIsPaused(OfConnector):
-    """Or resumed."""
+    """Pauses a connector, or resumes it."""
 
     def happen(self) -> str:
         name = self.connector()
         if name is None:
             return ""
-        connector = self.world.spec.connectors[name]
+        connector = self.simulation.spec.connectors[name]
         connector.paused = not connector.paused
-        self.world.spec.touch()
+        self.simulation.spec.touch()
         return f"connector {name} is {'paused' if connector.paused else 'resumed'}"
 
 
@@ -55,8 +55,8 @@ class ConnectorIsReconfigured(OfConnector):
         name = self.connector()
         if name is None:
             return ""
-        self.world.spec.connectors[name].version += 1
-        self.world.spec.touch()
+        self.simulation.spec.connectors[name].version += 1
+        self.simulation.spec.touch()
         return f"connector {name} gets another configuration"
 
 
@@ -65,9 +65,9 @@ class TasksMaxChanges(OfConnector):
         name = self.connector()
         if name is None:
             return ""
-        connector = self.world.spec.connectors[name]
+        connector = self.simulation.spec.connectors[name]
         connector.tasks_max = self.random.randint(1, MOST_TASKS)
-        self.world.spec.touch()
+        self.simulation.spec.touch()
         return f"connector {name} gets {connector.tasks_max} tasks"
 
 
@@ -76,18 +76,18 @@ class ConnectorIsWeighed(OfConnector):
         name = self.connector()
         if name is None:
             return ""
-        connector = self.world.spec.connectors[name]
+        connector = self.simulation.spec.connectors[name]
         connector.weight = self.random.choice([1.0, 1.0, 2.0, 3.0])
-        self.world.spec.touch()
+        self.simulation.spec.touch()
         return f"connector {name} weighs {connector.weight}"
 
 
 class WorkerIsScaled(Fault):
-    # The pool does not know its pods among stock members.
+    # The pool cannot identify its pods among stock members.
     concerns_stock = False
 
     def happen(self) -> str:
-        spec = self.world.spec
+        spec = self.simulation.spec
         spec.replicas = self.random.randint(2, 6)
         spec.touch()
         return f"the Worker gets {spec.replicas} replicas"
@@ -97,7 +97,7 @@ class PodsAreRolled(Fault):
     concerns_stock = False
 
     def happen(self) -> str:
-        spec = self.world.spec
+        spec = self.simulation.spec
         spec.template = f"t{spec.revision}"
         spec.touch()
         return f"the pods' template changes to {spec.template}"

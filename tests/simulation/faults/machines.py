@@ -1,28 +1,30 @@
 """Nodes: frozen, cut off, without power, cordoned, drained, deleted."""
 
-from simulation.faults.base import Fault
-from simulation.network import API, BROKER
+from tests.simulation.faults.base import Fault
+from tests.simulation.network import API, BROKER
 
 
 class OfNode(Fault):
     def node(self) -> str:
-        return self.random.choice(list(self.world.cluster.machines))
+        return self.random.choice(list(self.simulation.cluster.machines))
 
     def cut(self, node: str, places: list[str]) -> None:
         for place in places:
-            self.world.network.cut(node, place)
+            self.simulation.network.cut(node, place)
 
     def join(self, node: str, places: list[str]) -> None:
         for place in places:
-            self.world.network.join(node, place)
+            self.simulation.network.join(node, place)
 
 
 class MachineFreezes(OfNode):
-    """A virtual machine stands still, with everything on it, and goes on later as if nothing had been."""
+    """A virtual machine stands still, with everything on it, and later continues without noticing."""
 
     def happen(self) -> str:
         node = self.node()
-        members = [m for m in self.world.members if m.place == node and m.frozen_ms is None and not m.hung]
+        members = [
+            m for m in self.simulation.members if m.place == node and m.frozen_ms is None and not m.hung
+        ]
         if not members:
             return ""
         for member in members:
@@ -44,7 +46,7 @@ class NodeLosesBroker(OfNode):
 
 
 class NodeLosesApi(OfNode):
-    """Its kubelet is not heard of; its pods run, and are restarted unseen."""
+    """Its kubelet is silent; its pods run, and are restarted unseen."""
 
     def happen(self) -> str:
         node = self.node()
@@ -55,19 +57,19 @@ class NodeLosesApi(OfNode):
 class NodeLosesEverything(OfNode):
     def happen(self) -> str:
         node = self.node()
-        world = self.world
-        others = [other for other in world.cluster.machines if other != node]
-        places = [API, BROKER, *others, *(f"op-{n}" for n in range(world.shape.operators))]
+        simulation = self.simulation
+        others = [other for other in simulation.cluster.machines if other != node]
+        places = [API, BROKER, *others, *(f"op-{n}" for n in range(simulation.shape.operators))]
         self.cut(node, places)
         return f"{node} is cut off {self.lasting(300, 30_000, lambda: self.join(node, places))}"
 
 
 class NodeLosesPower(OfNode):
-    """And its administrator may say so, by the out-of-service taint."""
+    """Its administrator may also set the out-of-service taint."""
 
     def happen(self) -> str:
         node = self.node()
-        cluster = self.world.cluster
+        cluster = self.simulation.cluster
         if not cluster.machines[node].powered:
             return ""
         cluster.lose_power(node)
@@ -84,26 +86,26 @@ class NodeLosesPower(OfNode):
 
         duration = self.lasting(1_000, 25_000, heal)
         if said:
-            self.world.scheduler.after(self.random.randint(500, 8_000), taint)
+            self.simulation.scheduler.after(self.random.randint(500, 8_000), taint)
         return f"{node} loses power {duration}" + (", and is tainted out-of-service" if said else "")
 
 
 class NodeIsCordoned(OfNode):
     def happen(self) -> str:
         node = self.node()
-        change = self.world.cluster.change_node
+        change = self.simulation.cluster.change_node
         change(node, cordoned=True)
         return f"{node} is cordoned {self.lasting(1_000, 15_000, lambda: change(node, cordoned=False))}"
 
 
 class NodeIsDrained(OfNode):
-    """An autoscaler's taint: it is about to go."""
+    """An autoscaler's taint announces its removal."""
 
     concerns_stock = False
 
     def happen(self) -> str:
         node = self.node()
-        change = self.world.cluster.change_node
+        change = self.simulation.cluster.change_node
         change(node, cordoned=True, leaving=True)
 
         def heal() -> None:
@@ -113,10 +115,10 @@ class NodeIsDrained(OfNode):
 
 
 class NodeIsDeleted(OfNode):
-    """The Node object only; what runs on the machine runs on until its kubelet hears of it."""
+    """Only the Node object is deleted; the machine's processes run until its kubelet learns of it."""
 
     def happen(self) -> str:
         node = self.node()
-        cluster = self.world.cluster
+        cluster = self.simulation.cluster
         cluster.delete_node(node)
         return f"the object of {node} is deleted {self.lasting(500, 8_000, lambda: cluster.register(node))}"

@@ -1,23 +1,23 @@
-"""Messages that are lost, late, repeated and in another order."""
+"""Messages that are lost, late, repeated and reordered."""
 
-from simulation.faults.base import Fault
+from tests.simulation.faults.base import Fault
 
 
 class MessagesAreLost(Fault):
     def happen(self) -> str:
-        weather = self.world.network.weather
-        share = self.random.choice([0.02, 0.1, 0.3])
-        weather.lose += share
+        weather = self.simulation.network.weather
+        fraction = self.random.choice([0.02, 0.1, 0.3])
+        weather.lose += fraction
 
         def heal() -> None:
-            weather.lose = max(0.0, weather.lose - share)
+            weather.lose = max(0.0, weather.lose - fraction)
 
-        return f"{share:.0%} of all messages are lost {self.lasting(500, 8_000, heal)}"
+        return f"{fraction:.0%} of all messages are lost {self.lasting(500, 8_000, heal)}"
 
 
 class MessagesAreLate(Fault):
     def happen(self) -> str:
-        weather = self.world.network.weather
+        weather = self.simulation.network.weather
         weather.delay, weather.delay_ms = 0.3, self.random.choice([300, 1_500, 4_000])
 
         def heal() -> None:
@@ -28,7 +28,7 @@ class MessagesAreLate(Fault):
 
 class MessagesAreRepeated(Fault):
     def happen(self) -> str:
-        weather = self.world.network.weather
+        weather = self.simulation.network.weather
         weather.repeat = 0.4
 
         def heal() -> None:
@@ -39,7 +39,7 @@ class MessagesAreRepeated(Fault):
 
 class ThreadsAreSlow(Fault):
     def happen(self) -> str:
-        weather = self.world.network.weather
+        weather = self.simulation.network.weather
         weather.hop_ms = self.random.choice([100, 600, 2_500])
 
         def heal() -> None:

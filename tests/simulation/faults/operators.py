@@ -1,14 +1,14 @@
-"""Operators: killed, paused, cut off, with stale pictures and wrong clocks."""
+"""Operators: killed, paused, cut off, with stale watches and wrong clocks."""
 
-from simulation.faults.base import Fault
-from simulation.network import API, BROKER
-from simulation.operator_process import OperatorProcess
+from tests.simulation.faults.base import Fault
+from tests.simulation.network import API, BROKER
+from tests.simulation.operator_process import OperatorProcess
 
 
 class OfOperator(Fault):
     def operator(self) -> OperatorProcess | None:
-        """More often the one that works."""
-        operators = self.world.operators
+        """Prefers the one that works."""
+        operators = self.simulation.operators
         working = [operator for operator in operators if operator.holds_lease]
         return self.one_of(working if working and self.random.random() < 0.8 else operators)
 
@@ -16,7 +16,7 @@ class OfOperator(Fault):
         operator = self.operator()
         if operator is None:
             return ""
-        here, network = operator.place, self.world.network
+        here, network = operator.place, self.simulation.network
         for place in places:
             network.cut(here, place)
 
@@ -40,19 +40,19 @@ class OperatorsAreAway(Fault):
     """None runs, and none is started: a member leads meanwhile."""
 
     def happen(self) -> str:
-        world = self.world
-        world.operators_away += 1
-        for operator in list(world.operators):
+        simulation = self.simulation
+        simulation.operators_away += 1
+        for operator in list(simulation.operators):
             operator.kill()
 
         def heal() -> None:
-            world.operators_away -= 1
+            simulation.operators_away -= 1
 
         return f"all operators are away {self.lasting(2_000, 30_000, heal)}"
 
 
 class OperatorIsPaused(OfOperator):
-    """It stands still, and believes afterwards that it still leads."""
+    """It stands still, and afterwards believes that it still leads."""
 
     def happen(self) -> str:
         operator = self.operator()
@@ -79,7 +79,7 @@ class OperatorLosesApi(OfOperator):
 
 class OperatorLosesMembers(OfOperator):
     def happen(self) -> str:
-        return self.cut_off(list(self.world.cluster.machines), "the members")
+        return self.cut_off(list(self.simulation.cluster.machines), "the members")
 
 
 class WatchIsStale(OfOperator):
@@ -97,7 +97,7 @@ class WatchIsStale(OfOperator):
 
 
 class WatchIsLost(OfOperator):
-    """What happens until the next relist is never told."""
+    """Events until the next relist are lost."""
 
     def happen(self) -> str:
         operator = self.operator()
@@ -109,7 +109,7 @@ class WatchIsLost(OfOperator):
 
 
 class ClockJumps(OfOperator):
-    """The wall clock of one that runs is set; what is started later has a clock that is right again."""
+    """The wall clock of a running operator jumps; one that starts later has a correct clock again."""
 
     def happen(self) -> str:
         operator = self.operator()

@@ -1,19 +1,19 @@
-"""What must be true after every event, one class a promise. ``ALL`` is the list: what is in it is checked."""
+"""What must hold after every event, one class per promise. Only the promises in ``ALL`` are checked."""
 
-from simulation.promises.base import Broken, Promise
-from simulation.promises.consistent import Consistent
-from simulation.promises.durable import MemoryBeforeShares
-from simulation.promises.forgotten import NothingForgotten
-from simulation.promises.moves import LeastMoves
-from simulation.promises.once import NoTaskRunsTwice
-from simulation.promises.untouched import UntouchedTasksRunOn
-from simulation.promises.warm import NothingIsTakenForTheCold
+from tests.simulation.promises.base import Broken, Promise
+from tests.simulation.promises.consistent import Consistent
+from tests.simulation.promises.durable import MemoryBeforeAssignments
+from tests.simulation.promises.forgotten import NothingForgotten
+from tests.simulation.promises.moves import LeastMoves
+from tests.simulation.promises.once import NoTaskRunsTwice
+from tests.simulation.promises.untouched import UntouchedTasksRunOn
+from tests.simulation.promises.warm import NothingIsTakenForTheCold
 
 ALL: tuple[type[Promise], ...] = (
     NoTaskRunsTwice,
     UntouchedTasksRunOn,
     NothingForgotten,
-    MemoryBeforeShares,
+    MemoryBeforeAssignments,
     NothingIsTakenForTheCold,
     LeastMoves,
     Consistent,

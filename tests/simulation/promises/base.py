@@ -1,9 +1,9 @@
-"""What a promise is to the simulation."""
+"""Defines a promise of the simulation."""
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from simulation.world import World
+    from tests.simulation.simulation import Simulation
 
 
 class Broken(Exception):
@@ -16,11 +16,11 @@ class Broken(Exception):
 
 
 class Promise:
-    """``check`` looks at the world after each event and raises ``Broken``; it must cost next to nothing
-    where nothing has happened that concerns it."""
+    """``check`` looks at the world after each event and raises ``Broken``; it must be almost free if nothing
+    has happened that concerns it."""
 
-    def __init__(self, world: "World") -> None:
-        self.world = world
+    def __init__(self, simulation: "Simulation") -> None:
+        self.simulation = simulation
 
     def check(self) -> None:
         raise NotImplementedError

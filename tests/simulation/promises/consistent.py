@@ -1,24 +1,24 @@
-"""The machines do not contradict themselves, and no shell has caught what it did not expect."""
+"""The machines do not contradict themselves, and no shell has caught an unexpected exception."""
 
-from simulation.promises.base import Promise
+from tests.simulation.promises.base import Promise
 
 
 class Consistent(Promise):
     def check(self) -> None:
-        world = self.world
-        if world.errors:
-            raise self.broken(world.errors[0])
-        if world.touched:
-            touched, world.touched = world.touched, []
+        simulation = self.simulation
+        if simulation.errors:
+            raise self.broken(simulation.errors[0])
+        if simulation.touched:
+            touched, simulation.touched = simulation.touched, []
             for member in touched:
                 if member.alive:
                     try:
                         member.validate()
                     except AssertionError as error:
                         raise self.broken(f"{member.name}: {error}") from error
-        if world.group_touched:
-            world.group_touched = False
+        if simulation.group_touched:
+            simulation.group_touched = False
             try:
-                world.coordinator.validate()
+                simulation.coordinator.validate()
             except AssertionError as error:
                 raise self.broken(f"the broker: {error}") from error

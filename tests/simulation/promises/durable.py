@@ -1,39 +1,41 @@
-"""Promise 5, the part that can be seen after each event: what a leader must remember is in the leader log
+"""Promise 5, as far as it can be checked after each event: what a leader must remember is in the leader log
 before anybody can act on it, and terms only grow there.
 
-(That crashes, lost messages and stale watches change none of the other promises is seen by checking these
-while all that happens.)
+(These checks run during crashes, lost messages and stale watches, which shows that those break none of the
+other promises.)
 """
 
 from typing import TYPE_CHECKING
 
 from cooperator.model import Memory, TaskId
 from cooperator.wire import decode_assignment, decode_leader, decode_metadata, member_of
-from simulation.broker.messages import SyncGroup
-from simulation.promises.base import Promise
+from tests.simulation.broker.messages import SyncGroup
+from tests.simulation.promises.base import Promise
 
 if TYPE_CHECKING:
-    from simulation.world import World
+    from tests.simulation.simulation import Simulation
 
 
-class MemoryBeforeShares(Promise):
-    def __init__(self, world: "World") -> None:
-        super().__init__(world)
+class MemoryBeforeAssignments(Promise):
+    def __init__(self, simulation: "Simulation") -> None:
+        super().__init__(simulation)
         self._term = 0
         self._given: dict[int, list[Memory]] = {}
 
     def check(self) -> None:
-        world = self.world
-        if world.records:
-            records, world.records = world.records, []
+        simulation = self.simulation
+        if simulation.records:
+            records, simulation.records = simulation.records, []
             for record in records:
                 value = decode_leader(record)
                 if isinstance(value, Memory):
                     self._written(value)
-        if world.late_writes:
-            raise self.broken(f"somebody else has taken the lead, and there writes {world.late_writes[0]}")
-        if world.syncs:
-            syncs, world.syncs = world.syncs, []
+        if simulation.late_writes:
+            raise self.broken(
+                f"somebody else has taken the lead, and there writes {simulation.late_writes[0]}"
+            )
+        if simulation.syncs:
+            syncs, simulation.syncs = simulation.syncs, []
             for sync in syncs:
                 self._sent(sync)
 
@@ -44,23 +46,31 @@ class MemoryBeforeShares(Promise):
         self._given.setdefault(memory.term, []).append(memory)
 
     def _sent(self, sync: SyncGroup) -> None:
-        group = self.world.coordinator.group
+        group = self.simulation.coordinator.group
         if group is None:
             return
         for member_id, data in sync.assignments.items():
-            share = decode_assignment(data)
+            assignment = decode_assignment(data)
             member = group.members.get(member_id)
-            if not share.assigned or share.agent is None or member is None:
+            if not assignment.assigned or assignment.agent is None or member is None:
                 continue
             metadata = decode_metadata(member.protocols[0][1])
             identity = member_of(member_id, member.client_id, metadata).identity
-            term = share.agent.epoch.term
-            if not self._is_remembered(term, identity, frozenset(share.assigned)):
+            term = assignment.agent.epoch.term
+            if not self._is_remembered(term, identity, member_id, frozenset(assignment.assigned)):
                 raise self.broken(
-                    f"{identity} is given {', '.join(map(str, share.assigned))} in {share.agent.epoch}, and "
+                    f"{identity} is given {', '.join(map(str, assignment.assigned))} "
+                    f"in {assignment.agent.epoch}, and "
                     "the leader log does not say so"
                 )
 
-    def _is_remembered(self, term: int, identity: str, assigned: frozenset[TaskId]) -> bool:
-        memories = reversed(self._given.get(term, []))
-        return any(assigned <= memory.given.get(identity, frozenset()) for memory in memories)
+    def _is_remembered(self, term: int, identity: str, member_id: str, assigned: frozenset[TaskId]) -> bool:
+        """For a stock worker that shares its client id: under the identity that this member id has."""
+        return any(
+            assigned <= memory.given.get(known, frozenset())
+            for memory in reversed(self._given.get(term, []))
+            for known in (
+                identity,
+                *(i for i, incarnation in memory.incarnations.items() if incarnation == member_id),
+            )
+        )

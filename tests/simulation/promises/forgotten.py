@@ -1,28 +1,28 @@
 """Promise 3: no task is held past max(its deadline, the proof of its last holder's end), none is forgotten.
 
-In every round that is planned each configured task is somewhere: at a member, in a share, or held with an
-end; and no hold's end is later than the promise says, nor moved while its identity stays away.
+In every planned round each configured task is somewhere: at a member, in an assignment, or held with an end.
+No hold's end is later than the promise allows, nor moves while its identity stays away.
 """
 
 from typing import TYPE_CHECKING
 
 from cooperator.model import INSTANCE, Hold, HoldReason, Memory, TaskId
-from simulation.promises.base import Promise
-from simulation.world import Planned
+from tests.simulation.promises.base import Promise
+from tests.simulation.simulation import Planned
 
 if TYPE_CHECKING:
-    from simulation.world import World
+    from tests.simulation.simulation import Simulation
 
 
 class NothingForgotten(Promise):
-    def __init__(self, world: "World") -> None:
-        super().__init__(world)
-        policy = world.policy
+    def __init__(self, simulation: "Simulation") -> None:
+        super().__init__(simulation)
+        policy = simulation.policy
         self._hold_ms = policy.scheduled_rebalance_max_delay_ms
         self._fence_ms = policy.fence_ms
 
     def check(self) -> None:
-        for planned in self.world.plans:
+        for planned in self.simulation.plans:
             self._everything_is_somewhere(planned)
             self._holds_are_kept(planned)
             for identity, hold in planned.after.holds.items():
@@ -33,11 +33,11 @@ class NothingForgotten(Promise):
         ended = view.facts.ended
         present = [m for m in view.members if (m.identity, m.incarnation) not in ended]
         going = view.facts.leaving | view.facts.gone
-        if all(member.draining or member.identity in going for member in present):
-            # Nobody is there to be given anything.
+        if all(m.draining or m.identity in going or not planned.speaks(m) for m in present):
+            # Nobody can be assigned anything: all that stay are earlier incarnations of one that departs.
             return
         placed = {task for member in present for task in member.owned} | plan.held.keys() | view.suspended
-        placed |= {task for share in plan.shares.values() for task in share.assigned}
+        placed |= {task for assignment in plan.assignments.values() for task in assignment.assigned}
         if any(hold.blanket for hold in planned.after.holds.values()):
             return
         reserved = set[TaskId]().union(*planned.after.given.values())
@@ -48,7 +48,7 @@ class NothingForgotten(Promise):
                     raise self.broken(f"{task} is at nobody, in no share, and not held")
 
     def _holds_are_kept(self, planned: Planned) -> None:
-        """What waits for one is given to no other before its time."""
+        """What waits for one member is given to no other before its time."""
         view = planned.view
         waiting = {
             task: (identity, hold.until_ms)
@@ -64,12 +64,12 @@ class NothingForgotten(Promise):
                 until_ms = view.now_ms + self._hold_ms
                 waiting.update((task, (identity, until_ms)) for task in tasks if task not in waiting)
         for task in view.unstarted:
-            # What never ran there does not wait for it.
+            # A task that never ran there does not wait for it.
             waiting.pop(task, None)
         if not waiting:
             return
         for member in view.members:
-            for task in planned.plan.shares[member.member_id].assigned:
+            for task in planned.plan.assignments[member.member_id].assigned:
                 identity, until_ms = waiting.get(task, (member.identity, 0))
                 if identity != member.identity and identity not in back:
                     raise self.broken(
@@ -77,7 +77,7 @@ class NothingForgotten(Promise):
                     )
 
     def _is_held_for(self, identity: str, planned: Planned) -> bool:
-        """Whether who has just departed is waited for at all."""
+        """Whether the departed member is awaited at all."""
         budget = planned.view.policy.max_returns
         return self._hold_ms > 0 and len(planned.memory.returns.get(identity, ())) < budget
 
@@ -88,9 +88,9 @@ class NothingForgotten(Promise):
         return hold.deadline_ms > now_ms or (hold.not_before_ms > now_ms and not proven)
 
     def _ends_in_time(self, planned: Planned, identity: str, hold: Hold, before: Memory) -> None:
-        # A hold that another leader began counts by that one's clock, which may be ahead.
+        # A hold of another leader counts by that leader's clock, which may be ahead.
         now_ms = max(planned.view.now_ms, hold.since_ms)
-        # Best effort: who keeps no lease is waited for as long as it is held for.
+        # Best effort: a member without a lease is awaited for as long as its tasks are held.
         leased = not planned.memory.leaseless and all(each.leased for each in planned.memory.unstopped)
         if hold.not_before_ms > now_ms + (self._fence_ms if leased else max(self._fence_ms, self._hold_ms)):
             raise self.broken(f"{identity}: the proof of an end is waited for until {hold.not_before_ms}")

@@ -1,20 +1,19 @@
 """Promise 6: with equal weights and capacities, exactly the least moves for the balance reached.
 
-In each round: what is taken away for balance is no more than what the members have above their part of all
-that can be placed (what is suspended cannot), and nobody is left below it by that. The members are those to
-whom work is dealt: whoever is no more than second choice for it has its own, which is no part of the balance.
+In each round, what is revoked for balance is no more than the members have above their part of all placeable
+tasks (suspended ones are not placeable), and that leaves nobody below their part. Only members that work is
+dealt to count: a member that is at most second choice keeps its own, which is no part of the balance.
 """
 
 from cooperator.model import INSTANCE, PolicyName, TaskId, Warmth
 from cooperator.planner.plan import Why
-from cooperator.planner.view import View
-from simulation.promises.base import Promise
-from simulation.world import Planned
+from tests.simulation.promises.base import Promise
+from tests.simulation.simulation import Planned
 
 
 class LeastMoves(Promise):
     def check(self) -> None:
-        plans, self.world.plans = self.world.plans, []
+        plans, self.simulation.plans = self.simulation.plans, []
         for planned in plans:
             view, plan = planned.view, planned.plan
             if view.policy.name is not PolicyName.DEFAULT:
@@ -36,16 +35,16 @@ class LeastMoves(Promise):
         }
         given: dict[TaskId, str] = {}
         for member in view.members:
-            for task in plan.shares[member.member_id].assigned:
+            for task in plan.assignments[member.member_id].assigned:
                 if task in owned:
                     raise self.broken(f"{task} is assigned in a round in which {owned[task]} reports it")
                 if task in given:
                     raise self.broken(f"{task} is assigned to {given[task]} and to {member.identity}")
                 given[task] = member.identity
 
-    def _dealt_to(self, view: View) -> dict[str, str]:
-        """Member id to identity of who may be given what is not its own."""
-        facts = view.facts
+    def _dealt_to(self, planned: Planned) -> dict[str, str]:
+        """Member id to identity of the members that may be assigned what is not their own."""
+        view, facts = planned.view, planned.view.facts
         choices: dict[str, tuple[bool, bool, bool]] = {
             member.member_id: (
                 member.warmth is Warmth.STALLED,
@@ -53,7 +52,8 @@ class LeastMoves(Promise):
                 member.warmth is Warmth.WARMING,
             )
             for member in view.members
-            if not (member.draining or member.identity in facts.leaving | facts.gone)
+            if planned.speaks(member)
+            and not (member.draining or member.identity in facts.leaving | facts.gone)
             and (member.identity, member.incarnation) not in facts.ended
         }
         first = min(choices.values(), default=None)
@@ -67,14 +67,14 @@ class LeastMoves(Promise):
         view, plan = planned.view, planned.plan
         reported = [task for member in view.members for task in member.owned]
         if len(reported) != len(set(reported)):
-            # Of two copies one goes for another reason; reasons are kept by task.
+            # One of two copies is revoked for another reason; reasons are kept by task.
             return
-        dealt_to = self._dealt_to(view)
+        dealt_to = self._dealt_to(planned)
         before: list[int] = []
         taken = 0
         for member in view.members:
             stays = [t for t in member.owned if t.is_instance is instances and t not in member.stopping]
-            gone = [t for t in plan.shares[member.member_id].revoked if t.is_instance is instances]
+            gone = [t for t in plan.assignments[member.member_id].revoked if t.is_instance is instances]
             if any(plan.revoked_why[t].why is not Why.BALANCE for t in gone):
                 return
             if member.member_id not in dealt_to:

@@ -9,7 +9,7 @@ import java.nio.file.StandardOpenOption;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicLong;
 
-/** What runs here, in the lines that tests/journal.py reads. A unit is a task, or a connector's instance. */
+/** What runs here, in the lines that tests/harness/journal.py reads. A unit is a task, or a connector's instance. */
 final class Journal {
     static final String MEMBER = System.getProperty("cooperator.identity", "");
     static final String LIFE = System.getProperty("cooperator.life", "");

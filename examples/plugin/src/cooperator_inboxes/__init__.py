@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from pydantic import model_validator
 
-from cooperator.runtime.plugin import (
+from cooperator.connectors.plugin import (
     Delivered,
     Delivery,
     FullPath,

@@ -1,13 +1,13 @@
-"""``kubectl cooperator``: looking at Workers and Connectors of a cluster, and asking things of them.
+"""``kubectl cooperator``: shows Workers and Connectors of a cluster, and sends them requests.
 
-What may live here: a command a file, what it reads of the API server, and what is shown of that as pure
+This package holds one command per file, the reads from the API server, and what is shown of them as pure
 functions (what was read, now) -> text. Nothing runs in the cluster for it: every command has the rights of
 the person who calls it.
 """
 
 
 def main() -> None:
-    """The program ``kubectl-cooperator``, which kubectl calls for ``kubectl cooperator …``."""
+    """The program ``kubectl-cooperator``, which kubectl runs for ``kubectl cooperator …``."""
     try:
         from cooperator.cli.kubectl.app import main as run
     except ModuleNotFoundError as error:
@@ -20,7 +20,7 @@ def main() -> None:
 
 
 def complete() -> None:
-    """The program ``kubectl_complete-cooperator``, which kubectl asks for the next word."""
+    """The program ``kubectl_complete-cooperator``, which kubectl runs to complete a word."""
     from cooperator.cli.kubectl.completion import answer_kubectl
 
     answer_kubectl()

@@ -1,7 +1,7 @@
-"""``kubectl cooperator restart|pause|resume|stop``: one field of a Connector, and no other, is changed."""
+"""``kubectl cooperator restart|pause|resume|stop|start``: each changes a single field of a Connector."""
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -15,11 +15,12 @@ from cooperator.cli.kubectl.options import (
     NamespaceOption,
 )
 from cooperator.cli.kubectl.seen import Body, one, status_of
-from cooperator.controller.api import CONNECTORS
-from cooperator.controller.kubeconfig import Place, connect
+from cooperator.controller.api.client import CONNECTORS
+from cooperator.controller.api.kubeconfig import Place, connect
 from cooperator.controller.names import RESTART
 from cooperator.controller.restarts import DONE
 from cooperator.crd.connector import State
+from cooperator.host.verbs import PAUSE, RESUME, START, STOP, Verb, into
 
 
 def restart(
@@ -60,54 +61,31 @@ def _check(body: Body, task: int | None) -> None:
         raise Trouble(f"--task {task}: Connector {name} has no such task; its numbers are {numbers}")
 
 
-def pause(
-    connectors: ConnectorsArgument,
-    namespace: NamespaceOption = None,
-    context: ContextOption = None,
-    kubeconfig: KubeconfigOption = None,
-) -> None:
-    """Have connectors read and write nothing; their tasks stay where they are."""
-    _into(State.PAUSED, connectors, namespace, context, kubeconfig)
+def _command(verb: Verb) -> Callable[..., None]:
+    def command(
+        connectors: ConnectorsArgument,
+        namespace: NamespaceOption = None,
+        context: ContextOption = None,
+        kubeconfig: KubeconfigOption = None,
+    ) -> None:
+        with errors_said():
+            place = connect(namespace, context, kubeconfig)
+            told = into(
+                verb.state,
+                place.namespace,
+                connectors,
+                find=lambda name: one(place, CONNECTORS, name),
+                state_of=lambda body: State(body["spec"].get("state", State.RUNNING.value)),
+                write=lambda name: _merge(place, name, {"spec": {"state": verb.state.value}}),
+            )
+            for sentence in told:
+                typer.echo(sentence)
+
+    command.__doc__ = verb.about
+    return command
 
 
-def resume(
-    connectors: ConnectorsArgument,
-    namespace: NamespaceOption = None,
-    context: ContextOption = None,
-    kubeconfig: KubeconfigOption = None,
-) -> None:
-    """Have connectors run that were paused or stopped. They go on where they were."""
-    _into(State.RUNNING, connectors, namespace, context, kubeconfig)
-
-
-def stop(
-    connectors: ConnectorsArgument,
-    namespace: NamespaceOption = None,
-    context: ContextOption = None,
-    kubeconfig: KubeconfigOption = None,
-) -> None:
-    """Have no tasks of connectors at all, until they are resumed. Checkpoints stay."""
-    _into(State.STOPPED, connectors, namespace, context, kubeconfig)
-
-
-def _into(
-    state: State,
-    connectors: Sequence[str],
-    namespace: NamespaceOption,
-    context: ContextOption,
-    kubeconfig: KubeconfigOption,
-) -> None:
-    with errors_said():
-        place = connect(namespace, context, kubeconfig)
-        # All are there, or nothing is done.
-        bodies = [one(place, CONNECTORS, name) for name in dict.fromkeys(connectors)]
-        for body in bodies:
-            name, before = body["metadata"]["name"], body["spec"].get("state", State.RUNNING.value)
-            if before == state.value:
-                typer.echo(f"Connector {place.namespace}/{name} is {state.value} already")
-                continue
-            _merge(place, name, {"spec": {"state": state.value}})
-            typer.echo(f"Connector {place.namespace}/{name}: {before} -> {state.value}")
+pause, resume, stop, start = map(_command, (PAUSE, RESUME, STOP, START))
 
 
 def _merge(place: Place, connector: str, patch: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The commands for a cluster, put together: ``kubectl cooperator …``, or ``cooperator kubectl …``."""
+"""The commands for a cluster: ``kubectl cooperator …``, or ``cooperator kubectl …``."""
 
 import os
 import sys
@@ -18,13 +18,14 @@ _COMMANDS: Final = {
     "pause": "cooperator.cli.kubectl.acts:pause",
     "resume": "cooperator.cli.kubectl.acts:resume",
     "stop": "cooperator.cli.kubectl.acts:stop",
+    "start": "cooperator.cli.kubectl.acts:start",
     "top": "cooperator.cli.kubectl.top:top",
     "completion": "cooperator.cli.kubectl.completion:completion",
 }
 
 
 def program(words: Sequence[str] = ()) -> typer.Typer:
-    """The program that understands ``words``; without any, the whole of it."""
+    """The program with the commands that ``words`` need, or with all commands for no words."""
     about = "Look at Workers and Connectors of a Kubernetes cluster, and ask things of them."
     return put_together(about, _COMMANDS, words)
 
@@ -32,7 +33,7 @@ def program(words: Sequence[str] = ()) -> typer.Typer:
 def main() -> None:
     """Run the command that the arguments name; ends the process."""
     if completion.VARIABLE in os.environ:
-        # A shell asks, by the script that ``completion`` has printed.
+        # A shell asks for completions, by the script that ``completion`` has printed.
         completion.prepare()
         program(completion.asked())(prog_name=completion.PROGRAM)
     program(sys.argv[1:])(prog_name="kubectl cooperator")

@@ -1,6 +1,6 @@
-"""Completion of words: scripts for shells, and kubectl's own question to its plug-ins.
+"""Completion of words: scripts for shells, and kubectl's completion protocol for plug-ins.
 
-What completes is typer's doing; here it is only handed on (docs/decisions).
+typer computes the completions; this module only passes them on (docs/decisions).
 """
 
 import io
@@ -37,27 +37,27 @@ def completion(shell: Annotated[Shell, typer.Argument()]) -> None:
 
 
 def answer_kubectl() -> None:
-    """Print what may follow the words of this program's arguments, the last of which is begun: a line for
-    each, ``word<TAB>help``, and cobra's directive at the end."""
+    """Print the completions of the last word of this program's arguments, one line each, ``word<TAB>help``,
+    and cobra's directive at the end."""
     for word, help_ in completed(sys.argv[1:]):
         sys.stdout.write(f"{word}\t{help_}\n" if help_ else f"{word}\n")
     sys.stdout.write(f"{_NO_FILES}\n")
 
 
 def prepare() -> None:
-    """Have typer answer shells; it does so by itself only where it may install its own scripts."""
+    """Make typer answer shells; by itself it does so only where it may install its own scripts."""
     completion_init()
 
 
 def asked() -> list[str]:
-    """The words after the program's name that a shell asks about, as far as spaces tell them apart."""
+    """The words after the program's name that a shell asks about, split at spaces."""
     return os.environ.get(_ASKED, "").split()[1:]
 
 
 def completed(words: Sequence[str]) -> list[tuple[str, str]]:
-    """What may stand in place of the last of ``words``, each with its help. Never raises."""
+    """The completions of the last of ``words``, each with its help. Never raises."""
     *before, begun = words or [""]
-    # As PowerShell asks: the word that is begun is given by itself, and the answer is easy to take apart.
+    # PowerShell's protocol passes the incomplete word separately, and its answer is easy to parse.
     said = {
         VARIABLE: "complete_powershell",
         _ASKED: shlex.join([PROGRAM, *before, *([begun] if begun else [])]),
@@ -68,7 +68,7 @@ def completed(words: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _typer(said: Mapping[str, str]) -> str:
-    """What typer answers a shell that has set these variables: its protocol with all of them."""
+    """What typer answers to a shell that has set these variables, which are its protocol for all shells."""
     from cooperator.cli.kubectl.app import program
 
     prepare()
@@ -78,7 +78,7 @@ def _typer(said: Mapping[str, str]) -> str:
         with redirect_stdout(answer), redirect_stderr(io.StringIO()):
             program(asked())(args=[], prog_name=PROGRAM)
     except (SystemExit, Exception):
-        # A shell that waits for a word is no place for an error.
+        # A shell that waits for a completion must not print an error.
         pass
     finally:
         for name in said:

@@ -8,11 +8,11 @@ from typing import Final
 
 import typer
 
-from cooperator.controller.api import ApiError, Kind
-from cooperator.controller.kubeconfig import NoCluster
+from cooperator.controller.api.client import ApiError, Kind
+from cooperator.controller.api.kubeconfig import NoCluster
 from cooperator.controller.names import GROUP
-from cooperator.crd.explain import suggestion
-from cooperator.local.console import Console
+from cooperator.model.similar import suggestion
+from cooperator.terminal.console import Console
 
 _FORBIDDEN: Final = re.compile(
     r'User "(?P<user>[^"]+)" cannot (?P<verb>\w+) resource "(?P<resource>[^"]+)" in API group '
@@ -21,12 +21,12 @@ _FORBIDDEN: Final = re.compile(
 
 
 class Trouble(Exception):
-    """What was asked for cannot be done; the message says why, and what to do."""
+    """The request cannot be carried out; the message gives the reason and the remedy."""
 
 
 @contextmanager
 def errors_said() -> Iterator[None]:
-    """Failures that a user can do something about end the command with their text and code 1."""
+    """End the command with text and code 1 for failures that a user can fix."""
     try:
         yield
     except ApiError as error:
@@ -65,7 +65,7 @@ def explained(error: ApiError) -> str:
 def _forbidden(text: str) -> str:
     found = _FORBIDDEN.search(text)
     if found is None:
-        # Not a missing right: an admission policy, say.
+        # This is not a missing right but, say, an admission policy.
         return f"the API server forbids it: {text}"
     where = f"namespace {found['namespace']}" if found["namespace"] else "the whole cluster"
     group = found["group"] or "core"
@@ -82,7 +82,7 @@ def _forbidden(text: str) -> str:
 
 
 def no_such(kind: Kind, name: str, namespace: str, known: Sequence[str]) -> str:
-    """``name`` is not there; ``known``: those of its kind that are, in that namespace."""
+    """The error text for a missing ``name``. ``known`` are the objects of its kind in that namespace."""
     what = kind.plural.removesuffix("s").capitalize()
     if not known:
         return (

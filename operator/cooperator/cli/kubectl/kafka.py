@@ -1,4 +1,4 @@
-"""How the Kafka of a Worker is reached from here, and what to do where it cannot be."""
+"""How to reach a Worker's Kafka from here, and what to do where that is impossible."""
 
 import shutil
 import sys
@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from cooperator.cli.kubectl.errors import Trouble, explained
 from cooperator.cli.kubectl.seen import Body, pods_of
-from cooperator.controller.access import read_secret
-from cooperator.controller.api import PODS, ApiError
-from cooperator.controller.kubeconfig import Place
+from cooperator.controller.api.access import read_secret
+from cooperator.controller.api.client import PODS, ApiError
+from cooperator.controller.api.kubeconfig import Place
 from cooperator.controller.names import CONTAINER
 from cooperator.crd import Worker, from_object
 from cooperator.host.security import SecretProblem, secret_names, security_of, write_material
@@ -21,12 +21,12 @@ _SERVERS: Final = "--bootstrap-servers"
 
 
 class OutOfReach(Trouble):
-    """Kafka cannot be asked from here with the rights of who asks; in the operator's pod it can."""
+    """Kafka cannot be reached from here with the caller's rights; from the operator's pod it can."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kafka:
-    """``security``: of the clients, never to be shown."""
+    """``security`` has the clients' settings, never to be shown."""
 
     bootstrap_servers: str
     group_id: str
@@ -34,7 +34,7 @@ class Kafka:
 
 
 def kafka_of(place: Place, body: Body, folder: Path) -> Kafka:
-    """``folder``: for certificates, for as long as they are used. Raises Trouble, OutOfReach, ApiError."""
+    """``folder`` holds certificates while they are used. Raises Trouble, OutOfReach, ApiError."""
     worker = from_object(body)
     assert isinstance(worker, Worker)
     metadata = worker.metadata
@@ -61,7 +61,7 @@ def kafka_of(place: Place, body: Body, folder: Path) -> Kafka:
 
 
 def _servers_of(pods: Mapping[str, Body]) -> str:
-    """What members are started with."""
+    """The bootstrap servers in the members' arguments."""
     for pod in pods.values():
         for container in pod["spec"].get("containers") or ():
             words = container.get("args") or ()
@@ -71,7 +71,7 @@ def _servers_of(pods: Mapping[str, Body]) -> str:
 
 
 def operator_pod(place: Place) -> tuple[str, str] | None:
-    """Namespace and name of a pod of the operator that runs; None where none can be seen."""
+    """Namespace and name of a running pod of the operator, or None if none is visible."""
     for namespace in (None, place.namespace):
         try:
             pods, _ = place.api.list(PODS, namespace, _OPERATORS)
@@ -84,7 +84,7 @@ def operator_pod(place: Place) -> tuple[str, str] | None:
 
 
 def exec_command(place: Place, pod: tuple[str, str] | None, words: Sequence[str]) -> list[str]:
-    """By what the operator's pod, which reaches Kafka, is asked. ``words``: after ``cooperator``."""
+    """The command that runs ``words`` (after ``cooperator``) in the operator's pod, which reaches Kafka."""
     namespace, name = pod or ("NAMESPACE-OF-THE-OPERATOR", "deploy/cooperator")
     return [
         *("kubectl", *place.kubectl_options, "exec", "-n", namespace, name, "--"),
@@ -97,5 +97,5 @@ def kubectl_program() -> str | None:
 
 
 def say(text: str) -> None:
-    """Beside the answer."""
+    """Write to stderr, apart from the answer."""
     sys.stderr.write(f"{text}\n")

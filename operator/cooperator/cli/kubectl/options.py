@@ -1,4 +1,4 @@
-"""Options that all commands have, named as kubectl names them; words that complete from the cluster."""
+"""Options of all commands, with kubectl's names; words that are completed from the cluster."""
 
 from enum import StrEnum
 from pathlib import Path

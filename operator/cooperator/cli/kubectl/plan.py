@@ -1,4 +1,4 @@
-"""``kubectl cooperator plan``: what would happen if, of the live group of a Worker."""
+"""``kubectl cooperator plan``: answers "what if" for the live group of a Worker."""
 
 import subprocess
 from dataclasses import replace
@@ -11,9 +11,11 @@ import typer
 from cooperator.cli import plan as what_if
 from cooperator.cli.kubectl.errors import Trouble, errors_said
 from cooperator.cli.kubectl.options import ContextOption, KubeconfigOption, NamespaceOption, WorkerArgument
-from cooperator.cli.kubectl.seen import Body, Seen, see
-from cooperator.controller.kubeconfig import Place, connect
-from cooperator.local.resource_commands import Output
+from cooperator.cli.kubectl.seen import Body, Seen, name_in_kafka, see, status_of
+from cooperator.cli.plan_source import with_conditions
+from cooperator.controller.api.kubeconfig import Place, connect
+from cooperator.crd.conditions import SUMMARIES
+from cooperator.local.get import Output
 from cooperator.simulate.snapshot import LedBy, Snapshot
 
 _UNSEEN = "what only the operator knows (who is expected, cordoned or in quarantine) is not in the answer"
@@ -70,10 +72,10 @@ def plan(
 
 
 def _snapshot(place: Place, seen: Seen) -> Snapshot | str:
-    """What the answer starts from, or why Kafka cannot tell it here. Raises Trouble, ApiError, NotSeen."""
+    """What the answer starts from, or why Kafka cannot be asked here. Raises Trouble, ApiError, NotSeen."""
     from cooperator.cli.kubectl.kafka import OutOfReach, kafka_of
     from cooperator.group import GroupUnavailable
-    from cooperator.leader.onlooker import NotSeen, Where, look
+    from cooperator.leader.observability.group_inspector import NotSeen, Where, look
     from cooperator.logs import LogUnavailable
 
     [body] = seen.workers
@@ -96,6 +98,9 @@ def _snapshot(place: Place, seen: Seen) -> Snapshot | str:
             raise Trouble(
                 f"{error.args[0].partition('; check --group')[0]}: see `kubectl cooperator status`"
             ) from None
+    conditions = status_of(body).get("conditions") or ()
+    # Conditions that summarize others add nothing.
+    snapshot = with_conditions(snapshot, (each for each in conditions if each["type"] not in SUMMARIES))
     if snapshot.led_by is not LedBy.OPERATOR:
         return snapshot
     view = replace(snapshot.view, weights=_weights(seen.connectors_of(body)))
@@ -103,12 +108,12 @@ def _snapshot(place: Place, seen: Seen) -> Snapshot | str:
 
 
 def _weights(connectors: list[Body]) -> dict[str, float]:
-    weights = {body["metadata"]["name"]: float(body["spec"].get("weight", 1)) for body in connectors}
+    weights = {name_in_kafka(body): float(body["spec"].get("taskWeight", 1)) for body in connectors}
     return {name: weight for name, weight in weights.items() if weight != 1.0}
 
 
 def _in_the_pod(place: Place, words: list[str], why: str, here: bool) -> None:
-    """Run the command there, whose rights and whose Kafka are the operator's."""
+    """Run the command in the operator's pod, with the operator's rights and access to Kafka."""
     from cooperator.cli.kubectl.kafka import exec_command, kubectl_program, operator_pod, say
 
     pod = None if here else operator_pod(place)

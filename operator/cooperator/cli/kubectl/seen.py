@@ -1,21 +1,32 @@
-"""What commands read of a cluster."""
+"""What commands read from a cluster."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from cooperator.cli.kubectl.errors import Trouble, no_such
-from cooperator.controller.api import CONNECTORS, EVENTS, PODS, WORKERS, ApiError, Kind
-from cooperator.controller.kubeconfig import Place
+from cooperator.controller.api.client import CONNECTORS, EVENTS, PODS, WORKERS, ApiError, Kind
+from cooperator.controller.api.kubeconfig import Place
 from cooperator.controller.names import GROUP, WORKER_LABEL
 from cooperator.controller.observe import Body, milliseconds
 
-__all__ = ["Body", "Seen", "events_of", "items_of", "milliseconds", "one", "pods_of", "see", "status_of"]
+__all__ = [
+    "Body",
+    "Seen",
+    "events_of",
+    "items_of",
+    "milliseconds",
+    "name_in_kafka",
+    "one",
+    "pods_of",
+    "see",
+    "status_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Workers with the Connectors that refer to them, in the order of their names."""
+    """Workers and the Connectors of their namespaces, sorted by name."""
 
     workers: Sequence[Body]
     connectors: Sequence[Body]
@@ -31,7 +42,7 @@ class Seen:
 
 
 def see(place: Place, worker: str | None = None, everywhere: bool = False) -> Seen:
-    """All Workers of the place, or one. Raises ApiError; Trouble when it is not there."""
+    """All Workers of the place, or one. Raises ApiError, and Trouble if the Worker does not exist."""
     namespace = None if everywhere else place.namespace
     workers = items_of(place, WORKERS, namespace)
     if worker is not None:
@@ -44,7 +55,7 @@ def see(place: Place, worker: str | None = None, everywhere: bool = False) -> Se
 
 
 def one(place: Place, kind: Kind, name: str) -> Body:
-    """The object of this name. Raises ApiError; Trouble when it is not there."""
+    """The object of this name. Raises ApiError, and Trouble if it does not exist."""
     found = items_of(place, kind, place.namespace)
     for body in found:
         if body["metadata"]["name"] == name:
@@ -53,7 +64,7 @@ def one(place: Place, kind: Kind, name: str) -> Body:
 
 
 def items_of(place: Place, kind: Kind, namespace: str | None) -> list[Body]:
-    """As the API server has them, without who wrote which field."""
+    """Objects as the API server has them, without managed fields."""
     items, _ = place.api.list(kind, namespace)
     called = {WORKERS: "Worker", CONNECTORS: "Connector"}.get(kind)
     types = {"apiVersion": f"{GROUP}/{kind.version}", "kind": called} if called else {}
@@ -62,7 +73,7 @@ def items_of(place: Place, kind: Kind, namespace: str | None) -> list[Body]:
 
 
 def pods_of(place: Place, worker: str, namespace: str | None = None) -> Mapping[str, Body]:
-    """The members' pods by name; none where they may not be read. Raises ApiError for other refusals."""
+    """The members' pods by name; none if reading them is forbidden. Raises ApiError for other refusals."""
     try:
         items, _ = place.api.list(PODS, namespace or place.namespace, f"{WORKER_LABEL}={worker}")
     except ApiError as error:
@@ -73,13 +84,18 @@ def pods_of(place: Place, worker: str, namespace: str | None = None) -> Mapping[
 
 
 def events_of(place: Place) -> list[Body]:
-    """Of Workers and Connectors of the namespace, as far as the API server has them still."""
+    """Events of Workers and Connectors of the namespace that the API server still has."""
     items, _ = place.api.list(EVENTS, place.namespace)
     return [
         item
         for item in items
         if str((item.get("regarding") or {}).get("apiVersion", "")).startswith(f"{GROUP}/")
     ]
+
+
+def name_in_kafka(body: Body) -> str:
+    """A Connector's name in Kafka, by which its tasks are named."""
+    return str(body["spec"].get("connectorName") or body["metadata"]["name"])
 
 
 def status_of(body: Body) -> Mapping[str, Any]:

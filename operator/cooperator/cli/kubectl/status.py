@@ -20,7 +20,7 @@ from cooperator.cli.kubectl.options import (
 )
 from cooperator.cli.kubectl.seen import Body, see
 from cooperator.cli.kubectl.status_text import status_text
-from cooperator.controller.kubeconfig import connect
+from cooperator.controller.api.kubeconfig import connect
 
 
 def status(
@@ -46,7 +46,7 @@ def status(
 
 
 def dumped(value: Any, output: Output) -> str:
-    """With the end of its last line."""
+    """The value as text, with a final newline."""
     if output is Output.JSON:
         return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
     text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True)

@@ -1,18 +1,19 @@
-"""What ``status`` shows of a moment, for people. Pure."""
+"""The text that ``status`` shows. Pure."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from cooperator.cli.kubectl.seen import Body, Seen, milliseconds, status_of
 from cooperator.crd.conditions import READY, RECONCILING, STALLED
-from cooperator.local.tables import age, connectors_table, table, until
+from cooperator.model import PROBLEMS
+from cooperator.terminal.tables import age, connectors_table, table, until
 
-_SHOULD_BE_FALSE: Final = frozenset({RECONCILING, STALLED, "UpgradeAvailable"})
+_SHOULD_BE_FALSE: Final = PROBLEMS | {RECONCILING, STALLED, "UpgradeAvailable"}
 _SUMMARIES: Final = frozenset({READY, RECONCILING, STALLED})
 
 
 def status_text(seen: Seen, now_ms: int) -> str:
-    """A block for each Worker; lines without an end."""
+    """One block for each Worker, without a final newline."""
     if not seen.workers:
         return "there are no Workers here: name another namespace by -n, or see all by -A"
     return "\n\n".join(
@@ -21,8 +22,7 @@ def status_text(seen: Seen, now_ms: int) -> str:
 
 
 def amiss(body: Body) -> list[Body]:
-    """The conditions that are not as they should be, those that sum up others last; of several with one
-    reason the first."""
+    """The conditions that are not as they should be, summaries last; only the first with each reason."""
     wrong = [each for each in status_of(body).get("conditions") or () if _is_amiss(each)]
     wrong.sort(key=lambda each: each["type"] in _SUMMARIES)
     first: dict[str, Body] = {}
@@ -33,7 +33,7 @@ def amiss(body: Body) -> list[Body]:
 
 def _is_amiss(condition: Body) -> bool:
     if condition["type"] == "ExactlyOnce":
-        # What a connector promises for its sink.
+        # It states what a connector promises for its sink.
         return False
     expected = "False" if condition["type"] in _SHOULD_BE_FALSE else "True"
     return bool(condition["status"] != expected)
@@ -120,7 +120,7 @@ def _header(worker: Body, now_ms: int) -> Iterator[str]:
 
 
 def last_rebalance(last: Body, now_ms: int) -> str:
-    """In one line."""
+    """The last rebalance in one line."""
     took = f" in {last['durationMs'] / 1000:g} s" if last.get("durationMs") else ""
     why = f": {last['reason']}" if last.get("reason") else ""
     return (

@@ -9,11 +9,12 @@ import typer
 
 from cooperator.cli.kubectl.errors import Trouble, errors_said, no_such
 from cooperator.cli.kubectl.options import ContextOption, KubeconfigOption, NamespaceOption, TaskArgument
-from cooperator.cli.kubectl.seen import Body, events_of, one, pods_of, see
-from cooperator.controller.api import CONNECTORS, WORKERS, ApiError
-from cooperator.controller.kubeconfig import Place, connect
+from cooperator.cli.kubectl.seen import Body, events_of, name_in_kafka, one, pods_of, see
+from cooperator.controller.api.client import CONNECTORS, WORKERS, ApiError
+from cooperator.controller.api.kubeconfig import Place, connect
 from cooperator.logs import LogHistory
 from cooperator.model import TaskId
+from cooperator.model.text import counted
 
 _PATIENCE_MS = 6_000
 
@@ -56,12 +57,13 @@ def story(
 
 def _connector(place: Place, connectors: Sequence[Body], item: TaskId, name: str) -> Body:
     for body in connectors:
-        if body["metadata"]["name"] == item.connector:
+        if name_in_kafka(body) == item.connector:
             listed = [entry["id"] for entry in (body.get("status") or {}).get("taskStatuses") or ()]
             count = ((body.get("status") or {}).get("tasks") or {}).get("desired", 0)
             if item.task >= 0 and item.task not in listed and item.task >= count:
                 raise Trouble(
-                    f"there is no task {name!r}: Connector {item.connector} has {count} tasks, the first is 0"
+                    f"there is no task {name!r}: Connector {item.connector} has {counted(count, 'task')}, "
+                    "the first is 0"
                 )
             return body
     known = [body["metadata"]["name"] for body in connectors]
@@ -69,7 +71,7 @@ def _connector(place: Place, connectors: Sequence[Body], item: TaskId, name: str
 
 
 def _history(place: Place, worker: Body) -> tuple[LogHistory | None, str]:
-    """What Kafka's logs say, or why nothing can be told of them."""
+    """The history in Kafka's logs, or None and the reason why they cannot be read."""
     from cooperator.cli.kubectl.kafka import kafka_of
     from cooperator.logs import KafkaTransport, LogsConfig, LogUnavailable, read_history
 
@@ -77,7 +79,9 @@ def _history(place: Place, worker: Body) -> tuple[LogHistory | None, str]:
         try:
             kafka = kafka_of(place, worker, Path(folder))
             config = LogsConfig(kafka.bootstrap_servers, kafka.group_id, security=kafka.security)
-            transport = KafkaTransport(kafka.bootstrap_servers, f"{kafka.group_id}-onlooker", config.security)
+            transport = KafkaTransport(
+                kafka.bootstrap_servers, f"{kafka.group_id}-inspector", config.security
+            )
             return read_history(transport, config, _PATIENCE_MS), ""
         except (LogUnavailable, Trouble) as error:
             return None, str(error)

@@ -1,23 +1,25 @@
-"""What happened to a task, made of the objects of the API and of what Kafka's logs say. Pure."""
+"""What happened to a task, from objects of the API and Kafka's logs. Pure."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cooperator.cli.kubectl.seen import Body, milliseconds, status_of
+from cooperator.cli.kubectl.seen import Body, milliseconds, name_in_kafka, status_of
+from cooperator.cli.kubectl.status_text import amiss
 from cooperator.controller.names import CONTAINER
+from cooperator.crd.conditions import SUMMARIES
 from cooperator.crd.status import timestamp
-from cooperator.host.told import PLAN, WORLD, Told, in_order, task_named
-from cooperator.local.tables import age, short, until
-from cooperator.local.timeline import Kind, stretches
+from cooperator.host.story import PLAN, WORLD, StoryEvent, in_order, task_named
 from cooperator.logs import LogHistory
 from cooperator.model import TaskId
 from cooperator.model.trace import error_of
+from cooperator.terminal.tables import age, short, until
+from cooperator.terminal.timeline import Kind, stretches
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """``history``: of Kafka's logs; None where they could not be read, and ``missing`` says why."""
+    """``history`` comes from Kafka's logs; if unreadable it is None, and ``missing`` gives the reason."""
 
     worker: Body
     connectors: Sequence[Body]
@@ -28,36 +30,46 @@ class Sources:
 
 
 def story_text(sources: Sources, task: TaskId, now_ms: int) -> str:
-    """The lines of the story, oldest first, and how the task is now; lines without an end."""
+    """The events oldest first, the task's present state, its Worker's problems; no final newline."""
     lines = [f"{timestamp(line.at_ms)}  {line.who:<12} {line.what}" for line in told(sources, task, now_ms)]
     if not lines:
         lines = ["nothing is told of it: events are kept for an hour, and logs are compacted"]
     if sources.missing:
         lines.append(f"(without Kafka's logs: {sources.missing})")
-    return "\n".join([*lines, f"now: {_now(sources, task, now_ms)}"])
+    name = sources.worker["metadata"]["name"]
+    conditions = [
+        f"Worker {name}: {each['type']} is {each['status']}: {each['message']}"
+        for each in amiss(sources.worker)
+        if each.get("message") and each["type"] not in SUMMARIES
+    ]
+    return "\n".join([*lines, f"now: {_now(sources, task, now_ms)}", *conditions])
 
 
-def told(sources: Sources, task: TaskId, now_ms: int) -> list[Told]:
-    """What concerns the task, by time."""
+def told(sources: Sources, task: TaskId, now_ms: int) -> list[StoryEvent]:
+    """The events that concern the task, by time."""
     names = _task_names(sources.connectors)
-    lines = [*_of_events(sources.events, sources.worker, task, names), *_of_pods(sources.pods)]
+    bodies = (body for body in sources.connectors if name_in_kafka(body) == task.connector)
+    resource = next((str(body["metadata"]["name"]) for body in bodies), task.connector)
+    lines = [*_of_events(sources.events, sources.worker, resource, names), *_of_pods(sources.pods)]
     if sources.history is not None:
         lines += _of_logs(sources.history, task, now_ms)
     for entry in status_of(sources.worker).get("held") or ():
-        # Since when is in the logs only.
+        # Only the logs know since when it waits.
         if entry["task"] == str(task) and sources.history is None:
             waits = f"{task} waits for {entry['identity']} until {entry['until']}: {entry['reason']}"
-            lines.append(Told(now_ms, PLAN, waits, frozenset({str(task), entry["identity"]})))
+            lines.append(StoryEvent(now_ms, PLAN, waits, frozenset({str(task), entry["identity"]})))
     member = str(_entry(sources.connectors, task).get("member", ""))
     if member:
-        # Also the members that only the status knows of are involved.
-        lines += [Told(now_ms, member, "", frozenset({str(task)}))]
+        # Members that only the status knows of are involved, too.
+        lines += [StoryEvent(now_ms, member, "", frozenset({str(task)}))]
     return [line for line in in_order(lines, str(task)) if line.what]
 
 
-def _of_events(events: Iterable[Body], worker: Body, task: TaskId, names: Collection[str]) -> Iterator[Told]:
-    """Of the Worker, and of the connector of the task. One that names tasks is about these only."""
-    wanted = {("Worker", worker["metadata"]["name"]), ("Connector", task.connector)}
+def _of_events(
+    events: Iterable[Body], worker: Body, resource: str, names: Collection[str]
+) -> Iterator[StoryEvent]:
+    """Events of the Worker and of the Connector ``resource``. One that names tasks concerns only these."""
+    wanted = {("Worker", worker["metadata"]["name"]), ("Connector", resource)}
     for event in events:
         regarding = event.get("regarding") or {}
         if (regarding.get("kind"), regarding.get("name")) not in wanted:
@@ -65,18 +77,18 @@ def _of_events(events: Iterable[Body], worker: Body, task: TaskId, names: Collec
         note = str(event.get("note", ""))
         subjects = frozenset(_words(note) & set(names))
         if " more" in note:
-            # A list that is cut: it may be about any.
+            # A truncated list may concern any task.
             subjects = frozenset()
         at = event.get("eventTime") or event["metadata"]["creationTimestamp"]
-        yield Told(milliseconds(at), WORLD, f"{event.get('reason')}: {note}", subjects)
+        yield StoryEvent(milliseconds(at), WORLD, f"{event.get('reason')}: {note}", subjects)
 
 
 def _words(text: str) -> set[str]:
     return {word.strip(".,:;()") for word in text.split()}
 
 
-def _of_pods(pods: Iterable[Body]) -> Iterator[Told]:
-    """Ends and starts of the members' containers: the last ones, which is all that the API keeps."""
+def _of_pods(pods: Iterable[Body]) -> Iterator[StoryEvent]:
+    """The latest ends and starts of the members' containers; the API keeps no earlier ones."""
     for pod in pods:
         name = pod["metadata"]["name"]
         for status in (pod.get("status") or {}).get("containerStatuses") or ():
@@ -87,15 +99,17 @@ def _of_pods(pods: Iterable[Body]) -> Iterator[Told]:
                 if ended and ended.get("finishedAt"):
                     why = f"{ended['reason']}, " if ended.get("reason") else ""
                     what = f"its container has ended ({why}exit code {ended.get('exitCode')})"
-                    yield Told(milliseconds(ended["finishedAt"]), name, what)
+                    yield StoryEvent(milliseconds(ended["finishedAt"]), name, what)
                 if running and running.get("startedAt"):
                     what = f"its container has started (restart {status.get('restartCount', 0)})"
-                    yield Told(milliseconds(running["startedAt"]), name, what)
+                    yield StoryEvent(milliseconds(running["startedAt"]), name, what)
         if pod["metadata"].get("deletionTimestamp"):
-            yield Told(milliseconds(pod["metadata"]["deletionTimestamp"]), name, "its pod is to be gone")
+            yield StoryEvent(
+                milliseconds(pod["metadata"]["deletionTimestamp"]), name, "its pod is to be gone"
+            )
 
 
-def _of_logs(history: LogHistory, task: TaskId, now_ms: int) -> Iterator[Told]:
+def _of_logs(history: LogHistory, task: TaskId, now_ms: int) -> Iterator[StoryEvent]:
     causes = {
         (identity, hold.since_ms): f"{hold.reason.value}{f', by {hold.cause}' if hold.cause else ''}"
         for memory in history.memories
@@ -112,19 +126,21 @@ def _of_logs(history: LogHistory, task: TaskId, now_ms: int) -> Iterator[Told]:
             case Kind.HELD:
                 why = causes.get((each.member, each.since_ms), "")
                 what = f"{task} waits for {each.member}" + (f": {why}" if why else "")
-                yield Told(each.since_ms, PLAN, what, about | {each.member})
+                yield StoryEvent(each.since_ms, PLAN, what, about | {each.member})
                 continue
             case Kind.FAILED:
                 status = traces.get((each.member, each.since_ms))
                 trace = short(error_of(status.trace)) if status is not None else ""
-                yield Told(each.since_ms, each.member, f"{task} has failed: {trace}".rstrip(": "), about)
+                yield StoryEvent(
+                    each.since_ms, each.member, f"{task} has failed: {trace}".rstrip(": "), about
+                )
                 continue
         status = traces.get((each.member, each.since_ms))
         under = f" under {status.epoch}" if status is not None and status.epoch is not None else ""
         does = "is paused" if each.kind is Kind.PAUSED else "runs"
-        yield Told(each.since_ms, each.member, f"{task} {does}{under}", about)
+        yield StoryEvent(each.since_ms, each.member, f"{task} {does}{under}", about)
         if each.until_ms < now_ms:
-            yield Told(each.until_ms, each.member, f"{task} {does} no more, after {lasted}", about)
+            yield StoryEvent(each.until_ms, each.member, f"{task} {does} no more, after {lasted}", about)
 
 
 def _now(sources: Sources, task: TaskId, now_ms: int) -> str:
@@ -148,7 +164,7 @@ def _now(sources: Sources, task: TaskId, now_ms: int) -> str:
 
 def _entry(connectors: Iterable[Body], task: TaskId) -> Mapping[str, Any]:
     for body in connectors:
-        if body["metadata"]["name"] == task.connector:
+        if name_in_kafka(body) == task.connector:
             for entry in status_of(body).get("taskStatuses") or ():
                 if entry["id"] == task.task:
                     found: Mapping[str, Any] = entry
@@ -157,15 +173,23 @@ def _entry(connectors: Iterable[Body], task: TaskId) -> Mapping[str, Any]:
 
 
 def _task_names(connectors: Iterable[Body]) -> set[str]:
-    """Of all tasks and instances that there are."""
+    """The names of all tasks and instances."""
     names = set()
     for body in connectors:
-        name = body["metadata"]["name"]
+        name = name_in_kafka(body)
         numbers = {entry["id"] for entry in status_of(body).get("taskStatuses") or ()}
         names |= {name, *(f"{name}-{number}" for number in numbers if number >= 0)}
     return names
 
 
 def meant(name: str, connectors: Iterable[Body]) -> TaskId:
-    """The task that is called so, by the connectors that there are."""
-    return task_named(name, {body["metadata"]["name"] for body in connectors})
+    """The task that ``name`` means, by its name in Kafka or by its Connector's resource."""
+    bodies = list(connectors)
+    task = task_named(name, {name_in_kafka(body) for body in bodies})
+    if any(name_in_kafka(body) == task.connector for body in bodies):
+        return task
+    of_resource = task_named(name, {body["metadata"]["name"] for body in bodies})
+    for body in bodies:
+        if body["metadata"]["name"] == of_resource.connector:
+            return TaskId(name_in_kafka(body), of_resource.task)
+    return task

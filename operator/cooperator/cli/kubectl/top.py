@@ -1,4 +1,4 @@
-"""``kubectl cooperator top``: members, tasks, rebalances, live; the picture of ``cooperator local top``."""
+"""``kubectl cooperator top``: members, tasks and rebalances, live, laid out like ``cooperator local top``."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,14 +14,14 @@ from cooperator.cli.kubectl.options import (
     NamespaceOption,
     SomeWorkerArgument,
 )
-from cooperator.cli.kubectl.seen import Body, Seen, milliseconds, pods_of, see, status_of
-from cooperator.controller.api import ApiError
-from cooperator.controller.kubeconfig import connect
-from cooperator.controller.lives import pod_status
+from cooperator.cli.kubectl.seen import Body, Seen, milliseconds, name_in_kafka, pods_of, see, status_of
+from cooperator.controller.api.client import ApiError
+from cooperator.controller.api.kubeconfig import connect
+from cooperator.controller.incarnations import pod_status
 from cooperator.local.top import NotAnswering, show
 
 Rounds = dict[tuple[str, str], dict[str, Mapping[str, Any]]]
-"""By namespace and Worker: rebalances that were seen, by when they were."""
+"""The rebalances seen so far, by (namespace, Worker) and then by time."""
 
 
 def top(
@@ -63,7 +63,7 @@ def top(
 
 
 def view_of(seen: Seen, pods: Iterable[Body], now_ms: int, rounds: Rounds) -> dict[str, Any]:
-    """What ``local.top.picture`` shows. ``rounds`` is added to: a status tells of the last one only."""
+    """The input of ``local.top.picture``. Adds to ``rounds``, since a status has only the last rebalance."""
     by_name = {(pod["metadata"]["namespace"], pod["metadata"]["name"]): pod for pod in pods}
     return {
         "at_ms": now_ms,
@@ -82,21 +82,21 @@ def _members(worker: Body, pods: Mapping[tuple[str, str], Body]) -> Iterator[dic
     metadata = worker["metadata"]
     for member in status_of(worker).get("members") or ():
         pod = pods.get((metadata["namespace"], member["identity"]))
-        life = pod_status(pod) if pod is not None else None
+        incarnation = pod_status(pod) if pod is not None else None
         yield {
             "name": member["identity"],
             "worker": metadata["name"],
             "phase": member["phase"],
             "tasks": member.get("tasks", 0),
-            "restarts": life.restarts if life is not None else "",
-            "started_ms": life.started_ms if life is not None else None,
+            "restarts": incarnation.restarts if incarnation is not None else "",
+            "started_ms": incarnation.started_ms if incarnation is not None else None,
             "message": member.get("message", ""),
         }
 
 
 def _tasks(worker: Body, connector: Body) -> Iterator[dict[str, Any]]:
     held = {entry["task"]: entry for entry in status_of(worker).get("held") or ()}
-    name = connector["metadata"]["name"]
+    name = name_in_kafka(connector)
     for entry in status_of(connector).get("taskStatuses") or ():
         task = name if entry["id"] < 0 else f"{name}-{entry['id']}"
         wait = held.get(task)
@@ -108,6 +108,7 @@ def _tasks(worker: Body, connector: Body) -> Iterator[dict[str, Any]]:
             "trace": entry.get("trace", ""),
             "progress": entry.get("progress", ""),
             "reason": entry.get("reason", ""),
+            "at_ms": milliseconds(entry["reportedAt"]) if entry.get("reportedAt") else 0,
         }
         if entry.get("nextAttempt"):
             row["next_attempt_ms"] = milliseconds(entry["nextAttempt"])
@@ -119,7 +120,7 @@ def _tasks(worker: Body, connector: Body) -> Iterator[dict[str, Any]]:
                 "held_reason": wait["reason"],
             }
         elif entry["state"] == "HELD":
-            # Of more than are listed, or of a moment before.
+            # It belongs to a longer list than is shown, or to an earlier moment.
             row["state"] = "UNASSIGNED"
         yield row
 

@@ -1,4 +1,4 @@
-"""Names from the cluster that complete a word. What cannot be asked completes nothing, and says nothing."""
+"""Names from the cluster that complete a word. A failed request completes nothing and prints nothing."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 Words = list[tuple[str, str]]
-"""Each with its help."""
+"""Words with their help."""
 
 
 def workers(ctx: typer.Context, incomplete: str) -> Words:
@@ -28,7 +28,7 @@ def namespaces(ctx: typer.Context, incomplete: str) -> Words:
 
 def contexts(ctx: typer.Context, incomplete: str) -> Words:
     def found() -> Iterator[tuple[str, str]]:
-        from cooperator.controller.kubeconfig import contexts_of
+        from cooperator.controller.api.kubeconfig import contexts_of
 
         yield from ((name, "") for name in contexts_of(_path(ctx)))
 
@@ -44,12 +44,12 @@ def _asked(ctx: typer.Context, incomplete: str, names: Callable[[], Iterator[tup
             if name.startswith(incomplete) and (name == incomplete or name not in chosen)
         ]
     except Exception:
-        # A shell that waits for a word is no place for an error.
+        # A shell that waits for a completion must not print an error.
         return []
 
 
 def _place(ctx: typer.Context) -> Any:
-    from cooperator.controller.kubeconfig import connect
+    from cooperator.controller.api.kubeconfig import connect
 
     return connect(ctx.params.get("namespace"), ctx.params.get("context"), _path(ctx))
 
@@ -68,13 +68,13 @@ def _named(ctx: typer.Context, plural: str) -> Iterator[tuple[str, str]]:
 
 def _tasks(ctx: typer.Context) -> Iterator[tuple[str, str]]:
     for body in _bodies(ctx, "connectors"):
-        name = body["metadata"]["name"]
+        name = body["spec"].get("connectorName") or body["metadata"]["name"]
         for entry in (body.get("status") or {}).get("taskStatuses") or ():
             yield (name if entry["id"] < 0 else f"{name}-{entry['id']}"), entry["state"]
 
 
 def _bodies(ctx: typer.Context, plural: str) -> list[dict[str, Any]]:
-    from cooperator.controller.api import CONNECTORS, WORKERS
+    from cooperator.controller.api.client import CONNECTORS, WORKERS
 
     place = _place(ctx)
     items, _ = place.api.list(WORKERS if plural == "workers" else CONNECTORS, place.namespace)
@@ -82,14 +82,14 @@ def _bodies(ctx: typer.Context, plural: str) -> list[dict[str, Any]]:
 
 
 def _namespaces(ctx: typer.Context) -> Iterator[tuple[str, str]]:
-    from cooperator.controller.api import NAMESPACES, WORKERS, ApiError
+    from cooperator.controller.api.client import NAMESPACES, WORKERS, ApiError
 
     api = _place(ctx).api
     try:
         items, _ = api.list(NAMESPACES, None)
         names = {item["metadata"]["name"] for item in items}
     except ApiError:
-        # Who may not list namespaces may be allowed to see Workers everywhere.
+        # A user who may not list namespaces may still be allowed to list all Workers.
         items, _ = api.list(WORKERS, None)
         names = {item["metadata"]["namespace"] for item in items}
     yield from ((name, "") for name in sorted(names))

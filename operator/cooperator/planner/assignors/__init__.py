@@ -1,11 +1,12 @@
-"""The strategies that find a target: one a file, and the names by which a policy chooses them.
+"""The strategies that find a target, one per file, and the names by which a policy chooses them.
 
-What may live here: pure functions of a ``Problem``. A plug-in is registered by the program that is started
+What may live here: pure functions of a ``Problem``. Plug-ins are registered by the program at its start
 (it reads the entry points of the group ``cooperator.assignors``), never by the planner.
 """
 
 from typing import Final
 
+from cooperator.model.similar import hinted
 from cooperator.planner.assignors.layout import Range, Uniform
 from cooperator.planner.assignors.sticky import Sticky
 from cooperator.planner.assignors.strict import Spread
@@ -24,7 +25,7 @@ _assignors: Final[dict[str, Assignor]] = {
 
 
 def register(name: str, assignor: Assignor) -> None:
-    """Make ``assignor`` known under ``name``. Raises ValueError if the name is taken by another class."""
+    """Register ``assignor`` as ``name``. Raises ValueError if another class has that name."""
     known = _assignors.get(name)
     if known is not None and type(known) is not type(assignor):
         raise ValueError(f"assignor {name!r} is already {type(known).__qualname__}; choose another name")
@@ -32,14 +33,14 @@ def register(name: str, assignor: Assignor) -> None:
 
 
 def names() -> tuple[str, ...]:
-    """Every name that a policy may choose."""
+    """Return every name that a policy may choose."""
     return tuple(sorted(_assignors))
 
 
 def choose(name: str, strict_spread: bool) -> tuple[Assignor, str]:
-    """The assignor of that name; with a warning, and ``Sticky``, where it is not installed.
+    """Return the assignor ``name`` and an empty warning; if it is not installed, ``Sticky`` and a warning.
 
-    A member that leads while the operator is away may lack a plug-in. It must lead nevertheless.
+    A member that leads while the operator is away may lack a plug-in, and must lead nevertheless.
     """
     if strict_spread and name == DEFAULT:
         name = "Spread"
@@ -47,4 +48,5 @@ def choose(name: str, strict_spread: bool) -> tuple[Assignor, str]:
     if found is not None:
         return found, ""
     known = ", ".join(names())
-    return _assignors[DEFAULT], f"assignor {name!r} is not installed here ({known} are); {DEFAULT} is used"
+    remedy = hinted(name, names(), f"{DEFAULT} is used")
+    return _assignors[DEFAULT], f"assignor {name!r} is not installed here ({known} are); {remedy}"

@@ -1,9 +1,9 @@
-"""Who gets which item of the pool: members below their quota, each connector to those with the least of it.
+"""Deals the pool to members below their quota, each connector to those that have the least of it.
 
 level, extras = the water level: the pool fills the least loaded members up to ``level``, and ``extras``
                 of those that have reached it take one more
-room(m)       = level + 1 − L(m): whoever has the most room is served first (as Havel and Hakimi do it),
-                which leaves the most different members to the connectors that come later
+room(m)       = level + 1 − L(m): members with the most room are served first (as in Havel and Hakimi's
+                algorithm), which leaves the most distinct members to later connectors
 """
 
 from bisect import bisect_right
@@ -17,7 +17,7 @@ from cooperator.planner.problem import DealtInTurn
 
 
 def water_level(loads: Iterable[int], pool: int) -> tuple[int, int]:
-    """How high ``pool`` units fill the lowest of ``loads``, and how many units are left above that."""
+    """Return the level up to which ``pool`` units fill the lowest ``loads``, and the units left above it."""
     filled, count = 0, 0
     for load in sorted(loads):
         if load * count - filled > pool:
@@ -31,8 +31,8 @@ class Dealer:
     """Deals one pool.
 
     ``loads``: per identity, before the pool is dealt. ``running``: what each member has of each connector.
-    ``of_other_kind``: decides who takes one more than the level.
-    ``zones``: of each member; a connector goes to the zone that has the least of it first.
+    ``of_other_kind``: decides which members take one more than the level.
+    ``zones``: per member; a connector first goes to the zone that has the least of it.
     ``uneven``: connectors that dealing alone could not spread evenly.
     """
 
@@ -51,7 +51,7 @@ class Dealer:
         self.uneven: list[str] = []
 
     def deal(self, groups: Mapping[str, Sequence[TaskId]]) -> Mapping[TaskId, str]:
-        """Place the pool, given by connector, in order of their names."""
+        """Place the pool, which is grouped by connector in order of name."""
         sizes = dict(zip(groups, map(len, groups.values()), strict=True))
         pool = sum(sizes.values())
         self._measure(pool)
@@ -63,7 +63,7 @@ class Dealer:
                 return to_one
             if not self._running.is_empty:
                 placed = self._deal_what_one_lacks(groups, len(groups) == pool)
-        # Connectors with items in place fit fewer members, large ones need the most members: they come first.
+        # Connectors with items in place fit fewer members, and large ones need the most: they come first.
         done = set(map(itemgetter(0), placed))
         in_turn = list(filterfalse(done.__contains__, groups) if done else groups)
         if len(groups) < pool:
@@ -90,12 +90,12 @@ class Dealer:
     def _deal_what_one_lacks(
         self, groups: Mapping[str, Sequence[TaskId]], all_single: bool
     ) -> dict[TaskId, str]:
-        """Where all members but one have one item of a connector, and one item of it is free, there is one
-        place for it: these come first, as far as there is room below the level."""
+        """Place connectors with one free item of which all members but one have an item: that member is the
+        only place. They come first, as long as it has room below the level."""
         singles = groups if all_single else [c for c, items in groups.items() if len(items) == 1]
         lacking = self._running.lacking(list(singles))
         placed: dict[TaskId, str] = {}
-        # Who lacks the first of all comes first.
+        # The member that lacks the first connector comes first.
         for identity, connectors in sorted(lacking.items(), key=lambda found: found[1][0]):
             room = next((room for room, bucket in self._rooms.items() if identity in bucket), 0)
             count = min(len(connectors), room - 1)
@@ -111,9 +111,9 @@ class Dealer:
     def _deal_in_turn(
         self, connectors: list[str], groups: Mapping[str, Sequence[TaskId]], sizes: Mapping[str, int]
     ) -> tuple[list[TaskId], list[str]]:
-        """Where nothing runs and all have the same room, passes go round the members: do so at once, as far
-        as nobody goes beyond the level. What is dealt so, and to whom in turn; its connectors are taken from
-        ``connectors``."""
+        """Do all round-robin passes at once, if nothing runs, all members have the same room, and as long as
+        none exceeds the level. Returns the items and the members to deal them to in turn; removes their
+        connectors from ``connectors``."""
         if len(self._rooms) != 1:
             return [], []
         [(room, members)] = self._rooms.items()
@@ -132,9 +132,8 @@ class Dealer:
     def _deal_singles(
         self, connectors: list[str], groups: Mapping[str, Sequence[TaskId]]
     ) -> dict[TaskId, str]:
-        """Where nothing runs and every connector has one item, whoever has the most room is next: so go all
-        that have as much, at once, as far as nobody goes beyond the level. Its connectors are taken from
-        ``connectors``."""
+        """Serve all members with the most room at once, if nothing runs, every connector has one item, and as
+        long as none exceeds the level. Removes the connectors dealt from ``connectors``."""
         chosen: list[str] = []
         left = len(connectors)
         while left and max(self._rooms, default=0) > 1:
@@ -151,7 +150,7 @@ class Dealer:
         return dealt
 
     def _all_to_one(self, pool: int, groups: Mapping[str, Sequence[TaskId]]) -> DealtInTurn | None:
-        """All to the only member that has room, if there is only one."""
+        """Deal everything to the only member with room, if there is just one."""
         alone = self._only_one_with_room(pool)
         if alone is None:
             return None
@@ -174,7 +173,7 @@ class Dealer:
         return self._of_other_kind.get(identity, 0), identity
 
     def _choose(self, connector: str, wanted: int) -> list[str]:
-        """``wanted`` members for one connector; one twice only if there is no other."""
+        """Choose ``wanted`` members for one connector; a member repeats only if there is no other."""
         here = self._running.of(connector)
         allowed = 0
         alone = self._only_one_with_room(wanted)
@@ -206,7 +205,7 @@ class Dealer:
         return chosen
 
     def _take_note(self, connector: str, here: Mapping[str, int], alone: str, wanted: int) -> None:
-        """Whether ``connector`` is uneven once ``alone`` has ``wanted`` more of it than it has ``here``."""
+        """Note ``connector`` as uneven if it is once ``alone`` has ``wanted`` more of it than ``here``."""
         most = max((here.get(alone, 0) + wanted, *here.values()))
         if most > 1:
             counts = {**here, alone: here.get(alone, 0) + wanted}
@@ -215,7 +214,7 @@ class Dealer:
                 self.uneven.append(connector)
 
     def _only_one_with_room(self, wanted: int) -> str | None:
-        """The member that gets all ``wanted``, since nobody else has room now."""
+        """Return the member that gets all ``wanted`` since no other has room now; None if there is none."""
         others = len(self._rooms) - 1
         if others > 1 or (others and (self._extras or min(self._rooms) > 1)):
             return None
@@ -227,7 +226,7 @@ class Dealer:
         return identity
 
     def _laps(self, wanted: int) -> list[str]:
-        """As often as possible one for everybody, while all are below the level."""
+        """Choose every member once per lap, for as many laps as keep all within the level."""
         laps = wanted // len(self._loads)
         if not laps or sum(map(len, self._rooms.values())) < len(self._loads):
             return []
@@ -239,7 +238,7 @@ class Dealer:
         return in_turn * laps
 
     def _choose_by_zone(self, connector: str, wanted: int, zones: Sequence[str]) -> list[str]:
-        """As ``_choose``, one by one: from the zone that has the least of the connector, and room."""
+        """Like ``_choose``, but one by one from the zone with the least of the connector that has room."""
         here = dict(self._running.of(connector) or {})
         in_zone = dict.fromkeys(zones, 0)
         for identity, count in here.items():
@@ -259,7 +258,8 @@ class Dealer:
         return chosen
 
     def _pass(self, wanted: int, here: Mapping[str, int], allowed: int, zone: str | None = None) -> list[str]:
-        """Up to ``wanted`` different members with room (in ``zone``) that run at most ``allowed`` of it."""
+        """Choose up to ``wanted`` distinct members with room (in ``zone``) that have at most ``allowed``
+        items of the connector."""
         chosen: list[str] = []
         served: list[tuple[int, list[str]]] = []
         for room in sorted(self._rooms, reverse=True):
@@ -301,7 +301,8 @@ class Dealer:
         return found
 
     def _break_ties(self, bucket: list[str]) -> None:
-        """Once everybody is at the level: who takes one more is decided by the other kind."""
+        """Once all members are at the level, order them by their load of the other kind: the first take
+        one more."""
         if not self._tie_broken and len(self._rooms) == 1:
             bucket.sort(key=self._precedence)
             self._tie_broken = True

@@ -1,17 +1,17 @@
-"""Exchanges that spread connectors further, without a move more and without touching the balance.
+"""Exchanges that spread connectors further, without additional moves or changes to the balance.
 
     cost = Σ n(c, m)² + Σ n(c, zone)², the latter if there are several zones
     moving one task of c from m to m' lowers it by 2·gain,
     gain = n(c, m) − 1 − n(c, m'), and the same of their zones, if these differ
 
-A unit is a task on its way to a member; its home is the member that lets go of it, if it runs. What is
-exchanged, as long as that lowers the cost:
+A unit is a task on its way to a member; its home is the member that releases it, if it runs. These exchanges
+are made as long as they lower the cost:
 
     swap    two units exchange their destinations
     stay    a unit stays at home, and another task of that home goes in its place
     shift   a unit goes to a member at the level instead of one above it
 
-When none of these lowers the cost, the plan is a local optimum; tests measure how far it is from the best.
+When none of them lowers the cost, the plan is a local optimum; tests measure its distance from the optimum.
 """
 
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ class Exchange:
     """The exchanges among the tasks of one plan.
 
     ``placed`` (unit to destination), ``homes`` (unit to home) and ``loads`` (per identity, all placed) are
-    changed in place. ``level``: members have this load, or one more.
+    modified in place. ``level``: members have this load, or one more.
     """
 
     def __init__(
@@ -53,18 +53,18 @@ class Exchange:
         self._sorted: dict[str, list[TaskId]] = {}
 
     def improve(self, connectors: Iterable[str]) -> None:
-        """Exchange until nothing is gained; ``connectors``: those that are not spread evenly."""
+        """Exchange until nothing is gained. ``connectors``: the connectors that are not spread evenly."""
         candidates = dict.fromkeys(connectors)
         gained = True
         while gained:
             gained = False
-            # One exchange can open the way for another, of a connector that was looked at before.
+            # An exchange can enable another one, of a connector that was examined before.
             for connector in list(candidates):
                 while self._improve(connector, candidates):
                     gained = True
 
     def _improve(self, connector: str, touched: dict[str, None]) -> bool:
-        """Make one exchange that moves a task of ``connector`` to where there are fewer of it."""
+        """Make one exchange that moves a task of ``connector`` to a member with fewer of its tasks."""
         counts = self._count(connector)
         if not self._zones:
             least = min(counts.values(), default=0) if len(counts) == len(self._loads) else 0
@@ -81,7 +81,7 @@ class Exchange:
         return any(home in self._away and self._replace(connector, home, touched) for home in list(counts))
 
     def _send(self, unit: TaskId, source: str, target: str, gain: int, touched: dict[str, None]) -> bool:
-        """Bring ``unit`` from ``source`` to ``target``, where there are fewer of its connector."""
+        """Send ``unit`` from ``source`` to ``target``, which has fewer tasks of its connector."""
         if self._homes.get(unit) == target:
             for other in self._staying(target, running=unit in self._kept[target]):
                 if self._gain(other.connector, target, source) + gain > 0:
@@ -101,7 +101,7 @@ class Exchange:
         return False
 
     def _replace(self, connector: str, home: str, touched: dict[str, None]) -> bool:
-        """Have a task of ``connector`` leave ``home`` in place of another that leaves it."""
+        """Let a task of ``connector`` leave ``home`` in place of another task that leaves it."""
         if not self._count(connector)[home]:
             return False
         gains = {target: self._gain(connector, home, target) for target in self._best_returns(home)}
@@ -121,7 +121,7 @@ class Exchange:
         return False
 
     def _best_returns(self, home: str) -> dict[str, int]:
-        """Per destination of ``home``'s units, the most that is gained when one of them stays at home."""
+        """Return, per destination of ``home``'s units, the largest gain from one of them staying at home."""
         best = self._returns.get(home)
         if best is None:
             best = self._returns[home] = {}
@@ -132,7 +132,7 @@ class Exchange:
         return best
 
     def _return(self, unit: TaskId, other: TaskId, touched: dict[str, None]) -> None:
-        """``unit`` stays at home, and ``other`` goes from there in its place."""
+        """Keep ``unit`` at home, and send ``other`` from there in its place."""
         home, target = self._homes.pop(unit), self._placed.pop(unit)
         del self._at[target][unit], self._away[home][unit]
         self._recount(unit.connector, target, home, touched)
@@ -161,7 +161,7 @@ class Exchange:
         self._returns.clear()
 
     def _gain(self, connector: str, source: str, target: str) -> int:
-        """By how much the cost falls, in units of 2, when a task of ``connector`` goes there."""
+        """Return by how much the cost falls, in units of 2, when a task of ``connector`` moves."""
         counts = self._count(connector)
         gain = counts[source] - 1 - counts.get(target, 0)
         if self._zones and self._zones[source] != self._zones[target]:
@@ -173,7 +173,7 @@ class Exchange:
         return item not in self._homes and self._owner.get(item) == identity
 
     def _staying(self, identity: str, running: bool) -> Iterable[TaskId]:
-        """What ``identity`` keeps, or gets back if not ``running``."""
+        """Return the tasks that ``identity`` keeps, or those that it gets back if not ``running``."""
         if identity not in self._sorted:
             self._sorted[identity] = sorted(item for item, owner in self._owner.items() if owner == identity)
         kept = self._kept[identity]
@@ -181,7 +181,7 @@ class Exchange:
 
     @cached_property
     def _owner(self) -> dict[TaskId, str]:
-        """Who keeps or gets back each item, before anything is placed."""
+        """The member that keeps or gets back each item, before anything is placed."""
         own = (self._kept, self._owed)
         return {
             item: i for source in own for i, items in source.items() for item in items if i in self._loads
@@ -191,7 +191,7 @@ class Exchange:
         return [TaskId(connector, number) for number in range(self._sizes.get(connector, 0))]
 
     def _count(self, connector: str) -> dict[str, int]:
-        """How many tasks of ``connector`` each member runs once everything is placed."""
+        """Return how many tasks of ``connector`` each member runs once everything is placed."""
         counts = self._counts.get(connector)
         if counts is None:
             counts = self._counts[connector] = self._count_anew(connector)
@@ -219,7 +219,7 @@ class Exchange:
 
     @cached_property
     def _changes(self) -> dict[str, dict[str, int]]:
-        """Per connector, how many of its tasks members get and let go of."""
+        """Per connector and member, the number of tasks received minus those released."""
         changes: dict[str, dict[str, int]] = {}
         for step, units in ((1, self._placed), (-1, self._homes)):
             for unit, identity in units.items():

@@ -1,8 +1,9 @@
-"""Uniform and Range have a layout in mind: where an item belongs depends on the members and the items only.
+"""Uniform and Range follow a layout: an item's place depends on the members and the items only.
 
-What runs elsewhere is released and moved: the same members and tasks always end in the same layout, whatever
-came before, at the price of moves. While nothing may be released (somebody is held for or expected) the pool
-is dealt as ``Sticky`` does it, and the layout is restored later. Weights and capacities are not regarded.
+Items that run elsewhere are released and moved: the same members and tasks always end in the same layout,
+whatever came before, at the price of moves. While nothing may be released (tasks are held for a member, or a
+member is expected) the pool is dealt as by ``Sticky``, and the layout is restored later. Weights and
+capacities are ignored.
 """
 
 from abc import ABC, abstractmethod
@@ -16,14 +17,14 @@ from cooperator.planner.problem import Placement, Problem
 
 
 class LayoutAssignor(ABC):
-    """What Uniform and Range have in common."""
+    """The common part of Uniform and Range."""
 
     @abstractmethod
     def layout(self, members: Sequence[str], items: Sequence[TaskId]) -> dict[TaskId, str]:
-        """Where each of ``items`` belongs; both are sorted."""
+        """Return the member to which each of ``items`` belongs; both arguments are sorted."""
 
     def assign(self, problem: Problem) -> Placement:
-        """Restore the layout, if that is allowed now."""
+        """Restore the layout, if ``balance`` allows it."""
         if not problem.balance:
             return Sticky().assign(problem)
         owners = {item: i for i, items in problem.kept.items() for item in items}
@@ -38,24 +39,24 @@ class LayoutAssignor(ABC):
 
 
 class Uniform(LayoutAssignor):
-    """Items are dealt in turn: connector by connector, task by task, going on with the next member.
+    """Deals items round-robin: connector by connector, task by task, continuing with the next member.
 
     Loads, and the tasks of each connector, differ by at most 1.
     """
 
     def layout(self, members: Sequence[str], items: Sequence[TaskId]) -> dict[TaskId, str]:
-        """Where each of ``items`` belongs."""
+        """Return the member to which each of ``items`` belongs."""
         return dict(zip(items, cycle(members), strict=False))
 
 
 class Range(LayoutAssignor):
-    """Each member has one range of a connector's task numbers; the longer ranges go round the members.
+    """Gives each member one range of a connector's task numbers; the longer ranges rotate among the members.
 
     Loads, and the tasks of each connector, differ by at most 1.
     """
 
     def layout(self, members: Sequence[str], items: Sequence[TaskId]) -> dict[TaskId, str]:
-        """Where each of ``items`` belongs."""
+        """Return the member to which each of ``items`` belongs."""
         placed: dict[TaskId, str] = {}
         turn = 0
         for _, group in groupby(items, itemgetter(0)):

@@ -1,6 +1,6 @@
-"""Which items make up a surplus: of each member's connectors the one with the most tasks there, and of those
-with as many the one that has the fewest tasks on the way already. What does not run yet goes before what
-would have to be stopped.
+"""Chooses the items of a surplus: from the member's connector with the most tasks there; on a tie, from the
+one with the fewest tasks on the way already. Items that do not run yet go before items that would have to be
+stopped.
 """
 
 from collections import Counter
@@ -14,9 +14,9 @@ from cooperator.planner.problem import Problem
 
 
 class Releaser:
-    """One surplus to be chosen; ``surpluses``: how many items of each identity.
+    """Chooses the surplus of one problem. ``surpluses``: number of items per identity.
 
-    ``crowded``: connectors of which a member that lets go of something keeps several.
+    ``crowded``: connectors of which a releasing member keeps several items.
     """
 
     def __init__(self, problem: Problem, surpluses: Mapping[str, int]) -> None:
@@ -25,7 +25,7 @@ class Releaser:
         self.crowded: set[str] = set()
 
     def release(self) -> dict[TaskId, str]:
-        """The surplus: item to the identity that lets go of it."""
+        """Return the surplus: the identity that releases each item."""
         homes: dict[TaskId, str] = {}
         for identity, surplus in self._surpluses.items():
             kept = self._problem.kept[identity]
@@ -45,7 +45,7 @@ class Releaser:
         return homes
 
     def _choose(self, items: frozenset[TaskId], counts: dict[str, int], wanted: int) -> list[TaskId]:
-        """``wanted`` of ``items``; ``counts`` (of all that the member has) falls with each."""
+        """Choose ``wanted`` of ``items``, and subtract them from ``counts`` (of all that the member has)."""
         left = dict(connector_counts(items))
         in_order: dict[str, list[TaskId]] = {}
         chosen: list[TaskId] = []
@@ -55,7 +55,7 @@ class Releaser:
             crowded.sort(key=self._on_the_way)
             turn = crowded[: wanted - len(chosen)]
             if not in_order.keys() >= set(turn):
-                # Often one turn is enough; else all that is left is looked up at once.
+                # Often one turn is enough; otherwise everything left is looked up at once.
                 _gather(items, left.keys() - in_order.keys() if in_order else frozenset(turn), in_order)
             self._take_note(turn)
             for connector in turn:
@@ -68,7 +68,7 @@ class Releaser:
         return chosen
 
     def _choose_single(self, only: Mapping[str, TaskId], wanted: int) -> list[TaskId]:
-        """As ``_choose``, of a member that has ``only`` one item of each connector."""
+        """Like ``_choose``, for a member that has ``only`` one item of each connector."""
         turn = list(islice(filter(only.__contains__, self._resting), wanted))
         if len(turn) < wanted:
             turn = sorted(self._sorted(list(only)), key=self._on_the_way)[:wanted]
@@ -86,7 +86,7 @@ class Releaser:
 
     @cached_property
     def _resting(self) -> dict[str, None]:
-        """The connectors of which nothing is on the way, in order; those of instances are not known."""
+        """The connectors of which nothing is on the way, in order; empty when instances are placed."""
         resting = dict.fromkeys(self._all_sorted)
         for connector in self._moving:
             resting.pop(connector, None)
@@ -97,7 +97,7 @@ class Releaser:
         return sorted(self._problem.sizes)
 
     def _sorted(self, connectors: list[str]) -> list[str]:
-        """``connectors`` in order; many of them are taken out of the order of all."""
+        """Sort ``connectors``; many of them are filtered from the sorted list of all."""
         if len(connectors) * 8 < len(self._problem.sizes):
             return sorted(connectors)
         found = list(filter(frozenset(connectors).__contains__, self._all_sorted))
@@ -105,7 +105,7 @@ class Releaser:
 
 
 def _gather(items: Iterable[TaskId], connectors: Set[str], into: dict[str, list[TaskId]]) -> None:
-    """The items of each of ``connectors``, in order."""
+    """Put the sorted items of each of ``connectors`` into ``into``."""
     found: dict[str, list[TaskId]] = {}
     for item in items:
         if item[0] in connectors:

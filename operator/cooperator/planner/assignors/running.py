@@ -1,4 +1,4 @@
-"""How many items of each connector the members have before a pool is dealt; counted as far as asked for."""
+"""Counts, on demand, the items of each connector that members have before a pool is dealt."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Set
@@ -12,9 +12,9 @@ from cooperator.planner.problem import Problem
 
 
 class Running:
-    """What each member keeps or gets back, less what it is to let go (``homes``: item to that member).
+    """What each member keeps or gets back, minus what it releases (``homes``: the releasing member per item).
 
-    ``connectors``: those of the pool; nothing else is asked for.
+    ``connectors``: the connectors of the pool; no others are looked up.
     """
 
     def __init__(self, problem: Problem, homes: Mapping[TaskId, str], connectors: Collection[str]) -> None:
@@ -26,7 +26,7 @@ class Running:
         self._looked_up = 0
 
     def of(self, connector: str) -> Mapping[str, int] | None:
-        """Per identity; None if nobody has had any of it."""
+        """Return the count of ``connector`` per identity; None if no member has had any of it."""
         if self._many_lookups():
             return self._by_connector.get(connector)
         here = {identity: own[connector] for identity, own in self._counts.items() if connector in own}
@@ -36,11 +36,11 @@ class Running:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody has had anything."""
+        """Whether no member has had any item."""
         return not self._size
 
     def occupied(self, connectors: Collection[str]) -> Set[str]:
-        """Those of ``connectors`` of which somebody has had something."""
+        """Return those of ``connectors`` of which some member has had items."""
         if self.is_empty:
             return frozenset()
         wanted = dict.fromkeys(connectors).keys()
@@ -48,18 +48,18 @@ class Running:
 
     @cached_property
     def several(self) -> Set[str]:
-        """At least those connectors of which one member has several."""
+        """A superset of the connectors of which one member has several items."""
         more = (own for identity, own in self._counts.items() if len(own) < self._loads[identity])
         return {connector for own in more for connector, count in own.items() if count > 1}
 
     def has_any(self, identity: str) -> bool:
-        """Whether the member has had anything."""
+        """Return whether the member has had any item."""
         return bool(self._counts[identity])
 
     def lacking(self, connectors: Collection[str]) -> dict[str, list[str]]:
-        """Those of ``connectors`` that all members but one have one item of, by that one; in their order.
+        """Return, by member, those of ``connectors`` of which all other members have one item, in order.
 
-        Some may be left out. None is found where most members have little of most connectors.
+        Some may be missing. The result is empty where most members have little of most connectors.
         """
         found: dict[str, list[str]] = {}
         most = len(connectors)
@@ -82,7 +82,7 @@ class Running:
         return {identity: missing for identity, missing in found.items() if missing}
 
     def _many_lookups(self) -> bool:
-        """Whether it is cheaper by now to look at everything once."""
+        """Return whether a single pass over everything is cheaper by now."""
         self._looked_up += len(self._counts)
         return self._looked_up * 4 > self._size
 

@@ -1,16 +1,16 @@
-"""Sticky, the default: balanced within 1, with the fewest moves there can be, connectors spread.
+"""Sticky, the default: balanced within 1, with the minimum number of moves, connectors spread.
 
     L(m)     = what m keeps, gets back, or will get back     N = Σ L(m) + pool, over W receivers
     min, extras = divmod(N, W)
     quota(m) ∈ {min, min + 1}, min + 1 for ``extras`` members
     surplus  = Σ max(0, L(m) − quota(m))
-    moves    = surplus: fewer are impossible, since a member above its quota must let go of the difference,
+    moves    = surplus: fewer are impossible, since a member above its quota must release the difference,
                and the larger quotas go to members that can fill them
     pool    := pool ∪ surplus, dealt to the members below their quota
 
-Which items make up the surplus (``release``), who gets which item of the pool (``deal``) and what is gained
-by exchanging them (``exchange``) is free: it is chosen to spread each connector's tasks over members and
-zones. With weights or capacities see ``weighted``.
+The choice of the surplus items (``release``), of each pool item's receiver (``deal``) and of exchanges
+(``exchange``) is free; it spreads each connector's tasks over members and zones. ``weighted`` handles weights
+and capacities.
 """
 
 from collections import Counter
@@ -54,7 +54,7 @@ class Sticky:
         if len(set(problem.zones.values())) > 1:
             crowded.update(groups, *(connector_counts(problem.kept[identity]) for identity in surpluses))
         else:
-            # What was dealt is even, unless the dealer says so.
+            # Dealt connectors are even, unless the dealer lists them as uneven.
             crowded.difference_update(groups)
             crowded.update(dealer.uneven)
         if crowded and problem.sizes:
@@ -66,7 +66,7 @@ class Sticky:
 
 
 def _that_runs(problem: Problem, homes: Mapping[TaskId, str]) -> dict[str, list[TaskId]]:
-    """Those of ``homes`` that their members run: what is owed does not run yet."""
+    """Return those of ``homes`` that their members run; owed items do not run yet."""
     released: dict[str, list[TaskId]] = {}
     for identity, leaving in groupby(homes.items(), itemgetter(1)):
         items: Iterable[TaskId] = map(itemgetter(0), leaving)
@@ -77,16 +77,16 @@ def _that_runs(problem: Problem, homes: Mapping[TaskId, str]) -> dict[str, list[
 
 
 def _surpluses(problem: Problem, loads: Mapping[str, int]) -> dict[str, int]:
-    """By how much each member is above its quota, in order of identity."""
+    """Return how far each member is above its quota, in order of identity."""
     smallest, extras = divmod(sum(loads.values()) + len(problem.pool), len(loads))
     above = [identity for identity, load in loads.items() if load > smallest]
-    # The larger quotas go to those that would have to stop something, then to those with the least of the
-    # other kind.
+    # The larger quotas go to members that would have to stop something, then to those with the least of
+    # the other kind.
     above.sort(key=lambda i: (len(problem.owed.get(i, ())), problem.of_other_kind.get(i, 0), i))
     larger = set(above[:extras])
     surpluses: dict[str, int] = {}
     for identity in sorted(above):
-        # What it will get back later can still go elsewhere then: nothing that runs is stopped for that.
+        # Items that it will get back later can still move then, so nothing that runs is stopped for them.
         later = len(problem.reserved.get(identity, ()))
         surplus = loads[identity] - smallest - (identity in larger) - later
         if surplus > 0:
@@ -95,10 +95,10 @@ def _surpluses(problem: Problem, loads: Mapping[str, int]) -> dict[str, int]:
 
 
 def _by_connector(problem: Problem, homes: Collection[TaskId]) -> dict[str, Sequence[TaskId]]:
-    """What is to be dealt, in order of the connectors' names."""
+    """Group the items to deal by connector, in order of name."""
     pool, sizes = problem.pool, problem.sizes
     if not homes and len(pool) == sum(sizes.values()):
-        # Everything there is: the sizes say where a connector ends.
+        # The pool is everything: the sizes say where each connector ends.
         in_order = sorted(sizes)
         ends = zip(in_order, accumulate(map(sizes.__getitem__, in_order)), strict=True)
         return {connector: pool[end - sizes[connector] : end] for connector, end in ends if sizes[connector]}
@@ -115,7 +115,7 @@ def _by_connector(problem: Problem, homes: Collection[TaskId]) -> dict[str, Sequ
 
 
 def _grouped(items: Sequence[TaskId]) -> dict[str, Sequence[TaskId]]:
-    """``items``, in order of their connectors, by these."""
+    """Group ``items``, which are in order of connector."""
     single: dict[str, Sequence[TaskId]] = dict(
         zip(map(itemgetter(0), items), zip(items, strict=True), strict=True)
     )

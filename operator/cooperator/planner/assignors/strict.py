@@ -1,13 +1,13 @@
-"""Spread: every connector even over the members (skew ≤ 1) and the sum of all items even, before few moves.
+"""Spread: every connector and the total are even over the members (skew ≤ 1); few moves come second.
 
     n(c) tasks of connector c in play, W members:  floor(c), ceilings(c) = divmod(n(c), W)
     every member runs floor(c) or floor(c) + 1 of c, the latter for ``ceilings(c)`` members
     quota(m) = min or min + 1, the larger ones for members with few connector instances
-    seats(m) = quota(m) − Σ floor(c): how many connectors m runs one more of than their floor
+    seats(m) = quota(m) − Σ floor(c): the number of connectors of which m runs one more than their floor
 
 Connectors take seats where they have more than their floor already, which saves a move each; the rest is
-completed along augmenting paths, of which there is always one (Gale and Ryser: the seats are as even as can
-be). The moves are not the fewest for this goal; tests hold them against a library's min-cost flow.
+completed along augmenting paths, of which there is always one (Gale and Ryser: the seats are as even as
+possible). The number of moves is not minimal for this goal; tests compare it with a library's min-cost flow.
 """
 
 from collections import Counter, deque
@@ -19,17 +19,17 @@ from cooperator.planner.problem import Placement, Problem
 
 
 class Spread:
-    """The assignor ``Spread``, which is also what ``spread: Strict`` means. Items weigh the same to it."""
+    """The assignor ``Spread``, which ``spread: Strict`` selects, too. It ignores weights."""
 
     def assign(self, problem: Problem) -> Placement:
-        """Spread all tasks; instances, of which a connector has one, are placed as ``Sticky`` does it."""
+        """Spread all tasks; instances, of which a connector has one, are placed as by ``Sticky``."""
         if not problem.balance or not problem.sizes:
             return Sticky().assign(problem)
         return _Seating(problem).placement()
 
 
 class _Seating:
-    """One run: ``seated`` says which members run one more of a connector than its floor."""
+    """One run: ``_seated`` has the members that run one more of a connector than its floor."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
@@ -70,7 +70,7 @@ class _Seating:
         self._seats[identity] -= 1
 
     def _augment(self, connector: str) -> None:
-        """Seat ``connector`` once more; others change their seats for it if they must."""
+        """Seat ``connector`` once more; others change their seats for it if necessary."""
         free = [m for m in self._members if self._seats[m] > 0 and m not in self._seated[connector]]
         if free:
             self._sit(connector, max(free, key=lambda m: (self._seats[m], m)))
@@ -94,7 +94,7 @@ class _Seating:
         raise AssertionError(f"no seat for {connector}: quotas and sizes do not fit")
 
     def _shift(self, connector: str, place: str, came_from: Mapping[str, tuple[str, str] | None]) -> None:
-        """Along the path that ends at the free seat ``place``, everybody moves one on."""
+        """Shift everyone one seat further along the path that ends at the free seat ``place``."""
         step = came_from[place]
         while step is not None:
             source, other = step
@@ -116,7 +116,7 @@ class _Seating:
             for identity in self._members
         }
         released: dict[str, list[TaskId]] = {}
-        # What runs keeps its place before what is only owed.
+        # Running items keep their places before owed ones.
         for item in sorted(self._own, key=lambda item: (item not in self._owners, item)):
             identity = self._own[item]
             if left[item.connector, identity]:

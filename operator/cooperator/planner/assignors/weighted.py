@@ -1,12 +1,12 @@
-"""Placement by weight and capacity: load(m) = Σ weights of what m has / capacity(m).
+"""Placement by weight and capacity: load(m) = Σ weights of m's items / capacity(m).
 
     pool     the heaviest item first, each to the member that has the least load with it
-    moves    while there is a task at the most loaded member a that fits the least loaded member b better,
-             (load of b with it) < (load of a): the one that levels the two most
+    moves    while the most loaded member a has a task that fits the least loaded member b better,
+             (load of b with it) < (load of a): the task that levels the two most
     at rest  load(a) ≤ load(b with t) for every task t of a; with equal capacities: ≤ mean + heaviest task
 
-What is on its way anyway is moved before what gets started again, and that before what runs. Every item is
-placed, whatever the load: capacity is soft. The number of moves is not the fewest there can be; it is
+Items already on their way move before items about to be started again, and those before running ones. Every
+item is placed, whatever the load: capacity is a soft limit. The number of moves is not minimal; it is
 reported.
 """
 
@@ -72,7 +72,7 @@ class _Ranking:
 
     @contextmanager
     def changing(self, bin_: _Bin) -> Iterator[None]:
-        """Around a change of ``bin_``'s load."""
+        """Wrap a change of ``bin_``'s load, to keep the order."""
         del self._order[bisect_left(self._order, (bin_.relative, bin_.identity))]
         yield
         insort(self._order, (bin_.relative, bin_.identity))
@@ -88,7 +88,7 @@ def place_by_weight(problem: Problem) -> Placement:
     homes: dict[TaskId, str] = {}
     for identity, bin_ in bins.items():
         bin_.load += sum(_weight(item, weights) for item in problem.reserved.get(identity, ()))
-        # The last of a list is moved first: what runs stands before what does not run yet.
+        # The last item of a list moves first, so running items precede those that do not run yet.
         for items in (sorted(problem.kept[identity]), sorted(problem.owed.get(identity, ()))):
             for item in items:
                 bin_.add(item, _weight(item, weights))
@@ -100,7 +100,8 @@ def place_by_weight(problem: Problem) -> Placement:
 
 
 def _deal(problem: Problem, bins: list[_Bin], weights: Mapping[str, float]) -> None:
-    """The heaviest first, to who has the least load with it; among equal capacities, to the least loaded."""
+    """Deal the heaviest item first, to the member with the least load with it; among equal capacities, to
+    the least loaded one."""
     classes: dict[float, _Ranking] = {}
     for capacity in sorted({bin_.capacity for bin_ in bins}):
         classes[capacity] = _Ranking(bin_ for bin_ in bins if bin_.capacity == capacity)

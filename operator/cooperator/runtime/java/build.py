@@ -1,7 +1,8 @@
 """Builds ``jars/cooperator-spark.jar`` from ``java/src``; needs a JDK and an installed pyspark.
 
-Run it after a change of the sources: ``python operator/cooperator/runtime/java/build.py``. The jar is the
-same byte for byte whenever sources and compiler are. A test compares its classes with the sources.
+Run it after a change of the sources: ``python operator/cooperator/runtime/java/build.py``. The build is
+reproducible byte for byte with the same sources and compiler. A test compares the jar's classes with the
+sources.
 """
 
 import hashlib
@@ -25,7 +26,7 @@ def sources() -> list[Path]:
 
 
 def digest() -> str:
-    """sha256 over names and contents of the sources; kept in the jar's manifest."""
+    """Returns the sha256 over names and contents of the sources; the jar's manifest keeps it."""
     total = hashlib.sha256()
     for source in sources():
         total.update(source.relative_to(HERE).as_posix().encode() + b"\0" + source.read_bytes() + b"\0")
@@ -33,7 +34,7 @@ def digest() -> str:
 
 
 def compile_to(target: Path, javac: str = "javac") -> str:
-    """Compiles the sources into ``target``; the compiler's version."""
+    """Compiles the sources into ``target``; returns the compiler's version."""
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise SystemExit("pyspark is not installed here; its classes are needed to compile")

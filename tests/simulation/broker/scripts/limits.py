@@ -1,4 +1,4 @@
-"""What comes to an end by itself: time, and room in a record. The notation: ``script``."""
+"""What ends by itself: time, and room in a record. The notation is in ``script``."""
 
 TIME = {
     "a session that ends makes a round": """

@@ -1,4 +1,4 @@
-"""Static members and their return; members that leave, and that others remove. The notation: ``script``."""
+"""Static members and their return; members that leave or are removed. The notation is in ``script``."""
 
 STATIC = {
     "a follower that comes back takes its place without a round": """

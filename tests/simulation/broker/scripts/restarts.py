@@ -1,4 +1,4 @@
-"""A crash of the broker in the middle, or, for other settings, before. The notation: ``script``."""
+"""A crash of the broker in the middle, or, for other settings, before. The notation is in ``script``."""
 
 RESTART = "broker restarts"
 

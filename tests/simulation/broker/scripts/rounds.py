@@ -1,4 +1,4 @@
-"""What makes a round, who is waited for, and in which protocol it speaks. The notation: ``script``."""
+"""What makes a round, who is awaited, and which protocol wins. The notation is in ``script``."""
 
 ROUNDS = {
     "a newcomer makes a round": """

@@ -14,7 +14,7 @@ import org.apache.hadoop.fs.Path;
 /**
  * Who holds a unit: a directory with one empty file for each attempt that claimed it, whose names sort as
  * the attempts' epochs do. The last name holds. Twin in Python, which also makes the claims:
- * {@code cooperator.runtime.fence}.
+ * {@code cooperator.connectors.fence}.
  */
 final class Fence {
   private final String directory;

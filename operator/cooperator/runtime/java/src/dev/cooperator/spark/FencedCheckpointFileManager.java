@@ -14,7 +14,8 @@ import org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileMan
 
 /**
  * Spark's own file manager of checkpoints and of {@code _spark_metadata}, which puts no file in place
- * unless the unit is still held by the attempt that the session's configuration names (see {@link Fence}).
+ * unless the unit is still held by the attempt that the session's configuration names (see {@link Fence}),
+ * and opens the log of no sink that belongs to another checkpoint (see {@link OutputOwner}).
  *
  * <p>The look at the fence comes after everything is written and right before the file appears. Who is
  * frozen in between is refused all the same: Spark never replaces an entry of its logs, and what an entry
@@ -27,6 +28,7 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
   public FencedCheckpointFileManager(Path path, Configuration configuration) throws Exception {
     fence = Fence.of(configuration);
     files = spark(path, configuration);
+    OutputOwner.check(path, files, configuration);
   }
 
   /** What Spark chooses where no class is configured; on S3 one that the store itself makes atomic. */

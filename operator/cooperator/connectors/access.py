@@ -1,0 +1,198 @@
+"""How connectors access Kafka: with the settings of their Worker by default, or with settings of their own.
+
+The options have Kafka's names. Their defaults are references to the Worker's own settings, which each member
+resolves for itself; a password is never part of a configuration. A connector that sets ``bootstrap.servers``
+to other brokers inherits no security options: the Worker's credentials are never sent to them.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, model_validator
+
+from cooperator.connectors.options import OptionError, Problem, option, refuse
+from cooperator.connectors.references import contains_reference
+from cooperator.connectors.spark import SparkOptions
+from cooperator.model.similar import choice
+
+_SERVERS = "bootstrap.servers"
+_ENCRYPTED = ("SSL", "SASL_SSL")
+_AUTHENTICATED = ("SASL_PLAINTEXT", "SASL_SSL")
+_LOGIN_MODULES = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+
+
+def _one_of(*words: str) -> AfterValidator:
+    """Accepts the given words, an empty value, or a reference (which is not checked)."""
+
+    def check(value: str) -> str:
+        if value and value not in words and not contains_reference(value):
+            raise refuse("is not known", choice(value, words))
+        return value
+
+    return AfterValidator(check)
+
+
+Protocol = Annotated[str, _one_of("PLAINTEXT", *_ENCRYPTED[:1], *_AUTHENTICATED)]
+Mechanism = Annotated[str, _one_of(*_LOGIN_MODULES)]
+Identification = Annotated[str, _one_of("https", "none")]
+
+
+class KafkaOptions(SparkOptions):
+    """Kafka's address, and the options for encryption and authentication."""
+
+    bootstrap_servers: str = option(
+        _SERVERS,
+        "${worker.bootstrap.servers}",
+        expected="host:port, or several with commas (default: the worker's own cluster)",
+        min_length=1,
+    )
+    security_protocol: Protocol = option(
+        "security.protocol",
+        "${worker.security.protocol}",
+        expected="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL",
+        goes_with=(_SERVERS,),
+    )
+    sasl_mechanism: Mechanism = option(
+        "sasl.mechanism",
+        "${worker.sasl.mechanism}",
+        expected="PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512",
+        goes_with=(_SERVERS,),
+    )
+    sasl_username: str = option(
+        "sasl.username", "${worker.sasl.username}", expected="the name to log in by", goes_with=(_SERVERS,)
+    )
+    sasl_password: str = option(
+        "sasl.password",
+        "${worker.sasl.password}",
+        expected="a reference to its password, such as ${file:/etc/secrets/kafka:password}",
+        secret=True,
+        goes_with=(_SERVERS, "sasl.username"),
+    )
+    ssl_ca: str = option(
+        "ssl.ca.location",
+        "${worker.ssl.ca.location}",
+        expected="a PEM file on every member: who signs brokers' certificates (default: the system's)",
+        goes_with=(_SERVERS,),
+    )
+    ssl_certificate: str = option(
+        "ssl.certificate.location",
+        "${worker.ssl.certificate.location}",
+        expected="a PEM file on every member: the certificate that is shown to brokers",
+        goes_with=(_SERVERS,),
+    )
+    ssl_key: str = option(
+        "ssl.key.location",
+        "${worker.ssl.key.location}",
+        expected="a PEM file on every member: its private key (PKCS #8, without a password)",
+        goes_with=(_SERVERS, "ssl.certificate.location"),
+    )
+    ssl_identification: Identification = option(
+        "ssl.endpoint.identification.algorithm",
+        "${worker.ssl.endpoint.identification.algorithm}",
+        expected="https (a broker's certificate names the host that was called) or none",
+        goes_with=(_SERVERS,),
+    )
+
+    @model_validator(mode="after")
+    def _can_log_in(self) -> Self:
+        if self.security_protocol not in _AUTHENTICATED:
+            return self
+        needed = {
+            "sasl.mechanism": (self.sasl_mechanism, "give PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"),
+            "sasl.username": (self.sasl_username, "give the name to log in by"),
+            "sasl.password": (self.sasl_password, "give a reference to the password"),
+        }
+        for name, (value, remedy) in needed.items():
+            if not value:
+                remedy += ", or leave out bootstrap.servers to get in as the Worker does"
+                raise refuse(f"is needed by security.protocol {self.security_protocol}", remedy, name)
+        return self
+
+    @model_validator(mode="after")
+    def _whole_certificate(self) -> Self:
+        if bool(self.ssl_certificate) != bool(self.ssl_key):
+            missing = "ssl.key.location" if self.ssl_certificate else "ssl.certificate.location"
+            raise refuse("is needed, too", "give certificate and key, or none of them", missing)
+        return self
+
+
+def of_librdkafka(options: KafkaOptions) -> dict[str, Any]:
+    """Returns the properties of confluent-kafka clients."""
+    protocol = options.security_protocol
+    found = {"bootstrap.servers": options.bootstrap_servers}
+    if protocol and protocol != "PLAINTEXT":
+        found["security.protocol"] = protocol
+    if protocol in _AUTHENTICATED:
+        found["sasl.mechanism"] = options.sasl_mechanism
+        found["sasl.username"] = options.sasl_username
+        found["sasl.password"] = options.sasl_password
+    if protocol in _ENCRYPTED:
+        more = {
+            "ssl.ca.location": options.ssl_ca,
+            "ssl.certificate.location": options.ssl_certificate,
+            "ssl.key.location": options.ssl_key,
+            "ssl.endpoint.identification.algorithm": options.ssl_identification,
+        }
+        for name, value in more.items():
+            if name.endswith("location") and value:
+                _pem(name, value)
+        found |= {name: value for name, value in more.items() if value}
+    return found
+
+
+def of_spark(options: KafkaOptions) -> dict[str, str]:
+    """Returns the options of Spark's Kafka source and sink.
+
+    The contents of certificate files are inlined, so that executors on other machines have them.
+    """
+    protocol = options.security_protocol
+    found = {"bootstrap.servers": options.bootstrap_servers}
+    if protocol and protocol != "PLAINTEXT":
+        found["security.protocol"] = protocol
+    if protocol in _AUTHENTICATED:
+        found["sasl.mechanism"] = options.sasl_mechanism
+        found["sasl.jaas.config"] = (
+            f"{_LOGIN_MODULES[options.sasl_mechanism]} required "
+            f"username={_quoted(options.sasl_username)} password={_quoted(options.sasl_password)};"
+        )
+    if protocol in _ENCRYPTED:
+        found |= _stores(options)
+        if options.ssl_identification:
+            found["ssl.endpoint.identification.algorithm"] = (
+                "" if options.ssl_identification == "none" else options.ssl_identification
+            )
+    return {f"kafka.{name}": value for name, value in found.items()}
+
+
+def _stores(options: KafkaOptions) -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    if options.ssl_ca:
+        found["ssl.truststore.type"] = "PEM"
+        found["ssl.truststore.certificates"] = _pem("ssl.ca.location", options.ssl_ca)
+    if options.ssl_certificate:
+        found["ssl.keystore.type"] = "PEM"
+        chain = _pem("ssl.certificate.location", options.ssl_certificate)
+        found["ssl.keystore.certificate.chain"] = chain
+        found["ssl.keystore.key"] = _pem("ssl.key.location", options.ssl_key)
+    return found
+
+
+def _pem(name: str, path: str) -> str:
+    """Returns the file's contents. Raises ``OptionError`` when it cannot be read."""
+    try:
+        return Path(path).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        problem = Problem(name, path, f"cannot be read here ({reason})", "put it there on every member")
+        raise OptionError([problem]) from None
+
+
+def _quoted(text: str) -> str:
+    """Quotes a value for a JAAS configuration."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

@@ -1,0 +1,173 @@
+"""The interface of connectors, both built in and from plug-ins.
+
+A plug-in declares an entry point in the group ``cooperator.connectors``: the name is the class that
+configurations give as ``connector.class``, the value a subclass of ``Connector``. Most plug-ins subclass
+``SparkConnector`` and write two methods: what to read, and where to write it.
+
+A connector splits its source into **units**: parts with stable ids whose contents never move to another unit
+(a Kafka partition; the files whose names hash to a bucket). Each unit has its own checkpoint. Tasks are
+groups of units, and only the grouping ever changes.
+"""
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, Protocol
+
+from cooperator.connectors.fence import Fence
+from cooperator.connectors.grouping import regroup
+from cooperator.connectors.options import O, Options
+from cooperator.connectors.outputs import Output
+from cooperator.connectors.places import Place
+from cooperator.model import Epoch, TaskId
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from cooperator.connectors.offsets.sources import SourceOffsets
+    from cooperator.connectors.remote import Server
+
+
+@dataclass(frozen=True, slots=True)
+class UnitProgress:
+    """The progress of one unit.
+
+    ``batch`` is the last finished batch. ``rows_in`` and ``rows_out`` count rows since the unit was opened
+    (``rows_out`` None: not known). ``end`` is where that batch ends, in the source's own format; empty before
+    the first batch. ``behind`` counts the records after that batch, where Spark reports it; None: not known.
+    """
+
+    batch: int = -1
+    rows_in: int = 0
+    rows_out: int | None = None
+    end: str = ""
+    behind: int | None = None
+
+
+@dataclass(slots=True)
+class Counts:
+    """Rows that a sink counts itself, where Spark does not."""
+
+    rows_out: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UnitContext:
+    """The context in which a unit is opened.
+
+    ``group_id`` is the Worker's. ``owner`` identifies this attempt on this member, as
+    ``member/incarnation/attempt`` (sinks that fence record it). ``epoch`` is the epoch of the assignment that
+    gave the task; it is None when no leader assigned it (a sink that fences then relies on the owner alone).
+    ``attempt`` orders the attempts of one epoch. ``fence`` is this attempt's claim on the unit, to be checked
+    right before each commit; it is None until the unit is claimed, which ``SparkConnector.open`` does first.
+    ``checkpoint`` is the unit's own directory. ``is_first`` tells that the unit already existed when the
+    connector was created. ``cancelled`` is set when the unit is to stop; anything that waits must watch it.
+    ``session`` returns the member's Spark session and starts it when needed; ``server`` is where queries run
+    when they do not run in that session. ``say`` shows users what the unit is waiting for; an empty text
+    clears it. ``closing`` is unwound, in reverse order, once nothing of the unit runs any more.
+    """
+
+    group_id: str
+    task: TaskId
+    unit: str
+    owner: str
+    checkpoint: Place
+    cancelled: threading.Event
+    session: "Callable[[], SparkSession]"
+    say: Callable[[str], None]
+    is_first: bool = True
+    closing: ExitStack = field(default_factory=ExitStack)
+    counts: Counts = field(default_factory=Counts)
+    epoch: Epoch | None = None
+    attempt: int = 0
+    fence: Fence | None = None
+    server: "Server | None" = None
+
+
+class Delivery(StrEnum):
+    """How often a record can be in the sink after faults."""
+
+    EXACTLY_ONCE = "ExactlyOnce"
+    AT_LEAST_ONCE = "AtLeastOnce"
+
+
+class Delivered(NamedTuple):
+    """The delivery guarantee of a connector. ``note`` is a sentence about its condition or its limits."""
+
+    level: Delivery
+    note: str
+
+
+class RunningUnit(Protocol):
+    """A unit that is running."""
+
+    def poll(self) -> UnitProgress:
+        """Returns its progress; raises the unit's error once it has failed."""
+
+    def stop(self) -> None:
+        """Stops the unit, and returns when nothing of it runs any more. It may be called again."""
+
+
+class Cancelled(Exception):
+    """The unit is being stopped, so the pending open or wait was abandoned."""
+
+
+class Connector(ABC, Generic[O]):
+    """A connector class. Instances hold no state: everything is in the arguments."""
+
+    options: ClassVar[type[Options]]
+
+    @abstractmethod
+    def units(self, options: O, say: Callable[[str], None]) -> Sequence[str]:
+        """Returns the ids of all current units, in a stable order; the instance calls it repeatedly.
+
+        Ids consist of letters, digits, dots, underscores and dashes. Anything that is missing for now (a
+        topic that is not created yet) is left out and reported by ``say``. An exception means "ask again
+        later", but ``OptionError`` fails the connector.
+        """
+
+    @abstractmethod
+    def open(self, options: O, context: UnitContext) -> RunningUnit:
+        """Starts one unit and returns when it is running.
+
+        Raises the unit's error when it fails, and ``Cancelled`` when the context is cancelled meanwhile;
+        nothing of the unit runs after that.
+        """
+
+    def delivery(self, options: O) -> Delivered:
+        """Returns the delivery guarantee of the sink under these options."""
+        note = "After a death the newest batch may be written again."
+        return Delivered(Delivery.AT_LEAST_ONCE, note)
+
+    def outputs(self, options: O) -> Sequence[Output]:
+        """Returns the directories that the connector's file sinks use exclusively.
+
+        Two connectors with the same directory are refused when they are applied. A directory that is not
+        returned here is refused when its sink opens.
+        """
+        return ()
+
+    def offsets(self) -> "SourceOffsets[O] | None":
+        """Returns how the offsets of this class's sources are listed and changed; None: they cannot be."""
+        return None
+
+    def lag(self, options: O, ends: Mapping[str, str]) -> int | None:
+        """Returns how many records of the source are not delivered yet, by asking the source.
+
+        ``ends`` maps some of the units to where their last finished batch ends, as in their checkpoints; an
+        empty end means that there is none. Returns None when the lag cannot be determined, or only by Spark.
+        It may raise; it is called from any thread, also while nothing runs.
+        """
+        return None
+
+    def groups(
+        self, units: Sequence[str], tasks_max: int, earlier: Sequence[Sequence[str]] = ()
+    ) -> list[tuple[str, ...]]:
+        """Returns the units of task 0, 1, …, given those of before in ``earlier`` (see ``grouping.regroup``).
+
+        It is a pure function of its arguments.
+        """
+        return regroup(earlier, units, tasks_max)

@@ -1,0 +1,199 @@
+"""Converts Kafka records to the rows of a sink: converters first, then the SELECT, then error tolerance.
+
+Spark does all of it as part of the stream where it can. Where each record brings its own types, or rows may
+be left out, each batch is collected and converted here, and the sink gets the result.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+from pydantic import model_validator
+
+from cooperator.connectors.base import UnitContext
+from cooperator.connectors.dead_letters import (
+    DeadLetterOptions,
+    Letter,
+    letters,
+    reason,
+)
+from cooperator.connectors.decoding import Decoder, DecodingOptions, decoded_columns
+from cooperator.connectors.exactly_once import UnitWriter
+from cooperator.connectors.failing_rows import Failed, frame_of, sift
+from cooperator.connectors.kafka_sink import unit_writer
+from cooperator.connectors.kafka_source import KafkaSourceOptions, read_partition, reads
+from cooperator.connectors.options import option, refuse
+from cooperator.connectors.topics import client_config, ensure_topic, reaching
+from cooperator.connectors.transform import selected
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
+
+_COORDINATES = ("topic", "partition", "offset", "timestamp")
+_LETTERS_OPTION = "errors.deadletterqueue.topic.name"
+_MAX_LETTER = 64 << 20
+"""Bytes. A letter is larger than its record by its headers; the topic's own settings limit its size."""
+_LETTERS_TIMEOUT_MS = 10_000
+
+
+class ConversionOptions(KafkaSourceOptions, DecodingOptions, DeadLetterOptions):
+    """Options of connectors that read topics and write elsewhere."""
+
+    letters_replication: int = option(
+        "errors.deadletterqueue.topic.replication.factor",
+        -1,
+        expected="the replication factor to create that topic with (-1: the broker's default)",
+        instance_only=True,
+        ge=-1,
+    )
+
+    @model_validator(mode="after")
+    def _letters_are_not_read_again(self) -> Self:
+        if self.dead_letters and reads(self, self.dead_letters):
+            remedy = "name a topic that topics and topics.regex leave out"
+            raise refuse("would be read again by this connector", remedy, _LETTERS_OPTION)
+        return self
+
+
+class ConversionFailed(ValueError):
+    """The converters refuse a record; the message names the record, its position and the reason."""
+
+
+class Part(NamedTuple):
+    """Rows of one type. ``types`` holds the columns with the names of Spark's types."""
+
+    types: tuple[tuple[str, str], ...]
+    rows: "pa.Table"
+
+
+class Conversion:
+    """The conversion of one unit's records.
+
+    ``finish`` is applied to the rows that the SELECT returns, or to the records where there is no SELECT.
+    ``columns`` are those of the view ``input``, besides ``key`` and ``value``.
+    """
+
+    def __init__(
+        self,
+        options: ConversionOptions,
+        context: UnitContext,
+        finish: "Callable[[DataFrame], DataFrame]",
+        columns: Sequence[str] = _COORDINATES,
+    ) -> None:
+        self._options = options
+        self._context = context
+        self._finish = finish
+        self._columns = columns
+        self._decoder = Decoder(options, context.checkpoint / "types.arrow") if options.by_record else None
+
+    @property
+    def by_batch(self) -> bool:
+        """Whether the stream has to be converted batch by batch, by ``batch``."""
+        return self._options.by_record or self._options.tolerance == "all"
+
+    def stream(self, spark: "SparkSession") -> "DataFrame":
+        """Returns the unit's converted stream, or the stream as it is read if batches are converted singly.
+
+        Raises ``OptionError`` when the SELECT cannot work, as far as that is known by now.
+        """
+        headers = ("headers",) if self.by_batch or "headers" in self._columns else ()
+        records = read_partition(spark, self._options, self._context, headers=bool(headers))
+        records = records.select("key", "value", *_COORDINATES, *headers)
+        if self._options.by_record:
+            return records
+        converted = self._converted(records)
+        return records if self.by_batch else converted
+
+    def types(self, stream: "DataFrame") -> tuple[tuple[str, str], ...] | None:
+        """Returns the columns that ``stream`` leads to, with their types; None: records bring them."""
+        if self._options.by_record:
+            return None
+        return tuple((self._converted(stream) if self.by_batch else stream).dtypes)
+
+    def batch(self, batch: "DataFrame") -> tuple[list[Part], list[Letter]]:
+        """Returns the rows of a batch in order, and the records left out.
+
+        Raises ``ConversionFailed`` when no record may be left out.
+        """
+        raw = batch.toArrow()
+        everything = [(list(range(raw.num_rows)), raw)]
+        tables, undecoded = self._decoder.tables(raw) if self._decoder else (everything, [])
+        found = [self._letter(raw, *one) for one in undecoded]
+        if found and self._options.tolerance == "none":
+            self._refuse(found[0])
+        parts = []
+        for numbers, table in tables:
+            converted, failed = self._part(table, batch.sparkSession)
+            parts += converted
+            stage = "TRANSFORMATION" if self._options.select else "VALUE_CONVERTER"
+            found += [self._letter(raw, numbers[row], stage, error) for row, error in failed]
+        if found:
+            log.warning(
+                "%s: %d records are left out: %s", self._context.unit, len(found), reason(found[0].error)
+            )
+        return parts, sorted(found, key=lambda one: int(one.row["offset"]))
+
+    def _part(self, table: "pa.Table", session: "SparkSession") -> "tuple[list[Part], list[Failed]]":
+        types: tuple[tuple[str, str], ...] = ()
+
+        def convert(frame: "DataFrame") -> "DataFrame":
+            nonlocal types
+            converted = self._converted(frame)
+            types = tuple(converted.dtypes)
+            return converted
+
+        failed: list[Failed] = []
+        if self._options.tolerance == "none":
+            good = [convert(frame_of(table, session)).toArrow()]
+        else:
+            good, failed = sift(table, session, convert, self._context)
+        return [Part(types, rows) for rows in good], failed
+
+    def _converted(self, records: "DataFrame") -> "DataFrame":
+        decoded = decoded_columns(records, self._options, self._columns)
+        options = self._options
+        chosen = selected(decoded, options.select, options.select_option) if options.select else decoded
+        return self._finish(chosen)
+
+    def _letter(self, raw: "pa.Table", row: int, stage: str, error: Exception) -> Letter:
+        [whole] = raw.slice(row, 1).to_pylist()
+        return Letter(whole, stage, error)
+
+    def _refuse(self, letter: Letter) -> None:
+        row, part = letter.row, letter.stage.partition("_")[0].lower()
+        where = f"{row['topic']}-{row['partition']}, offset {row['offset']}"
+        converter = self._options.key_converter if part == "key" else self._options.value_converter
+        raise ConversionFailed(
+            f"{where}: option '{part}.converter' = '{converter}': cannot read the {part}: {letter.error}; "
+            "set the converter that wrote it, or errors.tolerance to all"
+        ) from letter.error
+
+
+class LetterBox:
+    """Writes records that are left out to the dead-letter topic, if there is one.
+
+    Each batch has a marker of its own, so that its letters are written once.
+    """
+
+    def __init__(self, options: ConversionOptions, context: UnitContext) -> None:
+        self._topic = options.dead_letters
+        self._context = context
+        self._writer: UnitWriter | None = None
+        if self._topic:
+            self._writer = unit_writer(options, context, self._topic, _MAX_LETTER, _LETTERS_TIMEOUT_MS)
+
+    def put(self, query: str, batch: int, found: Sequence[Letter]) -> None:
+        """Writes the letters. Call it before the batch is in the sink: a retry leaves out the same
+        records."""
+        if self._writer is not None and found:
+            self._writer.write(query, batch, lambda: letters(found, self._topic, self._context))
+
+
+def ensure_letters(options: ConversionOptions) -> None:
+    """Creates the dead-letter topic if it is configured and missing."""
+    if options.dead_letters:
+        with reaching(options):
+            ensure_topic(client_config(options), options.dead_letters, 1, options.letters_replication)

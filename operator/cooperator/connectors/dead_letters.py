@@ -1,0 +1,113 @@
+"""Records that cannot be converted: the options that tolerate them, and their format in a dead-letter topic.
+
+With ``errors.tolerance`` = all the SELECT runs on the collected batch. When it fails, the rows that make it
+fail are found (``failing_rows``), and the others are converted as if those were not there. The SELECT must
+treat each row by itself (no aggregate over several rows, no order, no limit); otherwise its result would
+change.
+
+Names of options and headers are Kafka Connect's (KIP-298).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal, NamedTuple, Self
+
+from pydantic import model_validator
+
+from cooperator.connectors.base import UnitContext
+from cooperator.connectors.exactly_once import Record
+from cooperator.connectors.failing_rows import SparkFailure
+from cooperator.connectors.options import TopicName, option, refuse
+from cooperator.connectors.spark import SparkOptions
+from cooperator.connectors.transform import first_line
+
+_PREFIX = "__connect.errors."
+_TOPIC_OPTION = "errors.deadletterqueue.topic.name"
+_MESSAGE_LIMIT = 2_000  # characters: headers count against the size of a record
+LETTER_BYTES = 16_384
+"""The upper limit by which a letter is larger than its record."""
+
+
+class DeadLetterOptions(SparkOptions):
+    tolerance: Literal["none", "all"] = option(
+        "errors.tolerance",
+        "none",
+        expected="none (a row that cannot be converted fails the task) or all (it is left out)",
+    )
+    dead_letters: TopicName | Literal[""] = option(
+        _TOPIC_OPTION, "", expected="the topic for rows that are left out, as they were read"
+    )
+
+    @property
+    def select(self) -> str:
+        """The SELECT that rows go through; empty: none."""
+        return self.transform_sql
+
+    @property
+    def select_option(self) -> str:
+        """The name of the option that sets it."""
+        return "transform.sql"
+
+    @property
+    def can_fail(self) -> bool:
+        """Whether anything besides the SELECT can fail for a row."""
+        return False
+
+    @model_validator(mode="after")
+    def _tolerant(self) -> Self:
+        if self.dead_letters and self.tolerance == "none":
+            raise refuse("is not used with errors.tolerance = none", "set that to all", _TOPIC_OPTION)
+        if self.tolerance == "all" and not self.select and not self.can_fail:
+            remedy = "give transform.sql, or leave it out: without it nothing is converted"
+            raise refuse("has nothing to tolerate", remedy, "errors.tolerance")
+        if self.tolerance == "all" and self.select and not treats_rows_alone(self.select):
+            remedy = (
+                "leave out aggregates, windows, DISTINCT, joins, hints, LIMIT, OFFSET and ORDER, SORT, "
+                "DISTRIBUTE or CLUSTER BY, or set it to none"
+            )
+            raise refuse("needs a SELECT that treats each row by itself", remedy, "errors.tolerance")
+        return self
+
+
+def treats_rows_alone(sql: str) -> bool:
+    """Whether the query converts each row of ``input`` without looking at other rows."""
+    import sqlglot
+    from sqlglot import exp
+
+    over_several = (exp.AggFunc, exp.Group, exp.Window, exp.Distinct, exp.Join, exp.SetOperation)
+    of_partitions = (exp.Order, exp.Sort, exp.Distribute, exp.Cluster, exp.Hint)
+    chosen_by_number = (exp.Limit, exp.Offset, exp.Fetch, exp.TableSample)
+    query = sqlglot.parse_one(sql, read="spark")
+    if query.find(*over_several, *of_partitions, *chosen_by_number) is not None:
+        return False
+    tables = [table.name.lower() for table in query.find_all(exp.Table)]
+    return len(tables) == len(set(tables))  # a table that is read twice is compared with itself
+
+
+def reason(error: Exception) -> str:
+    return first_line(error)[:_MESSAGE_LIMIT]
+
+
+class Letter(NamedTuple):
+    """A record as it was read, its error, and the stage (one of Connect's) that failed."""
+
+    row: Mapping[str, Any]
+    stage: str
+    error: Exception
+
+
+def letters(found: Iterable[Letter], topic: str, context: UnitContext) -> Iterator[Record]:
+    """Yields the records as they were read, with the errors in their headers."""
+    for row, stage, error in found:
+        told = {
+            "topic": row["topic"],
+            "partition": row["partition"],
+            "offset": row["offset"],
+            "connector.name": context.task.connector,
+            "task.id": context.task.task,
+            "stage": stage,
+            "exception.class.name": error.name if isinstance(error, SparkFailure) else type(error).__name__,
+            "exception.message": reason(error),
+        }
+        headers = [(header["key"], header["value"]) for header in row["headers"] or ()]
+        headers += [(f"{_PREFIX}{name}", str(value).encode()) for name, value in told.items()]
+        yield Record(row["key"], row["value"], topic=topic, headers=tuple(headers))

@@ -1,0 +1,239 @@
+"""Exactly-once delivery of a unit's batches into a transactional log.
+
+The log keeps one marker per unit, written in the same transaction as a batch's rows: the last writer (the
+owner), the query, and its batch. Opening the log fences earlier writers and ends their transactions; the new
+writer reads the marker after that, and skips what it covers. So a batch is committed at most once by
+whichever attempt, provided that every attempt at one batch has the same rows, which Spark's source logs
+guarantee.
+
+Which writer may continue is a separate question. A writer that lost its log cannot tell whether it was fenced
+or whether the log gave up on a slow transaction. The owner in the marker tells them apart: a writer claims
+the marker once, when it starts; if it then loses its log and finds another owner in the marker, it was
+replaced, and commits nothing more. A frozen process that wakes up finds just that. Where attempts have an
+order (``fence.py``), one that wakes up before it has claimed the marker is refused, too, and does not replace
+its successor.
+"""
+
+import json
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
+
+from cooperator.connectors.base import Cancelled
+from cooperator.connectors.fence import Fence
+
+log = logging.getLogger(__name__)
+
+
+class Record(NamedTuple):
+    """A record to write.
+
+    An empty ``topic`` is the log's own; ``partition`` -1 is chosen by the key; ``timestamp_ms`` 0 is the time
+    of writing.
+    """
+
+    key: bytes | None
+    value: bytes | None
+    topic: str = ""
+    partition: int = -1
+    timestamp_ms: int = 0
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+Row = tuple[bytes | None, bytes | None] | Record
+"""A record, or its key and value alone."""
+
+_BACKOFF_S = 0.2
+_BACKOFF_MAX_S = 5.0
+_SLOWDOWNS = 7
+_CLAIMS = 10
+
+
+class LogLost(Exception):
+    """The log is lost: either another writer has opened it, or it has given up on this transaction."""
+
+
+class TransactionAborted(Exception):
+    """The transaction was aborted for a transient reason; it can be retried."""
+
+
+class Replaced(Exception):
+    """Another attempt writes this unit now, so this one must not continue."""
+
+
+class BatchTooSlow(Exception):
+    """A batch does not fit into the longest transaction that is allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """The last attempt that claimed the unit, and its newest committed batch (-1: none) of which query.
+
+    ``claim`` is the owner's claim on the unit's fence; the greater of two claims is the newer one (empty:
+    none).
+    """
+
+    owner: str
+    query: str = ""
+    batch: int = -1
+    claim: str = ""
+
+    def covers(self, query: str, batch: int) -> bool:
+        """Whether the batch is committed.
+
+        A new checkpoint counts its batches from 0 again, under a new query id, so that nothing of it is
+        covered.
+        """
+        return self.query == query and batch <= self.batch
+
+    def encode(self) -> bytes:
+        content = {"owner": self.owner, "query": self.query, "batch": self.batch, "claim": self.claim}
+        return json.dumps(content).encode()
+
+    @classmethod
+    def decode(cls, value: bytes) -> "Marker":
+        content = json.loads(value)
+        owner, query, batch = str(content["owner"]), str(content["query"]), int(content["batch"])
+        return cls(owner, query, batch, str(content.get("claim", "")))
+
+
+class Log(Protocol):
+    """An open log. All calls raise ``LogLost``, ``TransactionAborted``, or errors that no retry can help."""
+
+    def commit(self, rows: Iterable[Row], marker: Marker) -> int:
+        """Commits rows and marker in one transaction; returns the number of rows.
+
+        After an error nothing of it is committed, except after ``LogLost``: then only the marker can tell.
+        """
+
+    def close(self) -> None: ...
+
+
+class LogProvider(Protocol):
+    """A unit's log, which can be opened."""
+
+    def open(self, slowdown: int) -> Log:
+        """Opens the log and ends all transactions of earlier writers.
+
+        ``slowdown`` is how many times the transaction's time limit is doubled.
+        """
+
+    def marker(self) -> Marker | None:
+        """Returns the committed marker; None when nothing was ever written."""
+
+
+class UnitWriter:
+    """Writes the batches of one unit.
+
+    ``cancelled`` ends every wait with ``Cancelled``. ``fence`` is the attempt's claim on the unit: nothing is
+    written, and ``Fenced`` is raised, once it is not the latest claim.
+    """
+
+    def __init__(
+        self, provider: LogProvider, owner: str, cancelled: threading.Event, fence: Fence | None = None
+    ) -> None:
+        self._provider = provider
+        self._owner = owner
+        self._cancelled = cancelled
+        self._fence = fence
+        self._claim = "" if fence is None else fence.claim
+        self._log: Log | None = None
+        self._marker = Marker(owner)
+
+    def claim(self) -> Marker:
+        """Fences all earlier writers and claims the marker; returns what was committed so far."""
+        began_with: Marker | None = None
+        for attempt in self._attempts():
+            try:
+                self._check_fence()
+                unit_log = self._open(slowdown=0)
+                found = self._provider.marker() or Marker("")
+                began_with = began_with or found
+                if found.owner not in (began_with.owner, self._owner):
+                    raise Replaced(f"{found.owner} claimed the unit while {self._owner} did")
+                if self._claim and found.claim > self._claim:
+                    raise Replaced(f"{found.owner} claimed the unit later than {self._owner}: {found.claim}")
+                claimed = replace(found, owner=self._owner, claim=self._claim)
+                unit_log.commit((), claimed)
+            except (LogLost, TransactionAborted) as error:
+                log.info("claim %d of %s: %s", attempt, self._owner, error)
+                if attempt == _CLAIMS:
+                    raise
+            else:
+                self._marker = claimed
+                return claimed
+        raise AssertionError("attempts end by an exception")
+
+    def write(self, query: str, batch: int, rows: Callable[[], Iterable[Row]]) -> int:
+        """Commits a batch unless it is committed already; returns the number of rows written now.
+
+        ``rows`` must return the same rows in each call, and is called once for each attempt.
+        """
+        slowdown = 0
+        target = Marker(self._owner, query, batch, self._claim)
+        for attempt in self._attempts():
+            try:
+                unit_log = self._log or self._reopen(slowdown)
+                if self._marker.covers(query, batch):
+                    log.info("batch %d of %s was committed before", batch, query)
+                    return 0
+                self._check_fence()
+                written = unit_log.commit(rows(), target)
+            except LogLost as error:
+                log.info("attempt %d at batch %d: %s", attempt, batch, error)
+                if slowdown == _SLOWDOWNS:
+                    raise BatchTooSlow(f"batch {batch} did not fit into the longest transaction") from error
+                slowdown += 1
+                self._drop()
+            except TransactionAborted as error:
+                log.info("attempt %d at batch %d: %s", attempt, batch, error)
+            else:
+                self._marker = target
+                return written
+        raise AssertionError("attempts end by an exception")
+
+    def close(self) -> None:
+        self._drop()
+
+    def _reopen(self, slowdown: int) -> Log:
+        """Opens the log again, if this owner still holds the unit.
+
+        The owner is checked before opening, so that a replaced writer does not disturb its successor, and
+        again afterwards, when no other writer can interfere.
+        """
+        self._check_owner()
+        unit_log = self._open(slowdown)
+        self._marker = self._check_owner()
+        return unit_log
+
+    def _check_fence(self) -> None:
+        if self._fence is not None:
+            self._fence.check()
+
+    def _check_owner(self) -> Marker:
+        found = self._provider.marker() or Marker("")
+        if found.owner != self._owner:
+            raise Replaced(f"{found.owner or 'another attempt'} writes this unit now, {self._owner} must end")
+        return found
+
+    def _open(self, slowdown: int) -> Log:
+        self._drop()
+        self._log = self._provider.open(slowdown)
+        return self._log
+
+    def _drop(self) -> None:
+        if self._log is not None:
+            unit_log, self._log = self._log, None
+            unit_log.close()
+
+    def _attempts(self) -> Iterator[int]:
+        """Yields 1, 2, … with a growing wait in between; ends only by ``Cancelled``."""
+        attempt, backoff_s = 1, _BACKOFF_S
+        while not self._cancelled.is_set():
+            yield attempt
+            if self._cancelled.wait(backoff_s):
+                break
+            attempt, backoff_s = attempt + 1, min(backoff_s * 2, _BACKOFF_MAX_S)
+        raise Cancelled

@@ -1,0 +1,320 @@
+"""A unit's transactional log in Kafka, on confluent-kafka.
+
+Rows go to a topic under the transactional id ``<group>-<connector>-<unit>``. The marker is a record of the
+compacted topic ``<group>-batches``, under the key ``<connector>/<unit>``, in the same transaction: Kafka
+Connect keeps the offsets of exactly-once sources in the same way (KIP-618). It is read up to the end that the
+topic had after this writer fenced earlier ones. Reading waits for open transactions of other units in that
+topic, which takes no longer than their time limit.
+"""
+
+import logging
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from cooperator.connectors.base import Cancelled
+from cooperator.connectors.exactly_once import LogLost, Marker, Record, Row, TransactionAborted
+from cooperator.connectors.topics import ensure_topic
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+MARKER_PARTITIONS = 8
+"""It must never change: a key's partition depends on it."""
+_MARKER_CONFIG = {
+    "cleanup.policy": "compact",
+    # The topic is read whole when a unit starts, so it is compacted early.
+    "segment.bytes": str(4 << 20),
+    "segment.ms": "600000",
+    "min.cleanable.dirty.ratio": "0.2",
+}
+
+_SLICE_S = 1.0
+"""The longest that a call into the client waits before cancellation is checked again."""
+_ABORT_S = 3.0
+_READ_S = 0.1
+_MAX_TRANSACTION_MS = 900_000  # the default of transaction.max.timeout.ms of brokers
+
+_LOST = {
+    KafkaError._FENCED,
+    KafkaError.PRODUCER_FENCED,
+    KafkaError.INVALID_PRODUCER_EPOCH,
+    KafkaError.INVALID_PRODUCER_ID_MAPPING,
+    KafkaError.INVALID_TXN_STATE,
+    KafkaError.UNKNOWN_PRODUCER_ID,
+    KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    KafkaError._FATAL,
+}
+"""The client cannot tell a transaction that timed out from one that another producer ended."""
+_PASSING = {
+    KafkaError._TIMED_OUT,
+    KafkaError._MSG_TIMED_OUT,
+    KafkaError._TRANSPORT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._RESOLVE,
+    KafkaError._PURGE_QUEUE,
+    KafkaError._PURGE_INFLIGHT,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.NOT_ENOUGH_REPLICAS,
+}
+
+
+class KafkaLogs:
+    """Opens the log of one unit.
+
+    ``client`` holds properties for every client. ``say`` shows what is being waited for; ``cancelled`` ends
+    every wait with ``Cancelled``.
+    """
+
+    def __init__(
+        self,
+        group_id: str,
+        connector: str,
+        unit: str,
+        topic: str,
+        client: Mapping[str, Any],
+        producer: Mapping[str, Any],
+        transaction_timeout_ms: int,
+        cancelled: threading.Event,
+        say: Callable[[str], None],
+    ) -> None:
+        self._transactional_id = f"{group_id}-{connector}-{unit}"
+        self._topic = topic
+        self._client = dict(client)
+        self._producer = dict(producer)
+        self._timeout_ms = transaction_timeout_ms
+        self._patience = Patience(cancelled, say, str(client["bootstrap.servers"]))
+        self._key = f"{connector}/{unit}".encode()
+        self._markers = TopicPartition(
+            f"{group_id}-batches", zlib.crc32(self._key) % MARKER_PARTITIONS, OFFSET_BEGINNING
+        )
+
+    def open(self, slowdown: int) -> "KafkaLog":
+        timeout_ms = min(self._timeout_ms << slowdown, _MAX_TRANSACTION_MS)
+        producer = Producer(
+            {
+                **self._client,
+                **self._producer,
+                "transactional.id": self._transactional_id,
+                "transaction.timeout.ms": timeout_ms,
+                "delivery.report.only.error": True,
+            },
+            logger=log,
+        )
+        name, count = self._markers.topic, MARKER_PARTITIONS
+        self._patience.until_done(lambda s: ensure_topic(self._client, name, count, -1, _MARKER_CONFIG, s))
+        self._patience.until_done(producer.init_transactions)
+        return KafkaLog(producer, self._topic, self._markers, self._key, self._patience)
+
+    def marker(self) -> Marker | None:
+        admin = AdminClient(self._client, logger=log)
+        latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+        def end_of_markers(timeout_s: float) -> int:
+            futures = admin.list_offsets(
+                {self._markers: latest},
+                isolation_level=IsolationLevel.READ_UNCOMMITTED,
+                request_timeout=timeout_s,
+            )
+            return int(futures[self._markers].result().offset)
+
+        end = self._patience.until_done(end_of_markers)
+        if end == 0:
+            return None
+        consumer = Consumer(
+            {
+                **self._client,
+                "group.id": self._transactional_id,
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "fetch.wait.max.ms": 20,
+                "isolation.level": "read_committed",
+            },
+            logger=log,
+        )
+        try:
+            consumer.assign([self._markers])
+            return self._last_marker(consumer, end)
+        finally:
+            consumer.close()
+
+    def _last_marker(self, consumer: Consumer, end: int) -> Marker | None:
+        found: bytes | None = None
+        while True:
+            for message in self._patience.until_done(lambda s: consumer.consume(1000, _READ_S)):
+                error = message.error()
+                if error is None:
+                    found = message.value() if message.key() == self._key else found
+                elif error.code() != KafkaError._PARTITION_EOF:
+                    log.info("reading %s: %s", self._markers, error)
+                elif (message.offset() or 0) >= end:
+                    return Marker.decode(found) if found else None
+                else:
+                    log.info("%s: another unit's transaction is open, waiting for its end", self._markers)
+
+
+class KafkaLog:
+    """One transactional producer. It is not thread-safe."""
+
+    def __init__(
+        self, producer: Producer, topic: str, markers: TopicPartition, key: bytes, patience: "Patience"
+    ) -> None:
+        self._producer = producer
+        self._topic = topic
+        self._markers = markers
+        self._key = key
+        self._patience = patience
+        self._failure: KafkaError | None = None
+        self._refused = ""
+
+    def commit(self, rows: Iterable[Row], marker: Marker) -> int:
+        self._failure = None
+        count = 0
+        try:
+            self._producer.begin_transaction()
+            for row in rows:
+                self._produce(row if isinstance(row, Record) else Record(*row))
+                count += 1
+            self._produce(Record(self._key, marker.encode(), self._markers.topic, self._markers.partition))
+            self._patience.until_done(self._producer.commit_transaction)
+        except LogLost:
+            raise
+        except TransactionAborted as error:
+            if self._failure is None or self._failure.code() in _PASSING or self._failure.retriable():
+                self._abort_for_certain()
+                raise
+            self._abort_if_possible()
+            if self._failure.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+                raise ValueError(self._refused) from error
+            raise KafkaException(self._failure) from error
+        except BaseException:
+            self._abort_if_possible()
+            raise
+        return count
+
+    def close(self) -> None:
+        """Drops whatever is not committed."""
+        # A producer with a fatal error raises it in every call; at this point it no longer matters.
+        with suppress(KafkaException):
+            self._producer.purge(blocking=False)
+            self._producer.poll(0)
+
+    def _produce(self, record: Record) -> None:
+        while True:
+            try:
+                self._producer.produce(
+                    record.topic or self._topic,
+                    record.value,
+                    record.key,
+                    record.partition,
+                    on_delivery=self._on_failure,
+                    timestamp=max(record.timestamp_ms, 0),
+                    headers=list(record.headers),
+                )
+                return
+            except BufferError:
+                self._patience.check()
+                self._producer.poll(0.1)
+            except KafkaException as error:
+                raise _classified(error, record.key, record.value) from error
+
+    def _on_failure(self, error: KafkaError | None, message: Message) -> None:
+        if self._failure is None and error is not None:
+            self._failure = error
+            self._refused = (
+                f"the broker refuses a record of {len(message)} bytes with key {message.key()!r}: topic "
+                f"{message.topic()} takes no larger one than its max.message.bytes; raise that"
+            )
+
+    def _abort_for_certain(self) -> None:
+        try:
+            self._patience.until_done(self._producer.abort_transaction)
+        except Cancelled:
+            self._abort_if_possible()
+            raise
+        except (KafkaException, TransactionAborted) as error:
+            raise LogLost(str(error)) from error
+
+    def _abort_if_possible(self) -> None:
+        """Ends the transaction even when its result is not needed: readers wait for an open transaction."""
+        try:
+            self._producer.abort_transaction(_ABORT_S)
+        except KafkaException as error:
+            log.info("the transaction is left to its time limit: %s", error)
+
+
+class Patience:
+    """Repeats calls until they succeed or the unit is cancelled."""
+
+    def __init__(self, cancelled: threading.Event, say: Callable[[str], None], servers: str) -> None:
+        self._cancelled = cancelled
+        self._say = say
+        self._servers = servers
+
+    def check(self) -> None:
+        if self._cancelled.is_set():
+            raise Cancelled
+
+    def until_done(self, call: Callable[[float], T]) -> T:
+        """Repeats ``call(timeout_s)`` after transient errors; raises others."""
+        said = False
+        while True:
+            self.check()
+            began = time.monotonic()
+            try:
+                result = call(_SLICE_S)
+            except KafkaException as error:
+                classified = _classified(error)
+                if not isinstance(classified, _Passing):
+                    raise classified from error
+                self._say(f"waiting for Kafka at {self._servers}: {classified}")
+                said = True
+                self._cancelled.wait(max(0.0, began + _SLICE_S - time.monotonic()))
+            else:
+                if said:
+                    self._say("")
+                return result
+
+
+class _Passing(Exception):
+    pass
+
+
+def _classified(error: KafkaException, key: bytes | None = None, value: bytes | None = None) -> Exception:
+    """Returns the error in the terms of ``exactly_once``."""
+    detail: KafkaError = error.args[0]
+    if detail.code() in _LOST:
+        return LogLost(detail.str())
+    if detail.txn_requires_abort():
+        return TransactionAborted(detail.str())
+    if detail.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+        size = len(key or b"") + len(value or b"")
+        return ValueError(
+            f"a record of {size} bytes with key {key!r} is larger than option 'message.max.bytes' allows; "
+            "raise it, and max.message.bytes of the topic"
+        )
+    if detail.retriable() or detail.code() in _PASSING:
+        return _Passing(detail.str())
+    return error

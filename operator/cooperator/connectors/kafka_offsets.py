@@ -1,0 +1,129 @@
+"""Offsets of connectors that read Kafka: a unit is a partition, its position the next record to read.
+
+They have the format that Kafka Connect shows for its sinks: ``{"kafka_topic": …, "kafka_partition": …}``,
+``{"kafka_offset": …}``.
+"""
+
+import json
+import logging
+from collections.abc import Sequence
+from typing import TypeVar
+
+from confluent_kafka import IsolationLevel, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from cooperator.connectors.kafka_source import KafkaSourceOptions, reads
+from cooperator.connectors.offsets.entries import Entry, Json, OffsetsError
+from cooperator.connectors.offsets.sinks import Sink
+from cooperator.connectors.offsets.sources import SourceOffsets, UnitPlace, Where, number
+from cooperator.connectors.offsets.unit_log import move, read_unit, remove, replace, settle_in_flight
+from cooperator.connectors.topics import client_config, partition_counts, reaching
+
+K = TypeVar("K", bound=KafkaSourceOptions)
+
+log = logging.getLogger(__name__)
+_TIMEOUT_S = 10.0
+_SPECS = {Where.EARLIEST: OffsetSpec.earliest, Where.LATEST: OffsetSpec.latest}
+
+
+class KafkaOffsets(SourceOffsets[K]):
+    """``sink`` is the sink of the same connector."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+
+    def current(self, options: K, place: UnitPlace) -> list[Entry]:
+        found = read_unit(place.checkpoint, self._sink.at(options, place))
+        text = found.ends[0] if found.ends else _initial(place)
+        if text is None:
+            return []
+        return [
+            _entry(topic, int(partition), offset)
+            for topic, partitions in json.loads(text).items()
+            for partition, offset in partitions.items()
+        ]
+
+    def unit_of(self, options: K, partition: Json) -> str:
+        topic, partition_number = partition.get("kafka_topic"), partition.get("kafka_partition")
+        is_number = isinstance(partition_number, int) and not isinstance(partition_number, bool)
+        if len(partition) != 2 or not isinstance(topic, str) or not is_number:
+            form = '{"kafka_topic": "<name>", "kafka_partition": <number>}'
+            raise OffsetsError(f"partition {json.dumps(partition)} is not known; write {form}")
+        if not reads(options, topic):
+            raise OffsetsError(f"partition {json.dumps(partition)}: the connector does not read {topic}")
+        return f"{topic}-{partition_number}"
+
+    def at(self, options: K, place: UnitPlace, where: Where) -> list[Entry]:
+        topic, _, partition = place.unit.rpartition("-")
+        if not reads(options, topic) or not _exists(options, topic, int(partition)):
+            return self.current(options, place)
+        return [_entry(topic, int(partition), _end(options, topic, int(partition), where))]
+
+    def check(self, options: K, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            offset = number(entry, "kafka_offset")
+            topic, partition = entry.partition["kafka_topic"], entry.partition["kafka_partition"]
+            if not _exists(options, topic, partition):
+                raise OffsetsError(f"partition {entry.key}: there is none at {options.bootstrap_servers}")
+            first, end = (_end(options, topic, partition, where) for where in Where)
+            if not first <= offset <= end:
+                raise OffsetsError(
+                    f"partition {entry.key}: kafka_offset {offset} is not there; give {first} (the first "
+                    f"record) to {end} (the end)"
+                )
+
+    def move(self, options: K, place: UnitPlace, entries: Sequence[Entry]) -> None:
+        initial = place.checkpoint / "sources" / "0" / "0"
+        found = settle_in_flight(place.checkpoint, self._sink.at(options, place))
+        if not entries:
+            if found.committed >= 0:
+                raise OffsetsError(
+                    f"unit {place.unit} has delivered up to batch {found.committed}: its position cannot be "
+                    "forgotten alone; give an offset, or reset the connector"
+                )
+            remove(initial)
+            return
+        ends: dict[str, dict[str, int]] = {}
+        for entry in entries:
+            partitions = ends.setdefault(entry.partition["kafka_topic"], {})
+            partitions[str(entry.partition["kafka_partition"])] = number(entry, "kafka_offset")
+        if found.committed >= 0:
+            move(place.checkpoint, found.committed, [json.dumps(ends)])
+        else:
+            # This file tells where the first batch begins. Spark writes a zero byte first, and skips it.
+            replace(initial, f"\0v1\n{json.dumps(ends)}")
+
+    def refuse_forgetting(self, options: K, place: UnitPlace) -> None:
+        self._sink.refuse_forgetting(options, place)
+
+
+def _initial(place: UnitPlace) -> str | None:
+    try:
+        text = (place.checkpoint / "sources" / "0" / "0").read_text()
+    except FileNotFoundError:
+        return None
+    return text.partition("\n")[2]
+
+
+def _entry(topic: str, partition: int, offset: int) -> Entry:
+    return Entry({"kafka_topic": topic, "kafka_partition": partition}, {"kafka_offset": offset})
+
+
+def _exists(options: KafkaSourceOptions, topic: str, partition: int) -> bool:
+    with reaching(options):
+        return 0 <= partition < partition_counts(client_config(options), [topic])[topic]
+
+
+def _end(options: KafkaSourceOptions, topic: str, partition: int, where: Where) -> int:
+    """Returns what Spark takes for that end: with read_committed, the latest is the last stable offset."""
+    admin = AdminClient(client_config(options), logger=log)
+    level = (
+        IsolationLevel.READ_COMMITTED
+        if options.isolation_level == "read_committed"
+        else IsolationLevel.READ_UNCOMMITTED
+    )
+    asked = TopicPartition(topic, partition)
+    spec: OffsetSpec = _SPECS[where]()  # type: ignore[no-untyped-call]
+    with reaching(options):
+        futures = admin.list_offsets({asked: spec}, isolation_level=level, request_timeout=_TIMEOUT_S)
+        return int(futures[asked].result().offset)

@@ -1,0 +1,168 @@
+"""The common parts of connectors that read topics: the existing partitions, and a unit's stream of records.
+
+A unit is a partition of a topic, ``<topic>-<number>``. Topics are listed, or matched repeatedly by a regular
+expression, so that topics that are created later are read, too, from their beginning.
+"""
+
+import json
+import logging
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from confluent_kafka import IsolationLevel, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+from pydantic import model_validator
+
+from cooperator.connectors.access import KafkaOptions, of_spark
+from cooperator.connectors.base import UnitContext
+from cooperator.connectors.options import TopicNames, option, refuse
+from cooperator.connectors.topics import (
+    client_config,
+    matching_topics,
+    partition_counts,
+    reaching,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+log = logging.getLogger(__name__)
+_ASK_S = 5.0
+
+
+class KafkaSourceOptions(KafkaOptions):
+    topics: TopicNames = option("topics", (), expected="topics to read, with commas")
+    topics_regex: str = option(
+        "topics.regex",
+        "",
+        expected="a regular expression (Python's) for whole names of topics, instead of topics",
+    )
+    starting_offsets: Literal["earliest", "latest"] = option(
+        "starting.offsets",
+        "earliest",
+        expected="earliest, or latest (skips what is in the topics when the connector is created)",
+    )
+    max_offsets: int = option(
+        "max.offsets.per.trigger", 100_000, expected="the number of records that make a batch", ge=1
+    )
+    isolation_level: Literal["read_committed", "read_uncommitted"] = option(
+        "isolation.level", "read_committed", expected="read_committed or read_uncommitted"
+    )
+    fetch_max_wait_ms: int = option(
+        "fetch.max.wait.ms",
+        50,
+        expected="milliseconds that the broker waits for records, 1 to 500",
+        ge=1,
+        le=500,
+    )
+    fail_on_data_loss: bool = option(
+        "fail.on.data.loss",
+        True,
+        expected="true, or false (goes on when records were deleted before they were read)",
+    )
+
+    @model_validator(mode="after")
+    def _one_way_to_name_topics(self) -> Self:
+        if self.topics and self.topics_regex:
+            raise refuse("cannot be given with topics", "give one of them", "topics.regex")
+        if not self.topics and not self.topics_regex:
+            raise refuse("names no topic", "give topics to read, with commas, or topics.regex", "topics")
+        try:
+            re.compile(self.topics_regex)
+        except re.error as error:
+            remedy = "write a regular expression of Python for whole names, such as orders[.].*"
+            raise refuse(f"is no regular expression ({error})", remedy, "topics.regex") from None
+        return self
+
+
+def reads(options: KafkaSourceOptions, topic: str) -> bool:
+    """Whether the connector reads the topic of that name."""
+    if options.topics:
+        return topic in options.topics
+    return not topic.startswith("__") and re.fullmatch(options.topics_regex, topic) is not None
+
+
+def source_partitions(options: KafkaSourceOptions, say: Callable[[str], None]) -> dict[str, int]:
+    """Returns the existing topics to read, with their partition counts; reports missing ones by ``say``."""
+    with reaching(options):
+        client = client_config(options)
+        if options.topics_regex:
+            found = matching_topics(client, lambda topic: reads(options, topic))
+            say("" if found else f"waiting for a topic that matches {options.topics_regex}")
+            return found
+        counts = partition_counts(client, options.topics)
+    missing = [topic for topic in options.topics if not counts[topic]]
+    say(f"waiting for the topics {', '.join(missing)}" if missing else "")
+    return {topic: counts[topic] for topic in options.topics if counts[topic]}
+
+
+def partition_units(counts: dict[str, int]) -> Sequence[str]:
+    return [f"{topic}-{number}" for topic, count in counts.items() for number in range(count)]
+
+
+def partition_lag(options: KafkaSourceOptions, ends: Mapping[str, str]) -> int:
+    """Returns the number of records behind the units' ends.
+
+    With read_committed it counts up to the last stable offset.
+
+    A unit without an end starts before or after the records that the topic holds (``starting.offsets``).
+    """
+    topics = {unit: unit.rpartition("-") for unit in ends}
+    asked = {unit: TopicPartition(topic, int(number)) for unit, (topic, _, number) in topics.items()}
+    latest = _offsets(options, list(asked.values()), OffsetSpec.latest())  # type: ignore[no-untyped-call]
+    fresh = [unit for unit, end in ends.items() if not end]
+    if options.starting_offsets == "earliest":
+        spec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+        first = _offsets(options, [asked[unit] for unit in fresh], spec)
+    else:
+        first = latest
+    here = {unit: first[asked[unit]] for unit in fresh}
+    for unit, (topic, _, number) in topics.items():
+        if unit not in here:
+            here[unit] = int(json.loads(ends[unit])[topic][number])
+    return sum(max(0, latest[asked[unit]] - offset) for unit, offset in here.items())
+
+
+def _offsets(
+    options: KafkaSourceOptions, partitions: list[TopicPartition], spec: OffsetSpec
+) -> dict[TopicPartition, int]:
+    if not partitions:
+        return {}
+    level = IsolationLevel[options.isolation_level.upper()]
+    with reaching(options):
+        asked = _admin(tuple(client_config(options).items())).list_offsets(
+            dict.fromkeys(partitions, spec), isolation_level=level, request_timeout=_ASK_S
+        )
+        return {partition: int(future.result().offset) for partition, future in asked.items()}
+
+
+@cache
+def _admin(client: tuple[tuple[str, Any], ...]) -> AdminClient:
+    """The client is cached, because lag is queried often and a new client costs threads and connections."""
+    return AdminClient({**dict(client), "client.id": "cooperator-lag"}, logger=log)
+
+
+def read_partition(
+    spark: "SparkSession", options: KafkaSourceOptions, context: UnitContext, *, headers: bool = False
+) -> "DataFrame":
+    """Returns the records of the unit's partition, with the columns of Spark's Kafka source."""
+    topic, _, partition = context.unit.rpartition("-")
+    # A unit that was added later is read from its beginning, or records would be missed.
+    starting = options.starting_offsets if context.is_first else "earliest"
+    return (
+        spark.readStream.format("kafka")
+        .options(**of_spark(options))
+        .option("kafka.isolation.level", options.isolation_level)
+        .option("kafka.fetch.max.wait.ms", options.fetch_max_wait_ms)
+        # With eight tries of a read (see session.py), a broker may be away for 160 s.
+        .option("kafkaConsumer.pollTimeoutMs", 20_000)
+        .option("assign", f'{{"{topic}": [{partition}]}}')
+        .option("startingOffsets", starting)
+        .option("maxOffsetsPerTrigger", options.max_offsets)
+        .option("failOnDataLoss", options.fail_on_data_loss)
+        .option("includeHeaders", headers)
+        .load()
+    )

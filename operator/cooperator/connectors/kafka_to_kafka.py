@@ -1,0 +1,161 @@
+"""``kafka-to-kafka``: copies records from topics to topics, exactly once.
+
+A unit is a partition of a source topic. Key, value, headers and timestamp are kept as they are, and on
+request the number of the partition, too. Each batch is one transaction of the unit's producer with the
+batch's marker (see ``exactly_once``): readers need ``read_committed``. Rows that ``transform.sql`` cannot
+convert may go to a dead-letter topic, in the same transaction.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import AfterValidator, model_validator
+
+from cooperator.connectors.base import Delivered, UnitContext
+from cooperator.connectors.conversion import Conversion, ConversionOptions, ensure_letters
+from cooperator.connectors.dead_letters import LETTER_BYTES, letters
+from cooperator.connectors.decoding import EXPECTED, Converter
+from cooperator.connectors.exactly_once import Record, Row
+from cooperator.connectors.kafka_offsets import KafkaOffsets
+from cooperator.connectors.kafka_sink import DELIVERED, KafkaSinkOptions, deliver, is_delivered
+from cooperator.connectors.kafka_source import (
+    partition_lag,
+    partition_units,
+    reads,
+    source_partitions,
+)
+from cooperator.connectors.offsets.sinks import Sink
+from cooperator.connectors.offsets.sources import SourceOffsets
+from cooperator.connectors.options import OptionError, Options, Problem, is_topic_name, option, refuse
+from cooperator.connectors.records import as_records
+from cooperator.connectors.spark import SparkConnector, local_rows
+from cooperator.connectors.topics import client_config, ensure_topic, grow_topic, reaching
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+_SOURCE = "{topic}"
+_COLUMNS = ("headers", "topic", "partition", "offset", "timestamp")
+_LOOP = "would be read again by this connector"
+_LOOP_REMEDY = "name a topic that topics and topics.regex leave out"
+
+
+def _pattern(value: str) -> str:
+    if not is_topic_name(value.replace(_SOURCE, "t")):
+        raise refuse(
+            "is no topic name",
+            "use letters, digits, dots, underscores and dashes, and {topic} for the source topic's name",
+        )
+    return value
+
+
+class KafkaToKafkaOptions(ConversionOptions, KafkaSinkOptions):
+    topic: Annotated[str, AfterValidator(_pattern)] = option(
+        "topic",
+        expected="the topic to write to; {topic} stands for the source topic's name, as in copy.{topic}",
+        fixed=True,
+    )
+    max_offsets: int = option(
+        "max.offsets.per.trigger",
+        10_000,
+        expected="the number of records that make a batch (it has to fit into memory)",
+        ge=1,
+    )
+    key_converter: Converter = option("key.converter", "bytes", expected=EXPECTED.format("key"))
+    value_converter: Converter = option("value.converter", "bytes", expected=EXPECTED.format("value"))
+    partitions: int | None = option(
+        "topic.partitions",
+        None,
+        expected="the number of partitions to create a topic with (default: as its source has)",
+        instance_only=True,
+        ge=1,
+    )
+    keep_partition: Literal["keep", "key"] = option(
+        "record.partition", "key", expected="keep (the source's number) or key (by the hash of the key)"
+    )
+    keep_timestamp: Literal["keep", "now"] = option(
+        "record.timestamp", "keep", expected="keep (the source's) or now (the time of writing)"
+    )
+
+    @model_validator(mode="after")
+    def _no_loop(self) -> Self:
+        if _SOURCE not in self.topic and reads(self, self.topic):
+            raise refuse(_LOOP, _LOOP_REMEDY, "topic")
+        return self
+
+    def target(self, source: str) -> str:
+        """Returns the topic that records of ``source`` go to."""
+        return self.topic.replace(_SOURCE, source)
+
+
+class KafkaToKafka(SparkConnector[KafkaToKafkaOptions]):
+    options: ClassVar[type[Options]] = KafkaToKafkaOptions
+
+    def delivery(self, options: KafkaToKafkaOptions) -> Delivered:
+        return DELIVERED
+
+    def offsets(self) -> SourceOffsets[KafkaToKafkaOptions]:
+        return KafkaOffsets(Sink(is_delivered))
+
+    def lag(self, options: KafkaToKafkaOptions, ends: Mapping[str, str]) -> int:
+        return partition_lag(options, ends)
+
+    def units(self, options: KafkaToKafkaOptions, say: Callable[[str], None]) -> Sequence[str]:
+        found = source_partitions(options, say)
+        wanted: dict[str, int] = {}
+        for topic, count in found.items():
+            target = options.target(topic)
+            if reads(options, target) or not is_topic_name(target):
+                problem = _LOOP if reads(options, target) else "is no topic name"
+                raise OptionError([Problem("topic", options.topic, f"{target} {problem}", _LOOP_REMEDY)])
+            wanted[target] = max(count, wanted.get(target, 0))
+        client = client_config(options)
+        with reaching(options):
+            for target, count in wanted.items():
+                ensure_topic(client, target, options.partitions or count, options.replication)
+                if options.keep_partition == "keep":
+                    grow_topic(client, target, count)
+        ensure_letters(options)
+        return partition_units(found)
+
+    def reader(
+        self, spark: "SparkSession", options: KafkaToKafkaOptions, context: UnitContext
+    ) -> "DataFrame":
+        return Conversion(options, context, as_records, _COLUMNS).stream(spark)
+
+    def writer(
+        self, stream: "DataFrame", options: KafkaToKafkaOptions, context: UnitContext
+    ) -> "DataStreamWriter":
+        conversion = Conversion(options, context, as_records, _COLUMNS)
+
+        def by_batch(batch: "DataFrame") -> list[Row]:
+            parts, left_out = conversion.batch(batch)
+            rows: list[Row] = []
+            for part in parts:
+                columns = [column.to_pylist() for column in part.rows.columns]
+                rows += _records(zip(*columns, strict=True), options)
+            return [
+                *rows,
+                *(letters(left_out, options.dead_letters, context) if options.dead_letters else ()),
+            ]
+
+        def as_it_is(batch: "DataFrame") -> Iterator[Row]:
+            return _records(local_rows(batch), options)
+
+        rows = by_batch if conversion.by_batch else as_it_is
+        target = options.target(context.unit.rpartition("-")[0])
+        return deliver(stream, options, context, target, rows, LETTER_BYTES if options.dead_letters else 0)
+
+
+def _records(rows: Iterable[tuple[Any, ...]], options: KafkaToKafkaOptions) -> Iterator[Row]:
+    """Yields the records of rows with the columns of ``as_records``."""
+    keep_partition, keep_timestamp = options.keep_partition == "keep", options.keep_timestamp == "keep"
+    for key, value, headers, partition, timestamp_ms in rows:
+        yield Record(
+            key,
+            value,
+            partition=partition if keep_partition and partition is not None else -1,
+            timestamp_ms=timestamp_ms if keep_timestamp and timestamp_ms is not None else 0,
+            headers=tuple((header["key"], header["value"]) for header in headers or ()),
+        )

@@ -1,0 +1,292 @@
+"""``kafka-to-postgres``: writes records of topics to tables in PostgreSQL, exactly once.
+
+A unit is a partition of a topic. The rows that ``transform.sql`` returns for a batch are written in one
+transaction with the batch's marker (see ``postgres_sink``): they are inserted (``append``), or replace the
+row with the same key (``upsert``). The columns are those of the table; whether they fit is checked when a
+unit starts.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, model_validator
+
+from cooperator.connectors.base import Delivered, Delivery, UnitContext
+from cooperator.connectors.conversion import (
+    Conversion,
+    ConversionOptions,
+    LetterBox,
+    Part,
+    ensure_letters,
+)
+from cooperator.connectors.decoding import fields_of_value
+from cooperator.connectors.kafka_offsets import KafkaOffsets
+from cooperator.connectors.kafka_source import partition_lag, partition_units, source_partitions
+from cooperator.connectors.offsets.sinks import Sink
+from cooperator.connectors.offsets.sources import SourceOffsets
+from cooperator.connectors.options import Names, OptionError, Options, Problem, option, refuse
+from cooperator.connectors.postgres import (
+    Database,
+    PostgresOptions,
+    Table,
+    create_table,
+    describe_table,
+    identifier,
+    is_table_name,
+)
+from cooperator.connectors.postgres_sink import DELETED, Chunk, TableWriter, Target
+from cooperator.connectors.spark import SparkConnector
+from cooperator.model.similar import hinted
+
+if TYPE_CHECKING:
+    import psycopg
+    from psycopg import sql
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+_SOURCE = "{topic}"
+_TYPES = {
+    "boolean": "boolean",
+    "tinyint": "smallint",
+    "smallint": "smallint",
+    "int": "integer",
+    "bigint": "bigint",
+    "float": "real",
+    "double": "double precision",
+    "string": "text",
+    "binary": "bytea",
+    "date": "date",
+    "timestamp": "timestamptz",
+    "timestamp_ntz": "timestamp",
+}
+
+
+def _pattern(value: str) -> str:
+    if not is_table_name(value.replace(_SOURCE, "t")):
+        remedy = "write table or schema.table; {topic} stands for the source topic's name"
+        raise refuse("is no name of a table", remedy)
+    return value
+
+
+def _mode(value: object) -> object:
+    return "append" if value == "insert" else value  # Kafka Connect's name
+
+
+class KafkaToPostgresOptions(ConversionOptions, PostgresOptions):
+    table: Annotated[str, AfterValidator(_pattern)] = option(
+        "table.name.format",
+        _SOURCE,
+        expected="a table, or schema.table; {topic} stands for the source topic's name",
+    )
+    mode: Annotated[Literal["append", "upsert"], BeforeValidator(_mode)] = option(
+        "insert.mode",
+        "append",
+        expected="append (each row is added) or upsert (it takes the place of the row with its key)",
+    )
+    key: Names = option(
+        "pk.fields", (), expected="the key's columns, with commas, for upsert (default: the primary key)"
+    )
+    auto_create: bool = option(
+        "auto.create", False, expected="true (a missing table is created) or false (the task fails)"
+    )
+    marker_table: Annotated[str, AfterValidator(_pattern)] = option(
+        "marker.table",
+        "cooperator_batches",
+        expected="the table that tells which batches are in; it is created where it is missing",
+        fixed=True,
+    )
+    transaction_timeout_ms: int = option(
+        "transaction.timeout.ms",
+        10_000,
+        expected="milliseconds that the locks of a member that froze are kept, 1000 to 900000",
+        ge=1_000,
+        le=900_000,
+    )
+    max_offsets: int = option(
+        "max.offsets.per.trigger",
+        10_000,
+        expected="the number of records that make a batch (it has to fit into memory)",
+        ge=1,
+    )
+
+    @model_validator(mode="after")
+    def _key_is_used(self) -> Self:
+        if self.key and self.mode == "append":
+            raise refuse("is not used with insert.mode = append", "set that to upsert", "pk.fields")
+        return self
+
+
+class KafkaToPostgres(SparkConnector[KafkaToPostgresOptions]):
+    options: ClassVar[type[Options]] = KafkaToPostgresOptions
+
+    def delivery(self, options: KafkaToPostgresOptions) -> Delivered:
+        return Delivered(
+            Delivery.EXACTLY_ONCE, f"The table {options.marker_table} tells which batches are in: keep it."
+        )
+
+    def offsets(self) -> SourceOffsets[KafkaToPostgresOptions]:
+        # The database with the marker is not queried here: the number of a batch in flight is used up.
+        return KafkaOffsets(Sink())
+
+    def lag(self, options: KafkaToPostgresOptions, ends: Mapping[str, str]) -> int:
+        return partition_lag(options, ends)
+
+    def units(self, options: KafkaToPostgresOptions, say: Callable[[str], None]) -> Sequence[str]:
+        found = partition_units(source_partitions(options, say))
+        ensure_letters(options)
+        return found
+
+    def reader(
+        self, spark: "SparkSession", options: KafkaToPostgresOptions, context: UnitContext
+    ) -> "DataFrame":
+        return _conversion(options, context).stream(spark)
+
+    def writer(
+        self, stream: "DataFrame", options: KafkaToPostgresOptions, context: UnitContext
+    ) -> "DataStreamWriter":
+        name = f"{context.task.connector}/{context.unit}"
+        database = Database(options, name, context.cancelled, context.say, options.transaction_timeout_ms)
+        context.closing.callback(database.close)
+        conversion = _conversion(options, context)
+
+        @cache
+        def target(types: tuple[tuple[str, str], ...]) -> Target:
+            return _target(database, types, options, context)
+
+        types = conversion.types(stream)
+        if types is not None:
+            target(types)  # rows that do not fit are reported now
+        letter_box = LetterBox(options, context)
+        table_writer = TableWriter(database, context, options.marker_table)
+        table_writer.claim()
+        context.counts.rows_out = 0
+
+        def write(batch: "DataFrame", batch_id: int) -> None:
+            query = str(batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId"))
+            if conversion.by_batch:
+                parts, left_out = conversion.batch(batch)
+            else:
+                parts, left_out = [Part(tuple(batch.dtypes), batch.toArrow())], []
+            chunks = [Chunk(target(part.types), _rows(part)) for part in parts]
+            letter_box.put(query, batch_id, left_out)
+            written = table_writer.write(query, batch_id, chunks)
+            context.counts.rows_out = (context.counts.rows_out or 0) + written
+
+        return stream.writeStream.foreachBatch(write)
+
+
+def _conversion(options: KafkaToPostgresOptions, context: UnitContext) -> Conversion:
+    return Conversion(
+        options, context, lambda rows: _storable(rows if options.select else fields_of_value(rows))
+    )
+
+
+def _storable(rows: "DataFrame") -> "DataFrame":
+    """Returns the rows with text that PostgreSQL can hold.
+
+    Bytes that are not valid UTF-8 (of a CAST) become U+FFFD; a row with the character U+0000 fails.
+    """
+    import pyspark.sql.functions as F  # noqa: N812
+
+    def column(name: str, kind: str) -> "Column":
+        found = F.col("`" + name.replace("`", "``") + "`")
+        if kind != "string":
+            return found
+        problem = F.lit(f"column {name} holds the character U+0000, which no text of PostgreSQL can")
+        refused = F.when(found.contains("\0"), F.raise_error(problem).cast("string"))
+        return refused.otherwise(F.make_valid_utf8(found)).alias(name)
+
+    if len(set(rows.columns)) < len(rows.columns):
+        return rows  # refused later, with an explanation
+    return rows.select([column(name, kind) for name, kind in rows.dtypes])
+
+
+def _rows(part: Part) -> list[tuple[Any, ...]]:
+    return list(zip(*(column.to_pylist() for column in part.rows.columns), strict=True))
+
+
+def _target(
+    database: Database,
+    columns: Sequence[tuple[str, str]],
+    options: KafkaToPostgresOptions,
+    context: UnitContext,
+) -> Target:
+    """Returns where the unit's rows go; raises ``OptionError`` when they do not fit there."""
+    name = options.table.replace(_SOURCE, context.unit.rpartition("-")[0])
+    if not is_table_name(name):
+        remedy = "write a name without {topic}, or with schema. before it"
+        raise _refused("table.name.format", options.table, f"gives {name}, which is no table's name", remedy)
+    table = database.run(lambda connection: describe_table(connection, name))
+    if table is None:
+        statement = _statement(name, columns, options.key)
+        if not options.auto_create:
+            remedy = f"create it, or set auto.create to true. For example: {statement.as_string(None)}"
+            raise _refused("table.name.format", options.table, f"there is no table {name}", remedy)
+        table = database.run(lambda connection: _created(connection, name, statement))
+    names = tuple(column for column, _ in columns)
+    _check_columns(table, names, options)
+    return Target(name, names, _key(table, names, options))
+
+
+def _created(connection: "psycopg.Connection[Any]", name: str, statement: "sql.Composed") -> Table:
+    create_table(connection, name, statement)
+    table = describe_table(connection, name)
+    assert table is not None, "it was created"
+    return table
+
+
+def _check_columns(table: Table, names: Sequence[str], options: KafkaToPostgresOptions) -> None:
+    given = options.transform_sql or None
+    if len(set(names)) < len(names):
+        raise _refused("transform.sql", given, "names a column twice", "name each once")
+    if DELETED in names and options.mode == "append":
+        remedy = "set insert.mode to upsert, or leave it out"
+        raise _refused("transform.sql", given, f"has {DELETED}, and rows are only added", remedy)
+    if unknown := [name for name in names if name not in table.columns and name != DELETED]:
+        problem = f"gives {', '.join(unknown)}: not in table {table.name}"
+        columns = f"write a SELECT with columns of {', '.join(table.columns)}"
+        remedy = hinted(unknown[0], table.columns, columns)
+        raise _refused("transform.sql", given, problem, remedy)
+
+
+def _key(table: Table, names: Iterable[str], options: KafkaToPostgresOptions) -> tuple[str, ...]:
+    if options.mode == "append":
+        return ()
+    written = ",".join(options.key) or None
+    key = options.key or (table.unique[0] if table.unique else ())
+    if set(key) not in [set(columns) for columns in table.unique] or not key:
+        problem = f"table {table.name} has no unique index over {', '.join(key) or 'any column'}"
+        raise _refused(
+            "pk.fields", written, problem, "add a primary key to it, or name columns that have one"
+        )
+    if missing := set(key) - set(names):
+        problem = f"the key of table {table.name} has {', '.join(sorted(missing))}, which rows do not have"
+        raise _refused("pk.fields", written, problem, "let transform.sql give it")
+    return tuple(key)
+
+
+def _statement(name: str, columns: Sequence[tuple[str, str]], key: Sequence[str]) -> "sql.Composed":
+    """Returns the statement that would create the table."""
+    from psycopg import sql
+
+    def type_of(spark_type: str) -> str:
+        if spark_type.startswith("decimal"):
+            return spark_type.replace("decimal", "numeric")
+        if spark_type.startswith("array<") and spark_type[6:-1] in _TYPES:
+            return f"{_TYPES[spark_type[6:-1]]}[]"
+        return _TYPES.get(spark_type, "jsonb")
+
+    parts = [
+        sql.SQL("{} {}").format(sql.Identifier(column), sql.SQL(type_of(spark_type)))
+        for column, spark_type in columns
+        if column != DELETED
+    ]
+    if key:
+        names = sql.SQL(", ").join(map(sql.Identifier, key))
+        parts.append(sql.SQL("PRIMARY KEY ({})").format(names))
+    return sql.SQL("CREATE TABLE IF NOT EXISTS {} ({})").format(identifier(name), sql.SQL(", ").join(parts))
+
+
+def _refused(name: str, value: str | None, problem: str, remedy: str) -> OptionError:
+    return OptionError([Problem(name, value, problem, remedy)])

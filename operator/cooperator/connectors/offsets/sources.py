@@ -1,0 +1,69 @@
+"""The interface of a connector whose offsets can be listed and changed."""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Generic
+
+from cooperator.connectors.offsets.entries import Entry, Json, OffsetsError
+from cooperator.connectors.options import O
+from cooperator.connectors.places import Place
+
+
+class Where(StrEnum):
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+@dataclass(frozen=True, slots=True)
+class UnitPlace:
+    """A unit of a connector, and its checkpoint. ``conf`` is its Worker's Spark configuration, resolved."""
+
+    group_id: str
+    connector: str
+    unit: str
+    checkpoint: Place
+    conf: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+class SourceOffsets(ABC, Generic[O]):
+    """The offsets of one kind of source. Methods raise ``OffsetsError``; nothing of the connector runs."""
+
+    @abstractmethod
+    def current(self, options: O, place: UnitPlace) -> list[Entry]:
+        """Returns the positions of a unit that has a checkpoint: where its next batch begins.
+
+        A batch in flight counts only if the sink has it.
+        """
+
+    @abstractmethod
+    def unit_of(self, options: O, partition: Json) -> str:
+        """Returns the unit of a partition; raises ``OffsetsError`` if the connector has none for it."""
+
+    @abstractmethod
+    def at(self, options: O, place: UnitPlace, where: Where) -> list[Entry]:
+        """Returns all positions of a unit at the beginning or at the end of its source's current contents."""
+
+    @abstractmethod
+    def check(self, options: O, entries: Sequence[Entry]) -> None:
+        """Raises ``OffsetsError`` when the source has no such positions."""
+
+    @abstractmethod
+    def move(self, options: O, place: UnitPlace, entries: Sequence[Entry]) -> None:
+        """Writes exactly these positions of a unit. It may be repeated after a crash."""
+
+    def refuse_forgetting(self, options: O, place: UnitPlace) -> None:
+        """Raises ``OffsetsError`` when the unit's checkpoint must not go, since the sink depends on it."""
+        return
+
+
+def number(entry: Entry, field: str) -> int:
+    """Returns the field of the entry's offset, which must be a whole number from 0 on."""
+    offset = entry.offset or {}
+    value = offset.get(field)
+    if set(offset) != {field} or isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        form = f'{{"{field}": <number from 0 on>}}'
+        raise OffsetsError(f"partition {entry.key}: offset {json.dumps(offset)} is not known; write {form}")
+    return value

@@ -1,0 +1,144 @@
+"""A unit's position as Spark keeps it: read, and moved while nothing of the unit runs.
+
+``offsets/<n>`` holds the end of batch n (a line of version, one of metadata, then one for each source),
+written before the batch; ``commits/<n>`` says that it is done. A batch in ``offsets`` without a commit is in
+flight: Spark runs it again, unless the sink has it already. Its number must not be reused with other
+contents, since sinks skip the batches they have; and a file sink's log must have no gap. So a position is
+moved by replacing the newest entry, never by adding one. Spark derives its next number from that entry.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cooperator.connectors.fence import DIRECTORY as FENCE
+from cooperator.connectors.offsets.entries import OffsetsError
+from cooperator.connectors.places import Place, names, put
+
+_VERSION = "v1"
+# The minimum that Spark accepts.
+_METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
+_COMMIT = '{"nextBatchWatermarkMs":0}'
+
+
+@dataclass(frozen=True, slots=True)
+class UnitLog:
+    """The state of a checkpoint.
+
+    ``committed`` is the newest finished batch (-1: none), ``newest`` the newest batch that was begun.
+    ``ends`` holds the end of batch ``committed`` for each source, as JSON text. ``query`` is the query's id.
+    """
+
+    committed: int
+    newest: int
+    ends: tuple[str, ...]
+    query: str
+
+
+SinkHas = Callable[[str, int], bool | None]
+"""Whether batch n of the query of that id is in the sink; None: unknown."""
+
+
+def read_unit(checkpoint: Place, sink_has: SinkHas) -> UnitLog:
+    """Reads a checkpoint; a batch in flight that the sink has counts as done.
+
+    Raises ``OffsetsError`` when an entry is missing or has an unknown version.
+    """
+    committed, newest = reached(checkpoint)
+    query = query_of(checkpoint)
+    if newest > committed and sink_has(query, newest):
+        committed = newest
+    ends = tuple(_lines(checkpoint / "offsets" / str(committed))[1:]) if committed >= 0 else ()
+    return UnitLog(committed, newest, ends, query)
+
+
+def reached(checkpoint: Place) -> tuple[int, int]:
+    """Returns the newest finished batch, and the newest batch that was begun (-1: none)."""
+    # The order matters: a batch that finishes in between has been begun.
+    committed = max(_batches(checkpoint / "commits"), default=-1)
+    return committed, max(_batches(checkpoint / "offsets"), default=-1)
+
+
+def query_of(checkpoint: Place) -> str:
+    """Returns the id of the checkpoint's query; empty if it has none yet."""
+    try:
+        return str(json.loads((checkpoint / "metadata").read_text())["id"])
+    except FileNotFoundError:
+        return ""
+
+
+def last_end(checkpoint: Place) -> str:
+    """Returns the end of the newest finished batch; empty: none. The unit may be running."""
+    committed = max(_batches(checkpoint / "commits"), default=-1)
+    try:
+        return _lines(checkpoint / "offsets" / str(committed))[1] if committed >= 0 else ""
+    except (OffsetsError, IndexError):
+        return ""
+
+
+def settle_in_flight(checkpoint: Place, sink_has: SinkHas) -> UnitLog:
+    """Settles a batch in flight: it is removed if the sink lacks it, and otherwise marked as done.
+
+    If the sink cannot tell, its number is used up: rows of the batch that are there stay, and the unit
+    continues where it is moved to.
+    """
+    log = read_unit(checkpoint, lambda query, batch: False)
+    if log.newest > log.committed:
+        if sink_has(log.query, log.newest) is False:
+            remove(checkpoint / "offsets" / str(log.newest))
+        else:
+            replace(checkpoint / "commits" / str(log.newest), f"{_VERSION}\n{_COMMIT}")
+    return read_unit(checkpoint, lambda query, batch: False)
+
+
+def move(checkpoint: Place, batch: int, ends: Sequence[str]) -> None:
+    """Moves the end of the finished batch ``batch``: the next one begins there."""
+    entry = checkpoint / "offsets" / str(batch)
+    metadata = _lines(entry)[0]
+    replace(entry, "\n".join([_VERSION, metadata, *ends]))
+
+
+def begin(checkpoint: Place, end: str) -> None:
+    """Writes a first batch as done, without rows in the sink: the next one begins at its end."""
+    replace(checkpoint / "offsets" / "0", "\n".join([_VERSION, _METADATA, end]))
+    replace(checkpoint / "commits" / "0", f"{_VERSION}\n{_COMMIT}")
+
+
+def unfence(checkpoint: Place) -> None:
+    """Removes all claims on the unit: an undetected attempt that still runs commits nothing."""
+    directory = checkpoint / FENCE
+    for claim in names(directory):
+        (directory / claim).unlink(missing_ok=True)
+
+
+def replace(entry: Place, text: str) -> None:
+    """Writes a file atomically, and removes the checksum of the previous one."""
+    _forget_checksum(entry)
+    put(entry, text.encode())
+
+
+def remove(entry: Place) -> None:
+    entry.unlink(missing_ok=True)
+    _forget_checksum(entry)
+
+
+def _forget_checksum(entry: Place) -> None:
+    """Removes the checksum of a file; a store has none."""
+    if isinstance(entry, Path):
+        entry.with_name(f".{entry.name}.crc").unlink(missing_ok=True)
+
+
+def _batches(log: Place) -> list[int]:
+    return [int(name) for name in names(log) if name.isdigit()]
+
+
+def _lines(entry: Place) -> list[str]:
+    """Returns the lines after the version."""
+    try:
+        version, *lines = entry.read_text().split("\n")
+    except FileNotFoundError:
+        raise OffsetsError(f"{entry} is not there: the checkpoint is damaged; reset the connector") from None
+    if version != _VERSION or not lines:
+        raise OffsetsError(f"{entry}: version {version!r} is not known; this reads {_VERSION}")
+    return lines

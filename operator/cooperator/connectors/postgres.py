@@ -1,0 +1,254 @@
+"""The common parts of connectors for PostgreSQL: options, transactions with retries, tables.
+
+All access goes through ``Database.run``: it runs a function in one transaction, and repeats it until the unit
+is cancelled when the server is away or a lock is held. A commit whose answer was lost is repeated, too: so
+the function itself must detect, in the database, what was done already.
+"""
+
+import logging
+import re
+import threading
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from urllib.parse import parse_qs, urlsplit
+
+from pydantic import AfterValidator
+
+from cooperator.connectors.base import Cancelled
+from cooperator.connectors.options import OptionError, Problem, option, refuse
+from cooperator.connectors.references import contains_reference
+from cooperator.connectors.spark import SparkOptions
+
+if TYPE_CHECKING:
+    import psycopg
+    from psycopg import sql
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_BACKOFF_S = 0.2
+_BACKOFF_MAX_S = 5.0
+_CONNECT_S = 5
+"""The connect timeout per address of the host."""
+_LOCK_S = 5
+"""The longest that a statement waits for a lock before cancellation is checked again."""
+_NETWORK_S = 15
+"""A server that does not answer at all for this long counts as gone."""
+_PASSING_CLASSES = ("08", "40", "53", "57", "58")
+_PASSING = ("25006", "25P03", "55P03")
+"""Read-only (a standby that will be promoted), idle in a transaction for too long, a lock not available."""
+
+_TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_$.-]{0,126}\Z")
+
+
+def _url(value: str) -> str:
+    if contains_reference(value):
+        return value
+    example = "write it as jdbc:postgresql://host:5432/database"
+    try:
+        parts = urlsplit(value.removeprefix("jdbc:"))
+        database, given = parts.path.strip("/"), parse_qs(parts.query)
+        password = parts.password
+        _ = parts.port
+    except ValueError:
+        raise refuse("is no URL", example) from None
+    if parts.scheme not in ("postgresql", "postgres"):
+        raise refuse("is not of PostgreSQL, the one database that is supported", example)
+    if not parts.hostname or not database:
+        raise refuse("names no host" if not parts.hostname else "names no database", example)
+    if password or "password" in given:
+        raise refuse("holds a password", "give connection.user and connection.password instead")
+    return value
+
+
+class PostgresOptions(SparkOptions):
+    """The database's address and credentials."""
+
+    url: Annotated[str, AfterValidator(_url)] = option(
+        "connection.url",
+        expected="jdbc:postgresql://host:5432/database, with libpq's parameters after a question mark",
+    )
+    user: str = option("connection.user", "", expected="the role to connect as")
+    password: str = option(
+        "connection.password",
+        "",
+        expected="a reference to its password, such as ${file:/etc/secrets/db:password}",
+        secret=True,
+    )
+
+
+def is_table_name(value: str) -> bool:
+    """Whether it is a table, or ``schema.table``, of plain characters (names are case-sensitive)."""
+    return _TABLE.match(value) is not None and value.count(".") <= 1 and not value.endswith(".")
+
+
+def identifier(table: str) -> "sql.Identifier":
+    """Returns the name for statements, quoted part by part."""
+    from psycopg import sql
+
+    return sql.Identifier(*table.split(".", 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table as the database describes it.
+
+    ``columns`` maps names to types, in order. ``unique`` holds the sets of columns with a unique index; the
+    primary key comes first.
+    """
+
+    name: str
+    columns: dict[str, str]
+    unique: Sequence[tuple[str, ...]]
+
+
+def describe_table(connection: "psycopg.Connection[Any]", name: str) -> Table | None:
+    """Returns the table of that name (without a schema: in the search path); None if it does not exist."""
+    [(oid,)] = connection.execute("SELECT to_regclass(%s)::oid", [identifier(name).as_string(None)])
+    if oid is None:
+        return None
+    columns = connection.execute(
+        "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute "
+        "WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
+        [oid],
+    )
+    unique = connection.execute(
+        "SELECT (SELECT array_agg(attname::text ORDER BY place) FROM unnest(indkey::int[]) "
+        "WITH ORDINALITY AS key (number, place) "
+        "JOIN pg_attribute ON attrelid = indrelid AND attnum = number) "
+        "FROM pg_index WHERE indrelid = %s AND indisunique AND indpred IS NULL AND indexprs IS NULL "
+        "AND indnkeyatts = indnatts ORDER BY indisprimary DESC, indexrelid",
+        [oid],
+    )
+    return Table(name, dict(columns), [tuple(names) for (names,) in unique])
+
+
+def create_table(connection: "psycopg.Connection[Any]", name: str, statement: "sql.Composed") -> None:
+    """Runs ``statement``, a CREATE TABLE IF NOT EXISTS for that name, if the table is missing.
+
+    Any number of transactions may call it concurrently. PostgreSQL looks for the table before it enters it
+    into its catalog, so of two concurrent statements the second fails by a unique index there. Hence this
+    takes a lock of its own. If a client without that lock causes the error, it is ignored, since the table
+    exists then.
+    """
+    from psycopg import errors
+
+    quoted = identifier(name).as_string(None)
+    if connection.execute("SELECT to_regclass(%s)", [quoted]).fetchone() != (None,):
+        return
+    try:
+        with connection.transaction():
+            key = zlib.crc32(f"cooperator {quoted}".encode())
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", [key])
+            connection.execute(statement)
+    except (errors.UniqueViolation, errors.DuplicateTable, errors.DuplicateObject):
+        log.debug("%s was created meanwhile", name)
+
+
+class DatabaseUnavailable(ConnectionError):
+    """The database does not answer now; the message says where and why."""
+
+
+class Database:
+    """One connection, renewed when it breaks. It is not thread-safe.
+
+    ``idle_ms`` is how long the server keeps an idle transaction (a frozen process holds its locks no longer
+    than that). ``say`` shows what is being waited for; ``cancelled`` ends every wait.
+    """
+
+    def __init__(
+        self,
+        options: PostgresOptions,
+        name: str,
+        cancelled: threading.Event,
+        say: Callable[[str], None],
+        idle_ms: int = 10_000,
+    ) -> None:
+        self._url = options.url.removeprefix("jdbc:")
+        host = urlsplit(self._url)
+        self._where = f"PostgreSQL at {host.hostname}:{host.port or 5432}"
+        credentials = {"user": options.user, "password": options.password}
+        self._arguments: dict[str, Any] = {
+            **{key: value for key, value in credentials.items() if value},
+            "application_name": f"cooperator {name}"[:63],
+            "connect_timeout": _CONNECT_S,
+            "keepalives_idle": _NETWORK_S // 3,
+            "keepalives_interval": _NETWORK_S // 3,
+            "keepalives_count": 2,
+            "tcp_user_timeout": _NETWORK_S * 1000,
+            "options": f"-c idle_in_transaction_session_timeout={idle_ms} -c lock_timeout={_LOCK_S}s "
+            "-c timezone=UTC",
+        }
+        self._cancelled = cancelled
+        self._say = say
+        self._told = ""
+        self._connection: psycopg.Connection[Any] | None = None
+
+    def once(self, work: "Callable[[psycopg.Connection[Any]], T]") -> T:
+        """Runs ``work`` in one transaction; raises ``DatabaseUnavailable`` after a transient error.
+
+        The wait is reported before it begins: a host that is out of reach does not answer for long.
+        """
+        import psycopg
+
+        try:
+            connection = self._connected()
+            with connection.transaction():
+                result = work(connection)
+        except psycopg.Error as error:
+            if not _passes(error):
+                raise
+            unavailable = DatabaseUnavailable(f"{self._where}: {str(error).strip()}")
+            self._tell(f"waiting for {unavailable}")
+            raise unavailable from error
+        self._tell("")
+        return result
+
+    def run(self, work: "Callable[[psycopg.Connection[Any]], T]") -> T:
+        """Runs ``work`` in one transaction; repeats it after transient errors and raises others."""
+        backoff_s = _BACKOFF_S
+        while not self._cancelled.is_set():
+            try:
+                return self.once(work)
+            except DatabaseUnavailable as error:
+                log.info("%s", error)
+                self._cancelled.wait(backoff_s)
+                backoff_s = min(backoff_s * 2, _BACKOFF_MAX_S)
+        raise Cancelled
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+    def _connected(self) -> "psycopg.Connection[Any]":
+        import psycopg
+        from psycopg.types.json import JsonDumper
+
+        if self._connection is None or self._connection.closed:
+            # The last attempt's error is more helpful than the news of another attempt.
+            self._tell(self._told or f"waiting for {self._where}: no answer yet")
+            try:
+                self._connection = psycopg.connect(self._url, autocommit=True, **self._arguments)
+                self._connection.adapters.register_dumper(dict, JsonDumper)  # structs are JSON there
+                self._tell("")
+            except psycopg.ProgrammingError as error:  # a parameter that libpq does not know
+                remedy = "use the parameters of libpq: those of a JDBC driver may have other names"
+                raise OptionError([Problem("connection.url", None, str(error), remedy)]) from None
+        return self._connection
+
+    def _tell(self, text: str) -> None:
+        if text != self._told:
+            self._told = text
+            self._say(text)
+
+
+def _passes(error: "psycopg.Error") -> bool:
+    """Whether a retry may succeed: the server is away, or another transaction is in the way."""
+    import psycopg
+
+    if error.sqlstate is None:
+        return isinstance(error, psycopg.OperationalError)
+    return error.sqlstate.startswith(_PASSING_CLASSES) or error.sqlstate in _PASSING

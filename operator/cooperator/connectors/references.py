@@ -1,0 +1,134 @@
+"""References in configurations: they name secrets and member-local values, which are read here.
+
+``${env:NAME}`` is an environment variable, if the member's allow-list has it. ``${file:PATH:KEY}`` is the
+value of KEY in a file of ``KEY=VALUE`` lines (``${file:PATH}``: the file's whole content, stripped).
+``${worker.bootstrap.servers}`` is the Kafka cluster of the member's own group;
+``${worker.security.protocol}`` and so on (``WORKER``) are its security settings there. Resolved values are
+never logged.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from cooperator.model.similar import hinted
+
+_REFERENCE = re.compile(r"\$\{([^}]*)\}")
+
+WORKER: Final = {
+    "security.protocol": "security_protocol",
+    "sasl.mechanism": "sasl_mechanism",
+    "sasl.username": "sasl_plain_username",
+    "sasl.password": "sasl_plain_password",
+    "ssl.ca.location": "ssl_cafile",
+    "ssl.certificate.location": "ssl_certfile",
+    "ssl.key.location": "ssl_keyfile",
+    "ssl.endpoint.identification.algorithm": "ssl_check_hostname",
+}
+"""The member's security settings that ``${worker.…}`` may name, and the setting behind each."""
+_SECRET_OF_WORKER: Final = "sasl.password"
+
+
+class UnresolvedReference(ValueError):
+    """A reference cannot be resolved here; the message names it and the remedy."""
+
+
+def contains_reference(value: str) -> bool:
+    return _REFERENCE.search(value) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A configuration with its references replaced. The values are not part of the repr."""
+
+    config: Mapping[str, str] = field(repr=False)
+    secrets: frozenset[str] = field(repr=False)
+
+    def scrub(self, text: str) -> str:
+        """Returns ``text`` without any of the resolved secrets, plain or escaped as in quotes."""
+        quoted = {secret.replace("\\", "\\\\").replace('"', '\\"') for secret in self.secrets}
+        for secret in sorted(self.secrets | quoted, key=len, reverse=True):
+            text = text.replace(secret, "***")
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Resolver:
+    """Resolves references on one member.
+
+    ``environment`` is the process's; only ``allowed`` names are read. ``security`` holds the member's
+    security settings for its group's Kafka, by kafka-python's names.
+    """
+
+    environment: Mapping[str, str] = field(repr=False)
+    allowed: frozenset[str] = frozenset()
+    bootstrap_servers: str = ""
+    security: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def resolve(self, config: Mapping[str, str]) -> Resolved:
+        secrets: set[str] = set()
+
+        def replace(option: str, reference: str) -> str:
+            value, secret = self._value(option, reference)
+            if secret and value:
+                secrets.add(value)
+            return value
+
+        def resolved(option: str, value: str) -> str:
+            return _REFERENCE.sub(lambda match: replace(option, match.group(1)), value)
+
+        values = {option: resolved(option, value) for option, value in config.items()}
+        return Resolved(values, frozenset(secrets))
+
+    def _value(self, option: str, reference: str) -> tuple[str, bool]:
+        if reference == "worker.bootstrap.servers":
+            return self.bootstrap_servers, False
+        of_worker = reference.removeprefix("worker.")
+        if of_worker != reference and of_worker in WORKER:
+            return self._security(of_worker), of_worker == _SECRET_OF_WORKER
+        provider, _, rest = reference.partition(":")
+        where = f"option {option!r}: ${{{reference}}}"
+        if provider == "env" and rest:
+            return self._variable(where, rest), True
+        if provider == "file" and rest:
+            return _from_file(where, rest), True
+        names = ("bootstrap.servers", *WORKER)
+        remedy = "write ${env:NAME}, ${file:PATH:KEY} or ${worker.NAME}, where NAME is one of " + ", ".join(
+            names
+        )
+        known = (*(f"worker.{name}" for name in names), "env:", "file:")
+        raise UnresolvedReference(f"{where} is no reference; {hinted(reference, known, remedy)}")
+
+    def _security(self, name: str) -> str:
+        """Returns the setting; empty if it is not set."""
+        value = self.security.get(WORKER[name], "")
+        if isinstance(value, bool):
+            return "https" if value else "none"
+        return str(value)
+
+    def _variable(self, where: str, name: str) -> str:
+        if name not in self.allowed:
+            raise UnresolvedReference(f"{where}: {name} is not on this worker's allow-list; add it there")
+        if name not in self.environment:
+            raise UnresolvedReference(f"{where}: {name} is not set on this member; set it for the worker")
+        return self.environment[name]
+
+
+def _from_file(where: str, rest: str) -> str:
+    path, _, key = rest.rpartition(":") if ":" in rest else (rest, "", "")
+    try:
+        text = Path(path).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise UnresolvedReference(
+            f"{where}: {path} cannot be read here ({reason}); mount it on the member"
+        ) from None
+    if not key:
+        return text.strip()
+    for line in text.splitlines():
+        name, separator, value = line.partition("=")
+        if separator and not line.lstrip().startswith(("#", "!")) and name.strip() == key:
+            return value.strip()
+    raise UnresolvedReference(f"{where}: {path} has no key {key!r}; write it as KEY=VALUE on a line")

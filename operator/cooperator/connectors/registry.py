@@ -1,0 +1,287 @@
+"""Avro schemas of a registry: conversion to and from Arrow's types, and of values between bytes and Python.
+
+The bytes have the format of Confluent's serializers: a zero, the schema's id in the registry (four bytes),
+and the value by that schema. The registry is queried once for each id, and once per batch for an id that it
+lacks.
+"""
+
+import re
+import threading
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from pydantic import AfterValidator
+
+from cooperator.connectors.options import OptionError, Problem, option, refuse
+from cooperator.connectors.spark import SparkOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+
+_TIMEOUT_S = 10
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_UNNAMED = re.compile(r"[^A-Za-z0-9_]")
+_SIMPLE = {
+    "boolean": "bool",
+    "int": "int32",
+    "long": "int64",
+    "float": "float32",
+    "double": "float64",
+    "string": "string",
+    "enum": "string",
+    "bytes": "binary",
+    "fixed": "binary",
+}
+_LOGICAL = {
+    "timestamp-millis": "UTC",
+    "timestamp-micros": "UTC",
+    "local-timestamp-millis": None,
+    "local-timestamp-micros": None,
+}
+_TIMES = {"time-millis": "string", "time-micros": "string"}
+_ALIASES = {
+    "bool": "boolean",
+    "int8": "int",
+    "int16": "int",
+    "int32": "int",
+    "int64": "long",
+    "float": "float",
+    "double": "double",
+    "string": "string",
+    "binary": "bytes",
+}
+
+
+class Undecodable(ValueError):
+    """The converter cannot read the bytes."""
+
+
+def _urls(value: str) -> str:
+    for url in filter(None, value.split(",")):
+        parts = urlsplit(url.strip())
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
+            remedy = "write http://host:8081; credentials belong into schema.registry.basic.auth.user.info"
+            raise refuse("is no URL of a registry", remedy)
+    return value
+
+
+class RegistryOptions(SparkOptions):
+    """The registry of Avro schemas."""
+
+    registry_url: Annotated[str, AfterValidator(_urls)] = option(
+        "schema.registry.url",
+        "",
+        expected="the registry's URL, such as http://registry:8081, for converters that are avro",
+    )
+    registry_auth: str = option(
+        "schema.registry.basic.auth.user.info",
+        "",
+        expected="a reference to user:password of the registry",
+        secret=True,
+    )
+
+
+def registry_client(options: RegistryOptions) -> "SchemaRegistryClient":
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+
+    config: dict[str, Any] = {"url": options.registry_url, "timeout": _TIMEOUT_S}
+    if options.registry_auth:
+        config["basic.auth.user.info"] = options.registry_auth
+    return SchemaRegistryClient(config)
+
+
+class AvroReader:
+    """Reads values of any schema in the registry. It is thread-safe."""
+
+    def __init__(self, client: "SchemaRegistryClient") -> None:
+        self._client = client
+        self._lock = threading.Lock()
+        self._known: dict[int, tuple[Any, pa.DataType]] = {}
+        self._unusable: dict[int, str] = {}
+
+    def ask_again(self) -> None:
+        """Forgets schemas that were missing or unusable, since they may be there now.
+
+        Call it before each batch, so that many records with such an id query the registry once.
+        """
+        with self._lock:
+            self._unusable.clear()
+
+    def __call__(self, data: bytes) -> "tuple[pa.DataType, Any]":
+        """Returns the type of a value and the value.
+
+        Raises ``Undecodable``, and errors of the registry.
+        """
+        from io import BytesIO
+
+        from fastavro import schemaless_reader
+
+        if len(data) < 5 or data[0] != 0:
+            raise Undecodable("it does not begin with a zero byte and the id of a schema")
+        schema_id = int.from_bytes(data[1:5], "big")
+        schema, kind = self._schema(schema_id)
+        try:
+            value = schemaless_reader(BytesIO(data[5:]), schema, None)
+        except (EOFError, ValueError, IndexError, OverflowError, StopIteration) as error:
+            problem = str(error) or type(error).__name__
+            raise Undecodable(f"it does not fit schema {schema_id}: {problem}") from None
+        return kind, _python(value)
+
+    def _schema(self, schema_id: int) -> "tuple[Any, pa.DataType]":
+        from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+        with self._lock:
+            if schema_id in self._unusable:
+                raise Undecodable(self._unusable[schema_id])
+            if schema_id not in self._known:
+                try:
+                    parsed = _parsed(self._client, schema_id)
+                    self._known[schema_id] = parsed[0], arrow_type(*parsed)
+                except SchemaRegistryError as error:
+                    if error.http_status_code != 404:
+                        raise
+                    self._unusable[schema_id] = f"the registry has no schema {schema_id}"
+                    raise Undecodable(self._unusable[schema_id]) from None
+                except Undecodable as error:
+                    self._unusable[schema_id] = str(error)
+                    raise
+            return self._known[schema_id]
+
+
+def _parsed(client: "SchemaRegistryClient", schema_id: int) -> tuple[Any, dict[str, Any]]:
+    """Returns the parsed schema, and all schemas that it contains or refers to, by name."""
+    import json
+
+    from fastavro import parse_schema
+
+    named: dict[str, Any] = {}
+
+    def load(schema: Any) -> Any:
+        if schema.schema_type not in (None, "AVRO"):
+            raise Undecodable(f"schema {schema_id} is of type {schema.schema_type}, not AVRO")
+        for reference in schema.references or ():
+            load(client.get_version(reference.subject, reference.version).schema)
+        return parse_schema(json.loads(schema.schema_str), named_schemas=named)
+
+    return load(client.get_schema(schema_id)), named
+
+
+def arrow_type(schema: Any, named: Mapping[str, Any]) -> "pa.DataType":
+    """Returns the type of values of a parsed schema; ``named`` holds the schemas that it refers to, by name.
+
+    Raises ``Undecodable`` for types that columns cannot have: unions of several types, types that contain
+    themselves.
+    """
+    import pyarrow as pa
+
+    entered: list[str] = []
+
+    def of(part: Any) -> pa.DataType:
+        if isinstance(part, list):
+            others = [one for one in part if one != "null"]
+            if len(others) > 1:
+                raise Undecodable(f"a union of {len(others)} types has no column's type")
+            return of(others[0]) if others else pa.null()
+        if isinstance(part, str) and part not in _SIMPLE:
+            if part in entered:
+                raise Undecodable(f"{part} contains itself: that has no column's type")
+            part = named[part]
+        name, logical = (part, "") if isinstance(part, str) else (part["type"], part.get("logicalType", ""))
+        if name == "record":
+            entered.append(part["name"])
+            struct = pa.struct([pa.field(one["name"], of(one["type"])) for one in part["fields"]])
+            entered.pop()
+            return struct
+        if name == "array":
+            return pa.list_(of(part["items"]))
+        if name == "map":
+            return pa.map_(pa.string(), of(part["values"]))
+        if name not in _SIMPLE:
+            return of(name)
+        if logical == "decimal":
+            return pa.decimal128(part["precision"], part.get("scale", 0))
+        if logical in _LOGICAL:
+            return pa.timestamp("us", tz=_LOGICAL[logical])
+        return pa.type_for_alias({"date": "date32", **_TIMES}.get(logical, _SIMPLE[name]))
+
+    return of(schema)
+
+
+def _python(value: Any) -> Any:
+    """Returns a value that Arrow accepts."""
+    if isinstance(value, dict):
+        return {name: _python(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_python(part) for part in value]
+    if isinstance(value, UUID) or type(value).__name__ == "time":
+        return str(value)
+    return value
+
+
+class AvroWriter:
+    """Writes values of one type as Avro.
+
+    The schema is registered under ``<topic>-key`` or ``<topic>-value``, as Connect's converter does. Times
+    are milliseconds; everything is nullable.
+    """
+
+    def __init__(
+        self, client: "SchemaRegistryClient", topic: str, kind: "pa.DataType", name: str, is_key: bool
+    ) -> None:
+        import json
+
+        from confluent_kafka.schema_registry.avro import AvroSerializer
+        from confluent_kafka.serialization import MessageField, SerializationContext
+
+        schema = avro_schema(kind, _UNNAMED.sub("_", name))
+        self._context = SerializationContext(topic, MessageField.KEY if is_key else MessageField.VALUE)
+        self._serialize = AvroSerializer(client, json.dumps(schema))
+
+    def __call__(self, value: Any) -> bytes:
+        return bytes(self._serialize(_zoned(value), self._context) or b"")
+
+
+def avro_schema(kind: "pa.DataType", name: str) -> Any:
+    """Returns the schema of a type; raises ``OptionError`` when a field's name is not valid in Avro."""
+    import pyarrow as pa
+
+    def of(part: pa.DataType, path: str) -> Any:
+        if pa.types.is_struct(part):
+            fields = []
+            for field in part:
+                if not _NAME.match(field.name):
+                    remedy = "rename it (transform.sql, a view), or use another converter"
+                    problem = f"cannot name the column {field.name}: Avro takes letters, digits, underscores"
+                    raise OptionError([Problem("value.converter", "avro", problem, remedy)])
+                inside = of(field.type, f"{path}_{field.name}")
+                fields.append({"name": field.name, "type": ["null", inside], "default": None})
+            return {"type": "record", "name": path, "fields": fields}
+        if pa.types.is_list(part):
+            return {"type": "array", "items": ["null", of(part.value_type, path)]}
+        if pa.types.is_decimal(part):
+            return {
+                "type": "bytes",
+                "logicalType": "decimal",
+                "precision": part.precision,
+                "scale": part.scale,
+            }
+        if pa.types.is_date(part):
+            return {"type": "int", "logicalType": "date"}
+        if pa.types.is_timestamp(part):
+            return {"type": "long", "logicalType": "timestamp-millis"}
+        return _ALIASES[str(part)]
+
+    return of(kind, name if _NAME.match(name) else f"_{name}")
+
+
+def _zoned(value: Any) -> Any:
+    """Takes times without a zone as UTC: the library would take the machine's zone."""
+    if isinstance(value, Mapping):
+        return {name: _zoned(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_zoned(part) for part in value]
+    return value.replace(tzinfo=UTC) if isinstance(value, datetime) and value.tzinfo is None else value

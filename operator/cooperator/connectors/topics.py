@@ -1,0 +1,115 @@
+"""Kafka requests about topics for connectors, and their client properties."""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions, NewTopic
+
+from cooperator.connectors.access import KafkaOptions, of_librdkafka
+
+log = logging.getLogger(__name__)
+
+_TIMEOUT_S = 5.0
+
+
+class KafkaUnavailable(ConnectionError):
+    """Kafka does not answer, or answers with an error; the message says where and what."""
+
+
+@contextmanager
+def reaching(options: KafkaOptions) -> Iterator[None]:
+    """Raises ``KafkaUnavailable``, with a readable message, for the client's errors."""
+    try:
+        yield
+    except KafkaException as error:
+        detail: KafkaError = error.args[0]
+        raise KafkaUnavailable(f"Kafka at {options.bootstrap_servers}: {detail.str()}") from error
+
+
+def client_config(options: KafkaOptions) -> dict[str, Any]:
+    """Returns the properties of every confluent-kafka client."""
+    return {**of_librdkafka(options), "client.id": "cooperator"}
+
+
+@contextmanager
+def _asking(client: Mapping[str, Any]) -> Iterator[AdminClient]:
+    """Yields a client for requests and closes it afterwards.
+
+    If brokers refused the connection, that error is raised in place of the requests' timeouts.
+    """
+    refused: list[KafkaError] = []
+
+    def note(error: KafkaError) -> None:
+        if error.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL):
+            refused.append(error)
+
+    # Each connection attempt would log a line, many in a second: the error reports it once.
+    settings: dict[str, Any] = {**client, "error_cb": note, "log_level": 0}
+    admin = AdminClient(settings)
+    try:
+        yield admin
+    except KafkaException as error:
+        admin.poll(0)
+        if refused:
+            raise KafkaException(refused[-1]) from error
+        raise
+
+
+def partition_counts(client: Mapping[str, Any], topics: Iterable[str]) -> dict[str, int]:
+    """Returns each topic's number of partitions; 0: it does not exist. The request does not create it."""
+
+    def count(future: Any) -> int:
+        try:
+            return len(future.result().partitions)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return 0
+            raise
+
+    with _asking(client) as admin:
+        futures = admin.describe_topics(TopicCollection(list(topics)), request_timeout=_TIMEOUT_S)
+        return {topic: count(future) for topic, future in futures.items()}
+
+
+def matching_topics(client: Mapping[str, Any], wanted: Callable[[str], bool]) -> dict[str, int]:
+    """Returns the topics whose names are ``wanted``, sorted by name, with their partition counts."""
+    with _asking(client) as admin:
+        found = admin.list_topics(timeout=_TIMEOUT_S).topics
+    return {
+        name: len(found[name].partitions) for name in sorted(found) if wanted(name) and found[name].partitions
+    }
+
+
+def grow_topic(client: Mapping[str, Any], topic: str, partitions: int) -> None:
+    """Adds partitions up to that number if the topic has fewer."""
+    if 0 < partition_counts(client, [topic])[topic] < partitions:
+        with _asking(client) as admin:
+            wanted = [NewPartitions(topic, partitions)]
+            admin.create_partitions(wanted, request_timeout=_TIMEOUT_S)[topic].result()
+        log.info("topic %s has %d partitions now", topic, partitions)
+
+
+def ensure_topic(
+    client: Mapping[str, Any],
+    topic: str,
+    partitions: int,
+    replication: int,
+    config: Mapping[str, str] | None = None,
+    timeout_s: float = _TIMEOUT_S,
+) -> None:
+    """Creates the topic unless it exists. ``replication`` -1 is the broker's default."""
+    new = NewTopic(
+        topic, num_partitions=partitions, replication_factor=replication, config=dict(config or {})
+    )
+    try:
+        with _asking(client) as admin:
+            admin.create_topics([new], request_timeout=timeout_s)[topic].result()
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise
+    else:
+        log.info("created topic %s with %d partitions", topic, partitions)

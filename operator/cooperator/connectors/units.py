@@ -1,0 +1,152 @@
+"""The decisions of a connector's instance: the configurations of its tasks, and what must never change.
+
+The layout of a connector is stored beside its checkpoints: the options that cannot change as long as these
+exist, and the initial units. It is written once, by the first instance that finds units.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cooperator.connectors.base import Connector
+from cooperator.connectors.options import (
+    OptionError,
+    Options,
+    Problem,
+    option_names,
+    parse,
+    with_defaults,
+)
+from cooperator.connectors.places import Place, put
+from cooperator.connectors.references import contains_reference
+
+_SAFE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """``fixed`` maps options to values, as text. ``first`` holds the initial units."""
+
+    fixed: Mapping[str, str]
+    first: frozenset[str]
+
+
+def directory(checkpoints: Place, connector: str) -> Place:
+    """Returns the place of the connector's checkpoints and layout; raises ``ValueError`` for a bad name."""
+    return checkpoints / _safe("connector name", connector)
+
+
+def layout_file(checkpoints: Place, connector: str) -> Place:
+    return directory(checkpoints, connector) / "layout.json"
+
+
+def checkpoint(checkpoints: Place, connector: str, unit: str) -> Place:
+    return directory(checkpoints, connector) / _safe("unit", unit)
+
+
+def _safe(what: str, name: str) -> str:
+    if not _SAFE.match(name):
+        raise ValueError(f"{what} {name!r}: use letters, digits, dot, underscore and dash")
+    return name
+
+
+def fixed_values(options: Options, written: Mapping[str, str]) -> dict[str, str]:
+    """Returns the options that cannot change later, with their defaults; references are kept unresolved."""
+
+    def text(field: str, name: str) -> str:
+        value = written.get(name, "")
+        return value if contains_reference(value) else str(getattr(options, field))
+
+    kept = option_names(type(options), "fixed")
+    return {
+        name: text(field, name)
+        for field, info in type(options).model_fields.items()
+        if (name := info.alias or field) in kept
+    }
+
+
+def fixed_changes(
+    connector: Connector[Any], before: Mapping[str, str], after: Mapping[str, str]
+) -> list[Problem]:
+    """Returns the fixed options that ``after`` changes; there may be checkpoints of ``before``.
+
+    Both configurations are as written, with ``connector.class``. ``connector`` is of the class before.
+    Invalid options are not reported here.
+    """
+    if before["connector.class"] != after["connector.class"]:
+        pairs = {"connector.class": (before["connector.class"], after["connector.class"])}
+    else:
+        try:
+            old, new = (
+                fixed_values(parse(connector.options, with_defaults(connector.options, config)), config)
+                for config in (before, after)
+            )
+        except OptionError:
+            return []
+        pairs = {name: (old[name], value) for name, value in new.items()}
+    remedy = "set it back; or stop the connector, reset its offsets (it begins anew then), and change it"
+    return [
+        Problem(name, value, f"is fixed while there are checkpoints: it is {was!r} now", remedy)
+        for name, (was, value) in pairs.items()
+        if was != value
+    ]
+
+
+def read_layout(checkpoints: Place, connector: str) -> Layout | None:
+    """Returns the connector's layout; None when it has none yet."""
+    try:
+        content = json.loads(layout_file(checkpoints, connector).read_text())
+    except FileNotFoundError:
+        return None
+    return Layout(dict(content["fixed"]), frozenset(content["first"]))
+
+
+def settle_layout(
+    checkpoints: Place, connector: str, fixed: Mapping[str, str], units: Sequence[str]
+) -> Layout:
+    """Returns the connector's layout, and writes it if there is none.
+
+    Raises ``OptionError`` when a fixed option has changed.
+    """
+    layout = read_layout(checkpoints, connector)
+    if layout is None:
+        layout = Layout(fixed, frozenset(units))
+        content = json.dumps({"fixed": dict(fixed), "first": sorted(units)})
+        put(layout_file(checkpoints, connector), content.encode())
+    remedy = "set it back, or stop the connector and reset its offsets (it begins anew then)"
+    changed = [
+        Problem(
+            name, value, f"is fixed: it was {layout.fixed[name]!r} when the connector was created", remedy
+        )
+        for name, value in fixed.items()
+        if layout.fixed.get(name, value) != value
+    ]
+    if changed:
+        raise OptionError(changed)
+    return layout
+
+
+def task_configs(
+    connector: Connector[Any],
+    config: Mapping[str, str],
+    units: Sequence[str],
+    tasks_max: int,
+    earlier: Sequence[Mapping[str, str]] = (),
+) -> list[dict[str, str]]:
+    """Returns the configurations of tasks 0, 1, …
+
+    Each is the connector's configuration as written, without options that concern only its instance, plus the
+    task's units.
+
+    ``earlier`` holds the previous configurations, whose grouping is kept where possible. Raises
+    ``ValueError`` when a unit's id is not a valid file name or occurs twice.
+    """
+    if len(set(units)) != len(units) or not all(_SAFE.match(unit) for unit in units):
+        raise ValueError(f"unit ids must be distinct file names, not {', '.join(units[:10])}")
+    dropped = option_names(connector.options, "instance_only")
+    common = {name: value for name, value in config.items() if name not in dropped}
+    before = [[unit for unit in task.get("task.units", "").split(",") if unit] for task in earlier]
+    groups = connector.groups(units, tasks_max, before)
+    return [{**common, "task.units": ",".join(group)} for group in groups]

@@ -1,0 +1,1 @@
+"""Manifests that the operator applies: pods of both runtimes, their surroundings, and pinned settings."""

@@ -1,0 +1,91 @@
+"""Output directories shared by file sinks of several Connectors: one keeps it, the others do not start.
+
+Pure. Spark's file sink would skip the batches of all but one of them, and their rows would be lost.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from cooperator.connectors import outputs
+from cooperator.connectors.outputs import LOCAL, Output, normal, shared
+from cooperator.crd import Connector, Worker
+
+Name = tuple[str, str]
+"""(namespace, name) of a Connector."""
+Locate = Callable[[str], str]
+"""Maps a directory to its canonical name: results are equal only for the same directory."""
+
+_DEFAULT_FS: Final = "spark.hadoop.fs.defaultFS"
+ENDPOINT: Final = "spark.hadoop.fs.s3a.endpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The outputs of a Connector.
+
+    ``outputs``: as written, and located. ``rank``: of two Connectors that share a directory, the one with the
+    lower rank keeps it.
+    """
+
+    connector: Name
+    outputs: tuple[tuple[Output, Output], ...]
+    rank: tuple[Any, ...] = ()
+
+
+def claim_of(connector: Connector, worker: Worker | None, locate: Locate, rank: tuple[Any, ...]) -> Claim:
+    """``worker``: the referenced Worker, if it exists; the classes of stock workers are not known."""
+    spec = connector.spec
+    is_stock = worker is not None and worker.spec.is_stock
+    found = () if is_stock else outputs(spec.class_, {**spec.config, "tasks.max": str(spec.tasks_max)})
+    name = (connector.metadata.namespace, connector.metadata.name)
+    return Claim(name, tuple((output, output.at(locate)) for output in found), rank)
+
+
+def normal_for(worker: Worker | None) -> Locate:
+    """Canonical names by which paths without a scheme use the default file system of the Worker's Spark."""
+    conf = worker.spec.spark.conf if worker is not None else {}
+    default = str(conf.get(_DEFAULT_FS, LOCAL))
+    return lambda directory: normal(directory, default)
+
+
+def withheld(claims: Iterable[Claim]) -> dict[Name, str]:
+    """Connectors that must not start, with the reason: who keeps the directory, and the remedy."""
+    kept: dict[str, list[tuple[Output, Name]]] = {}
+    refused: dict[Name, str] = {}
+    for claim in sorted(claims, key=lambda claim: (claim.rank, claim.connector)):
+        message = _first_shared(claim, kept)
+        if message:
+            refused[claim.connector] = message
+            continue
+        for _, located in claim.outputs:
+            kept.setdefault(located.parent, []).append((located, claim.connector))
+    return refused
+
+
+def newly_withheld(before: Iterable[Claim], after: Collection[Claim]) -> dict[Name, str]:
+    """Connectors that must not start because of a change from ``before`` to ``after``.
+
+    The change makes them share a directory. Those that have shared one all along are omitted: it must remain
+    possible to change them.
+    """
+    old = {claim.connector: claim.outputs for claim in before}
+    changed = {claim.connector: claim.outputs != old.get(claim.connector) for claim in after}
+    found = withheld(replace(claim, rank=(changed[claim.connector], *claim.rank)) for claim in after)
+    return {name: message for name, message in found.items() if changed[name]}
+
+
+def _first_shared(claim: Claim, kept: Mapping[str, list[tuple[Output, Name]]]) -> str:
+    for written, located in claim.outputs:
+        for other, (namespace, name) in kept.get(located.parent, ()):
+            directory = shared(located, other)
+            if directory is not None:
+                here = namespace == claim.connector[0]
+                whose = f"Connector {name}" if here else f"Connector {name} of namespace {namespace}"
+                at = directory.replace(located.directory, written.directory, 1)
+                return (
+                    f"spec.config: it would write to {at}, as {whose} does, and rows of one of the two would "
+                    f"be lost: give it another directory; or delete {whose}, and remove that directory or "
+                    "move it away"
+                )
+    return ""

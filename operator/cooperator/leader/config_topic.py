@@ -1,0 +1,64 @@
+"""Is the config topic that of the group? A group that is adopted has its own, and a wrong one says that
+nothing is to run. Pure."""
+
+from collections.abc import Iterable
+
+from cooperator.leader import events as ev
+from cooperator.leader.state import LeaderSettings
+from cooperator.model import ClusterConfig, Member
+from cooperator.wire import DecodeError, Metadata, decode_metadata
+
+
+def read_to(members: Iterable[tuple[str, bytes]]) -> int:
+    """The highest offset of the config topic that stock workers among ``members`` (see ``member_refusal``)
+    have read to; -1: none says."""
+    told = [metadata for _, data in members if data and (metadata := read_metadata(data)) is not None]
+    return max((metadata.config_offset for metadata in told if metadata.agent is None), default=-1)
+
+
+def topic_refusal(group_id: str, topic: str, end: int, read_to: int) -> str:
+    """Why ``topic``, which ends at offset ``end``, cannot be the config topic of a group that is adopted, and
+    whose members have read to ``read_to``; empty when it can."""
+    if read_to <= end:
+        return ""
+    return (
+        f"members of group {group_id!r} have read to offset {read_to}, and topic {topic} ends at {end}: is "
+        f"{topic} the config.storage.topic of this cluster? Name that by spec.connect.topics.config"
+    )
+
+
+def content_refusal(
+    group_id: str, topic: str, config: ClusterConfig, members: Iterable[Member], read_to: int
+) -> str:
+    """Why ``topic``, which says ``config``, cannot be the config topic of a group that is adopted, whose
+    stock ``members`` have read less of theirs: it has none of the connectors that they run. Empty when it
+    can."""
+    running = {task.connector for member in members if not member.is_agent for task in member.owned}
+    if not running or read_to >= config.offset or not running.isdisjoint(config.connectors):
+        return ""
+    names = ", ".join(sorted(running)[:5])
+    return (
+        f"members of group {group_id!r} run connectors ({names}) of which topic {topic} has none: is {topic} "
+        "the config.storage.topic of this cluster? Name that by spec.connect.topics.config"
+    )
+
+
+def round_refusal(settings: LeaderSettings, event: ev.RoundReady, is_first: bool) -> str:
+    """Why nothing is planned in a round, as the config topic is not the group's; empty when it may be.
+
+    A group of our own is never refused: when its topic was made anew, it is written on until the offset of
+    the members is reached. ``is_first``: no round was planned by this topic in this tenure.
+    """
+    if settings.owns_config:
+        return ""
+    group_id, topic, read = settings.group_id, settings.config_topic, event.highest_offset
+    if event.config_end is not None and read > event.config_end:
+        return topic_refusal(group_id, topic, event.config_end, read)
+    return content_refusal(group_id, topic, event.config, event.members, read) if is_first else ""
+
+
+def read_metadata(data: bytes) -> Metadata | None:
+    try:
+        return decode_metadata(data)
+    except DecodeError:
+        return None

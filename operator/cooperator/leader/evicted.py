@@ -1,0 +1,50 @@
+"""Members that were removed to take the lead, as far as the broker has told of them.
+
+The broker tells what a member reported only while the group is stable. Where the lead is taken in mid-round,
+as after a crash of the broker, no more is known than ids. Such members run what they ran all the same, and
+are waited for like the others.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from cooperator.group import DescribedMember
+from cooperator.model import Member
+from cooperator.wire import DecodeError, Role, decode_metadata, member_of
+
+
+class Evicted(NamedTuple):
+    """``reported``: those whose last report is known. ``unread``: those that are known by their ids alone."""
+
+    reported: tuple[Member, ...] = ()
+    unread: tuple[Member, ...] = ()
+
+
+def as_last_heard(members: Iterable[DescribedMember], worker: str) -> Evicted:
+    """``members``, evicted, as the broker last described them.
+
+    ``worker``: the name of the Worker, by which its agents' client ids begin: WORKER-NUMBER-INCARNATION. Any
+    other client id is the identity of a stock worker. Leaders, and reports that cannot be read, are left out.
+    """
+    reported: list[Member] = []
+    unread: list[Member] = []
+    for described in members:
+        if not described.metadata:
+            unread.append(_by_ids(described, worker))
+            continue
+        try:
+            metadata = decode_metadata(described.metadata)
+        except DecodeError:
+            continue
+        if metadata.agent is None or metadata.agent.role is not Role.LEADER:
+            reported.append(member_of(described.member_id, described.client_id, metadata))
+    return Evicted(tuple(reported), tuple(unread))
+
+
+def _by_ids(described: DescribedMember, worker: str) -> Member:
+    member_id, client_id = described.member_id, described.client_id
+    agent = re.fullmatch(rf"({re.escape(worker)}-[0-9]+)-(.+)", client_id)
+    if agent is None:
+        return Member(member_id, client_id, member_id, is_agent=False)
+    return Member(member_id, agent[1], agent[2])

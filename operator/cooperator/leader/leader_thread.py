@@ -1,0 +1,410 @@
+"""The thread that carries out the leader's decisions: one queue, one loop, no decisions of its own.
+
+Blocking work (the logs) happens here, away from the group's event loop: a round awaits its plan as a future
+while heartbeats go on.
+"""
+
+import logging
+import queue
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Protocol
+
+from cooperator.group import Round
+from cooperator.leader import events as ev
+from cooperator.leader.clock import SteadyClock
+from cooperator.leader.evicted import Evicted
+from cooperator.leader.machine import LeaderMachine
+from cooperator.leader.reconcile import deleted_connectors
+from cooperator.leader.reports import ReportReader
+from cooperator.log_lines import within
+from cooperator.log_lines.context import event as current_event
+from cooperator.logs import (
+    LeaderRecords,
+    LeadWriter,
+    Logs,
+    LogUnavailable,
+    WriterFenced,
+)
+from cooperator.model import ClusterConfig, Epoch, Memory, Policy, PolicyName, SessionKey, TaskId
+from cooperator.planner import prepare
+from cooperator.wire import ConfigRecord, FencingRecord, RestartRecord, SessionKeyRecord, encode_config
+
+log = logging.getLogger(__name__)
+
+CATCH_UP_MS = 3_000
+"""How long a round waits for the config log to reach the members' offsets (worker.sync.timeout.ms)."""
+READ_LOGS_MS = 10_000
+RETRY_MS = 1_000
+
+
+class GroupHandle(Protocol):
+    """What the leader uses of its group membership; all calls return at once."""
+
+    def rejoin(self, reason: str) -> None: ...
+    def evict(self, member_ids: Sequence[str]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The state of the lead that others may read without waiting for its thread.
+
+    * ``epoch``: the members' epoch after the last delivered round; None during a round, and while not
+      leading.
+    * ``member_ids``: the members of that round.
+    * ``protocol``: their protocol.
+    * ``stock``: whether there are stock workers among them.
+    """
+
+    epoch: Epoch | None = None
+    member_ids: tuple[str, ...] = ()
+    protocol: str = ""
+    stock: bool = False
+
+
+class PlanRefused(Exception):
+    """The plan cannot be sent; the text names the reason and the remedy."""
+
+
+class LeadRefused(Exception):
+    """This group must not be led from here; the text names its owner and the remedy."""
+
+
+class LeaderThread:
+    """Runs a ``LeaderMachine``. All public methods are thread-safe and return at once.
+
+    * ``claim``: called with the leader log's records whenever the lead is taken, after the previous writer
+      was fenced and before anything else is written. It may raise ``LeadRefused``.
+    * ``on_refused``: called when ``claim`` refuses; it must make the membership leave.
+    * ``is_silent``: whether the broker has not answered for longer than this leader's session time-out. A
+      process that was suspended for so long may have a successor that fences nobody, as stock workers do;
+      until the broker answers again, nothing is written to the config log.
+    * ``about``: context fields of its log lines (see ``log_lines``).
+    """
+
+    def __init__(
+        self,
+        machine: LeaderMachine,
+        group: GroupHandle,
+        logs: Logs,
+        *,
+        claim: Callable[[LeaderRecords, LeadWriter], None] | None = None,
+        policy_of_log: bool = False,
+        on_refused: Callable[[str], None] | None = None,
+        is_silent: Callable[[], bool] = lambda: False,
+        clock_ms: Callable[[], int] | None = None,
+        about: Mapping[str, object] | None = None,
+    ) -> None:
+        self.machine = machine
+        self._about = about or {}
+        self.standing = Standing()
+        self.plans = 0
+        """Number of rounds planned here; ``planning_s``: the seconds that took, encoding included."""
+        self.planning_s = 0.0
+        self._group = group
+        self._logs = logs
+        self._claim = claim
+        self._policy_of_log = policy_of_log
+        self._on_refused = on_refused
+        self._is_silent = is_silent
+        self._clock_ms = clock_ms or SteadyClock()
+        self._queue: queue.Queue[Callable[[], None] | None] = queue.Queue()
+        self._wake_at_ms: int | None = None
+        self._reader = ReportReader()
+        self._written_offset = -1
+        self._tenure = False
+        self._round: tuple[int, Future[Mapping[str, bytes]]] | None = None
+        self._thread = threading.Thread(target=self._be, name="lead", daemon=True)
+        logs.config.on_change(lambda config: self.submit(ev.ConfigChanged(config)))
+
+    # --- thread-safe methods ------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, timeout_s: float = 10) -> None:
+        """Process what is queued, close the writer and end the thread."""
+        self._queue.put(None)
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
+
+    def submit(self, event: ev.Event) -> None:
+        self._queue.put(lambda: self._handle(event))
+
+    def plan(self, round_: Round, evicted: Evicted = Evicted()) -> "Future[Mapping[str, bytes]]":  # noqa: B008
+        """A future of the assignments of ``round_``. ``evicted``: members removed to take the lead in it."""
+        future: Future[Mapping[str, bytes]] = Future()
+        self._queue.put(lambda: self._plan(round_, evicted, future))
+        return future
+
+    def lost(self, reason: str) -> None:
+        """The lead is lost: nothing more is written under it."""
+        self._queue.put(lambda: self._lost(reason))
+
+    def ask(self, question: Callable[[LeaderMachine], object]) -> "Future[object]":
+        """Run ``question`` on the machine's thread, between two events."""
+        future: Future[object] = Future()
+
+        def answer() -> None:
+            try:
+                future.set_result(question(self.machine))
+            except Exception as error:
+                future.set_exception(error)
+
+        self._queue.put(answer)
+        return future
+
+    def post_tasks(self, connector: str, configs: Sequence[Mapping[str, str]]) -> "Future[int]":
+        """See ``Writes.post_tasks``; the future yields the HTTP code."""
+        event = ev.TasksPosted(connector, tuple(dict(config) for config in configs))
+        return self._answered(lambda machine, now_ms: machine.post_tasks(event, now_ms))
+
+    def restart(self, record: RestartRecord) -> "Future[int]":
+        """See ``Writes.restart``; the future yields the HTTP code."""
+        return self._answered(lambda machine, now_ms: machine.restart(record, now_ms))
+
+    def fenced(self, record: FencingRecord, generation: int) -> "Future[int]":
+        """See ``Writes.fenced``; the future yields the HTTP code."""
+        return self._answered(lambda machine, now_ms: machine.fenced(record, generation, now_ms))
+
+    def lacks_for_hand_back(self) -> "Future[object]":
+        """See ``LeaderMachine.lacks_for_hand_back``."""
+        return self.ask(lambda machine: machine.lacks_for_hand_back(self._clock_ms()))
+
+    def asked_for_fence(self, connector: str) -> None:
+        """A task of ``connector`` is being started (see ``pending_starts``)."""
+        self._queue.put(lambda: self.machine.pending_starts.asked_for_fence(connector))
+
+    def _answered(
+        self, decide: Callable[[LeaderMachine, int], tuple[int, list[ev.Instruction]]]
+    ) -> "Future[int]":
+        future: Future[int] = Future()
+        event = current_event()
+
+        def answer() -> None:
+            try:
+                code, instructions = decide(self.machine, self._clock_ms())
+                with within(event=event):
+                    self._carry_out(instructions)
+                future.set_result(code)
+            except Exception as error:
+                future.set_exception(error)
+                raise
+
+        self._queue.put(answer)
+        return future
+
+    # --- the thread ---------------------------------------------------------------------------------
+
+    def _be(self) -> None:
+        with within(**self._about):
+            self._run()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                step = self._queue.get(timeout=self._patience_s())
+            except queue.Empty:
+                self._wake_at_ms = None
+                self._step(lambda: self._handle(ev.Tick()))
+                continue
+            if step is None:
+                break
+            self._step(step)
+        self._lost("stopped")
+
+    def _patience_s(self) -> float | None:
+        if self._wake_at_ms is None:
+            return None
+        return max(0.0, (self._wake_at_ms - self._clock_ms()) / 1000)
+
+    def _step(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except WriterFenced as error:
+            # Another leader is active, or the producer is broken. Only a new round can tell which.
+            log.warning("fenced while leading: %s", error)
+            self._lost(f"fenced: {error}")
+            self._group.rejoin("its writer was fenced")
+        except LogUnavailable as error:
+            log.warning("a log is out of reach, trying again: %s", error)
+            self.machine.state.trouble = str(error)
+            self._wake_at_ms = self._clock_ms() + RETRY_MS
+        except Exception:
+            log.exception("the leader could not carry out a step")
+            self._wake_at_ms = self._clock_ms() + RETRY_MS
+
+    def _handle(self, event: ev.Event) -> None:
+        instructions = self._decide(event)
+        with within(event=self.machine.state.causes.pending(self._clock_ms())):
+            self._carry_out(instructions)
+        if isinstance(event, ev.Delivered) and self.machine.state.policy.name is PolicyName.DEFAULT:
+            self._reader.foresee()
+            prepare(self.machine.state.members)
+
+    def _decide(self, event: ev.Event) -> list[ev.Instruction]:
+        began = time.perf_counter()
+        instructions = self.machine.handle(event, self._clock_ms())
+        if isinstance(event, ev.RoundReady):
+            self.planning_s += time.perf_counter() - began
+            self.plans += 1
+        # Updated before any instruction is carried out: no lease may be confirmed while a plan is on its way.
+        machine = self.machine
+        state = machine.state
+        stock = any(not member.is_agent for member in state.members)
+        self.standing = Standing(machine.delivered_epoch(), machine.living_members(), state.protocol, stock)
+        return instructions
+
+    def _plan(self, round_: Round, evicted: Evicted, future: "Future[Mapping[str, bytes]]") -> None:
+        self._round = (round_.generation, future)
+        try:
+            reports = self._reader.read(round_)
+            if not self.machine.state.leading or round_.generation <= self.machine.state.generation:
+                self._take(evicted)
+            # Members that read on while they join have read the leader's own records: the round must include
+            # them.
+            config = self._config_up_to(max(reports.highest_offset, self._written_offset))
+            self._handle(
+                ev.RoundReady(
+                    round_.generation,
+                    round_.protocol,
+                    round_.leader_id,
+                    reports.members,
+                    reports.idle_ids,
+                    reports.highest_offset,
+                    config,
+                    reports.metadata_bytes,
+                    reports.offsets,
+                    self._config_end() if reports.highest_offset > config.offset else None,
+                )
+            )
+        except Exception as error:
+            if not future.done():
+                future.set_exception(error)
+            self._handle(ev.RoundFailed(round_.generation, f"{type(error).__name__}: {error}"))
+            if isinstance(error, LeadRefused):
+                self._lost(str(error))
+                if self._on_refused is not None:
+                    self._on_refused(str(error))
+                return
+            raise
+        finally:
+            self._round = None
+
+    def _config_up_to(self, offset: int) -> ClusterConfig:
+        """The config log's state at ``offset``, or as far as it can be read in time."""
+        config = self._logs.config.snapshot()
+        if config.offset >= offset:
+            return config
+        try:
+            return self._logs.config.read_to_end(CATCH_UP_MS)
+        except LogUnavailable:
+            log.warning("the config log could not be read past offset %d in time", config.offset)
+            return self._logs.config.snapshot()
+
+    def _config_end(self) -> int | None:
+        try:
+            return self._logs.config.end(CATCH_UP_MS)
+        except LogUnavailable:
+            return None
+
+    def _take(self, evicted: Evicted) -> None:
+        self._tenure = True
+        self._logs.writer.open()
+        state = self._logs.leader.read_to_end(READ_LOGS_MS)
+        if self._claim is not None:
+            self._claim(state, self._logs.writer)
+        if self._policy_of_log:
+            self.machine.state.policy = state.policy or Policy()
+        config = self._logs.config.read_to_end(READ_LOGS_MS)
+        self._handle(ev.LeadTaken(state.memory or Memory(), config, *evicted))
+        log.info("leading in term %d", self.machine.state.memory.term)
+
+    def _lost(self, reason: str) -> None:
+        self._tenure = False
+        self._logs.writer.close()
+        self._handle(ev.LeadLost(reason))
+
+    @property
+    def _writer(self) -> LeadWriter:
+        if not self._tenure:
+            raise WriterFenced("the lead was lost before this could be written")
+        return self._logs.writer
+
+    @property
+    def _config_writer(self) -> LeadWriter:
+        if self._is_silent():
+            raise LogUnavailable("not written: the broker has not confirmed for a session that we still lead")
+        return self._writer
+
+    def _carry_out(self, instructions: Sequence[ev.Instruction]) -> None:
+        for instruction in instructions:
+            if isinstance(instruction, ev.SaveMemory):
+                self._writer.write_leader(memory=instruction.memory)
+                self.machine.saved(instruction.memory)
+            elif isinstance(instruction, ev.Answer):
+                if self._round is not None and self._round[0] == instruction.generation:
+                    self._round[1].set_result(instruction.assignments)
+                    self._say_round(instruction.generation)
+                if self.machine.state.policy.name is PolicyName.DEFAULT:
+                    self._reader.expect(self.machine.state.members, instruction.written)
+            elif isinstance(instruction, ev.RefuseRound):
+                log.error("round %d is not sent: %s", instruction.generation, instruction.reason)
+                if self._round is not None and self._round[0] == instruction.generation:
+                    self._round[1].set_exception(PlanRefused(instruction.reason))
+            elif isinstance(instruction, ev.RequestRejoin):
+                log.info("asking for a round: %s", instruction.reason)
+                self._group.rejoin(instruction.reason)
+            elif isinstance(instruction, ev.WriteConfig):
+                if deleted := deleted_connectors(instruction.records):
+                    log.warning("deleting connectors, which nobody asks for any more: %s", ", ".join(deleted))
+                log.info("writing %d config records: %s", len(instruction.records), instruction.why)
+                self._write_config(instruction.records)
+            elif isinstance(instruction, ev.Evict):
+                log.info("evicting %s: %s", ", ".join(instruction.member_ids), instruction.reason)
+                self._group.evict(instruction.member_ids)
+            elif isinstance(instruction, ev.ReadStatuses):
+                self._read_statuses(instruction)
+            elif isinstance(instruction, ev.ForgetStatuses):
+                self._forget_statuses(instruction.items)
+            elif isinstance(instruction, ev.WakeAt):
+                self._wake_at_ms = instruction.at_ms
+            elif isinstance(instruction, ev.SavePolicy):
+                self._writer.write_leader(policy=instruction.policy)
+            elif isinstance(instruction, ev.MakeSessionKey):
+                settings = self.machine.settings
+                data = secrets.token_bytes(settings.session_key_bytes)
+                key = SessionKey(data, settings.session_key_algorithm, self._clock_ms())
+                self._write_config((SessionKeyRecord(key),))
+
+    def _write_config(self, records: Sequence[ConfigRecord]) -> None:
+        offset = self._config_writer.write_config([encode_config(record) for record in records])
+        self._written_offset = max(offset, self._written_offset)
+        self.machine.write_window.wrote(len(records), offset)
+
+    def _say_round(self, generation: int) -> None:
+        done = self.machine.state.rebalances
+        if done and done[-1].generation == generation:
+            with within(event=done[-1].events, generation=f"{done[-1].term}.{generation}"):
+                log.info(
+                    "generation %d: %d assigned, %d revoked, %d held: %s",
+                    *(generation, done[-1].assigned, done[-1].revoked, done[-1].held, done[-1].cause),
+                )
+
+    def _read_statuses(self, wanted: ev.ReadStatuses) -> None:
+        try:
+            statuses = self._logs.status.read_to_end(CATCH_UP_MS)
+        except LogUnavailable as error:
+            log.debug("the statuses cannot be read now: %s", error)
+            return
+        self.submit(ev.StatusesRead(statuses, wanted.incarnations, wanted.leftovers))
+
+    def _forget_statuses(self, items: Sequence[TaskId]) -> None:
+        if self._tenure:
+            log.info("forgetting the statuses of %d items that are no more, such as %s", len(items), items[0])
+            for item in items:
+                self._logs.status.tombstone(item)

@@ -1,0 +1,1 @@
+"""What a leader shows: status, causes and durations of rebalances, metrics, and a group seen from outside."""

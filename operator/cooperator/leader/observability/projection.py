@@ -1,0 +1,203 @@
+"""The status of a group as one JSON-like value: a projection for people, never read back to decide."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, fields
+from typing import Any, Final
+
+from cooperator.leader.state import LeaderState
+from cooperator.leader.stock import members as stock
+from cooperator.model import INSTANCE, Epoch, Member, TargetState, TaskId, TaskState, TaskStatus, Warmth
+
+POISON_TASK: Final = "PoisonTask"
+_QUARANTINE: Final = (
+    "Members ended again and again while they started it, so it starts nowhere any more: "
+    "change its connector, or restart it."
+)
+
+
+def project(state: LeaderState, statuses: Mapping[TaskId, TaskStatus]) -> dict[str, Any]:
+    """Members, connectors, tasks (with holds and their ends), the last rebalances, totals.
+
+    Times are milliseconds since the epoch. A task's state is the last report of its owner under the present
+    ownership, with the time of its next attempt (``next_attempt_ms``) if it waits for one. HELD, UNASSIGNED,
+    and FAILED with the reason ``PoisonTask`` are set by the leader itself.
+    """
+    ended = state.facts.ended
+    owner_of = {
+        task: member
+        for member in state.members
+        for task in member.owned
+        # The end of an incarnation is known before the round without it.
+        if task not in state.facts.poisoned or (member.identity, member.incarnation) not in ended
+    }
+    return {
+        "leading": state.leading,
+        "term": state.memory.term,
+        "generation": state.generation,
+        "protocol": state.protocol,
+        "members": [_member(member) for member in sorted(state.members, key=lambda m: m.identity)],
+        "awaited": dict(sorted(state.awaited.items())),
+        "incarnations": _listed(_incarnations(state)),
+        "hung": [{**asdict(each), "items": [str(task) for task in each.items]} for each in state.hung],
+        "held_down_by": list(state.held_down_by),
+        "connectors": {
+            name: {
+                "state": connector.target.value,
+                "tasks": connector.task_count,
+                "regrouping": name in state.regroups,
+            }
+            for name, connector in sorted(state.config.connectors.items())
+        },
+        "tasks": list(_tasks(state, statuses, owner_of)),
+        "rebalances": [asdict(rebalance) for rebalance in state.rebalances],
+        "counters": dict(sorted(state.counters.items())),
+        "reasons": dict(sorted(state.reasons.items())),
+        "trouble": state.trouble,
+        "refusal": state.refusal,
+        "topic_refusal": state.topic_refusal,
+        "warnings": list(state.plan.warnings) if state.plan is not None else [],
+        "orphans": list(state.orphans),
+        "inputs": _inputs(state),
+    }
+
+
+def _incarnations(state: LeaderState) -> set[tuple[str, str]]:
+    """(identity, incarnation) of every incarnation whose end would change a decision."""
+    memory = state.memory
+    return {
+        *((member.identity, member.incarnation) for member in state.members),
+        *memory.incarnations.items(),
+        *((identity, hold.incarnation) for identity, hold in memory.holds.items()),
+        *((entry.identity, entry.incarnation) for entry in memory.unstopped),
+    }
+
+
+def _inputs(state: LeaderState) -> dict[str, Any]:
+    """The inputs of the leader's plans that no log contains; ``group_inspector.told`` reads them."""
+    facts = {
+        each.name: None if (value := getattr(state.facts, each.name)) is None else _listed(value)
+        for each in fields(state.facts)
+    }
+    suspended = {task for regroup in state.regroups.values() for task in regroup.affected}
+    desired = state.desired.connectors if state.desired is not None else {}
+    return {
+        "facts": facts,
+        "suspended": _listed(suspended),
+        "weights": {name: connector.weight for name, connector in sorted(desired.items())},
+    }
+
+
+def _listed(values: Iterable[Any]) -> list[Any]:
+    return [list(value) if isinstance(value, tuple) else value for value in sorted(values)]
+
+
+def plan_conditions(status: Mapping[str, Any]) -> Iterator[tuple[str, bool, str, str]]:
+    """Type, status, reason and message of the conditions that a projection implies about the last plan."""
+    topic, refusal = str(status.get("topic_refusal", "")), str(status.get("refusal", ""))
+    reason = "WrongConfigTopic" if topic else "GroupTooLarge" if refusal else "Planned"
+    yield "Planned", not (topic or refusal), reason, topic or refusal
+    warnings = "; ".join(status.get("warnings", ()))
+    yield "PlannedAsAsked", not warnings, "PlanWarning" if warnings else "PlannedAsAsked", warnings
+    yield from stock.conditions(status)
+
+
+def is_settled(status: Mapping[str, Any]) -> bool:
+    """Whether nothing moves, waits or starts in a projection: every configured task is at rest.
+
+    A failed task is at rest, even if it waits for its next attempt: no round will help it. A group with a
+    member that warms up is not settled: the member will be assigned tasks when it is warm.
+    """
+    return (
+        bool(status["leading"])
+        and not status["awaited"]
+        and not any(connector["regrouping"] for connector in status["connectors"].values())
+        and not any(
+            member["stopping"] or member["draining"] or member["runtime"] == Warmth.WARMING
+            for member in status["members"]
+        )
+        and all(_is_at_rest(task, status["connectors"][task["connector"]]) for task in status["tasks"])
+    )
+
+
+def _is_at_rest(task: Mapping[str, Any], connector: Mapping[str, Any]) -> bool:
+    if task["state"] == TaskState.STOPPED.value:
+        # The instance of a stopped connector stays assigned and does not run (KIP-875).
+        return bool(connector["state"] == TargetState.STOPPED.value)
+    resting = {TaskState.RUNNING.value, TaskState.PAUSED.value, TaskState.FAILED.value}
+    return task["state"] in resting or "next_attempt_ms" in task
+
+
+def _member(member: Member) -> dict[str, Any]:
+    return {
+        "identity": member.identity,
+        "member_id": member.member_id,
+        "incarnation": member.incarnation,
+        "owned": [str(task) for task in sorted(member.owned)],
+        "stopping": [str(task) for task in sorted(member.stopping)],
+        "draining": member.draining,
+        "runtime": member.warmth.value,
+        "is_agent": member.is_agent,
+        "applied": str(member.applied) if member.applied else None,
+    }
+
+
+def _is_of(reported: TaskStatus, owner: Member, born: Mapping[str, tuple[str, Epoch]]) -> bool:
+    """Whether ``owner`` reported this in its present incarnation.
+
+    An incarnation that was killed could not retract its last status.
+    """
+    if reported.worker != owner.worker_id:
+        return False
+    incarnation, epoch = born.get(owner.identity, ("", None))
+    if epoch is None or incarnation != owner.incarnation or not isinstance(reported.epoch, Epoch):
+        return True
+    if not owner.is_agent:
+        return reported.epoch.generation >= epoch.generation  # Stock workers know no terms.
+    return reported.epoch >= epoch
+
+
+def _configured(state: LeaderState) -> Iterator[TaskId]:
+    for name, connector in sorted(state.config.connectors.items()):
+        yield TaskId(name, INSTANCE)
+        for number in range(connector.task_count):
+            yield TaskId(name, number)
+
+
+def _tasks(
+    state: LeaderState, statuses: Mapping[TaskId, TaskStatus], owner_of: Mapping[TaskId, Member]
+) -> Iterator[dict[str, Any]]:
+    held = state.plan.held if state.plan is not None else {}
+    for task in _configured(state):
+        owner = owner_of.get(task)
+        reported = statuses.get(task)
+        entry: dict[str, Any] = {
+            "name": str(task),
+            "connector": task.connector,
+            "task": task.task,
+            "member": owner.identity if owner else None,
+            "worker_id": owner.worker_id if owner else None,
+            "state": TaskState.UNASSIGNED.value,
+            "at_ms": reported.at_ms if reported else 0,
+            "progress": "",
+            "trace": "",
+        }
+        if owner is not None and reported is not None and _is_of(reported, owner, state.born):
+            entry["state"] = reported.state.value
+            entry["epoch"] = str(reported.epoch) if isinstance(reported.epoch, Epoch) else None
+            entry["progress"] = reported.progress
+            entry["trace"] = reported.trace
+            if reported.reason:
+                entry["reason"] = reported.reason
+            if reported.next_attempt_ms:
+                entry["next_attempt_ms"] = reported.next_attempt_ms
+        elif owner is None and task in state.facts.poisoned:
+            entry["state"] = TaskState.FAILED.value
+            entry["reason"] = POISON_TASK
+            entry["trace"] = _QUARANTINE
+        elif owner is None and task in held:
+            wait = held[task]
+            entry["state"] = TaskState.HELD.value
+            entry["held_for"] = wait.identity
+            entry["held_until_ms"] = wait.until_ms
+            entry["held_reason"] = wait.reason.value
+        yield entry

@@ -1,0 +1,68 @@
+"""``POST /connectors/{name}/tasks``: a connector instance's request to its leader (docs/protocol.md, 9)."""
+
+import json
+from collections.abc import Awaitable, Mapping
+
+from cooperator.leader.events import PostOutcome
+from cooperator.logs import LogUnavailable, WriterFenced
+from cooperator.model import SessionKey
+from cooperator.wire import AlgorithmNotAllowed, Protocol, SignatureMissing, SignatureWrong, verify
+
+NOT_NOW = "nothing can be written now: a round is under way, or the config log is out of reach; try again"
+"""The message of ``PostOutcome.AGAIN``."""
+
+
+class PostRefused(Exception):
+    """The request is answered with ``code`` and changes nothing."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+async def outcome_of(answer: Awaitable[int]) -> int:
+    """The code that a leader answers; AGAIN or NOT_LEADING if it could not write what it decided to."""
+    try:
+        return await answer
+    except WriterFenced:
+        return PostOutcome.NOT_LEADING
+    except (LogUnavailable, TimeoutError):
+        # It is unknown whether the record was written; a repeated request finds out.
+        return PostOutcome.AGAIN
+
+
+def read_task_configs(
+    body: bytes, headers: Mapping[str, str], key: SessionKey | None, protocol: str
+) -> tuple[Mapping[str, str], ...]:
+    """The task configurations in a request's body. Raises PostRefused, as ``check_signature`` does."""
+    check_signature(body, headers, key, protocol)
+    try:
+        configs = json.loads(body)
+    except ValueError as error:
+        raise PostRefused(400, f"the body is not JSON: {type(error).__name__}") from None
+    if not isinstance(configs, list) or not all(_is_string_map(config) for config in configs):
+        raise PostRefused(400, "the body must be a JSON array of objects with string values")
+    return tuple(configs)
+
+
+def check_signature(body: bytes, headers: Mapping[str, str], key: SessionKey | None, protocol: str) -> None:
+    """Return if a member has sent the request. Raises PostRefused.
+
+    Requests are signed where the group's protocol is ``sessioned`` (KIP-507). The codes are 503 while there
+    is no key yet, 400 for a missing signature or a wrong algorithm, 403 for a wrong signature, such as one by
+    an earlier key: the sender takes that for a rotation, reads on, and tries again.
+    """
+    if protocol != Protocol.SESSIONED.value:
+        return
+    if key is None:
+        raise PostRefused(503, "there is no session key yet; try again")
+    try:
+        verify(key, headers, body)
+    except (SignatureMissing, AlgorithmNotAllowed) as error:
+        raise PostRefused(400, str(error)) from None
+    except SignatureWrong as error:
+        raise PostRefused(403, str(error)) from None
+
+
+def _is_string_map(value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())

@@ -1,0 +1,66 @@
+"""Fences other programs' producers by their transactional ids."""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
+from typing import Final
+
+from cooperator.logs.kafka.transport import KafkaTransport
+from cooperator.logs.logs import LogsConfig
+
+_AT_ONCE: Final = 8
+_SAME: Final = frozenset({"bootstrap.servers", "security.protocol", "sasl.mechanism", "client.dns.lookup"})
+"""Settings that have the same meaning in Java and in librdkafka."""
+_WITHOUT_MEANING: Final = frozenset(
+    {
+        "client.id",
+        "connections.max.idle.ms",
+        "default.api.timeout.ms",
+        "metadata.max.age.ms",
+        "receive.buffer.bytes",
+        "reconnect.backoff.max.ms",
+        "reconnect.backoff.ms",
+        "request.timeout.ms",
+        "retries",
+        "retry.backoff.max.ms",
+        "retry.backoff.ms",
+        "send.buffer.bytes",
+        "socket.connection.setup.timeout.max.ms",
+        "socket.connection.setup.timeout.ms",
+    }
+)
+"""Settings of an admin client that affect neither the cluster nor the user of its requests."""
+
+
+def fence_producers(
+    config: LogsConfig,
+    transactional_ids: Sequence[str],
+    overrides: Mapping[str, str],
+    timeout_ms: int = 20_000,
+) -> None:
+    """Return when no producer with one of these ids can write any more, like ``Admin.fenceProducers``.
+
+    ``overrides``: client settings in Java's names. Raises ValueError for a setting without a counterpart
+    here, and LogUnavailable.
+    """
+    if not transactional_ids:
+        return
+    unknown = sorted(overrides.keys() - _SAME - _WITHOUT_MEANING)
+    if unknown:
+        raise ValueError(
+            f"{unknown[0]} cannot be followed by the leader, which is no Java client: remove it, and let the "
+            "Worker's own user fence producers"
+        )
+    own = {name: value for name, value in overrides.items() if name in _SAME}
+    servers = own.pop("bootstrap.servers", config.bootstrap_servers)
+    told = replace(config, bootstrap_servers=servers, security={**config.security, **own})
+    transport = KafkaTransport(told.bootstrap_servers, told.group_id, told.security)
+
+    def fence(transactional_id: str) -> None:
+        with closing(transport.transactor(transactional_id, timeout_ms)) as writer:
+            writer.open()
+
+    with ThreadPoolExecutor(_AT_ONCE, "fencing") as pool:
+        for done in [pool.submit(fence, each) for each in transactional_ids]:
+            done.result()

@@ -1,0 +1,186 @@
+"""One attempt of one task, on a thread of its own, from its start to its proven end.
+
+The thread runs a job repeatedly, as the wanted state requires: running or paused. A job is a function that
+returns (or raises) only when nothing of the task runs any more, which is what makes ``stopped`` true.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from cooperator.model import TaskId
+from cooperator.runtime.api import RuntimeListener
+from cooperator.runtime.progress import waiting_progress
+from cooperator.runtime.traces import describe
+
+log = logging.getLogger(__name__)
+
+_PATIENCE_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a job.
+
+    It reports ``started`` once, and progress; it ends soon after ``cancelled`` is set.
+    """
+
+    started: Callable[[], None]
+    progress: Callable[[str], None]
+    cancelled: threading.Event = field(default_factory=threading.Event)
+
+
+Job = Callable[[Run], None]
+
+
+class _Wanted(Enum):
+    RUNNING = auto()
+    PAUSED = auto()
+    ENDED = auto()
+
+
+class Attempt:
+    """Drives ``job`` for one attempt.
+
+    ``idle`` runs while the task is paused; nothing of the task runs in it. ``previous`` is an older attempt
+    that must end first.
+    """
+
+    def __init__(
+        self,
+        task: TaskId,
+        attempt: int,
+        job: Job,
+        listener: RuntimeListener,
+        *,
+        idle: Job,
+        paused: bool,
+        previous: "Attempt | None",
+    ) -> None:
+        self.attempt = attempt
+        self.previous = previous
+        self._task = task
+        self._job = job
+        self._idle = idle
+        self._listener = listener
+        self._change = threading.Lock()
+        self._wanted = _Wanted.PAUSED if paused else _Wanted.RUNNING
+        self._run: Run | None = None
+        self._answers = [attempt]
+        self._over = False
+        self._thread = threading.Thread(target=self._live, name=f"task {task}", daemon=True)
+
+    def begin(self) -> None:
+        self._thread.start()
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing of the attempt runs any more, and its end has been reported."""
+        return self._over
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Waits for the attempt's end; returns True when it is over."""
+        self._thread.join(timeout_s)
+        return self._over
+
+    def pause(self) -> None:
+        with self._change:
+            if self._wanted is not _Wanted.ENDED:
+                self._want(_Wanted.PAUSED)
+
+    def resume(self) -> None:
+        with self._change:
+            if self._wanted is not _Wanted.ENDED:
+                self._want(_Wanted.RUNNING)
+
+    def end(self, attempt: int) -> bool:
+        """Ends the attempt, and reports ``attempt`` as stopped when it is over.
+
+        ``attempt`` is its own number, or a newer one that never began. Returns False when it is over already:
+        then nothing will be reported.
+        """
+        with self._change:
+            if self._over:
+                return False
+            if attempt not in self._answers:
+                self._answers.append(attempt)
+            self._want(_Wanted.ENDED)
+            return True
+
+    def _want(self, wanted: _Wanted) -> None:
+        if wanted is not self._wanted:
+            self._wanted = wanted
+            if self._run is not None:
+                self._run.cancelled.set()
+
+    def _live(self) -> None:
+        if self.previous is not None:
+            if not self.previous.wait(_PATIENCE_S):
+                text = waiting_progress("waiting for the attempt before to end")
+                self._listener.progress(self._task, self.attempt, text)
+                self.previous.wait()
+            self.previous = None
+        trace = ""
+        try:
+            while (wanted := self._next()) is not _Wanted.ENDED:
+                if wanted is _Wanted.PAUSED:
+                    self._stay_paused()
+                else:
+                    self._run_once()
+        except Exception as error:
+            trace = describe(error)
+        # The report is made under the lock, so that a stop that arrives now is answered after it.
+        with self._change:
+            self._over = True
+            if self._wanted is _Wanted.ENDED:
+                for attempt in self._answers:
+                    self._listener.stopped(self._task, attempt)
+            else:
+                log.warning("task %s, attempt %d failed: %s", self._task, self.attempt, trace)
+                self._listener.failed(self._task, self.attempt, trace)
+
+    def _next(self) -> _Wanted:
+        with self._change:
+            return self._wanted
+
+    def _stay_paused(self) -> None:
+        run = self._begun(_Wanted.PAUSED, started=lambda: None)
+        if run is None:
+            return
+        self._listener.paused(self._task, self.attempt)
+        try:
+            self._idle(run)
+        except Exception as error:
+            log.info("task %s tells nothing while it is paused: %s", self._task, error)
+        run.cancelled.wait()
+        with self._change:
+            self._run = None
+
+    def _begun(self, wanted: _Wanted, started: Callable[[], None]) -> Run | None:
+        """Returns a run that is cancelled when the wanted state changes; None if it has changed already."""
+        run = Run(started, lambda text: self._listener.progress(self._task, self.attempt, text))
+        with self._change:
+            if self._wanted is not wanted:
+                return None
+            self._run = run
+        return run
+
+    def _run_once(self) -> None:
+        run = self._begun(_Wanted.RUNNING, started=lambda: self._listener.started(self._task, self.attempt))
+        if run is None:
+            return
+        try:
+            self._job(run)
+        except Exception as error:
+            if not run.cancelled.is_set():
+                raise
+            # An error while the task is being stopped is a stop, too; its result is not needed.
+            log.info("task %s: %s while it was being stopped", self._task, type(error).__name__)
+        else:
+            if not run.cancelled.is_set():
+                raise RuntimeError("the task ended by itself; a streaming task runs until it is stopped")
+        finally:
+            with self._change:
+                self._run = None

@@ -1,0 +1,95 @@
+"""Reports of errors that ended a task: the root cause first, then the trace."""
+
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from cooperator.artifacts import ArtifactError
+from cooperator.connectors.options import OptionError
+from cooperator.connectors.output_owner import OutputTaken
+from cooperator.connectors.places import NoPlace
+from cooperator.connectors.references import UnresolvedReference
+from cooperator.model.trace import java_root, trimmed, with_error
+
+_TRACE_LIMIT: Final = 8_000  # characters: traces travel in status records
+_CAUSES_LIMIT: Final = 2_000
+_ERROR_LIMIT: Final = 600
+
+
+class TaskFailed(Exception):
+    """Why a job ended; the message is the whole report (cleared of secrets)."""
+
+
+def describe(error: Exception, scrub: Callable[[str], str] = str) -> str:
+    """Returns the report: the root cause in one line, then the head and the tail of the traceback.
+
+    Errors in a configuration are reported by their message alone. ``scrub`` removes secrets from a text; it
+    gets the whole text, since it would not recognise a secret that is cut in two.
+    """
+    if isinstance(
+        error, OptionError | UnresolvedReference | TaskFailed | ArtifactError | NoPlace | OutputTaken
+    ):
+        return scrub(str(error))
+    causes = "".join(f"caused by: {cause}\n" for cause in _causes(error))[:_CAUSES_LIMIT]
+    trace = "".join(traceback.format_exception(error)) + causes
+    first = trimmed(scrub(root_cause(error)), _ERROR_LIMIT).replace("\n", " ")
+    return trimmed(with_error(first, scrub(trace)), _TRACE_LIMIT)
+
+
+def root_cause(error: BaseException) -> str:
+    """Returns class and message of the root cause in one line, taken from the JVM if it comes from there."""
+    chain = [error]
+    while (cause := chain[-1].__cause__) is not None and cause not in chain:
+        chain.append(cause)
+    for one in reversed(chain):
+        if found := _in_the_jvm(one):
+            return found
+    words = [_named(one) for one in chain]
+    first, last = words[0], words[-1]
+    return first if len(words) == 1 or last.partition(": ")[2] in first else f"{first} (caused by {last})"
+
+
+def _named(error: BaseException) -> str:
+    """Returns the line of the error in a traceback."""
+    return "".join(traceback.format_exception_only(error)).strip().partition("\n")[0]
+
+
+def _in_the_jvm(error: BaseException) -> str:
+    """Returns the root cause of an error that PySpark or Py4J brought from the JVM; empty for others.
+
+    PySpark keeps the causes (``_cause``), each with its stack trace as text; the message of Py4J's own error
+    is a stack trace, and that of a Spark Connect server may contain one.
+    """
+    innermost = error
+    while isinstance(cause := getattr(innermost, "_cause", None), BaseException):
+        innermost = cause
+    for text in (getattr(innermost, "_stackTrace", None), _text(innermost)):
+        is_stack_trace = isinstance(text, str) and ("\n\tat " in text or "\nCaused by: " in text)
+        if is_stack_trace and (found := java_root(str(text))):
+            return found
+    if innermost is error and not hasattr(error, "_stackTrace"):
+        return ""
+    words = _text(innermost).strip().partition("\n")[0]
+    return words if ": " in words else f"{type(innermost).__name__}: {words}"
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return ""  # Py4J asks the JVM, which may have ended
+
+
+def _causes(error: Exception) -> Iterator[str]:
+    """Yields the causes in the JVM, a line each.
+
+    PySpark keeps them, but its message is that of the first error only.
+    """
+    said = _text(error)
+    cause = getattr(error, "_cause", None)
+    while cause is not None:
+        words = _text(cause).strip().partition("\n")[0]
+        if words and words not in said:
+            said += words
+            yield words
+        cause = getattr(cause, "_cause", None)

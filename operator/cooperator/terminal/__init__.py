@@ -1,0 +1,1 @@
+"""The terminal output of commands: tables, timelines, followed files. It knows no cluster."""

@@ -1,0 +1,1 @@
+"""Tests, by the room they are about. Harnesses that several rooms use are in ``harness``."""

@@ -1,0 +1,152 @@
+"""A member with a listener that writes down what it is told, for conversations with a real broker."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from cooperator.group import (
+    DescribedMember,
+    GroupConfig,
+    GroupState,
+    GroupUnavailable,
+    Joined,
+    Membership,
+    Round,
+)
+from cooperator.wire import Role
+
+Plan = Callable[[Round], "Future[Mapping[str, bytes]] | Mapping[str, bytes]"]
+
+
+def everybody_goes_on(round_: Round) -> Mapping[str, bytes]:
+    """A plan: every member gets the generation, as a text."""
+    return {member.member_id: str(round_.generation).encode() for member in round_.members}
+
+
+@dataclass
+class RecordingMember:
+    """One member of a group, and all that its listener was told, in order."""
+
+    bootstrap_servers: str
+    group_id: str
+    name: str
+    role: Role = Role.WORKER
+    instance_id: str | None = None
+    session_timeout_ms: int = 6_000
+    heartbeat_interval_ms: int = 300
+    rebalance_timeout_ms: int = 15_000
+    metadata: bytes = b""
+    make_plan: Plan = everybody_goes_on
+    verdict: Callable[[Sequence[DescribedMember]], bool | str] = lambda members: True
+    told: list[tuple[str, Any]] = field(default_factory=list)
+    contacts: list[float] = field(default_factory=list)
+    heard_at: list[float] = field(default_factory=list)
+    """When each of ``contacts`` was told."""
+
+    def __post_init__(self) -> None:
+        self.metadata = self.metadata or self.name.encode()
+        self.config = GroupConfig(
+            bootstrap_servers=self.bootstrap_servers,
+            group_id=self.group_id,
+            client_id=self.name,
+            role=self.role,
+            group_instance_id=self.instance_id,
+            session_timeout_ms=self.session_timeout_ms,
+            heartbeat_interval_ms=self.heartbeat_interval_ms,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
+        )
+        self.membership = Membership(self.config, self)
+
+    # --- what it was told ----------------------------------------------------------------------------
+
+    def all(self, kind: str) -> list[Any]:
+        return [what for heard, what in list(self.told) if heard == kind]
+
+    @property
+    def rounds(self) -> list[Round]:
+        """That it led."""
+        return self.all("plan")
+
+    @property
+    def generations(self) -> list[int]:
+        """That it completed."""
+        return [joined.generation for joined in self.all("joined")]
+
+    @property
+    def member_id(self) -> str:
+        return self.membership.member_id
+
+    @property
+    def generation(self) -> int:
+        return self.membership.generation
+
+    # --- the listener --------------------------------------------------------------------------------
+
+    def protocols(self) -> Sequence[tuple[str, bytes]]:
+        return [(name, self.metadata) for name in ("sessioned", "compatible", "default")]
+
+    def plan(self, round: Round) -> "Future[Mapping[str, bytes]]":
+        self._hear("plan", round)
+        made = self.make_plan(round)
+        if isinstance(made, Future):
+            return made
+        plan: Future[Mapping[str, bytes]] = Future()
+        threading.Thread(target=plan.set_result, args=(made,)).start()
+        return plan
+
+    def round_void(self, generation: int) -> None:
+        self._hear("void", generation)
+
+    def joined(self, joined: Joined) -> None:
+        self._hear("joined", joined)
+
+    def dropped(self, reason: str) -> None:
+        self._hear("dropped", reason)
+
+    def fenced(self) -> None:
+        self._hear("fenced", None)
+
+    def contact(self, sent_at: float) -> None:
+        self.contacts.append(sent_at)
+        self.heard_at.append(time.monotonic())
+
+    def coordinator_lost(self) -> None:
+        self._hear("coordinator_lost", None)
+
+    def trouble(self, message: str) -> None:
+        self._hear("trouble", message)
+
+    def may_take_lead(self, members: Sequence[DescribedMember]) -> bool | str:
+        self._hear("asked", tuple(members))
+        return self.verdict(members)
+
+    def refused(self, reason: str) -> None:
+        self._hear("refused", reason)
+
+    def lead_taken(self, evicted: Sequence[str]) -> None:
+        self._hear("lead_taken", tuple(evicted))
+
+    def lead_lost(self) -> None:
+        self._hear("lead_lost", None)
+
+    def _hear(self, kind: str, what: Any) -> None:
+        self.told.append((kind, what))
+
+
+def all_in(*recorders: RecordingMember) -> bool:
+    """All, and nobody else, are in one completed round, and know it."""
+    generations = {recorder.generations[-1] if recorder.generations else -1 for recorder in recorders}
+    try:
+        described = recorders[0].membership.describe()
+    except GroupUnavailable as error:
+        raise AssertionError(f"no coordinator yet: {error}") from None
+    return (
+        described.state is GroupState.STABLE
+        and {member.member_id for member in described.members}
+        == {recorder.member_id for recorder in recorders}
+        and generations == {recorders[0].generation}
+        and generations != {-1}
+    )

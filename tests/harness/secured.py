@@ -1,0 +1,115 @@
+"""A broker that accepts only authenticated clients, over encrypted connections."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from cooperator.local.broker import EmbeddedBroker
+from cooperator.local.settings import HOST, free_port
+from tests.kubernetes.certificates import Authority, Certificate
+
+PASSWORDS = {"ada": 'open "sesame" \\ now', "eve": "shut-sesame-then"}
+"""They contain characters that have to be quoted somewhere."""
+
+_PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+_LISTENERS = {"PLAINTEXT": "PLAINTEXT", "LOGIN": "SASL_SSL", "SHOWN": "SSL"}
+
+
+@dataclass
+class SecuredBroker:
+    """Bootstrap servers: ``plain`` for the test's own reads, ``login`` with name and password (SASL_SSL),
+    ``shown`` with a client certificate (SSL)."""
+
+    broker: EmbeddedBroker
+    plain: str
+    login: str
+    shown: str
+    authority: Path
+    client: Certificate
+
+
+def login_broker(folder: Path, password: str, **overrides: str) -> tuple[EmbeddedBroker, str]:
+    """A broker that is not started yet, and the servers of its listener that knows ada and her password
+    (SASL_PLAINTEXT, PLAIN). Its own ``bootstrap_servers`` need no authentication."""
+    ports, settings = _listening({"PLAINTEXT": "PLAINTEXT", "LOGIN": "SASL_PLAINTEXT"}, {"ada": password})
+    return EmbeddedBroker(
+        folder, ports["PLAINTEXT"], overrides=settings | overrides
+    ), f"{HOST}:{ports['LOGIN']}"
+
+
+def secured_broker(folder: Path) -> SecuredBroker:
+    """Returns a broker that is not started yet. ``folder`` exists."""
+    authority = Authority(folder / "signed")
+    server = authority.server("broker", [HOST])
+    store = folder / "broker.pem"
+    store.write_text(_pkcs8(server.key) + server.certificate.read_text())
+    client = authority.client("ada")
+    key = folder / "ada.key"
+    key.write_text(_pkcs8(client.key))
+    ports, settings = _listening(_LISTENERS, PASSWORDS)
+    broker = EmbeddedBroker(
+        folder / "broker",
+        ports["PLAINTEXT"],
+        overrides={
+            **settings,
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(store),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(authority.own.certificate),
+            "listener.name.shown.ssl.client.auth": "required",
+        },
+    )
+    servers = {name: f"{HOST}:{port}" for name, port in ports.items()}
+    certificate = Certificate(client.certificate, key)
+    return SecuredBroker(
+        broker,
+        servers["PLAINTEXT"],
+        servers["LOGIN"],
+        servers["SHOWN"],
+        authority.own.certificate,
+        certificate,
+    )
+
+
+def _listening(
+    protocols: Mapping[str, str], passwords: Mapping[str, str]
+) -> tuple[dict[str, int], dict[str, str]]:
+    """The ports of listeners, by name, and a broker's settings for them. LOGIN asks for a password."""
+    ports = _ports(*protocols, "CONTROLLER")
+    opened = ",".join(f"{name}://{HOST}:{ports[name]}" for name in protocols)
+    mapped = ",".join(f"{name}:{protocol}" for name, protocol in protocols.items())
+    users = " ".join(f"user_{name}={_quoted(password)}" for name, password in passwords.items())
+    return ports, {
+        "listeners": f"{opened},CONTROLLER://{HOST}:{ports['CONTROLLER']}",
+        "advertised.listeners": opened,
+        "controller.quorum.voters": f"1@{HOST}:{ports['CONTROLLER']}",
+        "listener.security.protocol.map": f"{mapped},CONTROLLER:PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.login.plain.sasl.jaas.config": f"{_PLAIN} required {users};",
+    }
+
+
+def _ports(*names: str) -> dict[str, int]:
+    """Different ports for the names; no port is bound before the broker starts."""
+    found: dict[int, None] = {}
+    while len(found) < len(names):
+        found[free_port()] = None
+    return dict(zip(names, found, strict=True))
+
+
+def _pkcs8(key: Path) -> str:
+    """The key in the format that Kafka's Java clients and brokers read."""
+    loaded = load_pem_private_key(key.read_bytes(), password=None)
+    return loaded.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

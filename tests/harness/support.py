@@ -1,0 +1,78 @@
+"""What tests share: waiting on conditions instead of time, freezing processes, the marker ``slow``."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+T = TypeVar("T")
+
+
+def slow(command: str) -> pytest.MarkDecorator:
+    """Marks a long test whose subject every run covers more briefly; ``command`` runs it."""
+    return pytest.mark.skipif("CI" in os.environ, reason=f"not in every run: {command}")
+
+
+def eventually(condition: Callable[[], T], timeout_s: float = 30.0, what: str = "") -> T:
+    """The first truthy value of ``condition``. Raises AssertionError after ``timeout_s`` with the last value.
+
+    An AssertionError raised by the condition counts as "not yet", and is what is reported at the end.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        failure: AssertionError | None = None
+        value = None
+        try:
+            value = condition()
+        except AssertionError as error:
+            failure = error
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(
+                f"not within {timeout_s:g} s: {what or condition}; last seen: {failure or value!r}"
+            )
+        time.sleep(0.05)
+
+
+def freeze(*pids: int) -> None:
+    """Send SIGSTOP and wait until all threads have stopped: on a busy machine some run on for a while."""
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    for pid in pids:
+        _await_standstill(pid)
+
+
+def freeze_group(group: int) -> None:
+    """The same for all processes of a process group."""
+    os.killpg(group, signal.SIGSTOP)
+    for pid in (int(path.name) for path in Path("/proc").glob("[0-9]*")):
+        with suppress(ProcessLookupError):
+            if os.getpgid(pid) == group:
+                _await_standstill(pid)
+
+
+def _await_standstill(pid: int) -> None:
+    waits_from = time.monotonic() + 2
+    eventually(partial(_stands_still, pid, waits_from), what=f"process {pid} stands still")
+
+
+def _stands_still(pid: int, waits_from: float) -> bool:
+    """Whether all threads are stopped or ended; the state is the first word after the name in parentheses.
+
+    A process that has begun a child (vfork) waits for it in the kernel (D), and never reaches the stopped
+    state if the child was stopped. It does nothing, either. Others wait there for their disk, and not for
+    long.
+    """
+    states = []
+    for thread in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            states.append(thread.read_text().rpartition(")")[2].split()[0])
+    still = "TtZX" if time.monotonic() < waits_from else "TtZXD"
+    return all(state in still for state in states)

@@ -1,0 +1,64 @@
+"""Which of several Connectors keeps a directory that they would share."""
+
+import random
+
+from cooperator.connectors.outputs import Output, shared
+from cooperator.host.outputs import Claim, newly_withheld, withheld
+
+
+def claim(name: str, *directories: str, rank: int = 0, namespace: str = "default") -> Claim:
+    pairs = tuple((Output(directory), Output(f"file:{directory}")) for directory in directories)
+    return Claim((namespace, name), pairs, (rank,))
+
+
+def test_the_first_keeps_the_directory_and_the_later_is_told_whose_it_is() -> None:
+    found = withheld([claim("late", "/a", "/b", rank=2), claim("early", "/b", rank=1)])
+    assert found == {
+        (
+            "default",
+            "late",
+        ): "spec.config: it would write to /b, as Connector early does, and rows of one of the two would "
+        "be lost: give it another directory; or delete Connector early, and remove that directory or move it "
+        "away"
+    }
+    [elsewhere] = withheld([claim("a", "/a", rank=1, namespace="x"), claim("a", "/a", rank=2)]).values()
+    assert "as Connector a of namespace x does" in elsewhere
+
+
+def test_who_does_not_start_is_in_nobodys_way() -> None:
+    claims = [claim("a", "/a", rank=1), claim("b", "/a", "/b", rank=2), claim("c", "/b", rank=3)]
+    assert set(withheld(claims)) == {("default", "b")}
+
+
+def test_of_those_that_run_no_two_assignment_and_who_does_not_has_one_before_it_in_its_way() -> None:
+    for seed in range(300):
+        seeded = random.Random(seed)
+        claims = [
+            claim(
+                f"c{number}",
+                *seeded.sample(("/a", "/b", "/c", "/d", "/e"), seeded.randrange(3)),
+                rank=seeded.randrange(4),
+            )
+            for number in range(seeded.randrange(8))
+        ]
+        found = withheld(claims)
+        assert withheld(seeded.sample(claims, len(claims))) == found, "no matter who is looked at first"
+        runs = [each for each in claims if each.connector not in found]
+
+        def meet(one: Claim, other: Claim) -> bool:
+            return any(shared(a, b) for _, a in one.outputs for _, b in other.outputs)
+
+        assert not any(meet(a, b) for a in runs for b in runs if a is not b), seed
+        for each in claims:
+            if each.connector in found:
+                order = (each.rank, each.connector)
+                assert any(meet(each, other) and (other.rank, other.connector) < order for other in runs)
+
+
+def test_what_has_shared_a_directory_all_along_may_be_changed() -> None:
+    before = [claim("a", "/a", rank=1), claim("b", "/a", rank=2)]
+    assert newly_withheld(before, before) == {}
+    assert set(newly_withheld(before, [*before, claim("c", "/a", rank=3)])) == {("default", "c")}
+    # However old it is: who is given a directory anew comes after who has it.
+    before = [claim("a", "/a", rank=1), claim("b", "/b", rank=2)]
+    assert set(newly_withheld(before, [claim("a", "/b", rank=1), before[1]])) == {("default", "a")}

@@ -1,0 +1,275 @@
+"""A group of obedient members in an unfriendly world, to try plans on.
+
+Members keep to their lease: a process that is out of the group stops everything ``lease_ms`` after it was
+last in it. All else may go wrong: assignments get lost, stops take long, processes freeze, die with and
+without proof.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from cooperator.model import INSTANCE, Epoch, Member, Memory, Policy, TaskId, Warmth
+from cooperator.planner import Facts, Plan, View, Why, plan
+
+POLICY = Policy()
+
+
+@dataclass
+class Process:
+    """One incarnation of an identity: what it runs, what it is stopping, and since when it is out of the
+    group."""
+
+    identity: str
+    incarnation: str
+    running: set[TaskId] = field(default_factory=set)
+    stopping: set[TaskId] = field(default_factory=set)
+    out_since_ms: int | None = None
+    draining: bool = False
+    applied: Epoch | None = None
+    fails_next: bool = False
+    warmth: Warmth = Warmth.WARM
+
+    @property
+    def owned(self) -> set[TaskId]:
+        return self.running | self.stopping
+
+
+class UnreliableGroup:
+    def __init__(self, policy: Policy = POLICY, **task_counts: int) -> None:
+        self.policy = policy
+        self.task_counts = dict(task_counts)
+        self.processes: list[Process] = []
+        self.dead: set[tuple[str, str]] = set()
+        self.proven: set[tuple[str, str]] = set()
+        self.memory = Memory()
+        self.now_ms = 1_000_000
+        self.incarnations = 0
+        self.facts = Facts()
+        self.awaited: dict[str, int] = {}
+        self.suspended: set[TaskId] = set()
+        self.unstarted: set[TaskId] = set()
+        self.cause = ""
+        self.last: Plan | None = None
+
+    # What happens to it
+
+    def join(self, identity: str, warmth: Warmth = Warmth.WARM) -> Process:
+        self.incarnations += 1
+        process = Process(identity, f"{identity}#{self.incarnations}", warmth=warmth)
+        self.processes.append(process)
+        return process
+
+    def kill(self, process: Process, proven: bool) -> None:
+        self.processes.remove(process)
+        self.dead.add((process.identity, process.incarnation))
+        if proven:
+            self.proven.add((process.identity, process.incarnation))
+
+    def drop(self, process: Process) -> None:
+        """The broker drops it; the process runs on."""
+        process.out_since_ms = self.now_ms
+
+    def rejoin(self, process: Process) -> None:
+        process.out_since_ms = None
+        self.processes.remove(process)
+        self.processes.append(process)
+
+    def take_over(self, wait_ms: int = 25_000) -> None:
+        """A new leader evicts all members to take the lead; each has still to come back."""
+        for process in self.members():
+            self.drop(process)
+            self.awaited[process.identity] = self.now_ms + wait_ms
+
+    def stopped(self, process: Process) -> None:
+        process.stopping.clear()
+
+    def advance(self, by_ms: int) -> None:
+        self.now_ms += by_ms
+        for process in self.processes:
+            out = process.out_since_ms
+            if out is not None and self.now_ms >= out + self.policy.lease_ms:
+                process.running.clear()
+                process.stopping.clear()
+
+    # What the leader sees and does
+
+    def members(self) -> list[Process]:
+        return [process for process in self.processes if process.out_since_ms is None]
+
+    def named(self, identity: str) -> Process:
+        """The newest process of ``identity``."""
+        return [process for process in self.processes if process.identity == identity][-1]
+
+    def view(self) -> View:
+        present = {process.identity for process in self.members()}
+        self.awaited = {i: until for i, until in self.awaited.items() if i not in present}
+        return View(
+            now_ms=self.now_ms,
+            generation=self.memory.generation + 1,
+            members=tuple(
+                Member(
+                    member_id=process.incarnation,
+                    identity=process.identity,
+                    incarnation=process.incarnation,
+                    owned=tuple(sorted(process.owned)),
+                    stopping=frozenset(process.stopping),
+                    draining=process.draining,
+                    applied=process.applied,
+                    warmth=process.warmth,
+                )
+                for process in self.members()
+            ),
+            tasks=dict(self.task_counts),
+            policy=self.policy,
+            facts=replace(self.facts, ended=frozenset(self.proven)),
+            suspended=frozenset(self.suspended),
+            unstarted=frozenset(self.unstarted),
+            cause=self.cause,
+            awaited={i: until for i, until in self.awaited.items() if until > self.now_ms},
+        )
+
+    def plan_only(self) -> Plan:
+        """What a round would decide, without holding it."""
+        view = self.view()
+        decided, _ = plan(view, self.memory)
+        check_safe(view, decided)
+        return decided
+
+    def round(self) -> Plan:
+        """One round: everybody who is in the group reports, and is told what to do."""
+        view = self.view()
+        decided, memory = plan(view, self.memory)
+        check_safe(view, decided)
+        for process in self.members():
+            assignment = decided.assignments[process.incarnation]
+            if process.fails_next:
+                process.fails_next = False
+                continue
+            gone = process.running.intersection(assignment.revoked)
+            process.running -= gone
+            process.stopping |= gone
+            process.running.update(assignment.assigned)
+            process.applied = Epoch(1, view.generation)
+        self.memory, self.last = memory, decided
+        self.check_nothing_runs_twice()
+        return decided
+
+    def settle(self, limit: int = 200) -> Plan:
+        """Faults are over: rounds and timers until nothing is left to do."""
+        for process in self.processes:
+            process.warmth = Warmth.WARM
+        for _ in range(limit):
+            for process in self.members():
+                self.stopped(process)
+                if process.draining and not process.running:
+                    self.kill(process, proven=True)
+            decided = self.round()
+            if not all(assignment.is_empty for assignment in decided.assignments.values()):
+                continue
+            if decided.rejoin_at_ms is None:
+                return decided
+            assert decided.rejoin_at_ms > self.now_ms, "a timer in the past would make rounds for ever"
+            self.advance(decided.rejoin_at_ms - self.now_ms)
+        raise AssertionError(f"no rest after {limit} rounds")
+
+    # What must be true
+
+    def configured(self) -> set[TaskId]:
+        return {TaskId(c, i) for c, count in self.task_counts.items() for i in range(INSTANCE, count)}
+
+    def check_nothing_runs_twice(self) -> None:
+        seen: dict[TaskId, str] = {}
+        for process in self.processes:
+            for task in process.owned:
+                assert task not in seen, f"{task} at {seen[task]} and at {process.incarnation}"
+                seen[task] = process.incarnation
+
+    def check_complete_and_balanced(self) -> None:
+        running = {process.incarnation: process.running for process in self.members()}
+        assert set().union(*running.values()) == self.configured() - self.suspended
+        blocked = self.facts.cordoned | self.facts.leaving
+        open_to_work = [p for p in self.members() if p.identity not in blocked]
+        for instances in (True, False):
+            loads = [sum(task.is_instance is instances for task in p.running) for p in open_to_work]
+            assert max(loads, default=0) - min(loads, default=0) <= 1, loads
+
+    def check_at_rest(self) -> None:
+        """The same view again, and later: nothing to do."""
+        for _ in range(2):
+            decided = self.round()
+            assert all(assignment.is_empty for assignment in decided.assignments.values())
+            self.advance(3_000)
+
+
+def check_safe(view: View, decided: Plan) -> None:
+    """What every plan must keep to, whatever happened before."""
+    reported: set[TaskId] = {
+        task
+        for member in view.members
+        for task in member.owned
+        if (member.identity, member.incarnation) not in view.facts.ended
+    }
+    assigned = [task for assignment in decided.assignments.values() for task in assignment.assigned]
+    revoked = [task for assignment in decided.assignments.values() for task in assignment.revoked]
+    assert decided.assignments.keys() == {member.member_id for member in view.members}
+    assert len(assigned) == len(set(assigned)), "one task to two members"
+    assert not reported.intersection(assigned), "assigned although somebody still reports it"
+    assert not view.barred.intersection(assigned)
+    for member in view.members:
+        assignment = decided.assignments[member.member_id]
+        assert set(assignment.revoked) <= set(member.owned) - member.stopping, (
+            "revoked what does not run there"
+        )
+    assert decided.assigned_why.keys() == set(assigned)
+    assert decided.revoked_why.keys() == set(revoked)
+    assert not decided.held.keys() & set(assigned), "assigned although held"
+    check_warm(view, decided)
+
+
+def check_warm(view: View, decided: Plan) -> None:
+    """Nothing is taken from a member that runs it for one whose runtime is not up; nor is anything given to
+    such a one, but its own, while another who may have it is warm."""
+    alone = {m.member_id for m in view.members if sum(m.identity == o.identity for o in view.members) == 1}
+    gone = view.facts.leaving | view.facts.gone
+    ended = view.facts.ended
+    # Of several incarnations of an identity only the planner knows which one is the newest, and may be given
+    # work.
+    any_life = [
+        member
+        for member in view.members
+        if not member.draining
+        and member.identity not in gone | view.facts.cordoned
+        and (member.identity, member.incarnation) not in ended
+    ]
+    one_of_several_is_warm = any(m.warmth is Warmth.WARM and m.member_id not in alone for m in any_life)
+    open_to_work = [m for m in any_life if m.member_id in alone]
+    warm = [member for member in open_to_work if member.warmth is Warmth.WARM]
+    coming = [member for member in open_to_work if member.warmth is Warmth.WARMING]
+    own = {Why.RETURNED, Why.UNDELIVERED}
+    for member in view.members:
+        assignment = decided.assignments[member.member_id]
+        cold = member.warmth is not Warmth.WARM
+        for task in assignment.assigned if cold and warm else ():
+            assert decided.assigned_why[task].why in own, f"{task} starts at {member.identity}, which is cold"
+        if cold or warm or one_of_several_is_warm or not coming or member.member_id not in alone:
+            continue
+        for task in assignment.revoked:
+            held = task in decided.held
+            assert held or decided.revoked_why[task].why not in (Why.BALANCE, Why.DRAIN), (
+                f"{task} is taken from {member.identity}, and nobody is warm"
+            )
+
+
+def owned(group: UnreliableGroup) -> dict[str, set[TaskId]]:
+    return {process.identity: set(process.running) for process in group.members()}
+
+
+def of(*names: str) -> set[TaskId]:
+    """Tasks by their short names: ``of("a", "a-0")``."""
+    return set(_parse(names))
+
+
+def _parse(names: Iterable[str]) -> Iterable[TaskId]:
+    for name in names:
+        connector, dash, number = name.partition("-")
+        yield TaskId(connector, int(number) if dash else INSTANCE)

@@ -1,0 +1,265 @@
+"""A world of pods, nodes and a group, as simple as it can be and still lie, lag and lose things.
+
+It knows the truth that the pool under test can only infer: which processes really run.
+"""
+
+from dataclasses import dataclass, field, replace
+
+from cooperator.pool import (
+    Action,
+    Create,
+    Decision,
+    Delete,
+    Drain,
+    GroupSeen,
+    Kill,
+    Mark,
+    MemberSeen,
+    Node,
+    Phase,
+    Pod,
+    PoolDesired,
+    PoolMemory,
+    PoolObserved,
+    Remove,
+    UnDrain,
+    decide,
+)
+
+HOLD_MS = 300_000
+LEASE_MS = 45_000
+NODES = ("north", "south", "west")
+
+
+@dataclass
+class UnreliablePods:
+    """Objects (``pods``), processes (``running``: identity and incarnation, by node), the group's members."""
+
+    desired: PoolDesired
+    now_ms: int = 1_000_000
+    pods: dict[str, Pod] = field(default_factory=dict)
+    running: dict[tuple[str, str], str] = field(default_factory=dict)
+    nodes: dict[str, Node] = field(default_factory=lambda: dict.fromkeys(NODES, Node()))
+    members: dict[str, MemberSeen] = field(default_factory=dict)
+    held: dict[str, int] = field(default_factory=dict)
+    leading: bool = True
+    self_restarting: bool = False
+    memory: PoolMemory = field(default_factory=PoolMemory)
+    decision: Decision | None = None
+    todo: list[Action] = field(default_factory=list)
+    births: int = 0
+    log: list[Action] = field(default_factory=list)
+
+    def observed(self) -> PoolObserved:
+        group = GroupSeen(dict(self.members), frozenset(self.held), self.moving()) if self.leading else None
+        return PoolObserved(tuple(self.pods.values()), group, dict(self.nodes))
+
+    def moving(self) -> bool:
+        return any(self.members[i].busy for i in self._leaving()) and bool(self._receivers())
+
+    # The host.
+
+    def decide(self) -> Decision:
+        self.decision = decide(self.desired, self.observed(), self.memory, self.now_ms)
+        self.memory = self.decision.memory
+        self.todo += self.decision.actions
+        self.log += self.decision.actions
+        return self.decision
+
+    def act(self) -> None:
+        """Carry out everything that was asked for. What does not fit any more fails, as it does for real."""
+        for action in self.todo:
+            self._carry_out(action)
+        self.todo = []
+
+    def _carry_out(self, action: Action) -> None:
+        pod = self.pods.get(action.identity)
+        if isinstance(action, Create):
+            if pod is None:
+                self._create(action)
+            return
+        if pod is None or pod.incarnation != action.incarnation:
+            return
+        match action:
+            case Drain(reason=reason):
+                self._put(pod, mark=Mark(reason, self.now_ms))
+            case UnDrain():
+                self._put(pod, mark=None)
+            case Delete() if pod.phase is Phase.ENDED:
+                self._put(pod, self_restarting=False)
+            case Delete():
+                self._put(pod, phase=Phase.TERMINATING, terminating_since_ms=self.now_ms)
+            case Kill():
+                self._end(pod)
+            case Remove() if pod.phase is Phase.ENDED:
+                del self.pods[pod.identity]
+
+    def _create(self, action: Create) -> None:
+        self.births += 1
+        incarnation = f"life-{self.births}"
+        ready = [name for name, node in self.nodes.items() if node.ready and not node.cordoned] or list(NODES)
+        node = ready[self.births % len(ready)]
+        self.pods[action.identity] = Pod(
+            action.identity,
+            uid=incarnation,
+            incarnation=incarnation,
+            phase=Phase.PENDING,
+            revision=action.revision,
+            started_ms=self.now_ms,
+            node=node,
+            self_restarting=self.self_restarting,
+        )
+
+    # Pods and their processes.
+
+    def run(self, identity: str) -> None:
+        pod = self.pods[identity]
+        if self.nodes[pod.node].out_of_service:
+            return
+        self.running[identity, pod.incarnation] = pod.node
+        self._put(pod, phase=Phase.RUNNING)
+
+    def join(self, identity: str) -> None:
+        """The process joins the group and gets its assignment: what was held for it, or what others let
+        go."""
+        pod = self.pods[identity]
+        self.held.pop(identity, None)
+        self.members[identity] = MemberSeen(pod.incarnation, busy=True)
+
+    def crash(self, identity: str) -> None:
+        pod = self.pods[identity]
+        self.running.pop((identity, pod.incarnation), None)
+        self._put(pod, phase=Phase.ENDED)
+
+    def _end(self, pod: Pod) -> None:
+        self.running.pop((pod.identity, pod.incarnation), None)
+        self._put(pod, phase=Phase.ENDED, self_restarting=False)
+
+    def restart(self, identity: str) -> None:
+        """The container runs again inside its pod."""
+        pod = self.pods[identity]
+        if not pod.self_restarting or self.nodes[pod.node].out_of_service:
+            return
+        self.births += 1
+        # Kubernetes tells the second of a start: nothing starts twice in one.
+        self.now_ms += 1000
+        self.running.pop((identity, pod.incarnation), None)
+        incarnation = f"life-{self.births}"
+        self.running[identity, incarnation] = pod.node
+        self._put(pod, incarnation=incarnation, phase=Phase.RUNNING, started_ms=self.now_ms)
+
+    def finish(self, identity: str) -> None:
+        """A process that was told to end leaves the group and does so."""
+        pod = self.pods[identity]
+        member = self.members.get(identity)
+        if member is not None and member.incarnation == pod.incarnation:
+            self._leave(identity)
+        self._end(pod)
+
+    def force_delete(self, identity: str) -> None:
+        """The object goes; the process may live on."""
+        del self.pods[identity]
+
+    # The group.
+
+    def obey_facts(self) -> None:
+        """What the leader does of its own accord with what it was told."""
+        if not self.leading or self.decision is None:
+            return
+        facts = self.decision.facts
+        for identity, member in list(self.members.items()):
+            if (identity, member.incarnation) in facts.ended:
+                self._leave(identity)
+        for identity in list(self.held):
+            since_ms = self.held[identity]
+            proven = identity in facts.gone and self.now_ms - since_ms >= LEASE_MS
+            if proven or self.now_ms - since_ms >= HOLD_MS:
+                del self.held[identity]
+        if self._receivers():
+            for identity in self._leaving():
+                self.members[identity] = replace(self.members[identity], busy=False)
+
+    def drop(self, identity: str) -> None:
+        """The broker has not heard of the member for too long."""
+        self._leave(identity)
+
+    def _leave(self, identity: str) -> None:
+        member = self.members.pop(identity)
+        if member.busy:
+            self.held.setdefault(identity, self.now_ms)
+
+    def _leaving(self) -> list[str]:
+        if self.decision is None:
+            return []
+        facts = self.decision.facts
+        return sorted(self.members.keys() & (facts.leaving | facts.gone))
+
+    def _receivers(self) -> list[str]:
+        return sorted(self.members.keys() - set(self._leaving()))
+
+    def _put(self, pod: Pod, **changes: object) -> None:
+        self.pods[pod.identity] = replace(pod, **changes)  # type: ignore[arg-type]
+
+    # Time.
+
+    def progress(self) -> None:
+        """Everything that is due by itself happens: no faults."""
+        self.obey_facts()
+        for identity, pod in list(self.pods.items()):
+            reachable = pod.node in self.nodes and self.nodes[pod.node].ready
+            if pod.phase is Phase.PENDING and reachable:
+                self.run(identity)
+            elif pod.phase is Phase.RUNNING and reachable and identity not in self.members:
+                self.join(identity)
+            elif pod.phase is Phase.TERMINATING and reachable:
+                self.finish(identity)
+            elif pod.phase is Phase.ENDED and reachable:
+                self.restart(identity)
+        for key in [key for key, node in self.running.items() if node not in self.nodes]:
+            del self.running[key]
+        alive = {(pod.identity, pod.incarnation) for pod in self.pods.values()}
+        for identity, member in list(self.members.items()):
+            if (identity, member.incarnation) not in alive:
+                self.drop(identity)
+
+    def wait(self) -> None:
+        """Let time pass until the pool wants to decide again, but not too much of it."""
+        later_ms = self.now_ms + 1000
+        decision = self.decision
+        if decision is not None and not decision.actions and decision.next_ms is not None:
+            later_ms = max(later_ms, min(decision.next_ms, self.now_ms + 60_000))
+        self.now_ms = later_ms
+
+    def settle(self, rounds: int = 100) -> list[Action]:
+        """Let everything happen until the pool is at rest; the actions on the way. Fails when it is not."""
+        before = len(self.log)
+        for _ in range(rounds):
+            if self.at_rest():
+                return self.log[before:]
+            self.step()
+            self.wait()
+        raise AssertionError(f"not at rest after {rounds} rounds: {self.log[before:]}")
+
+    def step(self) -> tuple[Action, ...]:
+        """One decision, carried out; then what is due by itself. The actions."""
+        decision = self.decide()
+        self.act()
+        self.progress()
+        return decision.actions
+
+    def at_rest(self) -> bool:
+        """As many pods as wished, all of them working with the newest template, and nothing to do."""
+        # What is on a dead node stays there: nobody force-deletes it.
+        pods = [pod for pod in self.pods.values() if self.nodes[pod.node].ready]
+        return (
+            len(pods) == self.desired.replicas
+            and all(self.works(pod) and pod.revision == self.desired.revision for pod in pods)
+            and not self.held
+            and not self.moving()
+            and not decide(self.desired, self.observed(), self.memory, self.now_ms).actions
+        )
+
+    def works(self, pod: Pod) -> bool:
+        member = self.members.get(pod.identity)
+        joined = member is not None and member.incarnation == pod.incarnation
+        return joined and pod.phase is Phase.RUNNING and pod.mark is None

@@ -1,0 +1,61 @@
+"""File sinks opened one by one, as the queries of several checkpoints open them."""
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from cooperator.connectors.file_sink import FileSink
+
+TAKEN = "cooperator: output taken"
+
+
+def open_sink(member: Any, path: str, query: str, committed: int = -1, newest: int = -1) -> FileSink:
+    """Of a checkpoint whose query has that id, which has got that far; what follows a slash is only the
+    id's: the same checkpoint after a reset. ``member``: a Spark session."""
+    session = member.newSession()
+    told = {
+        "spark.sql.streaming.checkpointFileManagerClass": "dev.cooperator.spark.FencedCheckpointFileManager",
+        "cooperator.output.query": query,
+        "cooperator.output.owner": f"Connector of {query.partition('/')[0]}",
+        "cooperator.output.committed": str(committed),
+        "cooperator.output.newest": str(newest),
+    }
+    for name, value in told.items():
+        session.conf.set(name, value)
+    return FileSink(session, "parquet", path, (), {})
+
+
+def opens(member: Any, path: str, query: str, committed: int = -1, newest: int = -1) -> bool:
+    """Whether that sink opens; any other failure than a refusal is raised."""
+    try:
+        open_sink(member, path, query, committed, newest)
+    except Exception as error:
+        if TAKEN not in str(error):
+            raise
+        return False
+    return True
+
+
+def race(member: Any, paths: Sequence[str]) -> list[str]:
+    """One query for each path opens its sink, all at the same time: the ids of those that could."""
+    barrier = threading.Barrier(len(paths))
+    won: list[str] = []
+    failed: list[Exception] = []
+
+    def run(path: str, query: str) -> None:
+        barrier.wait()
+        try:
+            if opens(member, path, query):
+                won.append(query)
+        except Exception as error:
+            failed.append(error)
+
+    threads = [
+        threading.Thread(target=run, args=(path, f"query-{number}")) for number, path in enumerate(paths)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed, failed
+    return won

@@ -1,0 +1,204 @@
+"""Every converter in front of every sink, given every kind of value that may be bad: each record ends up as a
+row or as a dead letter, once, and no task fails."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient
+
+from cooperator.connectors.encoding import json_schema_encoder
+from cooperator.connectors.output import read_units
+from cooperator.connectors.registry import AvroWriter
+from cooperator.model import TaskId
+from tests.harness.support import eventually, slow
+from tests.runtime.postgres import Postgres
+from tests.runtime.registry import Registry
+from tests.runtime.spark_bench import SparkBench
+
+pytestmark = pytest.mark.real
+
+VALUE = pa.struct([("id", pa.int64()), ("name", pa.string())])
+LARGE = 1_000_000
+STRUCTS = ("json", "json-schema", "avro")
+LETTERS = {
+    "string": set(),
+    "bytes": set(),
+    "json": {
+        "broken",
+        "cut off",
+        "of a wrong type",
+        "out of range",
+        "a literal",
+        "a list",
+        "large and broken",
+    },
+    "json-schema": {
+        *("broken", "cut off", "of a wrong type", "out of range", "a literal", "a list", "large and broken"),
+        *("empty", "missing a field", "not UTF-8"),
+    },
+    "avro": {
+        *("broken", "cut off", "of a wrong type", "a literal", "a list", "large and broken", "empty"),
+        "not UTF-8",
+    },
+}
+"""The kinds of values that no sink gets, by converter. All others are rows."""
+
+
+def values_of(converter: str, write: Callable[[Mapping[str, Any]], bytes]) -> dict[str, bytes | None]:
+    """By kind. ``write``: as the converter's own writer does."""
+    whole = write({"id": 1, "name": "a"})
+    found: dict[str, bytes | None] = {
+        "good": whole,
+        "broken": b'{"id": broken',
+        "not UTF-8": whole[:-1] + b"\xff" if converter == "avro" else whole.replace(b'"a"', b'"\xff"'),
+        "cut off": whole[:-1],
+        "of a wrong type": b'{"id": "x"}',
+        "a literal": b"null",
+        "a list": b"[1]",
+        "empty": b"",
+        "without a value": None,
+        "with U+0000": write({"id": 1, "name": "a\0"}),
+        "large": write({"id": 1, "name": "a" * (LARGE - 1_000)}),
+        "large and broken": b'{"id": ' + b"x" * LARGE,
+    }
+    if converter == "json":
+        found |= {"out of range": b'{"id": 99999999999999999999}', "missing a field": b'{"name": "a"}'}
+    if converter == "json-schema":
+        envelope = json.loads(whole)
+        envelope["schema"]["fields"][0] |= {"type": "int8", "optional": False}
+        for kind, payload in (
+            ("of a wrong type", {"id": "x"}),
+            ("out of range", {"id": 300}),
+            ("missing a field", {}),
+        ):
+            found[kind] = json.dumps({**envelope, "payload": payload}).encode()
+    if converter in ("string", "bytes"):
+        found["not UTF-8"] = b"\xff\xfe"
+        found["with U+0000"] = b"a\0b"
+    return found
+
+
+def select(converter: str, sink: str) -> str:
+    body = {"string": "value AS body", "bytes": "value AS body"}.get(
+        converter, "value.id, value.name AS body"
+    )
+    if sink != "kafka-to-kafka":
+        return f"SELECT key AS kind, {body} FROM input"
+    return f"SELECT key, {'to_json(value)' if converter in STRUCTS else 'value'} AS value FROM input"
+
+
+SINKS = ("kafka-to-kafka", "kafka-to-files", "kafka-to-postgres")
+PAIRS = [(converter, sink) for converter in LETTERS for sink in SINKS]
+BRIEFLY = [pair for pair in PAIRS if "json" in pair or "kafka-to-postgres" in pair]
+"""Each converter and each sink: the database takes the fewest values, JSON has the most kinds."""
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        pytest.param(BRIEFLY, id="each"),
+        pytest.param(PAIRS, id="all", marks=slow("env -u CI pytest tests/runtime/test_bad_values.py")),
+    ],
+)
+def test_every_record_is_a_row_or_a_letter_whatever_is_in_it(
+    spark: SparkBench,
+    postgres: Postgres,
+    registry: Registry,
+    tmp_path: Path,
+    unique: str,
+    pairs: list[tuple[str, str]],
+) -> None:
+    client = SchemaRegistryClient({"url": registry.url})
+    writers: dict[str, Callable[[Mapping[str, Any]], bytes]] = {
+        name: lambda value: json.dumps(value).encode() for name in ("string", "bytes", "json")
+    }
+    writers["json-schema"] = json_schema_encoder(VALUE)
+    writers["avro"] = AvroWriter(client, f"{unique}-avro", VALUE, "value", False)
+    kinds: dict[str, dict[str, bytes | None]] = {}
+    tasks: dict[tuple[str, str], TaskId] = {}
+    for converter, write in writers.items():
+        topic = f"{unique}-{converter}"
+        kinds[converter] = values_of(converter, write)
+        records = [{"key": kind, "value": value} for kind, value in kinds[converter].items()]
+        spark.produce(topic, records)
+        for sink in [sink for one, sink in pairs if one == converter]:
+            name = f"{topic}-{sink.removeprefix('kafka-to-')}"
+            tasks[converter, sink] = task = TaskId(name, 0)
+            spark.create_topic(f"{name}-dead", 1)
+            config = {
+                "connector.class": sink,
+                "trigger.interval.ms": "100",
+                "topics": topic,
+                "key.converter": "string",
+                "value.converter": converter,
+                "errors.tolerance": "all",
+                "errors.deadletterqueue.topic.name": f"{name}-dead",
+                "transform.sql": select(converter, sink),
+                "task.units": f"{topic}-0",
+            }
+            config |= {"value.schema": "id LONG, name STRING"} if converter == "json" else {}
+            config |= {"schema.registry.url": registry.url} if converter == "avro" else {}
+            if sink == "kafka-to-postgres":
+                table = f'"{name}"'
+                body = "body bytea" if converter == "bytes" else "id bigint, body text"
+                postgres.query(f"CREATE TABLE {table} (kind text, {body})")
+                config |= {**postgres.config, "table.name.format": name}
+            elif sink == "kafka-to-files":
+                config["path"] = str(tmp_path / name)
+            else:
+                spark.create_topic(f"{name}-out", 1)
+                config |= {"topic": f"{name}-out", "message.max.bytes": str(LARGE + 10)}
+            spark.start(task, config)
+
+    def rows(sink: str, name: str) -> Counter[str]:
+        if sink == "kafka-to-postgres":
+            return Counter(kind for (kind,) in postgres.query(f'SELECT kind FROM "{name}"'))
+        if sink == "kafka-to-files":
+            table = read_units(tmp_path / name)
+            return Counter(table["kind"].to_pylist() if table.num_rows else ())
+        return Counter((key or b"").decode() for key, _ in spark.records(f"{name}-out"))
+
+    for (converter, sink), task in tasks.items():
+        name, given = task.connector, kinds[converter]
+
+        def fates(sink: str = sink, name: str = name) -> tuple[Counter[str], Counter[str]]:
+            letters = Counter((message.key() or b"").decode() for message in spark.messages(f"{name}-dead"))
+            return rows(sink, name), letters
+
+        def all_there(task: TaskId = task, given: Mapping[str, object] = given, fates: Any = fates) -> bool:
+            if spark.heard.of(task)[-1:] == [("failed", 1)]:
+                pytest.fail(f"{task}: {spark.heard.traces[task, 1]}")
+            written, letters = fates()
+            assert written.total() + letters.total() >= len(given), (task, written, letters)
+            return True
+
+        eventually(all_there, 120, str(task))
+        written, letters = fates()
+        wanted = LETTERS[converter] & given.keys()
+        if sink == "kafka-to-postgres" and converter != "bytes":
+            wanted = wanted | {"with U+0000"}
+        assert letters == Counter(wanted), task
+        assert written == Counter(given.keys() - wanted), task
+    texts = dict(postgres.query(f'SELECT kind, body FROM "{unique}-string-postgres"'))
+    told_texts = {
+        kind: None if value is None else value.decode(errors="replace")
+        for kind, value in kinds["string"].items()
+    }
+    assert texts == {kind: text for kind, text in told_texts.items() if kind != "with U+0000"}
+    pairs = {kind: (i, text) for kind, i, text in postgres.query(f'SELECT * FROM "{unique}-json-postgres"')}
+    assert pairs["not UTF-8"] == (1, "\ufffd")
+    assert pairs["missing a field"] == (None, "a")
+    assert pairs["empty"] == pairs["without a value"] == (None, None)
+    for (converter, _), task in tasks.items():
+        for message in spark.messages(f"{task.connector}-dead"):
+            kind = (message.key() or b"").decode()
+            assert message.value() == kinds[converter][kind], (task, kind)
+            told = dict(message.headers() or [])
+            assert told["__connect.errors.exception.message"], (task, kind)
+    spark.stop(*tasks.values())

@@ -1,0 +1,170 @@
+"""The search for rows that a conversion fails for: which it finds, what it costs, how it is stopped."""
+
+import logging
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from cooperator.connectors import failing_rows
+from cooperator.connectors.base import Cancelled
+from cooperator.connectors.failing_rows import blames_a_row, next_length, sift
+from cooperator.connectors.transform import selected
+from cooperator.model import TaskId
+from tests.harness.support import eventually
+from tests.runtime.spark_bench import SparkBench
+
+CAST = "SELECT CAST(value AS INT) AS number, offset FROM input WHERE value != 'skip'"
+
+
+@dataclass
+class Unit:
+    """What a search needs of a unit's context. ``listener`` gets what is said."""
+
+    listener: Callable[[str], None] = lambda text: None
+    unit: str = "t-0"
+    cancelled: threading.Event = field(default_factory=threading.Event)
+    said: list[str] = field(default_factory=list)
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+        self.listener(text)
+
+
+class Sifted:
+    """What became of some values, and how many queries that took."""
+
+    def __init__(
+        self, spark: SparkBench, values: list[str], sql: str = CAST, unit: Unit | None = None
+    ) -> None:
+        self.queries = 0
+        self.unit = unit or Unit()
+        table = pa.table({"value": values, "offset": list(range(len(values)))})
+
+        def conversion(frame: Any) -> Any:
+            self.queries += 1
+            return selected(frame, sql)
+
+        session = spark.runtime.session(threading.Event())
+        context: Any = self.unit
+        self.good, self.failed = sift(table, session.newSession(), conversion, context)
+
+    def rows(self) -> list[tuple[int, int]]:
+        return [(row["number"], row["offset"]) for table in self.good for row in table.to_pylist()]
+
+    def failed_rows(self) -> list[int]:
+        return [one.row for one in self.failed]
+
+
+@pytest.mark.real
+def test_the_rows_that_fail_are_found_exactly_wherever_they_are_and_the_rest_keeps_its_order(
+    spark: SparkBench,
+) -> None:
+    chance = random.Random(7)
+    for count, bads in ((1, [1]), (33, [1, 33]), (200, [0, 9])):
+        for bad in bads:
+            wanted = sorted(chance.sample(range(count), bad))
+            values = [str(n) for n in range(count)]
+            for number in wanted:
+                values[number] = f"bad {number}"
+            for number in chance.sample(range(count), count // 10):
+                values[number] = "skip"
+            wanted = [n for n in wanted if values[n] != "skip"]
+            sifted = Sifted(spark, values)
+            assert sifted.failed_rows() == wanted
+            assert sifted.rows() == [(n, n) for n, value in enumerate(values) if value == str(n)]
+            assert all(f"'bad {one.row}'" in str(one.error) for one in sifted.failed)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(("count", "bad"), [(1_000, 9), (10_000, 10_000)])
+def test_a_batch_takes_four_queries_however_many_of_its_rows_fail(
+    spark: SparkBench, count: int, bad: int
+) -> None:
+    step = count // bad
+    values = ["bad" if n % step == 0 and n // step < bad else "1" for n in range(count)]
+    sifted = Sifted(spark, values)
+    assert sifted.failed_rows() == [n * step for n in range(bad)]
+    assert len(sifted.rows()) == count - bad
+    assert sifted.queries <= 4
+    *progress, end = sifted.unit.said
+    assert progress[0] == f"searching for records that fail: 0 of {count} looked at, 0 found"
+    assert progress[-1] == f"searching for records that fail: {count} of {count} looked at, {bad} found"
+    assert end == ""
+    assert not logging.getLogger("SQLQueryContextLogger").isEnabledFor(logging.ERROR), "values go to stderr"
+
+
+@pytest.mark.real
+def test_an_error_that_says_nothing_about_a_row_is_raised_and_no_row_is_left_out(spark: SparkBench) -> None:
+    unit = Unit()
+    sql = "SELECT reflect('java.util.UUID', 'fromString', value) AS number, offset FROM input"
+    with pytest.raises(Exception, match="UUID"):
+        Sifted(spark, ["no uuid", "1"], sql, unit)
+    assert unit.said[-1] == ""
+
+
+@pytest.mark.real
+def test_a_search_that_is_not_wanted_any_more_ends(spark: SparkBench) -> None:
+    unit = Unit(listener=lambda text: unit.cancelled.set())
+    with pytest.raises(Cancelled):
+        Sifted(spark, ["bad"] * 100, unit=unit)
+    assert unit.said[-1] == ""
+
+
+@pytest.mark.parametrize(
+    ("length", "took_s", "then"), [(64, 0.1, 128), (64, 0.4, 64), (64, 0.6, 32), (1, 9.0, 1)]
+)
+def test_a_job_of_the_search_takes_about_half_a_second(length: int, took_s: float, then: int) -> None:
+    assert next_length(length, took_s) == then
+
+
+@pytest.mark.parametrize(
+    ("sql_state", "is_blamed"),
+    [("22018", True), ("39000", True), ("P0001", True), ("XXKDA", False), ("42703", False), (None, False)],
+)
+def test_a_row_is_blamed_for_its_values_alone(sql_state: str | None, is_blamed: bool) -> None:
+    assert blames_a_row(sql_state) is is_blamed
+
+
+@pytest.mark.real
+def test_a_search_in_one_partition_is_shown_and_the_other_partition_is_written_meanwhile(
+    spark: SparkBench, unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, entered = threading.Event(), threading.Event()
+
+    def hold(length: int, took_s: float) -> int:
+        entered.set()
+        assert held.wait(60)
+        return next_length(length, took_s)
+
+    monkeypatch.setattr(failing_rows, "next_length", hold)
+    monkeypatch.setattr(failing_rows, "_FIRST_JOB_GROUPS", 3)
+    out, task = f"{unique}-out", TaskId(unique, 0)
+    spark.create_topic(unique, 2)
+    spark.create_topic(out, 1)
+    spark.produce(unique, [{"value": b"bad" if n % 2 else b"%d" % n, "partition": 0} for n in range(8)])
+    config = {
+        "connector.class": "kafka-to-kafka",
+        "trigger.interval.ms": "100",
+        "topics": unique,
+        "topic": out,
+        "errors.tolerance": "all",
+        "transform.sql": "SELECT STRING(INT(STRING(value))) AS value FROM input",
+        "task.units": f"{unique}-0,{unique}-1",
+    }
+    spark.start(task, config)
+    assert entered.wait(60), "no search"
+    try:
+        spark.produce(unique, [{"value": b"7", "partition": 1}])
+        eventually(lambda: [value for _, value in spark.records(out)] == [b"7"], 60)
+        shown = "searching for records that fail: 3 of 8 looked at, 1 found"
+        eventually(lambda: spark.heard.progress_of(task).get("trouble") == shown)
+    finally:
+        held.set()
+    eventually(lambda: sorted(value for _, value in spark.records(out)) == [b"0", b"2", b"4", b"6", b"7"], 60)
+    eventually(lambda: "trouble" not in spark.heard.progress_of(task))
+    spark.stop(task)

@@ -1,0 +1,212 @@
+"""A directory of a file sink is of one checkpoint: every other one is refused, on a real Spark, in words."""
+
+import json
+import os
+import shutil
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cooperator.connectors.output import committed_files
+from cooperator.connectors.units import checkpoint
+from cooperator.model import TaskId
+from tests.harness.support import eventually
+from tests.runtime.sinks import open_sink, opens, race
+from tests.runtime.spark_bench import SparkBench, to_files
+
+pytestmark = pytest.mark.real
+
+ROWS = 20
+
+
+@pytest.fixture
+def session(spark: SparkBench) -> Any:
+    return spark.runtime.session(threading.Event())
+
+
+def source(root: Path) -> Path:
+    root.mkdir(exist_ok=True)
+    lines = "\n".join(json.dumps({"id": number}) for number in range(ROWS))
+    (root / "data.json").write_text(lines)
+    return root
+
+
+def ids_in(directory: Path) -> list[int]:
+    """What is committed in the directory, as its readers see it."""
+    import pyarrow.parquet as pq
+
+    if not (directory / "_spark_metadata").exists():
+        return []
+    tables = [pq.read_table(file) for file in committed_files(directory)]
+    return sorted(value for table in tables for value in table["id"].to_pylist())
+
+
+def copying(root: Path, path: str) -> dict[str, str]:
+    return {
+        "connector.class": "spark",
+        "source.format": "json",
+        "source.schema": "id LONG",
+        "source.options.path": str(source(root / "in")),
+        "sink.format": "parquet",
+        "sink.options.path": path,
+        "trigger.interval.ms": "100",
+        "task.units": "unit-0",
+    }
+
+
+def run(spark: SparkBench, name: str, config: dict[str, str]) -> TaskId:
+    task = TaskId(name, 0)
+    spark.start(task, config)
+    spark.wait_started(task)
+    return task
+
+
+def refused(spark: SparkBench, name: str, config: dict[str, str]) -> str:
+    """What is told of the task's failure."""
+    task = TaskId(name, 0)
+    attempt = spark.start(task, config)
+    eventually(lambda: spark.heard.of(task)[-1:] == [("failed", attempt)], 60, f"{name} is refused")
+    return spark.heard.traces[task, attempt]
+
+
+def test_a_second_connector_is_refused_and_the_first_goes_on(
+    spark: SparkBench, tmp_path: Path, unique: str
+) -> None:
+    out, link = tmp_path / "out", tmp_path / "link"
+    first = run(spark, f"{unique}-a", copying(tmp_path, str(out)))
+    eventually(lambda: len(ids_in(out)) == ROWS, 60)
+    link.symlink_to(out)
+    for spelling in (f"file:{out}", f"{out}/", f"{tmp_path}/x/../out", str(link)):
+        trace = refused(spark, f"{unique}-b", copying(tmp_path, spelling))
+        assert f"Connector {unique}-a, unit unit-0, of the group {spark.settings.group_id}" in trace
+        assert "Give this Connector another directory" in trace
+        assert "Traceback" not in trace, "it is a sentence"
+    nested = run(spark, f"{unique}-n", copying(tmp_path, f"{out}/nested"))
+    eventually(lambda: ids_in(out / "nested") == list(range(ROWS)), 60)
+    (tmp_path / "in" / "more.json").write_text(json.dumps({"id": ROWS}))
+    eventually(lambda: ids_in(out) == list(range(ROWS + 1)), 60, "the first goes on")
+    spark.stop(first, nested)
+
+
+def test_a_connector_made_anew_under_another_name_loses_nothing_in_silence(
+    spark: SparkBench, tmp_path: Path, unique: str
+) -> None:
+    out = tmp_path / "out"
+    config = copying(tmp_path, str(out))
+    first = run(spark, f"{unique}-a", config)
+    eventually(lambda: len(ids_in(out)) == ROWS, 60)
+    spark.stop(first)
+
+    assert f"{out} belongs to another checkpoint" in refused(spark, f"{unique}-b", config)
+    # The ways out that are named: under its name it goes on; into an empty directory the other one writes.
+    (tmp_path / "in" / "more.json").write_text(json.dumps({"id": ROWS}))
+    first = run(spark, f"{unique}-a", config)
+    eventually(lambda: ids_in(out) == list(range(ROWS + 1)), 60)
+    spark.stop(first)
+    out.rename(tmp_path / "away")
+    other = run(spark, f"{unique}-b", config)
+    eventually(lambda: ids_in(out) == list(range(ROWS + 1)), 60)
+    spark.stop(other)
+
+    # A checkpoint that begins anew is another one, under whatever name.
+    shutil.rmtree(spark.settings.checkpoints / f"{unique}-b")
+    assert f"batches of Connector {unique}-b" in refused(spark, f"{unique}-b", config)
+
+
+def test_what_was_written_before_there_were_owners_goes_on(
+    spark: SparkBench, tmp_path: Path, unique: str
+) -> None:
+    out = tmp_path / "out"
+    config = copying(tmp_path, str(out))
+    first = run(spark, unique, config)
+    eventually(lambda: len(ids_in(out)) == ROWS, 60)
+    spark.stop(first)
+    owner = out / "_spark_metadata" / "owner"
+    own = owner.read_text()
+    owner.unlink()
+    trace = refused(spark, f"{unique}-b", config)
+    assert "a checkpoint that is not known (its newest batch is 0, that of this unit -1)" in trace
+    spark.stop(run(spark, unique, config))
+    assert owner.read_text() == own
+    assert (
+        own.split("\n")[1]
+        == json.loads((checkpoint(spark.settings.checkpoints, unique, "unit-0") / "metadata").read_text())[
+            "id"
+        ]
+    )
+
+
+def test_batches_that_are_made_on_the_driver_go_to_an_own_directory_too(
+    spark: SparkBench, tmp_path: Path, unique: str
+) -> None:
+    spark.produce(unique, ["one"])
+    config = {**to_files(tmp_path / "out", unique), "errors.tolerance": "all"}
+    first = run(spark, f"{unique}-a", config)
+    assert (tmp_path / "out" / f"{unique}-0" / "_spark_metadata" / "owner").exists(), "as soon as it runs"
+    assert "belongs to another checkpoint" in refused(spark, f"{unique}-b", config)
+    committed = checkpoint(spark.settings.checkpoints, f"{unique}-b", f"{unique}-0") / "offsets"
+    assert not committed.exists() or not os.listdir(committed), "no offset is consumed"
+    spark.stop(first)
+
+
+def test_of_many_first_sinks_one_opens(session: Any, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    for number in range(10):
+        paths = [f"{tmp_path}/real/{number}", f"file:{tmp_path}/link/{number}/"] * 3
+        assert len(race(session, paths)) == 1
+        assert os.listdir(tmp_path / "real" / str(number) / "_spark_metadata") == ["owner"]
+
+
+def test_a_directory_without_an_owner_is_taken_over_by_who_has_begun_its_newest_batch(
+    session: Any, tmp_path: Path
+) -> None:
+    """Spark begins a batch in the checkpoint, then has it in the sink, then calls it done in the checkpoint:
+    at every point of that order the checkpoint gets its directory; one that is elsewhere does not."""
+    for latest in (0, 3, 9, 11):  # from 9 on there is an entry that repeats all before it
+        path, owner = str(tmp_path / str(latest)), tmp_path / str(latest) / "_spark_metadata" / "owner"
+        sink = open_sink(session, path, "own")
+        for batch in range(latest + 1):
+            sink.add(batch, None)
+        for committed, newest in ((latest - 1, latest), (latest, latest), (latest, latest + 1)):
+            owner.unlink()
+            assert opens(session, path, "own", committed, newest), (latest, committed, newest)
+        owner.unlink()
+        for committed, newest in ((-1, -1), (latest - 1, latest - 1), (latest + 1, latest + 1)):
+            assert not opens(session, path, "other", committed, newest), (latest, committed, newest)
+        assert not owner.exists()
+
+
+def test_a_checkpoint_that_was_reset_before_it_wrote_anything_begins_anew(
+    session: Any, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "out")
+    sink = open_sink(session, path, "own/1")
+    assert not opens(session, path, "other/1")
+    sink = open_sink(session, path, "own/2")
+    assert not opens(session, path, "other/2")
+    sink.add(0, None)
+    assert not opens(session, path, "own/3"), "it would skip its first batch"
+    assert opens(session, path, "own/2")
+
+
+def test_an_owner_that_is_not_whole_is_named_with_what_to_do(session: Any, tmp_path: Path) -> None:
+    log = tmp_path / "out" / "_spark_metadata"
+    log.mkdir(parents=True)
+    (log / "owner").write_text("v1\nhalf")
+    with pytest.raises(Exception, match=r"owner is not whole, or of an unknown version.*remove that file"):
+        open_sink(session, str(tmp_path / "out"), "own")
+
+
+def test_reading_what_another_has_written_is_no_claim(session: Any, tmp_path: Path) -> None:
+    import pyarrow as pa
+
+    open_sink(session, str(tmp_path / "out"), "own").add(0, pa.table({"id": [1]}))
+    reader = session.newSession()
+    reader.conf.set(
+        "spark.sql.streaming.checkpointFileManagerClass", "dev.cooperator.spark.FencedCheckpointFileManager"
+    )
+    reader.conf.set("cooperator.output.query", "other")
+    assert [row.id for row in reader.read.parquet(str(tmp_path / "out")).collect()] == [1]

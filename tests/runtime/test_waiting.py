@@ -1,0 +1,165 @@
+"""A task that is being started, and an instance that looks for units, tell what they wait for."""
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from cooperator.connectors import find, postgres
+from cooperator.connectors.base import Cancelled, Connector, RunningUnit, UnitContext
+from cooperator.connectors.options import Options
+from cooperator.connectors.references import Resolver
+from cooperator.model import INSTANCE, TaskId
+from cooperator.runtime import TaskSpec, attempt, jobs
+from cooperator.runtime.attempt import Run
+from cooperator.runtime.failures import Failures
+from cooperator.runtime.inline import InlineRuntime
+from cooperator.runtime.jobs import Work, run_instance, run_task
+from cooperator.runtime.lag import LagPool
+from tests.harness.support import eventually
+from tests.runtime.heard import Heard
+
+TASK, INSTANCE_OF_IT = TaskId("orders", 0), TaskId("orders", INSTANCE)
+
+
+@pytest.fixture
+def silent_port() -> Iterator[int]:
+    """Connections are made there, and never answered."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+class Starting:
+    """A job that runs on a thread until it is cancelled. ``told``: each report, as it came."""
+
+    def __init__(self, work: Work, job: Callable[[Run], None]) -> None:
+        self.told: list[dict[str, Any]] = []
+        self.has_started = threading.Event()
+        self.run = Run(self.has_started.set, lambda text: self.told.append(json.loads(text)))
+        self._thread = threading.Thread(target=job, args=(self.run,), daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        self.run.cancelled.set()
+        self._thread.join(30)
+        assert not self._thread.is_alive()
+
+    def last(self, key: str) -> str:
+        return str(self.told[-1].get(key, "")) if self.told else ""
+
+
+@contextmanager
+def starting(
+    connector: Connector[Any],
+    config: Mapping[str, str],
+    directory: Path,
+    session: Callable[[threading.Event], Any] = lambda halt: None,
+    task: TaskId = TASK,
+) -> Iterator[Starting]:
+    lags = LagPool()
+    work = Work(
+        task=task,
+        connector=connector,
+        config=config,
+        group_id="lake",
+        owner="lake-0/one/1",
+        checkpoints=directory,
+        resolver=Resolver({}, bootstrap_servers="127.0.0.1:1"),
+        session=session,
+        lags=lags,
+        failures=Failures(),
+    )
+    job = (
+        (lambda run: run_instance(work, Heard(), run))
+        if task.is_instance
+        else lambda run: run_task(work, run)
+    )
+    begun = Starting(work, job)
+    try:
+        yield begun
+    finally:
+        begun.end()
+        lags.close()
+
+
+def rows_of(port: int, **more: str) -> dict[str, str]:
+    return {
+        "connector.class": "postgres-to-kafka",
+        "connection.url": f"jdbc:postgresql://127.0.0.1:{port}/shop",
+        "tables": "orders",
+        "mode": "incrementing",
+        **more,
+    }
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "_REPORT_S", 0.05)
+    monkeypatch.setattr(postgres, "_CONNECT_S", 1)
+
+
+def test_a_database_out_of_reach_is_said_while_it_is_waited_for(silent_port: int, tmp_path: Path) -> None:
+    config = rows_of(silent_port, **{"task.units": "orders"})
+    with starting(find("postgres-to-kafka"), config, tmp_path) as begun:
+        waiting = f"waiting for PostgreSQL at 127.0.0.1:{silent_port}: "
+        eventually(lambda: begun.last("trouble") == f"{waiting}no answer yet")
+        assert begun.last("note") == "opening orders"
+        eventually(lambda: "timeout" in begun.last("trouble"))
+        assert all(each["trouble"].startswith(waiting) for each in begun.told if "trouble" in each)
+        assert not begun.has_started.is_set()
+
+
+def test_an_instance_says_so_while_it_looks(silent_port: int, tmp_path: Path) -> None:
+    with starting(find("postgres-to-kafka"), rows_of(silent_port), tmp_path, task=INSTANCE_OF_IT) as begun:
+        eventually(
+            lambda: (
+                begun.last("trouble") == f"waiting for PostgreSQL at 127.0.0.1:{silent_port}: no answer yet"
+            )
+        )
+        eventually(lambda: "timeout" in begun.last("trouble"))
+        seen = len(begun.told)
+        eventually(lambda: len(begun.told) >= seen + 2, what="it looks again")
+        assert "no answer yet" not in str(begun.told[seen:]), "the reason stays while it is tried again"
+
+
+class Slow(Connector[Options]):
+    """Its unit waits for Spark; there is none."""
+
+    options: ClassVar[type[Options]] = Options
+
+    def units(self, options: Options, say: Callable[[str], None]) -> Sequence[str]:
+        return ["a"]
+
+    def open(self, options: Options, context: UnitContext) -> RunningUnit:
+        context.session()
+        context.cancelled.wait()
+        raise Cancelled
+
+
+def test_a_task_that_waits_for_spark_says_so(tmp_path: Path) -> None:
+    is_up = threading.Event()
+    config = {"connector.class": "slow", "task.units": "a,b,c,d"}
+    with starting(Slow(), config, tmp_path, session=lambda halt: is_up.wait()) as begun:
+        eventually(lambda: begun.last("trouble") == "waiting for Spark to start")
+        assert begun.last("note") == "opening a, b, c and 1 more"
+        is_up.set()
+        eventually(lambda: not begun.last("trouble"))
+        assert begun.last("note"), "its units are opened still"
+
+
+def test_an_attempt_that_waits_for_the_end_of_the_one_before_says_so(
+    inline: InlineRuntime, heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attempt, "_PATIENCE_S", 0.05)
+    task = TaskId("noop", 0)
+    spec = TaskSpec(task, {"connector.class": "noop", "task.units": "unit-0", "stop.delay.ms": "400"})
+    inline.start(spec, 1)
+    heard.wait(task, ("started", 1))
+    inline.start(spec, 2)
+    eventually(lambda: heard.progress_of(task) == {"trouble": "waiting for the attempt before to end"})
+    heard.wait(task, ("started", 1), ("stopped", 1), ("started", 2))

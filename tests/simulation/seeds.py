@@ -1,0 +1,34 @@
+"""The histories of a test run: some fixed ones, and some that no run has had before.
+
+With the same seeds every time, the code adapts to them, and what they cannot show stays unseen.
+"""
+
+import os
+import time
+
+FIXED = 100
+"""This number of first seeds is in every run."""
+FRESH = 100
+"""Each run has this number of further, different seeds."""
+FOUND = (
+    *(777_545, 800_186, 801_334, 801_376, 806_044, 806_219, 806_248, 901_203, 901_396, 902_997, 903_356),
+    179_552_455_549,
+)
+"""Seeds that broke a promise, or could not come to rest, outside of the fixed ones."""
+
+FIRST_FRESH = "COOPERATOR_FRESH_SEEDS"
+"""The environment variable with the first fresh seed: set it to repeat a run."""
+
+
+def first_fresh() -> int:
+    """The same for all processes of a run, once the process that starts them has asked."""
+    return int(os.environ.setdefault(FIRST_FRESH, str(10_000_000 + int(time.time()) * FRESH)))
+
+
+def name_fresh() -> str:
+    """The fresh seeds of a run, and how to run them again."""
+    first = first_fresh()
+    return (
+        f"fresh histories: seeds {first} to {first + FRESH - 1}; "
+        f"again: python -m tests.simulation --start {first} --seeds {FRESH}"
+    )

@@ -1,0 +1,70 @@
+"""What a changed configuration costs the tasks of stock workers: one stop each, and no heartbeat."""
+
+import statistics
+from collections import Counter
+
+import pytest
+
+from cooperator.leader.service import LeaderService
+from tests.harness.support import eventually
+from tests.stock.worker_group import LIMIT_S, StockGroup, missing
+
+pytestmark = pytest.mark.real
+
+WORKERS = ("w-1", "w-2")
+TASKS = ("a-0", "a-1", "b-0", "b-1")
+EVERYTHING = ("a-instance", "b-instance", *TASKS)
+OWN_TASKS = ("a-instance", "a-0", "a-1")
+HEARTBEAT_MS = 3_000
+"""As it is by default: whoever learns of a round by its heartbeat learns of it late."""
+
+
+def connectors(stock: StockGroup, **more: str) -> dict[str, dict[str, str]]:
+    return {"a": stock.source("a", tasks=2, **more), "b": stock.source("b", tasks=2)}
+
+
+def led(stock: StockGroup, **more: str) -> LeaderService:
+    return stock.leader(
+        connectors(stock, **more),
+        WORKERS,
+        adopt=True,
+        heartbeat_interval_ms=HEARTBEAT_MS,
+        session_timeout_ms=10_000,
+    )
+
+
+def restarted(stock: StockGroup, begun: "Counter[str]") -> None:
+    """Wait until the tasks of the changed connector run again, and nothing else was started."""
+    eventually(lambda: all(stock.starts()[task] > begun[task] for task in OWN_TASKS), LIMIT_S)
+    assert stock.begun(*EVERYTHING)[1] - begun == Counter(dict.fromkeys(OWN_TASKS, 1))
+
+
+def test_a_change_stops_a_task_once_and_for_no_heartbeat(stock: StockGroup) -> None:
+    leader = led(stock)
+    stock.cluster(*WORKERS, settings={"heartbeat.interval.ms": HEARTBEAT_MS, "session.timeout.ms": 10_000})
+    stock.leads(leader, 2)
+    stopped_ms = []
+    for change in range(3):
+        _, begun = stock.begun(*EVERYTHING)
+        stock.want(leader, connectors(stock, change=str(change)))
+        restarted(stock, begun)
+        stopped_ms += [stock.stopped_for_ms(task) for task in ("a-0", "a-1")]
+        stock.leads(leader, 2)
+    print(f"stopped for {sorted(stopped_ms)} ms")  # noqa: T201
+    assert statistics.median(stopped_ms) < HEARTBEAT_MS / 4
+    assert (leader.status()["totals"]["forced_rounds"], missing(stock.numbers("a"))) == (0, {})
+
+
+def test_a_change_that_comes_with_the_leader_stops_a_task_once(stock: StockGroup) -> None:
+    first, _ = stock.cluster(*WORKERS)
+    for name, config in connectors(stock).items():
+        first.ask("connectors", {"name": name, "config": config})
+    stock.runs(*EVERYTHING)
+    for change in range(2):
+        _, begun = stock.begun(*EVERYTHING)
+        leader = led(stock, change=str(change))
+        restarted(stock, begun)
+        stock.leads(leader, 2)
+        leader.stop(leave=True)
+        stock.leaders.remove(leader)
+        stock.led_by_a_worker()
