@@ -10,7 +10,7 @@ import pytest
 
 from cooperator.connectors.fence import claim
 from cooperator.connectors.options import OptionError
-from cooperator.connectors.remote import Server
+from cooperator.connectors.server import Server
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import Epoch, TaskId
 from cooperator.runtime import RuntimeSettings

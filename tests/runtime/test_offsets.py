@@ -9,18 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cooperator.connectors.offsets import (
-    Change,
-    Entry,
-    OffsetsError,
-    Subject,
-    Where,
-    alter,
-    decode,
-    encode,
-    listed,
-    reset,
-)
+from cooperator.connectors.offset_operations import Subject, alter, listed, reset
+from cooperator.connectors.offsets import Change, Entry, OffsetsError, Where, decode, encode
 from cooperator.connectors.offsets.entries import altered, changes
 from cooperator.connectors.offsets.sinks import Sink, file_sink
 from cooperator.connectors.offsets.sources import UnitPlace

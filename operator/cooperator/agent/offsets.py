@@ -16,7 +16,8 @@ from typing import Any
 from aiohttp import web
 
 from cooperator.agent.options import WorkerOptions
-from cooperator.connectors.offsets import OffsetsError, Subject, alter, decode, encode, listed, reset
+from cooperator.connectors.offset_operations import Subject, alter, listed, reset
+from cooperator.connectors.offsets import OffsetsError, decode, encode
 from cooperator.connectors.options import OptionError
 from cooperator.connectors.places import NoPlace, place_of
 from cooperator.connectors.references import UnresolvedReference

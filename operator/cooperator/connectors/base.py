@@ -19,16 +19,15 @@ from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, Protocol
 
 from cooperator.connectors.fence import Fence
 from cooperator.connectors.grouping import regroup
+from cooperator.connectors.offsets.sources import SourceOffsets
 from cooperator.connectors.options import O, Options
 from cooperator.connectors.outputs import Output
 from cooperator.connectors.places import Place
+from cooperator.connectors.server import Server
 from cooperator.model import Epoch, TaskId
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from cooperator.connectors.offsets.sources import SourceOffsets
-    from cooperator.connectors.remote import Server
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ class UnitContext:
     epoch: Epoch | None = None
     attempt: int = 0
     fence: Fence | None = None
-    server: "Server | None" = None
+    server: Server | None = None
 
 
 class Delivery(StrEnum):
@@ -150,7 +149,7 @@ class Connector(ABC, Generic[O]):
         """
         return ()
 
-    def offsets(self) -> "SourceOffsets[O] | None":
+    def offsets(self) -> SourceOffsets[O] | None:
         """Returns how the offsets of this class's sources are listed and changed; None: they cannot be."""
         return None
 

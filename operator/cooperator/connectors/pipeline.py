@@ -31,9 +31,10 @@ from cooperator.connectors.options import (
     refuse,
 )
 from cooperator.connectors.outputs import Output, normal
+from cooperator.connectors.query import SparkQuery
 from cooperator.connectors.raw_offsets import RawOffsets
 from cooperator.connectors.references import contains_reference
-from cooperator.connectors.spark import SparkConnector, SparkQuery
+from cooperator.connectors.spark import SparkConnector
 from cooperator.connectors.transform import selected
 from cooperator.model.similar import did_you_mean, otherwise
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from cooperator.connectors.base import Connector
 from cooperator.connectors.options import OptionError
 from cooperator.connectors.places import Place, place_of
-from cooperator.connectors.remote import Server
+from cooperator.connectors.server import Server
 from cooperator.model import TaskId
 from cooperator.runtime.api import RuntimeListener, RuntimeSettings, TaskSpec
 from cooperator.runtime.attempt import Attempt, Run

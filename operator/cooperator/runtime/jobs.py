@@ -12,7 +12,7 @@ from cooperator.connectors.offsets.unit_log import last_end
 from cooperator.connectors.options import OptionError, Options, Problem, resolved_options
 from cooperator.connectors.places import Place
 from cooperator.connectors.references import Resolver
-from cooperator.connectors.remote import Server
+from cooperator.connectors.server import Server
 from cooperator.connectors.units import checkpoint, fixed_values, read_layout, settle_layout, task_configs
 from cooperator.model import Epoch, TaskId
 from cooperator.runtime.api import RuntimeListener

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from cooperator.connectors import find
-from cooperator.connectors.remote import SCHEME
+from cooperator.connectors.server import SCHEME
 from cooperator.runtime.api import RuntimeListener, RuntimeSettings
 from cooperator.runtime.engine import Engine
 from cooperator.runtime.session import SparkHost

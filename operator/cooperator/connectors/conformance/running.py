@@ -15,7 +15,8 @@ from cooperator.connectors.base import Connector, Delivery
 from cooperator.connectors.conformance.process import CONNECTOR, Failed, MemberProcess, Place
 from cooperator.connectors.conformance.trial import Trial
 from cooperator.connectors.fence import DIRECTORY as FENCE
-from cooperator.connectors.offsets import OffsetsError, Subject, alter, listed
+from cooperator.connectors.offset_operations import Subject, alter, listed
+from cooperator.connectors.offsets import OffsetsError
 from cooperator.connectors.options import resolved_options
 from cooperator.connectors.references import Resolver
 
