@@ -236,7 +236,7 @@ def test_a_slow_follower_stops_nobody_and_misses_nothing(process: Process, uniqu
         writes(process.in_use(f"{unique}-other"))
 
         assert slow.taken == [], "it still waits"
-        assert topic_reader.has_room(6 * 2**20, 0), "most of its 20 MB is left with the broker"
+        assert topic_reader.subscription.has_room(6 * 2**20, 0), "most of its 20 MB is left with the broker"
         slow.go_on.set()
         topic_reader.read_to_end(MS)
         assert slow.taken == list(range(20_000)), "each record once, in order"

@@ -137,15 +137,13 @@ class KafkaTopicWriter:
                 logger.error("topic %s: %s is lost: %s", self._topic, sent.record.key, error_text(error))
             self._waiting.popleft()
 
-    # --- on the writer's thread: none of this blocks --------------------------------------------------
+    # --- a Queue, on the writer's thread --------------------------------------------------------------
 
     @property
     def asking(self) -> bool:
-        """A request is pending."""
         return self._asked is not None
 
     def tend(self) -> None:
-        """Do what is due. The writer calls this several times a second."""
         if time.monotonic() < self._tended_from:
             return
         try:
@@ -159,7 +157,6 @@ class KafkaTopicWriter:
             self._tended_from = time.monotonic() + _RETRY_S
 
     def note(self, error: KafkaError) -> None:
-        """Note a connection error of the producer."""
         if error.code() != KafkaError._ALL_BROKERS_DOWN:
             self._detail = error_text(error)
 
