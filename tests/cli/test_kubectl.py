@@ -351,3 +351,13 @@ def test_a_link_to_the_program_is_what_its_name_says(
     link.symlink_to(Path(sys.executable).with_name("cooperator"))
     done = subprocess.run([link, *words], capture_output=True, text=True, check=True)
     assert said in done.stdout
+
+
+def test_a_missing_client_of_kubernetes_is_named_with_the_remedy() -> None:
+    code = (
+        "import sys; sys.modules['kubernetes'] = None; sys.argv = ['kubectl-cooperator', 'status']; "
+        "from cooperator.cli.kubectl import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "error: this needs a client of Kubernetes: pip install 'cooperator[kubernetes]'\n"
