@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from cooperator.connect.topics import topic_names
+from cooperator.connect.properties import topic_names
 from cooperator.crd import Worker
 from cooperator.leader.service import LeaderService
 from cooperator.logs.connect_offsets import ConnectOffsets
