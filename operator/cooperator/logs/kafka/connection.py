@@ -7,8 +7,8 @@ from typing import Final
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient
 
+from cooperator.logs.callbacks import CallbackThreads
 from cooperator.logs.kafka.settings import Access, error_text
-from cooperator.logs.serial_executor import CallbackThreads
 
 _REFUSALS: Final = frozenset(
     {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError._TRANSPORT, KafkaError._RESOLVE}

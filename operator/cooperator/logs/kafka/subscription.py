@@ -8,10 +8,10 @@ from typing import Final
 
 from confluent_kafka import KafkaError, Message
 
+from cooperator.logs.callbacks import SerialExecutor
 from cooperator.logs.kafka.settings import error_text
 from cooperator.logs.outages import Outages
 from cooperator.logs.progress import Progress
-from cooperator.logs.serial_executor import SerialExecutor
 from cooperator.logs.transport import Follower
 from cooperator.wire import Record
 
