@@ -30,19 +30,17 @@ from cooperator.crd.pod import (
     has_version,
     unique,
 )
-from cooperator.crd.rest import Rest
 from cooperator.crd.rules import (
     LIGHTEST,
     NOT_WEIGHTLESS,
     Form,
     Rule,
-    all_hold,
     dns_label,
     unchanged,
-    unchanged_within,
 )
-from cooperator.crd.runtimes import ONLY_FOR, misplaced
+from cooperator.crd.runtimes import misplaced
 from cooperator.crd.spark import Spark
+from cooperator.crd.worker_rules import ONE_RUNTIME, SPEC_RULES
 
 _INT32_MAX: Final = 2_147_483_647
 _DAY_MS: Final = 86_400_000
@@ -61,10 +59,6 @@ LOCATION: Final = Form(
     "write a directory such as /a/directory, or s3a://bucket/path, without spaces around it",
     1024,
 )
-ONE_RUNTIME: Final = "members of two runtimes cannot share a group"
-BOUND_TO_TOPIC: Final = "the group's connectors and their progress are in it"
-BOUND_TO_GROUP: Final = "the members and the state of the group are bound to it"
-PROGRESS_IS_THERE: Final = "the progress of all tasks is there"
 
 
 def _bootstrap_servers(servers: str) -> str:
@@ -87,60 +81,22 @@ class Rollout(Model):
     )
 
 
+class Rest(Model):
+    """Kafka Connect's REST API in front of a Worker's group."""
+
+    enabled: bool = Field(default=False, description="whether it is served")
+    port: int = Field(
+        default=8083,
+        ge=1,
+        le=65_535,
+        description="where: of the Service NAME-rest on Kubernetes, of 127.0.0.1 with `cooperator local`",
+    )
+
+
 class WorkerSpec(Model):
     """What a Worker is meant to be. Times are in milliseconds unless the name says otherwise."""
 
-    model_config = ConfigDict(
-        json_schema_extra=all_hold(
-            unchanged_within("groupId", prefix="spec", why=BOUND_TO_GROUP),
-            unchanged_within("checkpointLocation", prefix="spec", why=PROGRESS_IS_THERE),
-            unchanged_within("checkpointVolume", "claimName", prefix="spec", why=PROGRESS_IS_THERE),
-            unchanged_within("checkpointVolume", "mountPath", prefix="spec", why=PROGRESS_IS_THERE),
-            *(
-                unchanged_within("connect", "topics", topic, prefix="spec", why=BOUND_TO_TOPIC)
-                for topic in ("config", "offset", "status")
-            ),
-            *(only.rule for only in ONLY_FOR),
-            Rule(
-                "3 * self.heartbeatIntervalMs <= self.sessionTimeoutMs",
-                "heartbeatIntervalMs is more than a third of sessionTimeoutMs: one late heartbeat would cost "
-                "a member its tasks. Lower the first or raise the second",
-                ".heartbeatIntervalMs",
-            ),
-            Rule(
-                "self.runtime == 'connect' || "
-                "self.leaseMs > self.rebalanceTimeoutMs + self.heartbeatIntervalMs",
-                "leaseMs is not greater than rebalanceTimeoutMs + heartbeatIntervalMs: members would stop "
-                "their tasks in every slow round. Raise leaseMs or lower rebalanceTimeoutMs",
-                ".leaseMs",
-            ),
-            Rule(
-                "self.spread != 'Strict' || self.assignor in ['Sticky', 'Spread']",
-                "spread: Strict is for the assignors Sticky and Spread: remove one of the two",
-                ".spread",
-            ),
-            Rule(
-                "self.policy != 'Kip415' || (self.assignor == 'Sticky' && self.spread == 'BestEffort')",
-                "policy: Kip415 plans as Kafka's own leader does, without assignor and spread: remove these, "
-                "or the policy",
-                ".policy",
-            ),
-            Rule(
-                "!has(self.version) || !has(self.image) || !self.image.matches('@|:[^/]*$')",
-                "image has a tag or digest already, and version is another: remove it from image, or remove "
-                "version",
-                ".version",
-            ),
-            Rule(
-                "!has(self.checkpointVolume) || !has(self.checkpointLocation) || "
-                "((self.checkpointLocation + '/').startsWith(self.checkpointVolume.mountPath + '/') && "
-                r"!self.checkpointLocation.matches(r'(^|/)\.\.(/|$)'))",
-                "checkpointLocation is not below checkpointVolume.mountPath, so that checkpoints would not "
-                "be on the volume: remove one of the two, or choose a directory on the volume",
-                ".checkpointLocation",
-            ),
-        )
-    )
+    model_config = ConfigDict(json_schema_extra=SPEC_RULES)
 
     replicas: int = Field(default=1, ge=0, le=1000, description="how many members the pool has")
     runtime: Annotated[
