@@ -246,46 +246,6 @@ def test_a_restart_shows_what_it_is_about_to_do(
     assert "no leader" in fake.refused("POST /connectors/a/restart", code=409)
 
 
-# --- offsets (KIP-875) -----------------------------------------------------------------------------------
-
-ENTRY = {"partition": {"file": "x"}, "offset": {"position": 3}}
-
-
-def test_offsets_are_changed_of_a_stopped_connector_only(fake: FakeFront) -> None:
-    fake.create("a")
-    assert fake.ok("GET /connectors/a/offsets") == {"offsets": []}
-    for line in ("PATCH /connectors/a/offsets", "DELETE /connectors/a/offsets"):
-        assert "PUT /connectors/a/stop first" in fake.refused(line, {"offsets": [ENTRY]})
-    fake.ok("PUT /connectors/a/stop", code=204)
-    assert fake.ok("PATCH /connectors/a/offsets", {"offsets": [ENTRY]}) == {"message": "altered"}
-    assert fake.ok("GET /connectors/a/offsets") == {"offsets": [ENTRY]}
-    fake.ok("PATCH /connectors/a/offsets", {"offsets": [{**ENTRY, "offset": None}]})
-    assert fake.ok("GET /connectors/a/offsets") == {"offsets": []}
-    assert fake.ok("DELETE /connectors/a/offsets") == {"message": "reset"}
-
-
-def test_and_not_before_its_tasks_have_stopped(fake: FakeFront) -> None:
-    fake.create("a")
-    fake.ok("PUT /connectors/a/stop", code=204)
-    fake.group.busy.add("a")
-    assert "is RUNNING" in fake.refused("DELETE /connectors/a/offsets", code=409)
-    assert "is RUNNING" in fake.refused("PATCH /connectors/a/offsets", {"offsets": [ENTRY]}, 409)
-
-
-@pytest.mark.parametrize(
-    ("body", "said"),
-    [
-        ({}, "are needed"),
-        ({"offsets": []}, "are needed"),
-        ({"offsets": [ENTRY], "more": 1}, "'more' is not known"),
-        ({"offsets": [{"offset": {}}]}, "offsets[0].partition is no object"),
-        ({"offsets": [ENTRY, {"partition": {}}]}, "offsets[1].offset is neither"),
-    ],
-)
-def test_offsets_of_no_form_are_refused(fake: FakeFront, body: object, said: str) -> None:
-    assert said in fake.refused("PATCH /connectors/a/offsets", body)
-
-
 # --- plug-ins, loggers, itself ---------------------------------------------------------------------------
 
 
@@ -339,48 +299,6 @@ def test_what_nobody_has_foreseen_is_said_in_the_log_only(
     fake.connectors.find = lambda name: 1 / 0  # type: ignore[assignment,return-value]
     assert "division" not in fake.refused("GET /connectors/a", code=500)
     assert "division" in caplog.text
-
-
-# --- rights ----------------------------------------------------------------------------------------------
-
-
-def test_who_is_unknown_is_401_and_who_may_not_is_403() -> None:
-    fake = FakeFront({"Bearer reader": {Right("list"), Right("get", name="a")}})
-    assert fake("GET /connectors").status == 401
-    assert fake("GET /connectors", authorization="Bearer reader").status == 200
-    assert fake("DELETE /connectors/a", authorization="Bearer reader").status == 403
-    assert fake("GET /connectors/b", authorization="Bearer reader").status == 403
-    assert fake("GET /health").status == 200
-    assert fake("GET /openapi.json").status == 200
-
-
-@pytest.mark.parametrize(
-    ("line", "right"),
-    [
-        ("GET /", Right("get", "workers", name="lake")),
-        ("GET /connectors?expand=status", Right("list")),
-        ("POST /connectors", Right("create")),
-        ("GET /connectors/a/status", Right("get", name="a")),
-        ("PUT /connectors/a/config", Right("update", name="a")),
-        ("PATCH /connectors/a/config", Right("patch", name="a")),
-        ("PUT /connectors/a/pause", Right("patch", name="a")),
-        ("PUT /connectors/a/stop", Right("patch", name="a")),
-        ("DELETE /connectors/a", Right("delete", name="a")),
-        ("POST /connectors/a/restart", Right("update", subresource="restart", name="a")),
-        ("POST /connectors/a/tasks/0/restart", Right("update", subresource="restart", name="a")),
-        ("GET /connectors/a/offsets", Right("get", subresource="offsets", name="a")),
-        ("PATCH /connectors/a/offsets", Right("patch", subresource="offsets", name="a")),
-        ("DELETE /connectors/a/offsets", Right("delete", subresource="offsets", name="a")),
-        ("GET /connector-plugins", Right("get", "workers", name="lake")),
-        ("PUT /connector-plugins/noop/config/validate", Right("create")),
-        ("GET /admin/loggers", Right("get", "workers", "loggers", "lake")),
-        ("PUT /admin/loggers/root", Right("update", "workers", "loggers", "lake")),
-    ],
-)
-def test_each_route_asks_for_its_right_before_anything_else(line: str, right: Right) -> None:
-    fake = FakeFront({"Bearer nobody": set()})
-    assert fake(line, authorization="Bearer nobody").status == 403
-    assert fake.access.asked == [right]
 
 
 def test_a_directory_that_another_connector_writes_to_is_refused(fake: FakeFront) -> None:

@@ -2,13 +2,12 @@
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cooperator.connectors import anchor, find, known_classes, validate
+from cooperator.connectors import find, known_classes, validate
 from cooperator.connectors.dead_letters import treats_rows_alone
 from cooperator.connectors.files_to_kafka import FilesToKafkaOptions
 from cooperator.connectors.options import OptionError, Options, option_names, parse
@@ -340,34 +339,6 @@ def test_the_repr_of_options_shows_no_value() -> None:
     options = parse(FilesToKafkaOptions, {"connector.class": "x", "bootstrap.servers": "k:1", **FILES})
     shown = "FilesToKafkaOptions(bootstrap_servers, connector_class, path, topic)"
     assert (repr(options), str(options)) == (shown, shown)
-
-
-def test_paths_in_options_of_source_and_sink_are_anchored_where_they_are_paths(tmp_path: Path) -> None:
-    units = '[{"source.options.path": "a"}, {"sink.options.path": "/b"}]'
-    config = {
-        "source.format": "json",
-        "sink.format": "rest",
-        "source.options.path": "../in/*.json",
-        "source.options.sourceArchiveDir": "done",
-        "source.options.pathGlobFilter": "*.json",
-        "sink.options.path": "items/all",
-        "units": units,
-    }
-    assert anchor("spark", config, tmp_path) == {
-        **config,
-        "source.options.path": f"{tmp_path.parent}/in/*.json",
-        "source.options.sourceArchiveDir": f"{tmp_path}/done",
-        "units": f'[{{"source.options.path": "{tmp_path}/a"}}, {{"sink.options.path": "/b"}}]',
-    }
-    for unchanged in ({"units": "["}, {"units": '[{"source.options.path": "/a"}]'}, {"source.format": "x"}):
-        assert anchor("spark", {**config, **unchanged}, tmp_path).items() >= unchanged.items()
-
-
-def test_local_paths_are_anchored_at_the_manifest_and_nothing_else_is(tmp_path: Path) -> None:
-    config = {"path": "./data", "topic": "lines"}
-    assert anchor("files-to-kafka", config, tmp_path) == {"path": f"{tmp_path}/data", "topic": "lines"}
-    for unchanged in ("/data", "s3a://bucket/data", "file:/data", "${env:DATA}"):
-        assert anchor("files-to-kafka", {"path": unchanged}, tmp_path) == {"path": unchanged}
 
 
 def _choices() -> Iterator[tuple[str, str, str]]:

@@ -1,0 +1,42 @@
+"""Requests for offsets (KIP-875), over parts in memory."""
+
+import pytest
+
+from tests.rest.fake_front import FakeFront
+
+ENTRY = {"partition": {"file": "x"}, "offset": {"position": 3}}
+
+
+def test_offsets_are_changed_of_a_stopped_connector_only(fake: FakeFront) -> None:
+    fake.create("a")
+    assert fake.ok("GET /connectors/a/offsets") == {"offsets": []}
+    for line in ("PATCH /connectors/a/offsets", "DELETE /connectors/a/offsets"):
+        assert "PUT /connectors/a/stop first" in fake.refused(line, {"offsets": [ENTRY]})
+    fake.ok("PUT /connectors/a/stop", code=204)
+    assert fake.ok("PATCH /connectors/a/offsets", {"offsets": [ENTRY]}) == {"message": "altered"}
+    assert fake.ok("GET /connectors/a/offsets") == {"offsets": [ENTRY]}
+    fake.ok("PATCH /connectors/a/offsets", {"offsets": [{**ENTRY, "offset": None}]})
+    assert fake.ok("GET /connectors/a/offsets") == {"offsets": []}
+    assert fake.ok("DELETE /connectors/a/offsets") == {"message": "reset"}
+
+
+def test_and_not_before_its_tasks_have_stopped(fake: FakeFront) -> None:
+    fake.create("a")
+    fake.ok("PUT /connectors/a/stop", code=204)
+    fake.group.busy.add("a")
+    assert "is RUNNING" in fake.refused("DELETE /connectors/a/offsets", code=409)
+    assert "is RUNNING" in fake.refused("PATCH /connectors/a/offsets", {"offsets": [ENTRY]}, 409)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({}, "are needed"),
+        ({"offsets": []}, "are needed"),
+        ({"offsets": [ENTRY], "more": 1}, "'more' is not known"),
+        ({"offsets": [{"offset": {}}]}, "offsets[0].partition is no object"),
+        ({"offsets": [ENTRY, {"partition": {}}]}, "offsets[1].offset is neither"),
+    ],
+)
+def test_offsets_of_no_form_are_refused(fake: FakeFront, body: object, said: str) -> None:
+    assert said in fake.refused("PATCH /connectors/a/offsets", body)
