@@ -10,8 +10,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from cooperator.cli.options import LogFormatOption
-from cooperator.cli.worker import address
+from cooperator.cli.options import LogFormatOption, address
 from cooperator.crd import Connector, ResourceError, Worker, compile_desired, parse
 from cooperator.crd.connector_names import named
 from cooperator.crd.kafka import SecurityProtocol

@@ -11,7 +11,7 @@ from cooperator.terminal.console import Console
 
 def _example(wanted: bool) -> None:
     if wanted:
-        from cooperator.simulate.example import EXAMPLE
+        from cooperator.simulate.scenario import EXAMPLE
 
         typer.echo(EXAMPLE, nl=False)
         raise typer.Exit

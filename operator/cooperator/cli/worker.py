@@ -7,7 +7,7 @@ import typer
 
 from cooperator.agent.options import RuntimeKind, WorkerOptions
 from cooperator.agent.pod import begin_incarnation
-from cooperator.cli.options import LogFormatOption
+from cooperator.cli.options import LogFormatOption, address
 from cooperator.crd.kafka import SaslMechanism, SecurityProtocol
 from cooperator.host.security import client_settings, text_of
 from cooperator.log_lines import LogFormat, log_to_stderr
@@ -116,14 +116,6 @@ def worker(
 
     log_to_stderr(log_format)
     raise typer.Exit(run_worker(options))
-
-
-def address(listen: str) -> tuple[str, int]:
-    """Parse ``host:port``. Raises BadParameter for anything else."""
-    host, colon, port = listen.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65_535:
-        raise typer.BadParameter(f"{listen!r} is not host:port", param_hint="--listen")
-    return host.strip("[]") or "127.0.0.1", int(port)
 
 
 def _secret(option: str, file: Path | None, protocol: SecurityProtocol) -> str:

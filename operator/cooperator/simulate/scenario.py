@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from cooperator.model import TaskId
 from cooperator.model.similar import choice
@@ -36,6 +36,15 @@ NEEDS = {
     "expect": ("pods",),
 }
 """The required fields of each event type, besides ``time_ms``."""
+
+EXAMPLE: Final = (
+    '{"name": "a member dies and is back a minute later", "scheduled_rebalance_max_delay_ms": 300000, '
+    '"rejoin_ms": 1000, "config0": {"orders": 4, "clicks": 2}, "workers0": ["w00", "w01", "w02"], "events": ['
+    '{"time_ms": 60000, "type": "leave", "pod": "w01"}, {"time_ms": 120000, "type": "join", "pod": "w01"}]}\n'
+    '{"name": "a member is drained and leaves", "scheduled_rebalance_max_delay_ms": 300000, '
+    '"rejoin_ms": 1000, "config0": {"orders": 4}, "workers0": ["w00", "w01"], "events": ['
+    '{"time_ms": 60000, "type": "drain", "pod": "w01"}, {"time_ms": 90000, "type": "leave", "pod": "w01"}]}\n'
+)
 
 
 class ScenarioError(ValueError):
