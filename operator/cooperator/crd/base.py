@@ -1,7 +1,7 @@
 """What all resources share: the spelling of fields, names, metadata."""
 
 from collections.abc import Mapping
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -9,8 +9,6 @@ from pydantic.alias_generators import to_camel
 from cooperator.crd.rules import DNS_SUBDOMAIN, dns_label
 
 API_VERSION: Final = "cooperator.dev/v1alpha1"
-
-E = TypeVar("E")
 
 Lenient = Field(strict=False)
 """For enums: strict models accept only an enum's member, but manifests contain its text."""

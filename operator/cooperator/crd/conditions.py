@@ -148,20 +148,6 @@ def worker_found(connector: Connector, workers: Iterable[Worker]) -> Condition:
     )
 
 
-def set_condition(conditions: Iterable[Condition], new: Condition, now_ms: int) -> tuple[Condition, ...]:
-    """Return ``conditions`` with the one of ``new``'s type replaced, or with ``new`` appended.
-
-    The time of the last transition is that of the last change of ``status``, as in Kubernetes.
-    """
-    result = list(conditions)
-    for index, old in enumerate(result):
-        if old.type == new.type:
-            result[index] = _timed(old, new, now_ms)
-            return tuple(result)
-    result.append(_timed(None, new, now_ms))
-    return tuple(result)
-
-
 def merge_conditions(
     before: Iterable[Condition], now: Iterable[Condition], now_ms: int
 ) -> tuple[Condition, ...]:
