@@ -152,16 +152,22 @@ def test_an_evicted_member_is_told_and_comes_back_as_a_new_one(
     assert evicted.membership.alive
 
 
+def held_up(broker: EmbeddedBroker, group: str, operator: RecordingMember) -> SilentMember:
+    """Begin a round that waits for a member which has joined and is silent; returns that member."""
+    silent = SilentMember(broker.bootstrap_servers, group, 60_000, 60_000)
+    silent.join()
+    silent.close()
+    operator.membership.rejoin("has a round held up")
+    eventually(lambda: operator.membership.describe().state is GroupState.PREPARING)
+    return silent
+
+
 def test_a_member_is_evicted_from_a_round_that_waits_for_it(
     broker: EmbeddedBroker, unique: str, invite: Invite, operator: RecordingMember
 ) -> None:
     worker = invite("a")
     start(operator, worker)
-    silent = SilentMember(broker.bootstrap_servers, unique, 60_000, 60_000)
-    silent.join()
-    silent.close()
-    operator.membership.rejoin("has a round held up")
-    eventually(lambda: operator.membership.describe().state is GroupState.PREPARING)
+    silent = held_up(broker, unique, operator)
     operator.membership.evict([silent.member_id])
     eventually(lambda: all_in(operator, worker), timeout_s=10)
 
@@ -275,11 +281,7 @@ def test_leaving_is_told_to_the_broker_also_while_a_round_waits_for_others(
 ) -> None:
     worker = invite("a")
     start(operator, worker)
-    silent = SilentMember(broker.bootstrap_servers, unique, 60_000, 60_000)
-    silent.join()
-    silent.close()
-    operator.membership.rejoin("has a round held up")
-    eventually(lambda: operator.membership.describe().state is GroupState.PREPARING)
+    held_up(broker, unique, operator)
     gone = worker.member_id
     began = time.monotonic()
     worker.membership.stop(leave=True)

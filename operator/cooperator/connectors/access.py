@@ -42,6 +42,11 @@ Mechanism = Annotated[str, _one_of(*_LOGIN_MODULES)]
 Identification = Annotated[str, _one_of("https", "none")]
 
 
+def _as_worker(name: str, *, goes_with: tuple[str, ...] = (), **rest: Any) -> Any:
+    """Declares an option whose default is the Worker's own setting, unless other brokers are named."""
+    return option(name, f"${{worker.{name}}}", goes_with=(_SERVERS, *goes_with), **rest)
+
+
 class KafkaOptions(SparkOptions):
     """Kafka's address, and the options for encryption and authentication."""
 
@@ -51,51 +56,33 @@ class KafkaOptions(SparkOptions):
         expected="host:port, or several with commas (default: the worker's own cluster)",
         min_length=1,
     )
-    security_protocol: Protocol = option(
-        "security.protocol",
-        "${worker.security.protocol}",
-        expected="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL",
-        goes_with=(_SERVERS,),
+    security_protocol: Protocol = _as_worker(
+        "security.protocol", expected="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"
     )
-    sasl_mechanism: Mechanism = option(
-        "sasl.mechanism",
-        "${worker.sasl.mechanism}",
-        expected="PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512",
-        goes_with=(_SERVERS,),
-    )
-    sasl_username: str = option(
-        "sasl.username", "${worker.sasl.username}", expected="the name to log in by", goes_with=(_SERVERS,)
-    )
-    sasl_password: str = option(
+    sasl_mechanism: Mechanism = _as_worker("sasl.mechanism", expected="PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
+    sasl_username: str = _as_worker("sasl.username", expected="the name to log in by")
+    sasl_password: str = _as_worker(
         "sasl.password",
-        "${worker.sasl.password}",
         expected="a reference to its password, such as ${file:/etc/secrets/kafka:password}",
         secret=True,
-        goes_with=(_SERVERS, "sasl.username"),
+        goes_with=("sasl.username",),
     )
-    ssl_ca: str = option(
+    ssl_ca: str = _as_worker(
         "ssl.ca.location",
-        "${worker.ssl.ca.location}",
         expected="a PEM file on every member: who signs brokers' certificates (default: the system's)",
-        goes_with=(_SERVERS,),
     )
-    ssl_certificate: str = option(
+    ssl_certificate: str = _as_worker(
         "ssl.certificate.location",
-        "${worker.ssl.certificate.location}",
         expected="a PEM file on every member: the certificate that is shown to brokers",
-        goes_with=(_SERVERS,),
     )
-    ssl_key: str = option(
+    ssl_key: str = _as_worker(
         "ssl.key.location",
-        "${worker.ssl.key.location}",
         expected="a PEM file on every member: its private key (PKCS #8, without a password)",
-        goes_with=(_SERVERS, "ssl.certificate.location"),
+        goes_with=("ssl.certificate.location",),
     )
-    ssl_identification: Identification = option(
+    ssl_identification: Identification = _as_worker(
         "ssl.endpoint.identification.algorithm",
-        "${worker.ssl.endpoint.identification.algorithm}",
         expected="https (a broker's certificate names the host that was called) or none",
-        goes_with=(_SERVERS,),
     )
 
     @model_validator(mode="after")
