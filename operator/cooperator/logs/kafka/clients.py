@@ -38,7 +38,7 @@ class Shared:
     def __init__(self, access: Access, group_id: str) -> None:
         """``group_id``: the id of any of the groups. The broker sees it, but it has no effect."""
         self.access = access
-        self.deliveries = CallbackThreads(f"news of {access.bootstrap_servers}")
+        self.callbacks = CallbackThreads(f"callbacks of {access.bootstrap_servers}")
         self.users = 0
         self._group_id = group_id
         self._admin: AdminClient | None = None
@@ -126,7 +126,7 @@ class Shared:
             self._closed = True
             admin, self._admin = self._admin, None
         del admin
-        self.deliveries.close()
+        self.callbacks.close()
 
 
 _lock: Final = threading.Lock()

@@ -179,7 +179,7 @@ class Reader:
         if message is not None:
             self._deal(consumer, [message, *consumer.consume(_BATCH, timeout=0)])
         self._resume(consumer)
-        self._shared.deliveries.watch()
+        self._shared.callbacks.watch()
         return not self._has_lost_any()
 
     def _come_and_go(self, consumer: Consumer | None) -> None:

@@ -46,7 +46,7 @@ class KafkaTopicReader:
         self._progress = Progress(topic)
         self._released = threading.Lock()
         self._shared = clients.acquire()
-        self._executor = self._shared.deliveries.executor()
+        self._executor = self._shared.callbacks.executor()
         self._reader = self._shared.follow(self)
 
     def read_to_end(self, timeout_ms: int) -> None:

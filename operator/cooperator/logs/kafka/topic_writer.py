@@ -64,7 +64,7 @@ class KafkaTopicWriter:
         self._closed = False
         self._released = threading.Lock()
         self._shared = clients.acquire()
-        self._executor = self._shared.deliveries.executor()
+        self._executor = self._shared.callbacks.executor()
         try:
             self._writer = self._shared.attach(self)
         except BaseException:

@@ -89,7 +89,7 @@ class Writer:
                 logger.exception("the %s goes on after an error", self._thread.name)
             for topic_writer in self._topic_writers:
                 topic_writer.tend()
-            self._shared.deliveries.watch()
+            self._shared.callbacks.watch()
 
     def _on_error(self, error: KafkaError) -> None:
         """Handle an error of the producer's connections. Called by the producer while it is polled."""
