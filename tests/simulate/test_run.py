@@ -79,7 +79,10 @@ def test_a_comparison_is_a_document(file: Path) -> None:
         ({"rejoin_ms": "1000"}, "rejoin_ms is '1000', but must be"),
         ({"workers0": ["first"]}, "workers0: 'first' is not a pod"),
         ({"events": [{"time_ms": 1}]}, r"events\[0\]: type is None"),
-        ({"events": [{"time_ms": 1, "type": "explode"}]}, "unknown type 'explode'; use one of cordon, delete"),
+        (
+            {"events": [{"time_ms": 1, "type": "explode"}]},
+            "unknown type 'explode'; use one of cordon, delete",
+        ),
         ({"events": [{"time_ms": 1, "type": "join"}]}, "pod is missing; an event of type join needs it"),
         ({"events": ["join"]}, "an event must be a JSON object"),
         (

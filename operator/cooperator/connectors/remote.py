@@ -2,8 +2,8 @@
 
 A query is found again by its server session. Each attempt records the id of its session, beside the unit's
 checkpoint and under the name of its claim, before it starts anything; the next attempt ends the queries of
-all recorded sessions. Nothing starts as long as the server does not answer. If a query is missed all the
-same, the fence keeps it from committing: the server's file manager checks it.
+all recorded sessions. Nothing starts as long as the server does not answer. If a query is missed
+nevertheless, the fence keeps it from committing: the server's file manager checks it.
 """
 
 import logging
@@ -53,8 +53,8 @@ class Server:
         url = conf.get("spark.master", "")
         if not url.startswith(SCHEME):
             return None
-        problem = f"is the server's affair with spark.master {SCHEME}"
-        remedy = "set it where the server is started, and leave it out here"
+        problem = f"is a setting of the server with spark.master {SCHEME}"
+        remedy = "set it where the server is started, and remove it here"
         problems = [
             Problem(f"spec.spark.conf[{name}]", "…", problem, remedy)
             for name in sorted(conf)
@@ -79,7 +79,7 @@ class Server:
                     Problem(
                         "spec.spark.conf[spark.master]",
                         self.url,
-                        f"needs more than is installed: {error}",
+                        f"requires packages that are not installed: {error}",
                         remedy,
                     )
                 ]
@@ -98,7 +98,7 @@ def open_remotely(
     connector: "SparkConnector[Any]", options: Any, context: UnitContext, server: Server
 ) -> "SparkQuery":
     if not connector.runs_remotely(options):
-        reason = f"writes from the member, and {server.url} runs queries elsewhere"
+        reason = f"writes from the member, but {server.url} runs queries elsewhere"
         remedy = "use a Worker whose spark.master is local, spark:// or k8s://, or the class spark"
         raise OptionError([Problem("connector.class", context.task.connector, reason, remedy)])
     fence = claim(context.checkpoint, context.epoch, context.attempt, context.owner)
@@ -143,8 +143,9 @@ def _started(
                     Problem(
                         "spec.spark.conf[spark.master]",
                         server.url,
-                        "the server lacks cooperator's jar, without which nobody keeps two members apart",
-                        "put what `cooperator packages` prints on its class path (--driver-class-path)",
+                        "the server lacks cooperator's jar, which fences members",
+                        "add the jars that `cooperator packages` prints to its class path "
+                        "(--driver-class-path)",
                     )
                 ]
             ) from error

@@ -90,7 +90,7 @@ class MemoryBroker:
         """Commit one transaction: ``append``, then an end marker takes an offset. Raises WriterFenced."""
         with self.changed:
             if self._writers[transactional_id] != writer:
-                raise WriterFenced(f"writer {transactional_id}: another one has taken over")
+                raise WriterFenced(f"writer {transactional_id}: another writer has taken over")
             after = self.append(topic, records)
             self._ends[topic] += 1
             return after

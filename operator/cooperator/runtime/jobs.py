@@ -64,8 +64,8 @@ def run_task(work: Work, run: Run) -> None:
     """A job: runs all units of the task until the run is cancelled; the first failure ends the others."""
     options, _, resolved = resolved_options(work.connector.options, work.config, work.resolver)
     if not options.task_units:
-        remedy = "leave it to the connector's instance, which writes it"
-        raise OptionError([Problem("task.units", None, "is required of a task", remedy)])
+        remedy = "remove it; the connector's instance writes it"
+        raise OptionError([Problem("task.units", None, "is required in a task's configuration", remedy)])
     waits = WaitReasons()
     halt = threading.Event()
     units: dict[str, _Unit] = {}
@@ -96,7 +96,7 @@ def run_task(work: Work, run: Run) -> None:
 
 
 def idle_task(work: Work, run: Run) -> None:
-    """Reports a paused task: how far its sources have advanced without it."""
+    """Reports the lag of a paused task."""
     options, _, resolved = resolved_options(work.connector.options, work.config, work.resolver)
     lag = _lag(work, options)
     reported = ""
@@ -236,12 +236,12 @@ def run_instance(work: Work, listener: RuntimeListener, run: Run) -> None:
     def say(text: str) -> None:
         nonlocal said
         said = text
-        # The error of the last look is more helpful than the reason why the next one waits.
+        # The last error is more helpful than what the next attempt waits for.
         if not failed:
             waits.of("source")(text)
 
     def look() -> Sequence[str]:
-        """Looks for units; a slow look reports what it waits for."""
+        """Looks for units; while that is slow it reports what it waits for."""
         late = threading.Timer(_REPORT_S, report)
         late.start()
         try:

@@ -88,7 +88,7 @@ def paused_progress(lag: int | None, failed: Mapping[str, Any]) -> str:
 def instance_progress(units: int, tasks: int, tasks_max: int, waits_for: str) -> str:
     report: dict[str, Any] = {"units": units, "tasks": tasks}
     if tasks_max > units:
-        report["note"] = f"tasks.max is {tasks_max}, the units are {units}: {tasks} tasks run"
+        report["note"] = f"tasks.max is {tasks_max}, but there are only {units} units: {tasks} tasks run"
     if waits_for:
         report["trouble"] = waits_for
     return json.dumps(report)

@@ -1,4 +1,4 @@
-"""Positions of a stopped connector's source: list, alter and reset, as in Kafka Connect's REST API.
+"""Lists, alters and resets the offsets of a stopped connector, as Kafka Connect's REST API does.
 
 This package holds the pure part (``entries``: documents and their changes), Spark's checkpoints as files
 (``unit_log``), the interface for sources (``sources``), and the operations themselves (``operate``), which

@@ -155,7 +155,7 @@ class Reader:
                 for topic in self._topics.values():
                     self._say(topic, error.args[0])
             except Exception:
-                logger.exception("the %s begins again after an error", self._thread.name)
+                logger.exception("the %s restarts after an error", self._thread.name)
             # A new consumer continues from what the topic readers have taken.
             if consumer is not None:
                 consumer.close()
@@ -311,8 +311,8 @@ class Reader:
     def _has_lost_any(self) -> bool:
         """Return whether two checks in a row find records in a partition that the consumer does not receive.
 
-        There are reports of partitions that stay like that after a broker's restart, for ever and without an
-        error.
+        There are reports of partitions that stay in this state after a broker's restart, forever and without
+        an error.
         """
         now = time.monotonic()
         look = self._look
@@ -341,8 +341,8 @@ class Reader:
                 lost = True
                 silence.begin_anew()
                 logger.warning(
-                    "topic %s, partition %d: nothing comes after offset %d, and the broker has %d: "
-                    "a new consumer reads on from there",
+                    "topic %s, partition %d: no record after offset %d, although the broker has %d: "
+                    "continuing with a new consumer",
                     *(name, partition, max(0, position), end),
                 )
         return lost
@@ -364,7 +364,7 @@ class Reader:
         """Report that the broker does not serve the topic now, and retry later."""
         topic.not_before = time.monotonic() + _RETRY_S
         if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            topic.topic_reader.report(f"topic {topic.topic_reader.topic} does not exist (yet)")
+            topic.topic_reader.report(f"topic {topic.topic_reader.topic} does not exist yet")
         else:
             self._say(topic, error)
 

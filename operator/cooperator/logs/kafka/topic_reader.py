@@ -89,13 +89,13 @@ class KafkaTopicReader:
                     # Another topic's reader may know of an outage before this one does.
                     outages = self._outages
                     detail = outages.of(self.topic) or outages.outage() or error_text(error)
-                    raise LogUnavailable(f"topic {self.topic}: its end is not known: {detail}") from error
+                    raise LogUnavailable(f"topic {self.topic}: its end is unknown: {detail}") from error
             time.sleep(_AGAIN_S)
 
     def _count_partitions(self, admin: AdminClient, deadline: float) -> int:
         count = count_partitions(admin, self.topic, remaining_s(deadline))
         if count is None:
-            raise LogUnavailable(f"topic {self.topic} does not exist (yet)")
+            raise LogUnavailable(f"topic {self.topic} does not exist yet")
         return count
 
     # --- called by the reader; none of this blocks ----------------------------------------------------
@@ -123,7 +123,7 @@ class KafkaTopicReader:
 
     def start_over(self, error: KafkaError) -> None:
         """Read from the beginning: the broker lacks the next offset, so the topic is not the same one."""
-        logger.warning("topic %s is read from its beginning again: %s", self.topic, error_text(error))
+        logger.warning("topic %s: reading from the beginning again: %s", self.topic, error_text(error))
         self._executor.put(self._start_over)
 
     def report(self, message: str, *, outage: bool = False) -> None:
@@ -172,7 +172,7 @@ class KafkaTopicReader:
         try:
             yield
         except Exception:
-            logger.exception("the reader of topic %s reads the same again after an error", self.topic)
+            logger.exception("the reader of topic %s retries after an error", self.topic)
             self.broken = True
         finally:
             self._progress.started(None)

@@ -86,7 +86,7 @@ class Writer:
                 asking = any(topic_writer.asking for topic_writer in self._topic_writers)
                 producer.poll(_QUICK_POLL_S if asking else _POLL_S)
             except Exception:
-                logger.exception("the %s goes on after an error", self._thread.name)
+                logger.exception("the %s continues after an error", self._thread.name)
             for topic_writer in self._topic_writers:
                 topic_writer.tend()
             self._shared.callbacks.watch()
