@@ -73,7 +73,7 @@ def test_who_is_cut_off_has_stopped_before_its_tasks_start_elsewhere_and_is_take
         assert cut_off.end_ms is not None, "it stopped by itself, for nobody could tell it to"
         assert cut_off.end_ms < moved.start_ms
 
-    cable.mend()
+    cable.restore()
     eventually(lambda: len(group.journal.running_at("w-2")) == 2, 90, "it has its part again")
     group.runs(*ALL)
     assert len([run for run in group.journal.runs() if run.member == "w-2"]) == 4

@@ -88,7 +88,7 @@ def test_numbers_and_booleans_become_text_and_nulls_are_left_out(fake: FakeFront
         ({"name": "a", "config": {**NOOP, "tasks.max": "0"}}, "tasksMax"),
         ({"name": "A_b", "config": NOOP}, "cannot be called so on a Worker with runtime: spark"),
         ({"name": "a", "config": {**NOOP, "units": "none"}}, "option 'units' = 'none'"),
-        ({"name": "a", "config": {"connector.class": "noone"}}, "is not a class that is installed here"),
+        ({"name": "a", "config": {"connector.class": "noone"}}, "is not an installed class"),
         ({"name": "a", "config": {**NOOP, "cooperator.x": "1"}}, "cooperator.x"),
     ],
 )

@@ -58,9 +58,9 @@ def test_what_only_the_operator_knows_has_to_be_said_elsewhere(settings: Runtime
         spark_conf(settings, (), {"spark.master": "k8s://https://cluster:6443"})
     assert str(caught.value).splitlines() == [
         "option 'spec.spark.conf[spark.kubernetes.container.image]': has to be set with spark.master "
-        "k8s://https://cluster:6443; name an image of workers of this version",
+        "k8s://https://cluster:6443; set it to a worker image of this version",
         "option 'spec.spark.conf[spark.driver.host]': has to be set with spark.master "
-        "k8s://https://cluster:6443; name the address by which pods reach this member",
+        "k8s://https://cluster:6443; set it to the address at which pods reach this member",
     ]
 
 
@@ -123,4 +123,4 @@ def test_an_account_that_may_not_make_pods_is_told_which_role_it_needs(
     host.close(30)
     assert "option 'spec.serviceAccountName'" in str(caught.value)
     assert 'cannot deletecollection resource "pods"' in str(caught.value)
-    assert "bind its account to the Role of examples/kubernetes/executors.yaml" in str(caught.value)
+    assert "bind its ServiceAccount to the Role of examples/kubernetes/executors.yaml" in str(caught.value)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cooperator.runtime.user import NobodyKnowsThisUser, user_environment
+from cooperator.runtime import user
+from cooperator.runtime.user import UnknownUser, user_environment
 
 
 def test_who_is_known_needs_nothing(tmp_path: Path) -> None:
@@ -30,8 +31,8 @@ def test_where_nothing_can_name_it_the_remedy_is_said(
     def missing(name: str) -> None:
         raise OSError(f"{name}: no such file")
 
-    monkeypatch.setattr("cooperator.runtime.user.ctypes.CDLL", missing)
-    with pytest.raises(NobodyKnowsThisUser, match=r"1000650000.*install libnss-wrapper"):
+    monkeypatch.setattr(user.ctypes, "CDLL", missing)
+    with pytest.raises(UnknownUser, match=r"1000650000.*install libnss-wrapper"):
         user_environment(tmp_path, {})
 
 

@@ -35,8 +35,8 @@ def _event(seconds: float, kind: str, subject: Any) -> dict[str, Any]:
     return event | ({"connector": subject} if isinstance(subject, str) else {"pod": subject})
 
 
-def play(policy: PolicyName, *events: tuple[float, str, Any], told: bool = True, **more: Any) -> Run:
-    return drive(scenario(*events, **more), policy, told)
+def play(policy: PolicyName, *events: tuple[float, str, Any], informed: bool = True, **more: Any) -> Run:
+    return drive(scenario(*events, **more), policy, informed)
 
 
 def measured(policy: PolicyName, *events: tuple[float, str, Any], **more: Any) -> dict[str, Any]:

@@ -32,13 +32,13 @@ def test_over_the_whole_set_no_measure_is_worse(compared: list[Compared], measur
 def test_even_without_knowing_what_was_ordered_waits_and_moves_are_fewer(
     compared: list[Compared], measure: str
 ) -> None:
-    kafka, _, untold = sums(compared, measure)
-    assert untold < kafka
+    kafka, _, uninformed = sums(compared, measure)
+    assert uninformed < kafka
 
 
 def test_no_task_ever_runs_twice(compared: list[Compared]) -> None:
     for row in compared:
-        assert row.default["duplicate_task_ms"] == row.untold["duplicate_task_ms"] == 0, row.scenario.name
+        assert row.default["duplicate_task_ms"] == row.uninformed["duplicate_task_ms"] == 0, row.scenario.name
 
 
 def test_no_task_waits_longer_than_its_member_is_away_or_the_delay_and_a_hand_over(
@@ -46,7 +46,7 @@ def test_no_task_waits_longer_than_its_member_is_away_or_the_delay_and_a_hand_ov
 ) -> None:
     for row in compared:
         allowed_ms = longest_wait_ms(row.scenario)
-        for played in (row.default, row.untold):
+        for played in (row.default, row.uninformed):
             assert played["max_one_task_unassigned_ms"] <= allowed_ms, row.scenario.name
 
 
@@ -87,7 +87,7 @@ def test_the_document_is_what_the_command_writes(compared: list[Compared]) -> No
 def test_a_worse_measure_without_a_known_reason_says_so() -> None:
     (row,) = compare([scenario((60, "leave", 1))])
     worse = Compared(
-        row.scenario, row.kafka, row.default | {"last_change_ms": 10**9}, row.untold, row.leader_stays
+        row.scenario, row.kafka, row.default | {"last_change_ms": 10**9}, row.uninformed, row.leader_stays
     )
     assert worse.worse() == [("last change s", "")]
     assert "not explained" in markdown([worse])

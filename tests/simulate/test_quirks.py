@@ -8,7 +8,7 @@ def test_the_delay_is_applied_to_workers_that_leave_for_good() -> None:
     leaves = (60, "leave", 1)
     assert measured(KAFKA, leaves)["max_one_task_unassigned_ms"] == 300_000
     assert measured(DEFAULT, leaves)["max_one_task_unassigned_ms"] == 0
-    assert measured(DEFAULT, leaves, told=False)["max_one_task_unassigned_ms"] == 300_000
+    assert measured(DEFAULT, leaves, informed=False)["max_one_task_unassigned_ms"] == 300_000
 
 
 def test_a_worker_that_is_back_idles_until_the_delay_ends() -> None:
@@ -133,9 +133,11 @@ def test_what_never_started_waits_for_the_full_delay_if_somebody_left_as_well() 
     events = ((60, "join", 2), (61, "fail_next", {"pods": [2], "dead": True}), (71, "leave", 2))
     config = {"connector1": 4, "connector2": 4, "connector3": 6}
     assert measured(KAFKA, *events, workers=2, **config)["max_one_task_unassigned_ms"] == 311_000
-    told, untold = (measured(DEFAULT, *events, workers=2, told=told, **config) for told in (True, False))
-    assert told["max_one_task_unassigned_ms"] == 0, "who is about to leave gets nothing"
-    assert untold["max_one_task_unassigned_ms"] == 11_000
+    known, unknown = (
+        measured(DEFAULT, *events, workers=2, informed=informed, **config) for informed in (True, False)
+    )
+    assert known["max_one_task_unassigned_ms"] == 0, "who is about to leave gets nothing"
+    assert unknown["max_one_task_unassigned_ms"] == 11_000
 
 
 def test_phantoms_are_revoked_from_members_that_never_ran_them() -> None:
@@ -145,11 +147,11 @@ def test_phantoms_are_revoked_from_members_that_never_ran_them() -> None:
     phantoms = revoked(at(kafka, 360)) - runs_before(at(kafka, 360), "w02")
     assert phantoms & {item for item in revoked(at(kafka, 360)) if item not in assigned(at(kafka, 360))}
     assert measured(KAFKA, *events, workers=4)["max_one_task_unassigned_ms"] == 600_500
-    default = play(DEFAULT, *events, workers=4, told=False)
+    default = play(DEFAULT, *events, workers=4, informed=False)
     for round_ in default.rounds:
         reported = {item for member in round_.members for item in member.items}
         assert revoked(round_) <= reported
-    assert measured(DEFAULT, *events, workers=4, told=False)["max_one_task_unassigned_ms"] == 300_000
+    assert measured(DEFAULT, *events, workers=4, informed=False)["max_one_task_unassigned_ms"] == 300_000
 
 
 def test_zombies_of_deleted_connectors_survive_a_change_of_leader() -> None:

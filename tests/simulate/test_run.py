@@ -52,7 +52,7 @@ def test_rounds_and_metrics_are_written_as_lines(file: Path, policy: PolicyName)
 def test_a_story_says_what_happened_to_one_task_and_by_which_event(file: Path) -> None:
     told = run_story(file, "b-1-0", DEFAULT)
     assert "assigned to w01: Created, by 1: start" in told
-    assert "its member w01 is gone" in told
+    assert "its member w01 has left" in told
     assert "held for w01 until 360 s: Departed, by 2: leave w01" in told
     assert "assigned to w01: Returned, by 3: join w01" in told
     assert "held until 360 s: Departed" in run_story(file, "a-1", KAFKA)
@@ -74,17 +74,20 @@ def test_a_comparison_is_a_document(file: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"config0": None}, "config0 is None; expected is a dict"),
-        ({"config0": {"a": -1}}, "config0: a is -1; expected is a number of at least 0"),
-        ({"rejoin_ms": "1000"}, "rejoin_ms is '1000'; expected is a number"),
-        ({"workers0": ["first"]}, "workers0: 'first' is no pod"),
+        ({"config0": None}, "config0 is None, but must be of type dict"),
+        ({"config0": {"a": -1}}, "config0: a is -1, but must be at least 0"),
+        ({"rejoin_ms": "1000"}, "rejoin_ms is '1000', but must be"),
+        ({"workers0": ["first"]}, "workers0: 'first' is not a pod"),
         ({"events": [{"time_ms": 1}]}, r"events\[0\]: type is None"),
-        ({"events": [{"time_ms": 1, "type": "explode"}]}, "'explode' is unknown: use one of cordon, delete"),
+        (
+            {"events": [{"time_ms": 1, "type": "explode"}]},
+            "unknown type 'explode'; use one of cordon, delete",
+        ),
         ({"events": [{"time_ms": 1, "type": "join"}]}, "pod is missing; an event of type join needs it"),
-        ({"events": ["join"]}, "an event is a JSON object"),
+        ({"events": ["join"]}, "an event must be a JSON object"),
         (
             {"events": [{"time_ms": 1, "type": "join_with", "pod": 1, "connectors": [], "tasks": ["a"]}]},
-            "'a' is no task; expected is a name such as",
+            "'a' is not a task; use a name such as",
         ),
     ],
 )
@@ -101,7 +104,7 @@ def test_what_is_no_object_is_refused(line: str) -> None:
 
 
 def test_a_drained_pod_hands_over_before_it_goes() -> None:
-    drained = play(DEFAULT, (60, "drain", 1), told=False)
+    drained = play(DEFAULT, (60, "drain", 1), informed=False)
     moving = assigned(at(drained, 0), "w01")
     assert revoked(at(drained, 60)) == moving == assigned(at(drained, 61))
     assert "w01" not in {member.process.name for member in at(drained, 61).members}
@@ -117,7 +120,7 @@ def test_a_cordoned_pod_gets_nothing_new_until_it_is_uncordoned() -> None:
 
 def test_expected_pods_are_waited_for() -> None:
     pods = {"pods": [0, 1, 2]}
-    run_ = play(DEFAULT, (60, "expect", pods), (60, "join", 1), (80, "join", 2), workers=1, told=False)
+    run_ = play(DEFAULT, (60, "expect", pods), (60, "join", 1), (80, "join", 2), workers=1, informed=False)
     assert not revoked(at(run_, 60))
     assert revoked(at(run_, 80))
 

@@ -123,7 +123,7 @@ class TestMembers:
         cold = replace(view, members=(*view.members, member("w-3", warmth=Warmth.WARMING)))
         answer = what_if(replace(group(), view=cold))
         assert sum(step.member == "w-3" for round_ in answer.rounds for step in round_.starts) == 1
-        assert "still warming up, and played as if they were warm: w-3" in answer.notes
+        assert "these members are warming up and simulated as warm: w-3" in answer.notes
 
     def test_who_has_stalled_is_given_nothing(self) -> None:
         view = group().view
@@ -236,19 +236,19 @@ class TestWhoLeads:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ([Leave("w-9")], "--leave w-9: no member has that name; members are: w-0, w-1, w-2"),
-        ([Restart("w-9", 5)], "--restart w-9: no member"),
-        ([Restart("w-1", -1000)], "--restart w-1=-1: give a number of seconds of at least 0"),
-        ([Join(0)], "--join 0: give a number of members from 1 to 1000"),
+        ([Leave("w-9")], "--leave w-9: no such member; members are: w-0, w-1, w-2"),
+        ([Restart("w-9", 5)], "--restart w-9: no such member"),
+        ([Restart("w-1", -1000)], "--restart w-1=-1: use a number of seconds of at least 0"),
+        ([Join(0)], "--join 0: use a number from 1 to 1000"),
         (
             [Add("a", 3)],
-            "--add a: there is a connector of that name; give another name, or .* --tasks-max a=3",
+            "--add a: the connector already exists; use another name, or .* --tasks-max a=3",
         ),
-        ([Add("b", -1)], "--add b=-1: give a name and a number"),
-        ([Add("", 1)], "--add =1: give a name"),
-        ([Resize("b", 3)], "--tasks-max b: no connector has that name; known are: a"),
-        ([Resize("a", 0)], "--tasks-max a=0: give a number of at least 1"),
-        ([Delete("b")], "--delete b: no connector"),
+        ([Add("b", -1)], "--add b=-1: use NAME=TASKS"),
+        ([Add("", 1)], "--add =1: use NAME=TASKS"),
+        ([Resize("b", 3)], "--tasks-max b: no such connector; connectors are: a"),
+        ([Resize("a", 0)], "--tasks-max a=0: use a number of at least 1"),
+        ([Delete("b")], "--delete b: no such connector"),
         ([Die("w-1"), Drain("w-1")], "several options name the member w-1"),
         ([Delete("a"), Resize("a", 2)], "several options name the connector a"),
     ],
@@ -283,9 +283,9 @@ def test_a_file_holds_all_of_a_snapshot() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("{", "["), "f.json: no JSON"),
+        (("{", "["), "f.json: not valid JSON"),
         (("cooperator-plan/1", "cooperator-plan/9"), "f.json: format is 'cooperator-plan/9', not"),
-        (('"now_ms": 17', '"now_ms": "x17'), "f.json: no JSON"),
+        (('"now_ms": 17', '"now_ms": "x17'), "f.json: not valid JSON"),
         (('"generation": 7', '"generation": "seven"'), r"f.json: view.generation: Input should be .* --save"),
         (('"operator"', '"nobody"'), "f.json: led_by: Input should be 'operator', 'member' or 'stock'"),
     ],

@@ -118,7 +118,7 @@ def compare_round(answer: Answer, group: FakeGroup, before: Mapping[TaskId, obje
     revoked = {(i, task) for i, assignment in assignments.items() for task in assignment.revoked}
     held = {task: (wait.identity, wait.until_ms, wait.reason.value) for task, wait in plan.held.items()}
     if not assigned and not revoked and held.keys() == before.keys():
-        later = [r for r in answer.rounds if r.at_ms > group.now_ms or "has stopped" in r.cause]
+        later = [r for r in answer.rounds if r.at_ms > group.now_ms or "have stopped" in r.cause]
         assert [*answer.rounds] == later
         return
     first = answer.rounds[0]

@@ -35,10 +35,11 @@ def simulate(
     compare: Annotated[
         bool, typer.Option("--compare", help="Kafka beside Default, as a document in Markdown.")
     ] = False,
-    told: Annotated[
+    informed: Annotated[
         bool,
         typer.Option(
-            "--told/--untold", help="Whether the operator knows which pods were ordered to come or go."
+            "--informed/--uninformed",
+            help="Whether the operator knows which pods were ordered to come or go.",
         ),
     ] = True,
     example: Annotated[
@@ -54,9 +55,9 @@ def simulate(
         if compare:
             typer.echo(run_comparison(scenarios), nl=False)
         elif story is not None:
-            typer.echo(run_story(scenarios, story, policy, told))
+            typer.echo(run_story(scenarios, story, policy, informed))
         else:
-            typer.echo(run(scenarios, policy, output, told))
+            typer.echo(run(scenarios, policy, output, informed))
     except (ScenarioError, OSError) as error:
         Console().error(str(error))
         raise typer.Exit(1) from None

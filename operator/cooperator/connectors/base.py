@@ -62,11 +62,11 @@ class UnitContext:
     gave the task; it is None when no leader assigned it (a sink that fences then relies on the owner alone).
     ``attempt`` orders the attempts of one epoch. ``fence`` is this attempt's claim on the unit, to be checked
     right before each commit; it is None until the unit is claimed, which ``SparkConnector.open`` does first.
-    ``checkpoint`` is the unit's own directory. ``is_first`` tells that the unit already existed when the
-    connector was created. ``cancelled`` is set when the unit is to stop; anything that waits must watch it.
-    ``session`` returns the member's Spark session and starts it when needed; ``server`` is where queries run
-    when they do not run in that session. ``say`` shows users what the unit is waiting for; an empty text
-    clears it. ``closing`` is unwound, in reverse order, once nothing of the unit runs any more.
+    ``checkpoint`` is the unit's own directory. ``is_first``: the unit already existed when the connector was
+    created. ``cancelled`` is set when the unit is to stop; anything that waits must watch it. ``session``
+    returns the member's Spark session and starts it when needed; ``server`` is where queries run when they do
+    not run in that session. ``say`` shows users what the unit waits for; an empty text clears it. ``closing``
+    is unwound, in reverse order, once nothing of the unit runs any more.
     """
 
     group_id: str
@@ -87,14 +87,14 @@ class UnitContext:
 
 
 class Delivery(StrEnum):
-    """How often a record can be in the sink after faults."""
+    """How often a record can be in the sink after failures."""
 
     EXACTLY_ONCE = "ExactlyOnce"
     AT_LEAST_ONCE = "AtLeastOnce"
 
 
 class Delivered(NamedTuple):
-    """The delivery guarantee of a connector. ``note`` is a sentence about its condition or its limits."""
+    """The delivery guarantee of a connector. ``note`` is a sentence about its conditions or limits."""
 
     level: Delivery
     note: str
@@ -138,7 +138,7 @@ class Connector(ABC, Generic[O]):
 
     def delivery(self, options: O) -> Delivered:
         """Returns the delivery guarantee of the sink under these options."""
-        note = "After a death the newest batch may be written again."
+        note = "After a crash the newest batch may be written again."
         return Delivered(Delivery.AT_LEAST_ONCE, note)
 
     def outputs(self, options: O) -> Sequence[Output]:
@@ -165,7 +165,8 @@ class Connector(ABC, Generic[O]):
     def groups(
         self, units: Sequence[str], tasks_max: int, earlier: Sequence[Sequence[str]] = ()
     ) -> list[tuple[str, ...]]:
-        """Returns the units of task 0, 1, …, given those of before in ``earlier`` (see ``grouping.regroup``).
+        """Returns the units of task 0, 1, …, given the previous ones in ``earlier`` (see
+        ``grouping.regroup``).
 
         It is a pure function of its arguments.
         """

@@ -1,4 +1,4 @@
-"""List, alter and reset: the changes of a connector of which nothing runs, as a dry run or for real.
+"""Lists, alters and resets the offsets of a stopped connector, as a dry run or for real.
 
 The caller must make sure that nothing runs (the connector is Stopped, and no member runs anything of it). An
 undetected attempt that still runs first loses its claim on the unit, and so commits nothing.
@@ -92,7 +92,7 @@ def _carry_out(
         different = changes(current, after)
         found += different
         if not dry_run:
-            # This also runs where nothing differs: it completes a change that was interrupted.
+            # This also runs when nothing differs, to complete an interrupted change.
             unfence(place.checkpoint)
             source.move(options, place, after)
     return found
@@ -103,7 +103,7 @@ def _opened(subject: Subject) -> tuple[Options, SourceOffsets[Any]]:
     connector = find(subject.class_name)
     source = connector.offsets()
     if source is None:
-        raise OffsetsError(f"{subject.name}: connectors of class {subject.class_name} tell no offsets")
+        raise OffsetsError(f"{subject.name}: connectors of class {subject.class_name} do not support offsets")
     config = {**subject.config, "connector.class": subject.class_name}
     options, _, _ = resolved_options(connector.options, config, subject.resolver)
     return options, source

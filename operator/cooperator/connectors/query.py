@@ -62,7 +62,7 @@ class SparkQuery:
 
     def poll(self) -> UnitProgress:
         if not self._query.isActive:
-            raise self._query.exception() or RuntimeError("the query was stopped by something else")
+            raise self._query.exception() or RuntimeError("the query was stopped unexpectedly")
         last = self._news()
         if last is not None:
             # All reports since the last poll are read only when needed: each costs calls into the JVM.
@@ -112,7 +112,7 @@ class SparkQuery:
             # isActive turns false before the query ends: only this waits for the query's thread.
             self._query.awaitTermination()
         except StreamingQueryException:
-            log.debug("%s had failed before it was stopped", self._context.unit)
+            log.debug("%s failed before it was stopped", self._context.unit)
         except Exception:
             if self._jvm is None or self._jvm.poll() is None:
                 raise

@@ -2,8 +2,8 @@
 
 A query is found again by its server session. Each attempt records the id of its session, beside the unit's
 checkpoint and under the name of its claim, before it starts anything; the next attempt ends the queries of
-all recorded sessions. Nothing starts as long as the server does not answer. If a query is missed all the
-same, the fence keeps it from committing: the server's file manager checks it.
+all recorded sessions. Nothing starts as long as the server does not answer. If a query is missed
+nevertheless, the fence keeps it from committing: the server's file manager checks it.
 """
 
 import logging
@@ -72,8 +72,9 @@ def _started(
                     Problem(
                         "spec.spark.conf[spark.master]",
                         server.url,
-                        "the server lacks cooperator's jar, without which nobody keeps two members apart",
-                        "put what `cooperator packages` prints on its class path (--driver-class-path)",
+                        "the server lacks cooperator's jar, which fences members",
+                        "add the jars that `cooperator packages` prints to its class path "
+                        "(--driver-class-path)",
                     )
                 ]
             ) from error

@@ -35,8 +35,8 @@ class Server:
         url = conf.get("spark.master", "")
         if not url.startswith(SCHEME):
             return None
-        problem = f"is the server's affair with spark.master {SCHEME}"
-        remedy = "set it where the server is started, and leave it out here"
+        problem = f"is a setting of the server with spark.master {SCHEME}"
+        remedy = "set it where the server is started, and remove it here"
         problems = [
             Problem(f"spec.spark.conf[{name}]", "…", problem, remedy)
             for name in sorted(conf)
@@ -61,7 +61,7 @@ class Server:
                     Problem(
                         "spec.spark.conf[spark.master]",
                         self.url,
-                        f"needs more than is installed: {error}",
+                        f"requires packages that are not installed: {error}",
                         remedy,
                     )
                 ]

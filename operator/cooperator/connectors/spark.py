@@ -79,7 +79,7 @@ class SparkConnector(Connector[S], Generic[S]):
         server = context.server
         if server is not None:
             if not self.runs_remotely(options):
-                reason = f"writes from the member, and {server.url} runs queries elsewhere"
+                reason = f"writes from the member, but {server.url} runs queries elsewhere"
                 remedy = "use a Worker whose spark.master is local, spark:// or k8s://, or the class spark"
                 raise OptionError([Problem("connector.class", context.task.connector, reason, remedy)])
             return open_remotely(start, context, server)

@@ -52,7 +52,7 @@ class Answer(Enum):
     """A new round, and we lead it."""
     REPLACED = "replaced"
     """We lead the current round, in the place of our earlier incarnation."""
-    UNTOLD = "untold"
+    UNKNOWN = "unknown"
     """As above, but the broker is too old to say who leads."""
     FOLLOWS = "follows"
 

@@ -26,8 +26,8 @@ def call_all(callbacks: Iterable[Callable[[T], None]], value: T) -> None:
 class SerialExecutor:
     """Runs calls one at a time, in order. Created by ``CallbackThreads.executor``. Thread-safe."""
 
-    def __init__(self, deliveries: "CallbackThreads", changed: threading.Condition) -> None:
-        self._deliveries = deliveries
+    def __init__(self, threads: "CallbackThreads", changed: threading.Condition) -> None:
+        self._threads = threads
         self._changed = changed
         self.calls: deque[tuple[Callable[[], None], int]] = deque()
         self.weight = 0
@@ -36,7 +36,7 @@ class SerialExecutor:
 
     def put(self, call: Callable[[], None], weight: int = 0) -> None:
         """Schedule ``call``; after ``close`` it is dropped. ``weight`` counts for ``has_room``."""
-        self._deliveries.put(self, call, weight)
+        self._threads.put(self, call, weight)
 
     @property
     def idle(self) -> bool:

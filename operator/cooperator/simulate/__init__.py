@@ -1,4 +1,4 @@
-"""The planner in a simulated group: scenarios in, rounds and metrics out.
+"""Runs the planner in a simulated group: scenarios in, rounds and metrics out.
 
 What may live here: reading scenarios, a group of workers without processes or broker, the leaders that plan
 for it (Kafka's, elected among the workers, and the operator), measurements and the tables made of them, and

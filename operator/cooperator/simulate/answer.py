@@ -25,7 +25,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A task held for an identity until ``until_ms`` (ms since the epoch); ``why`` is a
+    """A task that is held for an identity until ``until_ms`` (ms since the epoch); ``why`` is a
     ``model.HoldReason``."""
 
     task: TaskId
@@ -36,7 +36,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class PlayedRound:
-    """One round that changes something. ``held``: all tasks that wait after it."""
+    """One round that changes something. ``held``: all tasks that are held after it."""
 
     at_ms: int
     cause: str
@@ -68,10 +68,10 @@ class Answer:
     """What would happen.
 
     ``rounds``: the rounds that change something, until rest. ``starts``: number of task starts.
-    ``longest_unassigned_ms``: the longest time that one task is unassigned because of holds, leases and
-    waits; stopping, starting and the rounds themselves add to it. ``placed``: the member of each running
-    item at the end; ``unassigned``: the items that no member runs. ``at_rest``: False when the simulation
-    was cut off. ``rest_at_ms``: time of the last change. ``notes``: the assumptions behind the answer.
+    ``longest_unassigned_ms``: the longest time that a task is unassigned because of holds, leases and delays;
+    stopping, starting and the rounds themselves add to it. ``placed``: the member of each running item at the
+    end; ``unassigned``: the items that no member runs. ``at_rest``: False when the simulation was cut off.
+    ``rest_at_ms``: time of the last change. ``notes``: the assumptions behind the answer.
     """
 
     group: str
@@ -157,9 +157,9 @@ def _why(reasons: Mapping[TaskId, Reason], task: TaskId) -> str:
 
 
 _CAUSES: Final = {
-    "rejoin": "what was let go of has stopped",
-    "scheduled": "a wait has ended",
-    "start": "as it is now",
+    "rejoin": "revoked tasks have stopped",
+    "scheduled": "a delay has ended",
+    "start": "initial state",
 }
 
 

@@ -31,25 +31,25 @@ class _OfMember:
 
 
 class Leave(_OfMember):
-    """The member ends and will not come back; its host knows that."""
+    """The member ends and will not return; its host knows that."""
 
     option, verb = "--leave", "leaves for good"
 
 
 class Die(_OfMember):
-    """The member's process ends; whether it will come back is unknown."""
+    """The member's process ends; whether it will return is unknown."""
 
     option, verb = "--die", "dies"
 
 
 class Vanish(_OfMember):
-    """The member goes silent, and its end cannot be proven."""
+    """The member becomes unreachable, and its end cannot be proven."""
 
     option, verb = "--vanish", "vanishes"
 
 
 class Drain(_OfMember):
-    """The member announces its departure, and goes when it has handed everything over."""
+    """The member announces its departure, and leaves when it has handed everything over."""
 
     option, verb = "--drain", "drains"
 
@@ -99,7 +99,7 @@ class Resize:
     option: ClassVar[str] = "--tasks-max"
 
     def __str__(self) -> str:
-        return f"connector {self.connector} gets {counted(self.tasks, 'task')}"
+        return f"connector {self.connector} is changed to {counted(self.tasks, 'task')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,26 +125,26 @@ def _problems(changes: Sequence[Change], view: View) -> Iterator[str]:
     for change in changes:
         match change:
             case Join(count) if not 1 <= count <= MOST_JOINERS:
-                yield f"--join {count}: give a number of members from 1 to {MOST_JOINERS}"
+                yield f"--join {count}: use a number from 1 to {MOST_JOINERS}"
             case Add(connector, tasks) if connector in view.tasks:
                 yield (
-                    f"--add {connector}: there is a connector of that name; give another name, or change its "
-                    f"number of tasks by --tasks-max {connector}={tasks}"
+                    f"--add {connector}: the connector already exists; use another name, or change its "
+                    f"number of tasks with --tasks-max {connector}={tasks}"
                 )
             case Add(connector, tasks) if not connector or tasks < 0:
-                yield f"--add {connector}={tasks}: give a name and a number of tasks of at least 0"
+                yield f"--add {connector}={tasks}: use NAME=TASKS with a number of at least 0"
             case Resize(connector, tasks) if tasks < 1:
-                yield f"--tasks-max {connector}={tasks}: give a number of at least 1"
+                yield f"--tasks-max {connector}={tasks}: use a number of at least 1"
             case Restart(identity, after_ms) if after_ms < 0:
-                yield f"--restart {identity}={after_ms / 1000:g}: give a number of seconds of at least 0"
+                yield f"--restart {identity}={after_ms / 1000:g}: use a number of seconds of at least 0"
         if isinstance(change, Resize | Delete) and change.connector not in view.tasks:
-            known = ", ".join(sorted(view.tasks)) or "there is none"
-            yield f"{change.option} {change.connector}: no connector has that name; " + hinted(
-                change.connector, view.tasks, f"known are: {known}"
+            known = ", ".join(sorted(view.tasks)) or "none"
+            yield f"{change.option} {change.connector}: no such connector; " + hinted(
+                change.connector, view.tasks, f"connectors are: {known}"
             )
         if isinstance(change, _OfMember) and change.identity not in identities:
-            known = ", ".join(identities) or "there is none"
-            yield f"{change.option} {change.identity}: no member has that name; members are: {known}"
+            known = ", ".join(identities) or "none"
+            yield f"{change.option} {change.identity}: no such member; members are: {known}"
     yield from _contradictions(changes)
 
 
@@ -154,4 +154,4 @@ def _contradictions(changes: Sequence[Change]) -> Iterator[str]:
     for what, names in (("member", members), ("connector", connectors)):
         for name, count in Counter(names).items():
             if count > 1:
-                yield f"several options name the {what} {name}: let one thing happen to it"
+                yield f"several options name the {what} {name}: use one of them"

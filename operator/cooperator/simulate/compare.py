@@ -1,4 +1,4 @@
-"""Compares Kafka and Default on the same scenarios: a table, sums, and why Default is worse where it is.
+"""Compares Kafka and Default on the same scenarios: sums, the reasons where Default is worse, and a table.
 
 Kafka is the policy Kip415, which reproduces it round by round. Default is run twice: with an operator's
 knowledge (``knowledge``), and without.
@@ -27,7 +27,8 @@ MEASURES: Final = (
     ("skew", "final_worst_connector_skew"),
 )
 WAITS: Final = frozenset({"unassigned_task_ms", "max_one_task_unassigned_ms"})
-"""Measures that are summed only over scenarios in which Kafka's leader stays: a new one forgets all holds."""
+"""Measures that are summed only over scenarios in which Kafka's leader stays: a new one does not know the
+holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +38,12 @@ class Compared:
     scenario: Scenario
     kafka: dict[str, Any]
     default: dict[str, Any]
-    untold: dict[str, Any]
+    uninformed: dict[str, Any]
     leader_stays: bool
 
     def worse(self) -> list[tuple[str, str]]:
-        """Return the measures in which Default (told) is worse than Kafka, each with the reason; "" if
-        unknown."""
+        """Return the measures in which Default with the operator's knowledge is worse than Kafka, each with
+        the reason; "" if unknown."""
         found = [(title, name) for title, name in MEASURES if self.default[name] > self.kafka[name]]
         return [(title, explain(self, name)) for title, name in found]
 
@@ -52,10 +53,10 @@ def compare(scenarios: Iterable[Scenario]) -> list[Compared]:
     compared = []
     for scenario in scenarios:
         kafka = drive(scenario, PolicyName.KIP415)
-        told = drive(scenario, PolicyName.DEFAULT)
-        untold = drive(scenario, PolicyName.DEFAULT, told=False)
+        informed = drive(scenario, PolicyName.DEFAULT)
+        uninformed = drive(scenario, PolicyName.DEFAULT, informed=False)
         stays = _leader_stays(kafka)
-        compared.append(Compared(scenario, metrics(kafka), metrics(told), metrics(untold), stays))
+        compared.append(Compared(scenario, metrics(kafka), metrics(informed), metrics(uninformed), stays))
     return compared
 
 
@@ -64,12 +65,12 @@ def _leader_stays(run: Run) -> bool:
 
 
 def sums(compared: Sequence[Compared], measure: str) -> tuple[int, int, int]:
-    """Return the sums of a measure over all scenarios: Kafka, Default, Default untold."""
+    """Return the sums of a measure over all scenarios: Kafka, Default, Default uninformed."""
     rows = [row for row in compared if row.leader_stays or measure not in WAITS]
     return (
         sum(row.kafka[measure] for row in rows),
         sum(row.default[measure] for row in rows),
-        sum(row.untold[measure] for row in rows),
+        sum(row.uninformed[measure] for row in rows),
     )
 
 
@@ -110,57 +111,59 @@ _REASONS: Final[tuple[tuple[frozenset[str], Callable[[Compared, str], bool], str
     (
         WAITS,
         lambda row, _: bool(row.kafka["duplicate_task_ms"]),
-        "a dropped member stops when its lease ends; Kafka's runs on, and its tasks run twice",
+        "a dropped member stops when its lease ends; a Kafka worker keeps running, and its tasks run twice",
     ),
     (
         WAITS,
         lambda row, _: not row.leader_stays,
-        "Kafka's leader goes: its successor knows of no hold and moves at once, to move back later",
+        "Kafka's leader leaves: its successor does not know the hold, moves tasks at once and back later",
     ),
     (
         WAITS | _MOVING,
         lambda row, _: len(_events(row, "leave")) > len(set(_events(row, "leave"))),
-        "a worker that returned had its tasks back at once, and so had them to lose again",
+        "a worker that returns gets its tasks back at once, and loses them again when it leaves again",
     ),
     (
         WAITS | _MOVING,
         _lost_more,
-        "the workers that left ran {default} tasks rather than {kafka}: another layout before they left",
+        "the workers that left ran {default} tasks instead of {kafka}: the earlier placement differs",
     ),
     (
         WAITS,
         lambda row, _: len(_events(row, "join")) > 1 and not _events(row, "leave"),
-        "one revocation round, whose hand-over takes its full time; Kafka's are cut short by the next join",
+        "one revocation round with a full hand-over; in Kafka the next join cuts hand-overs short",
     ),
     (
         _MOVING,
         _leaves_and_more,
-        "what a leaver ran moves at once; in Kafka it waits, and what happens meanwhile spares a move",
+        "tasks of a member that leaves move at once; in Kafka they wait, and later events make the move "
+        "needless",
     ),
     (
         _MOVING,
         lambda row, _: bool(_events(row, "kick")),
-        "the member that was dropped ran more tasks: another layout before that",
+        "the member that was dropped ran more tasks: the earlier placement differs",
     ),
     (
         _ROUNDS,
         lambda row, _: _extra(row, "rebalances_with_revocations") > 0,
-        "what has to be let go first: an announced leaver's tasks, or deleted ones that Kafka forgets",
+        "extra revocations: tasks of a member that announced its departure, or deleted tasks that Kafka "
+        "never revokes",
     ),
     (
         _ROUNDS,
         lambda row, _: not row.leader_stays,
-        "Kafka's leader goes: its successor moves at once, without the round that ends a hold",
+        "Kafka's leader leaves: its successor moves tasks at once, without the round that ends a hold",
     ),
     (
         _SPREADS,
         lambda row, _: row.kafka["final_running_tasks"] > row.kafka["final_configured_tasks"],
-        "Kafka's figure counts deleted items that still run",
+        "Kafka's value includes deleted items that still run",
     ),
     (
         frozenset({"final_total_spread"}),
         lambda row, _: row.default["final_total_spread"] <= 2,
-        "tasks and instances are each within 1; nothing is moved for their sum",
+        "tasks and instances are each within 1; nothing moves to level their sum",
     ),
 )
 
@@ -174,9 +177,9 @@ def _sums(compared: Sequence[Compared]) -> Iterable[str]:
     stays = sum(row.leader_stays for row in compared)
     yield f"## Sums over {len(compared)} scenarios"
     yield ""
-    yield f"(Waits: over the {stays} in which Kafka's leader stays.)"
+    yield f"(Unassigned time: over the {stays} in which Kafka's leader stays.)"
     yield ""
-    yield "| | Kafka | Default | Default, told nothing |"
+    yield "| | Kafka | Default | Default without host facts |"
     yield "|---|---:|---:|---:|"
     for title, name in MEASURES:
         yield f"| {title} | " + " | ".join(_number(name, value) for value in sums(compared, name)) + " |"
@@ -196,13 +199,13 @@ def _worse(compared: Sequence[Compared]) -> Iterable[str]:
 
 
 def _table(compared: Sequence[Compared]) -> Iterable[str]:
-    yield "## Every scenario: Kafka / Default / Default, told nothing"
+    yield "## Every scenario: Kafka / Default / Default without host facts"
     yield ""
     yield "| scenario | " + " | ".join(title for title, _ in MEASURES) + " |"
     yield "|---|" + "---:|" * len(MEASURES)
     for row in compared:
         cells = [
-            " / ".join(_number(name, played[name]) for played in (row.kafka, row.default, row.untold))
+            " / ".join(_number(name, played[name]) for played in (row.kafka, row.default, row.uninformed))
             for _, name in MEASURES
         ]
         yield f"| {row.scenario.name} | " + " | ".join(cells) + " |"

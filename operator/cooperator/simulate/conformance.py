@@ -1,4 +1,4 @@
-"""The rules that every assignor must follow, as a check for authors of plug-ins:
+"""Checks the rules that every assignor must follow, for authors of plug-ins:
 
 from cooperator.simulate.conformance import check
 
@@ -83,16 +83,16 @@ def _check(assignor: Assignor, problem: Problem, balanced_within: int | None) ->
     if balanced_within is not None and max(loads) - min(loads) > balanced_within:
         raise NotConformant(f"loads {loads} differ by more than {balanced_within}")
     if assignor.assign(problem) != placement:
-        raise NotConformant("the same problem gives another placement")
+        raise NotConformant("the same problem gives different placements")
     shuffled = {identity: frozenset(sorted(items, reverse=True)) for identity, items in problem.kept.items()}
     if assignor.assign(replace(problem, kept=shuffled)) != placement:
-        raise NotConformant("the order of a set decides")
+        raise NotConformant("the result depends on the iteration order of a set")
     at_rest = replace(problem, kept={i: frozenset(items) for i, items in final.items()}, pool=(), owed={})
     if assignor.assign(at_rest) != Placement():
-        raise NotConformant("its own result is not at rest: asked again, it moves something")
+        raise NotConformant("the result is not stable: a second call moves something")
     held_back = assignor.assign(replace(problem, balance=False))
     if held_back.released:
-        raise NotConformant("something is released although balance is False")
+        raise NotConformant("an item is released although balance is False")
     for complaint in _complaints(replace(problem, balance=False), held_back):
         raise NotConformant(f"without balance: {complaint}")
 
@@ -100,15 +100,15 @@ def _check(assignor: Assignor, problem: Problem, balanced_within: int | None) ->
 def _complaints(problem: Problem, placement: Placement) -> Iterator[str]:
     for identity, items in placement.released.items():
         if identity not in problem.kept or not set(items) <= problem.kept[identity]:
-            yield f"{identity} is to release what it does not keep"
+            yield f"{identity} releases an item that it does not keep"
     released = {item for items in placement.released.values() for item in items}
     owed = {item for items in problem.owed.values() for item in items}
     if missing := (released | set(problem.pool)) - placement.placed.keys():
         yield f"not placed: {sorted(missing)[0]} and {len(missing) - 1} more"
     if surplus := placement.placed.keys() - released - owed - set(problem.pool):
-        yield f"placed although it was not asked for: {sorted(surplus)[0]}"
+        yield f"placed without a request: {sorted(surplus)[0]}"
     if strangers := set(placement.placed.values()) - problem.kept.keys():
-        yield f"placed with {sorted(strangers)[0]}, which is no receiver"
+        yield f"placed with {sorted(strangers)[0]!r}, which is not a receiver"
     for identity, items in placement.released.items():
         if back := [item for item in items if placement.placed.get(item) == identity]:
-            yield f"{identity} is to release {back[0]} and to run it"
+            yield f"{identity} releases {back[0]} and runs it"

@@ -53,13 +53,13 @@ class Run:
     quiescent: bool
 
 
-def drive(scenario: Scenario, policy: PolicyName, told: bool = True) -> Run:
+def drive(scenario: Scenario, policy: PolicyName, informed: bool = True) -> Run:
     """Run ``scenario`` until no event or timer is left.
 
-    ``told``: the operator (policy Default) knows the pods that it has ordered (see ``knowledge``).
+    ``informed``: the operator (policy Default) knows the pods that it has ordered (see ``knowledge``).
     """
     group = Group(scenario, Policy().lease_ms if policy is PolicyName.DEFAULT else None)
-    return play(group, policy, leader_for(policy, Knowledge(scenario) if told else None))
+    return play(group, policy, leader_for(policy, Knowledge(scenario) if informed else None))
 
 
 def play(group: Group, policy: PolicyName, leader: Leader, alone: bool = False) -> Run:

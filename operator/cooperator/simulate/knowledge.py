@@ -1,14 +1,14 @@
 """What an operator knows about the pods of a scenario, because it orders them.
 
 A scenario says that a pod leaves, not why. The operator would know, since it creates the pods. So at each
-time it is told what has been ordered by then:
+time its leader gets what has been ordered by then:
 
 * a pod that leaves and never joins again is scaled down: it will not come back, and is announced as leaving
   ``bound_ms`` ahead;
 * a pod that leaves and joins again is restarted: it will come back at an unknown time;
 * a pod that joins is ordered ``bound_ms`` ahead.
 
-Events that are not ordered (a process that the broker drops, an assignment that gets lost) are not told.
+Events that are not ordered (a process that the broker drops, an assignment that gets lost) are not reported.
 """
 
 from cooperator.simulate.scenario import Scenario

@@ -1,8 +1,8 @@
 """The leaders of a simulated group: Kafka's elected leaders, or the operator.
 
 A leader turns one round into an outcome; the driver applies the group's rules (which members get it, when the
-next round is). Kafka's leaders are workers: each remembers only the rounds that it led, and is behind when it
-does not read the config topic. The operator is not a worker, and its memory outlives any leader.
+next round is). Kafka's leaders are workers: each remembers only the rounds that it led, and lags behind when
+it does not read the config topic. The operator is not a worker, and its memory outlives any leader.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ class Outcome:
 
 class Leader(Protocol):
     def prepare(self, group: Group) -> None:
-        """Carry out, before a round, what members do on their own when they join."""
+        """Carry out the members' own actions before a round."""
 
     def decide(self, group: Group, cause: str) -> Outcome:
         """Plan the round that the members of ``group`` have joined."""

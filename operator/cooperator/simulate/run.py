@@ -25,22 +25,22 @@ _COLUMNS = (
 
 
 def run(
-    path: Path, policy: PolicyName = PolicyName.DEFAULT, output: Path | None = None, told: bool = True
+    path: Path, policy: PolicyName = PolicyName.DEFAULT, output: Path | None = None, informed: bool = True
 ) -> str:
     """Run every scenario of ``path`` under ``policy``; rounds and metrics go to ``output`` as JSON lines.
 
-    ``told``: under Default the operator knows the pods that it has ordered (see ``knowledge``). Returns a
+    ``informed``: under Default the operator knows the pods that it has ordered (see ``knowledge``). Returns a
     table of the main metrics. Raises ScenarioError for a bad line, OSError for files.
     """
     if output is None:
-        return table(drive(scenario, policy, told) for scenario in read_scenarios(path))
+        return table(drive(scenario, policy, informed) for scenario in read_scenarios(path))
     with output.open("w", encoding="utf-8") as lines:
-        return table(_written(drive(scenario, policy, told), lines) for scenario in read_scenarios(path))
+        return table(_written(drive(scenario, policy, informed), lines) for scenario in read_scenarios(path))
 
 
-def run_story(path: Path, task: str, policy: PolicyName = PolicyName.DEFAULT, told: bool = True) -> str:
-    """Tell what happened to one task, named like ``orders-0``, in each scenario of ``path`` that has it."""
-    return story((drive(scenario, policy, told) for scenario in read_scenarios(path)), task)
+def run_story(path: Path, task: str, policy: PolicyName = PolicyName.DEFAULT, informed: bool = True) -> str:
+    """Return what happened to one task, named like ``orders-0``, in each scenario of ``path`` that has it."""
+    return story((drive(scenario, policy, informed) for scenario in read_scenarios(path)), task)
 
 
 def run_comparison(path: Path) -> str:

@@ -102,9 +102,9 @@ def parse_scenarios(lines: Iterable[str], source: str) -> Iterator[Scenario]:
         try:
             value = json.loads(line)
         except ValueError as error:
-            raise ScenarioError(f"{where}: no JSON: {error}") from error
+            raise ScenarioError(f"{where}: not valid JSON: {error}") from error
         if not isinstance(value, dict):
-            raise ScenarioError(f"{where}: a scenario is a JSON object, not {type(value).__name__}")
+            raise ScenarioError(f"{where}: a scenario must be a JSON object, not {type(value).__name__}")
         yield _scenario(value, where)
 
 
@@ -126,10 +126,10 @@ def _scenario(value: Mapping[str, Any], where: str) -> Scenario:
 
 def _event(value: object, where: str) -> Event:
     if not isinstance(value, dict):
-        raise ScenarioError(f"{where}: an event is a JSON object, not {value!r}")
+        raise ScenarioError(f"{where}: an event must be a JSON object, not {value!r}")
     kind = _field(value, "type", str, where)
     if kind not in NEEDS:
-        raise ScenarioError(f"{where}: type {kind!r} is unknown: {choice(kind, sorted(NEEDS))}")
+        raise ScenarioError(f"{where}: unknown type {kind!r}; {choice(kind, sorted(NEEDS))}")
     for name in NEEDS[kind]:
         if name not in value:
             raise ScenarioError(f"{where}: {name} is missing; an event of type {kind} needs it")
@@ -154,14 +154,14 @@ def _event(value: object, where: str) -> Event:
 def _field(value: Mapping[str, Any], name: str, kind: type, where: str) -> Any:
     found = value.get(name)
     if not isinstance(found, kind):
-        raise ScenarioError(f"{where}: {name} is {found!r}; expected is a {kind.__name__}")
+        raise ScenarioError(f"{where}: {name} is {found!r}, but must be of type {kind.__name__}")
     return found
 
 
 def _count(value: Mapping[str, Any], name: str, where: str) -> int:
     found = value.get(name)
     if not isinstance(found, int) or isinstance(found, bool) or found < 0:
-        raise ScenarioError(f"{where}: {name} is {found!r}; expected is a number of at least 0")
+        raise ScenarioError(f"{where}: {name} is {found!r}, but must be at least 0")
     return found
 
 
@@ -171,7 +171,7 @@ def _pod(value: object, where: str) -> int:
     if isinstance(value, str) and value[:1] == "w" and value[1:].isdecimal():
         number = int(value[1:])
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-        raise ScenarioError(f'{where}: {value!r} is no pod; expected is a number or a name such as "w02"')
+        raise ScenarioError(f'{where}: {value!r} is not a pod; use a number or a name such as "w02"')
     return number
 
 
@@ -184,5 +184,5 @@ def parse_task(name: str) -> TaskId | None:
 def _task(value: object, where: str) -> TaskId:
     task = parse_task(str(value))
     if task is None:
-        raise ScenarioError(f'{where}: {value!r} is no task; expected is a name such as "connector1-0"')
+        raise ScenarioError(f'{where}: {value!r} is not a task; use a name such as "connector1-0"')
     return task

@@ -29,14 +29,15 @@ class LedBy(StrEnum):
     OPERATOR = "operator"
     """The operator, whose host tells it which members come, go and have ended."""
     MEMBER = "member"
-    """One of cooperator's members, while the operator is away: it plans the same way, but is told nothing."""
+    """One of cooperator's members, while the operator is away: it plans the same way, without facts from a
+    host."""
     STOCK = "stock"
     """A Kafka Connect worker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """``view`` and ``memory`` are the leader's inputs if it planned a round now.
+    """``view`` and ``memory``: the leader's inputs for a round at this moment.
 
     ``units``: per connector whose tasks name their units, the units of task 0, 1, …; ``classes``: per
     connector its class, where known. ``notes``: what could not be observed.
@@ -52,7 +53,8 @@ class Snapshot:
 
 
 def fresh_memory(view: View) -> Memory:
-    """Return a leader's memory of a group at rest in the state of ``view``: all were given what they run."""
+    """Return a leader's memory of a group at rest in the state of ``view``: everything that runs was
+    assigned."""
     return Memory(
         generation=view.generation,
         given={member.identity: frozenset(member.owned) for member in view.members},
@@ -78,7 +80,9 @@ def from_json(text: str, source: str) -> Snapshot:
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise SnapshotError(f"{source}: no JSON: {error}; write it with `cooperator plan --save`") from None
+        raise SnapshotError(
+            f"{source}: not valid JSON: {error}; write it with `cooperator plan --save`"
+        ) from None
     written = value.get("format") if isinstance(value, dict) else None
     if written != FORMAT:
         raise SnapshotError(

@@ -20,7 +20,7 @@ def story(runs: Iterable[Run], task: str) -> str:
             lines += [f"{run.scenario.name} ({run.policy}): {item}", *_lines(run, item), ""]
     if not lines:
         raise ScenarioError(
-            f"{task} is in no scenario; a task is named like orders-0, an instance like orders"
+            f"no scenario has the task {task!r}; use a name such as orders-0, or orders for the instance"
         )
     return "\n".join(lines[:-1])
 
@@ -40,7 +40,7 @@ def _lines(run: Run, item: TaskId) -> Iterator[str]:
     for round_ in run.rounds:
         when = f"  {round_.time_ms / 1000:>9g} s  round {round_.number}: "
         present = {member.process.name: item in member.items for member in round_.members}
-        yield from (f"{when}its member {name} is gone" for name in holders if name not in present)
+        yield from (f"{when}its member {name} has left" for name in holders if name not in present)
         yield from (when + text for text in _happenings(round_, item))
         now = _held(round_, item)
         if now and now != held:
@@ -61,7 +61,7 @@ def _happenings(round_: Round, item: TaskId) -> Iterator[str]:
     plan = round_.outcome.plan
     for member in round_.members:
         assignment = round_.outcome.assignment(member.member_id)
-        lost = " (did not arrive)" if member.member_id in round_.undelivered else ""
+        lost = " (not delivered)" if member.member_id in round_.undelivered else ""
         if item in assignment.revoked:
             yield f"revoked from {member.process.name}: {_why(plan.revoked_why.get(item))}{lost}"
         if item in assignment.assigned:
@@ -79,5 +79,5 @@ def _held(round_: Round, item: TaskId) -> str:
 
 def _why(reason: Reason | None) -> str:
     if reason is None:
-        return "no reason"
+        return "reason unknown"
     return f"{reason.why}, by {reason.cause}" if reason.cause else str(reason.why)

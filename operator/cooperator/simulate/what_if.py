@@ -1,7 +1,7 @@
 """What if: simulates changes to a group, from a snapshot of it to rest. The group itself is not touched.
 
 The planner, the rounds and the measures are those of every simulation (``driver``); only the starting point
-and what the leader is told of the changes differ. Stops, starts and rounds take no time.
+and the leader's facts about the changes differ. Stops, starts and rounds take no time.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,10 +43,10 @@ def what_if(snapshot: Snapshot, changes: Sequence[Change] = ()) -> Answer:
     """Simulate ``changes`` to rest; without changes, simulate the next rounds. Raises ChangeError."""
     check(changes, snapshot.view)
     snapshot = under(snapshot, snapshot.view.policy)
-    stage = _Stage(snapshot, changes)
+    setup = _Setup(snapshot, changes)
     # A leader that is not a worker holds rounds even without any worker.
-    run = play(stage.group, snapshot.view.policy.name, stage.leader, alone=snapshot.led_by is LedBy.OPERATOR)
-    return answer_of(snapshot, changes, run, stage.notes())
+    run = play(setup.group, snapshot.view.policy.name, setup.leader, alone=snapshot.led_by is LedBy.OPERATOR)
+    return answer_of(snapshot, changes, run, setup.notes())
 
 
 def under(snapshot: Snapshot, policy: Policy) -> Snapshot:
@@ -60,7 +60,7 @@ def under(snapshot: Snapshot, policy: Policy) -> Snapshot:
     return replace(snapshot, led_by=led_by, memory=memory, view=replace(snapshot.view, policy=policy))
 
 
-class _Stage:
+class _Setup:
     """The group of a snapshot, set up for the simulation."""
 
     def __init__(self, snapshot: Snapshot, changes: Sequence[Change]) -> None:
@@ -76,12 +76,12 @@ class _Stage:
         """Yield what users should know about this simulation."""
         departs = any(isinstance(change, Leave | Die | Restart) for change in self.changes)
         if self.snapshot.led_by is LedBy.MEMBER and departs:
-            yield "a member leads, and nobody tells it who has ended: leases run out before tasks move"
+            yield "a member leads without proof of departures: tasks move only after leases have expired"
         warming = [m.identity for m in self.snapshot.view.members if m.warmth is Warmth.WARMING]
         if warming:
-            yield f"still warming up, and played as if they were warm: {', '.join(sorted(warming))}"
+            yield f"these members are warming up and simulated as warm: {', '.join(sorted(warming))}"
         if self.snapshot.view.suspended:
-            yield "tasks that are being regrouped now are played as if that never ended"
+            yield "the regrouping of tasks that is under way is simulated as if it never ended"
 
     def _leader(self) -> Leader:
         policy = self.snapshot.view.policy.name
@@ -169,22 +169,22 @@ class _Planner(Operator):
         self.memory = snapshot.memory
         self._start = snapshot.view
         self._regroups = {c.connector: c for c in changes if isinstance(c, Resize) and c.affected}
-        self._is_told = snapshot.led_by is not LedBy.MEMBER
-        self._told = self._start.facts
-        if self._is_told:
+        self._is_informed = snapshot.led_by is not LedBy.MEMBER
+        self._known = self._start.facts
+        if self._is_informed:
             gone = {change.identity for change in changes if isinstance(change, Leave)}
             drained = {change.identity for change in changes if isinstance(change, Drain)}
-            expected = self._told.expected
-            self._told = replace(
-                self._told,
+            expected = self._known.expected
+            self._known = replace(
+                self._known,
                 expected=None if expected is None else (expected | set(joiners)) - gone - drained,
-                gone=self._told.gone | gone,
+                gone=self._known.gone | gone,
             )
 
     def view(self, group: Group, cause: str) -> View:
         affected = (TaskId(name, number) for name, c in self._regroups.items() for number in c.affected)
         members = members_of(group)
-        # Of an identity that was there already another incarnation is awaited.
+        # For an identity that was present at the start, another incarnation is awaited.
         back = {m.identity for m in members} - {m.identity for m in self._start.members}
         return replace(
             self._start,
@@ -215,19 +215,19 @@ class _Planner(Operator):
         return outcome
 
     def _facts_now(self, group: Group) -> Facts:
-        if not self._is_told:
-            return self._told
-        return replace(self._told, ended=self._told.ended | group.ended)
+        if not self._is_informed:
+            return self._known
+        return replace(self._known, ended=self._known.ended | group.ended)
 
     def _in_use(self, group: Group, change: Resize) -> bool:
-        """Return whether a task that changes runs, or may still run on a member that has vanished."""
+        """Return whether a task that changes is running, or may still run on a member that has vanished."""
         affected = {TaskId(change.connector, number) for number in change.affected}
         running = [task for process in group.members() for task in process.running]
         fenced = [task for _, tasks in self._fences() for task in tasks]
         return not affected.isdisjoint([*running, *fenced])
 
     def _fences(self) -> Iterator[tuple[int, frozenset[TaskId]]]:
-        """Yield until when (ms) a vanished member may run which tasks."""
+        """Yield the times (ms) until which a vanished member may run tasks."""
         fence_ms = self._start.policy.fence_ms
         for entry in self.memory.unstopped:
             if entry.gone_since_ms is not None:

@@ -21,7 +21,7 @@ class Process:
     """One incarnation of a pod. ``member_id`` changes when it joins anew; ``incarnation`` names the process.
 
     ``identity``: the name of a pod that is not named after its number. ``stopping``: the part of ``running``
-    that it was told to stop before the simulation began, and releases after the first round. ``joined``:
+    that it was asked to stop before the simulation began, and releases after the first round. ``joined``:
     rank among all joins. ``frozen``: the config offset and the config at which it stopped reading, if it did.
     ``scheduled_ms``: when its own delay timer ends. ``lease_expires_ms``: until when it may run anything
     while it is out of the group. ``memory``: its memory as a leader.

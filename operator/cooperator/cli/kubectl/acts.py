@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cooperator.cli.kubectl.errors import Trouble, errors_said
+from cooperator.cli.kubectl.errors import CommandError, errors_said
 from cooperator.cli.kubectl.options import (
     ConnectorArgument,
     ConnectorsArgument,
@@ -36,7 +36,7 @@ def restart(
     """Restart a connector with all of its tasks, one task, or what of it has failed. Nothing moves."""
     with errors_said():
         if task is not None and failed:
-            raise Trouble("--task names one task, --failed those that have failed: choose one of them")
+            raise CommandError("--task names one task, --failed those that have failed: choose one of them")
         place = connect(namespace, context, kubeconfig)
         body = one(place, CONNECTORS, connector)
         _check(body, task)
@@ -51,14 +51,14 @@ def restart(
 def _check(body: Body, task: int | None) -> None:
     name = body["metadata"]["name"]
     if DONE not in (body["metadata"].get("annotations") or {}):
-        raise Trouble(
+        raise CommandError(
             f"no operator has looked at Connector {name} yet, so nobody would restart it: see "
             "`kubectl cooperator status`"
         )
     count = (status_of(body).get("tasks") or {}).get("desired", 0)
     if task is not None and not -1 <= task < count:
         numbers = f"0 to {count - 1}" if count else "none yet"
-        raise Trouble(f"--task {task}: Connector {name} has no such task; its numbers are {numbers}")
+        raise CommandError(f"--task {task}: Connector {name} has no such task; its numbers are {numbers}")
 
 
 def _command(verb: Verb) -> Callable[..., None]:

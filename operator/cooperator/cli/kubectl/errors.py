@@ -20,7 +20,7 @@ _FORBIDDEN: Final = re.compile(
 )
 
 
-class Trouble(Exception):
+class CommandError(Exception):
     """The request cannot be carried out; the message gives the reason and the remedy."""
 
 
@@ -31,7 +31,7 @@ def errors_said() -> Iterator[None]:
         yield
     except ApiError as error:
         Console().error(explained(error))
-    except (NoCluster, Trouble) as error:
+    except (NoCluster, CommandError) as error:
         Console().error(str(error))
     else:
         return

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from cooperator.cli import plan as what_if
-from cooperator.cli.kubectl.errors import Trouble, errors_said
+from cooperator.cli.kubectl.errors import CommandError, errors_said
 from cooperator.cli.kubectl.options import ContextOption, KubeconfigOption, NamespaceOption, WorkerArgument
 from cooperator.cli.kubectl.seen import Body, Seen, name_in_kafka, see, status_of
 from cooperator.cli.plan_source import with_conditions
@@ -72,7 +72,7 @@ def plan(
 
 
 def _snapshot(place: Place, seen: Seen) -> Snapshot | str:
-    """What the answer starts from, or why Kafka cannot be asked here. Raises Trouble, ApiError, NotSeen."""
+    """The starting point, or why Kafka is out of reach. Raises CommandError, ApiError, NotSeen."""
     from cooperator.cli.kubectl.kafka import OutOfReach, kafka_of
     from cooperator.group import GroupUnavailable
     from cooperator.leader.observability.group_inspector import NotSeen, Where, look
@@ -95,7 +95,7 @@ def _snapshot(place: Place, seen: Seen) -> Snapshot | str:
         except NotSeen as error:
             if isinstance(error.__cause__, GroupUnavailable | LogUnavailable):
                 return f"Kafka at {kafka.bootstrap_servers} cannot be asked from here: {error.__cause__}"
-            raise Trouble(
+            raise CommandError(
                 f"{error.args[0].partition('; check --group')[0]}: see `kubectl cooperator status`"
             ) from None
     conditions = status_of(body).get("conditions") or ()
@@ -121,6 +121,6 @@ def _in_the_pod(place: Place, words: list[str], why: str, here: bool) -> None:
     program = kubectl_program()
     if here or pod is None or program is None:
         missing = "" if here else "; no pod of the operator can be seen" if pod is None else "; no kubectl"
-        raise Trouble(f"{why}{missing}. Ask where it can be reached: {' '.join(command)}")
+        raise CommandError(f"{why}{missing}. Ask where it can be reached: {' '.join(command)}")
     say(f"{why}\nasking in the operator's pod: {' '.join(command)}")
     raise typer.Exit(subprocess.run([program, *command[1:]], check=False).returncode)

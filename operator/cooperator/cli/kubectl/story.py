@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 
 import typer
 
-from cooperator.cli.kubectl.errors import Trouble, errors_said, no_such
+from cooperator.cli.kubectl.errors import CommandError, errors_said, no_such
 from cooperator.cli.kubectl.options import ContextOption, KubeconfigOption, NamespaceOption, TaskArgument
 from cooperator.cli.kubectl.seen import Body, events_of, name_in_kafka, one, pods_of, see
 from cooperator.controller.api.client import CONNECTORS, WORKERS, ApiError
@@ -61,13 +61,13 @@ def _connector(place: Place, connectors: Sequence[Body], item: TaskId, name: str
             listed = [entry["id"] for entry in (body.get("status") or {}).get("taskStatuses") or ()]
             count = ((body.get("status") or {}).get("tasks") or {}).get("desired", 0)
             if item.task >= 0 and item.task not in listed and item.task >= count:
-                raise Trouble(
+                raise CommandError(
                     f"there is no task {name!r}: Connector {item.connector} has {counted(count, 'task')}, "
                     "the first is 0"
                 )
             return body
     known = [body["metadata"]["name"] for body in connectors]
-    raise Trouble(f"{name} is no task: {no_such(CONNECTORS, item.connector, place.namespace, known)}")
+    raise CommandError(f"{name} is no task: {no_such(CONNECTORS, item.connector, place.namespace, known)}")
 
 
 def _history(place: Place, worker: Body) -> tuple[LogHistory | None, str]:
@@ -83,7 +83,7 @@ def _history(place: Place, worker: Body) -> tuple[LogHistory | None, str]:
                 kafka.bootstrap_servers, f"{kafka.group_id}-inspector", config.security
             )
             return read_history(transport, config, _PATIENCE_MS), ""
-        except (LogUnavailable, Trouble) as error:
+        except (LogUnavailable, CommandError) as error:
             return None, str(error)
         except ApiError as error:
             return None, f"its Secrets may not be read: {error}"

@@ -22,7 +22,7 @@ class Connection:
 
     def __init__(self, access: Access) -> None:
         self.access = access
-        self.deliveries = CallbackThreads(f"news of {access.bootstrap_servers}")
+        self.callbacks = CallbackThreads(f"callbacks of {access.bootstrap_servers}")
         self._admin: AdminClient | None = None
         self._admin_since = 0.0
         self._refused: tuple[KafkaError, float] | None = None
@@ -69,4 +69,4 @@ class Connection:
             self._closed = True
             admin, self._admin = self._admin, None
         del admin
-        self.deliveries.close()
+        self.callbacks.close()

@@ -153,7 +153,7 @@ class Reader:
                 for topic in self._topics.values():
                     self._say(topic, error.args[0])
             except Exception:
-                logger.exception("the %s begins again after an error", self._thread.name)
+                logger.exception("the %s restarts after an error", self._thread.name)
             # A new consumer continues from what the subscriptions have taken.
             if consumer is not None:
                 consumer.close()
@@ -177,7 +177,7 @@ class Reader:
         if message is not None:
             self._deal(consumer, [message, *consumer.consume(_BATCH, timeout=0)])
         self._resume(consumer)
-        self._shared.deliveries.watch()
+        self._shared.callbacks.watch()
         return not self._has_lost_any()
 
     def _come_and_go(self, consumer: Consumer | None) -> None:
@@ -309,8 +309,8 @@ class Reader:
     def _has_lost_any(self) -> bool:
         """Return whether two checks in a row find records in a partition that the consumer does not receive.
 
-        There are reports of partitions that stay like that after a broker's restart, for ever and without an
-        error.
+        There are reports of partitions that stay in this state after a broker's restart, forever and without
+        an error.
         """
         now = time.monotonic()
         look = self._look
@@ -339,8 +339,8 @@ class Reader:
                 lost = True
                 silence.begin_anew()
                 logger.warning(
-                    "topic %s, partition %d: nothing comes after offset %d, and the broker has %d: "
-                    "a new consumer reads on from there",
+                    "topic %s, partition %d: no record after offset %d, although the broker has %d: "
+                    "continuing with a new consumer",
                     *(name, partition, max(0, position), end),
                 )
         return lost
@@ -362,7 +362,7 @@ class Reader:
         """Report that the broker does not serve the topic now, and retry later."""
         topic.not_before = time.monotonic() + _RETRY_S
         if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            topic.subscription.report(f"topic {topic.subscription.topic} does not exist (yet)")
+            topic.subscription.report(f"topic {topic.subscription.topic} does not exist yet")
         else:
             self._say(topic, error)
 

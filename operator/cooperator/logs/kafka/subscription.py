@@ -61,7 +61,7 @@ class Subscription:
 
     def start_over(self, error: KafkaError) -> None:
         """Read from the beginning: the broker lacks the next offset, so the topic is not the same one."""
-        logger.warning("topic %s is read from its beginning again: %s", self.topic, error_text(error))
+        logger.warning("topic %s: reading from the beginning again: %s", self.topic, error_text(error))
         self._executor.put(self._start_over)
 
     def report(self, message: str, *, outage: bool = False) -> None:
@@ -110,7 +110,7 @@ class Subscription:
         try:
             yield
         except Exception:
-            logger.exception("the reader of topic %s reads the same again after an error", self.topic)
+            logger.exception("the reader of topic %s retries after an error", self.topic)
             self.broken = True
         finally:
             self.progress.started(None)

@@ -27,7 +27,7 @@ class KafkaTopicReader:
         self._outages = outages
         self._released = threading.Lock()
         self._shared = clients.acquire()
-        self._executor = self._shared.deliveries.executor()
+        self._executor = self._shared.callbacks.executor()
         self.subscription: Final = Subscription(topic, follower, outages, self._executor)
         self._reader = self._shared.follow(self.subscription)
 
@@ -71,11 +71,11 @@ class KafkaTopicReader:
                     # Another topic's reader may know of an outage before this one does.
                     outages = self._outages
                     detail = outages.of(self.topic) or outages.outage() or error_text(error)
-                    raise LogUnavailable(f"topic {self.topic}: its end is not known: {detail}") from error
+                    raise LogUnavailable(f"topic {self.topic}: its end is unknown: {detail}") from error
             time.sleep(_AGAIN_S)
 
     def _count_partitions(self, admin: AdminClient, deadline: float) -> int:
         count = count_partitions(admin, self.topic, remaining_s(deadline))
         if count is None:
-            raise LogUnavailable(f"topic {self.topic} does not exist (yet)")
+            raise LogUnavailable(f"topic {self.topic} does not exist yet")
         return count

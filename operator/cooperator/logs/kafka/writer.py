@@ -97,10 +97,10 @@ class Writer:
                 asking = any(queue.asking for queue in self._queues)
                 producer.poll(_QUICK_POLL_S if asking else _POLL_S)
             except Exception:
-                logger.exception("the %s goes on after an error", self._thread.name)
+                logger.exception("the %s continues after an error", self._thread.name)
             for queue in self._queues:
                 queue.tend()
-            self._shared.deliveries.watch()
+            self._shared.callbacks.watch()
 
     def _on_error(self, error: KafkaError) -> None:
         """Handle an error of the producer's connections. Called by the producer while it is polled."""

@@ -1,4 +1,4 @@
-"""What a decision tells the leader (facts) and users (reports)."""
+"""The facts for the leader and the reports for users that come with a decision."""
 
 from collections.abc import Mapping
 
@@ -72,13 +72,13 @@ def facts(
 def reports(
     desired: PoolDesired, memory: PoolMemory, incarnations: Mapping[str, PodState], slots: Slots
 ) -> tuple[Report, ...]:
-    """Return what keeps the pool from its desired state, without the roll's own reports."""
+    """Return reports of what keeps the pool from its desired state, without the roll's own."""
     found = [
         Report(
             ReportReason.CRASH_LOOP,
             identity,
-            f"{identity} has crashed {crashes.count} times in a row; it is created again "
-            f"{backoff_ms(crashes, desired.policy) / 1000:g} s after the last time: see its log",
+            f"{identity} has crashed {crashes.count} times in a row; it is recreated "
+            f"{backoff_ms(crashes, desired.policy) / 1000:g} s after the last crash: check its log",
         )
         for identity, crashes in sorted(memory.crashes.items())
         if crashes.count > 1 and not (identity in incarnations and incarnations[identity].available)
@@ -96,8 +96,8 @@ def reports(
         Report(
             ReportReason.STUCK_ON_NODE,
             identity,
-            f"{identity} is on node {pod_state.pod.node}, which is unreachable, and is no member any more; "
-            "another pod stands in. If the node is dead, taint it node.kubernetes.io/out-of-service",
+            f"{identity} is on the unreachable node {pod_state.pod.node} and no longer in the group; another "
+            "pod replaces it for now. If the node is dead, taint it with node.kubernetes.io/out-of-service",
         )
         for identity, pod_state in sorted(incarnations.items())
         if pod_state.stuck
@@ -106,8 +106,8 @@ def reports(
         Report(
             ReportReason.POISON_TASK,
             str(task),
-            f"{task} was starting at {memory.suspects[task]} deaths of members in a row, and starts no more: "
-            "change its connector, or restart it",
+            f"{task} was starting when a member died, {memory.suspects[task]} times in a row, and is "
+            "quarantined: change its connector, or restart it",
         )
         for task in sorted(poisoned(memory, desired.policy.poison_deaths))
     ]
