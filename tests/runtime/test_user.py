@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from cooperator.runtime import user
 from cooperator.runtime.user import UnknownUser, user_environment
 
 
@@ -31,7 +30,7 @@ def test_where_nothing_can_name_it_the_remedy_is_said(
     def missing(name: str) -> None:
         raise OSError(f"{name}: no such file")
 
-    monkeypatch.setattr(user.ctypes, "CDLL", missing)
+    monkeypatch.setattr("cooperator.runtime.user.ctypes.CDLL", missing)
     with pytest.raises(UnknownUser, match=r"1000650000.*install libnss-wrapper"):
         user_environment(tmp_path, {})
 
