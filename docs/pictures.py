@@ -16,9 +16,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from cooperator.model import PolicyName, TaskId
-from cooperator.simulate.compare import MEASURES, compare, sums
-from cooperator.simulate.driver import Run, drive
-from cooperator.simulate.scenario import Scenario, parse_scenarios
+from cooperator.scenarios.compare import MEASURES, compare, sums
+from cooperator.scenarios.driver import Run, drive
+from cooperator.scenarios.scenario import Scenario, parse_scenarios
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 VECTORS: Final = ROOT / "tests" / "planner" / "vectors" / "named.jsonl.gz"

@@ -98,7 +98,7 @@ def test_a_shell_that_asks_for_a_word_does_not_wait_for_what_it_did_not_name() -
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     imported = set(done.stdout.split())
     assert "cooperator.cli.kubectl.status" in imported
-    assert not imported & {"cooperator.cli.plan", "cooperator.simulate", "cooperator.leader", "kopf"}
+    assert not imported & {"cooperator.cli.plan", "cooperator.scenarios", "cooperator.leader", "kopf"}
 
 
 @pytest.mark.parametrize("words", [["get", "tasks"], ["restart"], ["kill"], ["logs"]])

@@ -24,7 +24,7 @@ from cooperator.local.top import picture
 from cooperator.logs import LogHistory
 from cooperator.model import Epoch, Hold, Memory, Policy, PolicyName, TaskId, TaskState, TaskStatus
 from cooperator.planner import View
-from cooperator.simulate.snapshot import LedBy, Snapshot
+from cooperator.scenarios.snapshot import LedBy, Snapshot
 
 NOW = 1_700_000_100_000  # 2023-11-14T22:15:00Z
 A0 = TaskId("a", 0)

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from cooperator.cli.app import program
 from cooperator.model import INSTANCE, Member, TaskId
 from cooperator.planner import Facts, View
-from cooperator.simulate.snapshot import LedBy, Snapshot, fresh_memory, to_json
+from cooperator.scenarios.snapshot import LedBy, Snapshot, fresh_memory, to_json
 
 NOW = 1_700_000_000_000
 

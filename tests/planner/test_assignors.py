@@ -14,7 +14,7 @@ from cooperator.planner.assignors.layout import Range, Uniform
 from cooperator.planner.assignors.sticky import Sticky
 from cooperator.planner.assignors.strict import Spread
 from cooperator.planner.problem import Assignor, Placement, Problem
-from cooperator.simulate.conformance import NotConformant, apply, check, generate
+from cooperator.scenarios.conformance import NotConformant, apply, check, generate
 from tests.planner.flow import fewest_moves_to_even_connectors
 from tests.planner.unreliable_group import UnreliableGroup, owned
 

@@ -4,7 +4,7 @@ import json
 from random import Random
 from typing import Any
 
-from cooperator.simulate.scenario import Scenario, parse_scenarios
+from cooperator.scenarios.scenario import Scenario, parse_scenarios
 
 GAPS_MS = (0, 1, 500, 1_000, 1_500, 30_000, 60_000, 100_000, 300_000, 300_001)
 

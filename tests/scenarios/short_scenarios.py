@@ -4,9 +4,9 @@ import json
 from typing import Any
 
 from cooperator.model import PolicyName, TaskId
-from cooperator.simulate.driver import Round, Run, drive
-from cooperator.simulate.report import metrics
-from cooperator.simulate.scenario import Scenario, parse_scenarios
+from cooperator.scenarios.driver import Round, Run, drive
+from cooperator.scenarios.report import metrics
+from cooperator.scenarios.scenario import Scenario, parse_scenarios
 
 KAFKA, DEFAULT = PolicyName.KIP415, PolicyName.DEFAULT
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from cooperator.simulate.compare import MEASURES, Compared, compare, markdown, sums
-from cooperator.simulate.scenario import Scenario, parse_scenarios
+from cooperator.scenarios.compare import MEASURES, Compared, compare, markdown, sums
+from cooperator.scenarios.scenario import Scenario, parse_scenarios
 from tests.harness.kafka_vectors import lines
-from tests.simulate.short_scenarios import scenario
+from tests.scenarios.short_scenarios import scenario
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "comparison.md"
 AT_LEAST_AS_GOOD = (

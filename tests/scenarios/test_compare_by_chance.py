@@ -2,8 +2,8 @@
 
 import pytest
 
-from cooperator.simulate.compare import MEASURES, Compared, compare, sums
-from tests.simulate.random_scenarios import scenario
+from cooperator.scenarios.compare import MEASURES, Compared, compare, sums
+from tests.scenarios.random_scenarios import scenario
 
 SCENARIOS = 200
 

@@ -6,8 +6,8 @@ import pytest
 
 from benchmarks.kafka_leader import Decision, KafkaLeader
 from cooperator.model import Assignment, PolicyName, TaskId
-from cooperator.simulate.driver import Round, Run, drive
-from tests.simulate.random_scenarios import scenario
+from cooperator.scenarios.driver import Round, Run, drive
+from tests.scenarios.random_scenarios import scenario
 
 pytestmark = pytest.mark.real
 

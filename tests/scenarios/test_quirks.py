@@ -1,7 +1,7 @@
 """Kafka's quirks, one by one: Kip415 has each of them, Default has none."""
 
 from cooperator.planner import Why
-from tests.simulate.short_scenarios import DEFAULT, KAFKA, assigned, at, measured, play, revoked, runs_before
+from tests.scenarios.short_scenarios import DEFAULT, KAFKA, assigned, at, measured, play, revoked, runs_before
 
 
 def test_the_delay_is_applied_to_workers_that_leave_for_good() -> None:

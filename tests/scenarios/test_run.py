@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from cooperator.cli.app import program
 from cooperator.model import PolicyName
-from cooperator.simulate import run, run_comparison, run_story
-from cooperator.simulate.scenario import NEEDS, ScenarioError, parse_scenarios
-from tests.simulate.short_scenarios import DEFAULT, KAFKA, assigned, at, play, revoked
+from cooperator.scenarios import run, run_comparison, run_story
+from cooperator.scenarios.scenario import NEEDS, ScenarioError, parse_scenarios
+from tests.scenarios.short_scenarios import DEFAULT, KAFKA, assigned, at, play, revoked
 
 PLAY: dict[str, Any] = {
     "id": "x-1",

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from cooperator.model import PolicyName
-from cooperator.simulate.driver import drive
-from cooperator.simulate.report import report
-from cooperator.simulate.scenario import parse_scenarios
+from cooperator.scenarios.driver import drive
+from cooperator.scenarios.report import report
+from cooperator.scenarios.scenario import parse_scenarios
 from tests.harness.kafka_vectors import scenarios
 
 READ = (

@@ -8,8 +8,8 @@ import pytest
 
 from cooperator.model import INSTANCE, Hold, Member, Memory, Policy, PolicyName, TaskId, Warmth
 from cooperator.planner import Facts, View
-from cooperator.simulate.answer import Answer, PlayedRound, to_plain
-from cooperator.simulate.changes import (
+from cooperator.scenarios.answer import Answer, PlayedRound, to_plain
+from cooperator.scenarios.changes import (
     Add,
     Change,
     ChangeError,
@@ -22,8 +22,8 @@ from cooperator.simulate.changes import (
     Restart,
     Vanish,
 )
-from cooperator.simulate.snapshot import LedBy, Snapshot, SnapshotError, fresh_memory, from_json, to_json
-from cooperator.simulate.what_if import under, what_if
+from cooperator.scenarios.snapshot import LedBy, Snapshot, SnapshotError, fresh_memory, from_json, to_json
+from cooperator.scenarios.what_if import under, what_if
 
 NOW = 1_700_000_000_000
 DELAY_MS, LEASE_MS = 300_000, 45_000

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from cooperator.model import Policy, TaskId
 from cooperator.planner.view import Facts
-from cooperator.simulate.answer import Answer
-from cooperator.simulate.changes import Add, Change, Delete, Die, Drain, Join, Leave, Resize, Restart, Vanish
-from cooperator.simulate.snapshot import LedBy, Snapshot, from_json, to_json
-from cooperator.simulate.what_if import what_if
+from cooperator.scenarios.answer import Answer
+from cooperator.scenarios.changes import Add, Change, Delete, Die, Drain, Join, Leave, Resize, Restart, Vanish
+from cooperator.scenarios.snapshot import LedBy, Snapshot, from_json, to_json
+from cooperator.scenarios.what_if import what_if
 from tests.harness.fake_group import FakeGroup
 
 IDENTITIES = tuple(f"lake-{number}" for number in range(5))

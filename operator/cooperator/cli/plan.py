@@ -15,8 +15,8 @@ from cooperator.local.cluster import ClusterError
 from cooperator.local.get import Output
 from cooperator.local.options import DEFAULT_STATE, NamespaceOption, StateOption
 from cooperator.model import PolicyName
-from cooperator.simulate.answer import to_plain
-from cooperator.simulate.changes import (
+from cooperator.scenarios.answer import to_plain
+from cooperator.scenarios.changes import (
     Add,
     Change,
     ChangeError,
@@ -29,8 +29,8 @@ from cooperator.simulate.changes import (
     Restart,
     Vanish,
 )
-from cooperator.simulate.snapshot import Snapshot, SnapshotError, from_json, to_json
-from cooperator.simulate.what_if import under, what_if
+from cooperator.scenarios.snapshot import Snapshot, SnapshotError, from_json, to_json
+from cooperator.scenarios.what_if import under, what_if
 from cooperator.terminal.console import Console
 
 _SOURCES: Final = (

@@ -17,8 +17,8 @@ from cooperator.local.options import existing_state
 from cooperator.local.store import ManifestStore
 from cooperator.model import is_amiss
 from cooperator.model.similar import choice
-from cooperator.simulate.changes import Resize
-from cooperator.simulate.snapshot import LedBy, Snapshot
+from cooperator.scenarios.changes import Resize
+from cooperator.scenarios.snapshot import LedBy, Snapshot
 
 
 class PlanError(Exception):

@@ -6,7 +6,7 @@ from typing import Any
 
 from cooperator.model import TaskId, group_tasks
 from cooperator.model.text import counted
-from cooperator.simulate.answer import Answer, Load, PlayedRound, Step, Waiting
+from cooperator.scenarios.answer import Answer, Load, PlayedRound, Step, Waiting
 from cooperator.terminal.tables import table
 
 

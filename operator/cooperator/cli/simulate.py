@@ -11,7 +11,7 @@ from cooperator.terminal.console import Console
 
 def _example(wanted: bool) -> None:
     if wanted:
-        from cooperator.simulate.scenario import EXAMPLE
+        from cooperator.scenarios.scenario import EXAMPLE
 
         typer.echo(EXAMPLE, nl=False)
         raise typer.Exit
@@ -48,8 +48,8 @@ def simulate(
     ] = False,
 ) -> None:
     """Plan scenarios of joins, deaths and changes without a broker, and print what they cost."""
-    from cooperator.simulate import run, run_comparison, run_story
-    from cooperator.simulate.scenario import ScenarioError
+    from cooperator.scenarios import run, run_comparison, run_story
+    from cooperator.scenarios.scenario import ScenarioError
 
     try:
         if compare:

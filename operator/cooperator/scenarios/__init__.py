@@ -7,6 +7,6 @@ scenarios and writing results.
 May import ``planner`` and ``model`` only.
 """
 
-from cooperator.simulate.run import run, run_comparison, run_story
+from cooperator.scenarios.run import run, run_comparison, run_story
 
 __all__ = ["run", "run_comparison", "run_story"]

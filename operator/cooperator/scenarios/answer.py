@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from cooperator.model import Memory, TaskId
 from cooperator.planner import Reason, View
-from cooperator.simulate.changes import Change
-from cooperator.simulate.driver import Round, Run
-from cooperator.simulate.group import Group
-from cooperator.simulate.snapshot import LedBy, Snapshot
+from cooperator.scenarios.changes import Change
+from cooperator.scenarios.driver import Round, Run
+from cooperator.scenarios.group import Group
+from cooperator.scenarios.snapshot import LedBy, Snapshot
 
 FORMAT: Final = "cooperator-answer/1"
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from cooperator.model import PolicyName
-from cooperator.simulate.driver import Run, drive
-from cooperator.simulate.report import metrics
-from cooperator.simulate.scenario import Scenario
+from cooperator.scenarios.driver import Run, drive
+from cooperator.scenarios.report import metrics
+from cooperator.scenarios.scenario import Scenario
 
 MEASURES: Final = (
     ("rebalances", "rebalances"),

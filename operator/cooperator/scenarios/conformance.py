@@ -1,6 +1,6 @@
 """Checks the rules that every assignor must follow, for authors of plug-ins:
 
-from cooperator.simulate.conformance import check
+from cooperator.scenarios.conformance import check
 
 def test_my_assignor() -> None:
     check(MyAssignor())

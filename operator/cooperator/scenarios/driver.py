@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from cooperator.model import Policy, PolicyName, TaskId
-from cooperator.simulate.group import Group
-from cooperator.simulate.knowledge import Knowledge
-from cooperator.simulate.leaders import Leader, Outcome, leader_for
-from cooperator.simulate.scenario import Event, Scenario
-from cooperator.simulate.workers import Process
+from cooperator.scenarios.group import Group
+from cooperator.scenarios.knowledge import Knowledge
+from cooperator.scenarios.leaders import Leader, Outcome, leader_for
+from cooperator.scenarios.scenario import Event, Scenario
+from cooperator.scenarios.workers import Process
 
 MOST_ROUNDS = 60
 """A scenario that needs more rounds does not count as quiescent."""

@@ -11,9 +11,9 @@ later. Stock workers have no lease, and keep running.
 from collections.abc import Mapping
 
 from cooperator.model import INSTANCE, TaskId
-from cooperator.simulate.meter import Meter
-from cooperator.simulate.scenario import QUIET, Event, Scenario
-from cooperator.simulate.workers import Process, member_id, pod_name
+from cooperator.scenarios.meter import Meter
+from cooperator.scenarios.scenario import QUIET, Event, Scenario
+from cooperator.scenarios.workers import Process, member_id, pod_name
 
 FIRST_OFFSET = 2
 """The config offset with which the vectors start, whatever the number of connectors."""

@@ -11,8 +11,8 @@ time its leader gets what has been ordered by then:
 Events that are not ordered (a process that the broker drops, an assignment that gets lost) are not reported.
 """
 
-from cooperator.simulate.scenario import Scenario
-from cooperator.simulate.workers import pod_name
+from cooperator.scenarios.scenario import Scenario
+from cooperator.scenarios.workers import pod_name
 
 _ARRIVALS = frozenset({"join", "join_with", "rejoin_running"})
 

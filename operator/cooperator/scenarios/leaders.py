@@ -11,9 +11,9 @@ from typing import Protocol
 
 from cooperator.model import Assignment, Member, Memory, Policy, PolicyName
 from cooperator.planner import Facts, Plan, View, plan
-from cooperator.simulate.group import Group
-from cooperator.simulate.knowledge import Knowledge
-from cooperator.simulate.workers import Process
+from cooperator.scenarios.group import Group
+from cooperator.scenarios.knowledge import Knowledge
+from cooperator.scenarios.workers import Process
 
 CONFIG_MISMATCH = 1
 

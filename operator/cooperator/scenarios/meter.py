@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from cooperator.model import TaskId
-from cooperator.simulate.workers import Process
+from cooperator.scenarios.workers import Process
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 from cooperator.model import Kip415Memory, Memory, PolicyName, TaskId
 from cooperator.model.java import sort_strings, sort_tasks
-from cooperator.simulate.driver import Round, Run
+from cooperator.scenarios.driver import Round, Run
 
 
 def report(run: Run) -> dict[str, Any]:

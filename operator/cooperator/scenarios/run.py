@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TextIO
 
 from cooperator.model import PolicyName
-from cooperator.simulate.compare import compare, markdown
-from cooperator.simulate.driver import Run, drive
-from cooperator.simulate.report import metrics, report
-from cooperator.simulate.scenario import read_scenarios
-from cooperator.simulate.story import story
+from cooperator.scenarios.compare import compare, markdown
+from cooperator.scenarios.driver import Run, drive
+from cooperator.scenarios.report import metrics, report
+from cooperator.scenarios.scenario import read_scenarios
+from cooperator.scenarios.story import story
 
 _COLUMNS = (
     ("rebalances", "rebalances"),

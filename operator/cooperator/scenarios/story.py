@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 
 from cooperator.model import TaskId
 from cooperator.planner import Reason
-from cooperator.simulate.driver import Round, Run
-from cooperator.simulate.scenario import ScenarioError, parse_task
+from cooperator.scenarios.driver import Round, Run
+from cooperator.scenarios.scenario import ScenarioError, parse_task
 
 
 def story(runs: Iterable[Run], task: str) -> str:

@@ -10,8 +10,8 @@ from itertools import count
 
 from cooperator.model import Policy, PolicyName, TaskId, Warmth
 from cooperator.planner import Facts, View
-from cooperator.simulate.answer import Answer, answer_of, due
-from cooperator.simulate.changes import (
+from cooperator.scenarios.answer import Answer, answer_of, due
+from cooperator.scenarios.changes import (
     Add,
     Change,
     Delete,
@@ -24,9 +24,9 @@ from cooperator.simulate.changes import (
     Vanish,
     check,
 )
-from cooperator.simulate.driver import play
-from cooperator.simulate.group import Group
-from cooperator.simulate.leaders import (
+from cooperator.scenarios.driver import play
+from cooperator.scenarios.group import Group
+from cooperator.scenarios.leaders import (
     ElectedLeader,
     Leader,
     Operator,
@@ -34,9 +34,9 @@ from cooperator.simulate.leaders import (
     StopTheWorldLeader,
     members_of,
 )
-from cooperator.simulate.scenario import Event, Scenario
-from cooperator.simulate.snapshot import LedBy, Snapshot, fresh_memory
-from cooperator.simulate.workers import Process
+from cooperator.scenarios.scenario import Event, Scenario
+from cooperator.scenarios.snapshot import LedBy, Snapshot, fresh_memory
+from cooperator.scenarios.workers import Process
 
 
 def what_if(snapshot: Snapshot, changes: Sequence[Change] = ()) -> Answer:

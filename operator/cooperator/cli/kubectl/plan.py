@@ -16,7 +16,7 @@ from cooperator.cli.plan_source import with_conditions
 from cooperator.controller.api.kubeconfig import Place, connect
 from cooperator.crd.conditions import SUMMARIES
 from cooperator.local.get import Output
-from cooperator.simulate.snapshot import LedBy, Snapshot
+from cooperator.scenarios.snapshot import LedBy, Snapshot
 
 _UNSEEN = "what only the operator knows (who is expected, cordoned or in quarantine) is not in the answer"
 
