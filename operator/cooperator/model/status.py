@@ -1,4 +1,4 @@
-"""States that members report (Kafka Connect's names, extended), and which of a leader's conditions are problems."""
+"""States that members report (Kafka Connect's, extended), and which conditions report a problem."""
 
 from dataclasses import dataclass
 from enum import StrEnum
