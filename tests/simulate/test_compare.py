@@ -80,7 +80,8 @@ def test_wherever_default_is_worse_the_reason_is_known(compared: list[Compared])
 def test_the_document_is_what_the_command_writes(compared: list[Compared]) -> None:
     written = DOCUMENT.read_text("utf-8")
     assert written.endswith(markdown(compared)), (
-        "docs/evidence/comparison.md is out of date: cooperator simulate --compare on tests/planner/vectors/named"
+        "docs/evidence/comparison.md is out of date: "
+        "cooperator simulate --compare on tests/planner/vectors/named"
     )
 
 
