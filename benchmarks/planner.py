@@ -193,18 +193,18 @@ def document(sizes: Sequence[Mapping[str, Any]]) -> str:
     return f"""# How long a decision takes
 
 Written by `python -m benchmarks.planner --document docs/evidence/speed.md` ({where}).
-Kafka is `IncrementalCooperativeAssignor` of Connect {KAFKA_VERSION} on a warm JVM. Ours is the whole leader: it
-reads the reports, makes the plan and encodes the assignments. Every connector has {TASKS_PER_CONNECTOR} tasks.
-In the round `taken up` all members report their assignments for the first time; in `no change` only offset
-and epoch differ.
+Kafka is `IncrementalCooperativeAssignor` of Connect {KAFKA_VERSION} on a warm JVM. Ours is the whole leader:
+it reads the reports, makes the plan and encodes the assignments. Every connector has
+{TASKS_PER_CONNECTOR} tasks. In the round `taken up` all members report their assignments for the first time;
+in `no change` only offset and epoch differ.
 
-Kafka and cooperator take turns; each runs several incarnations of a group, in a process of its own. Times are
-medians over all incarnations but the first third. `ratio` is our time divided by Kafka's: below 1, ours is
-faster. The next column has the ratio of the shortest times; where the two ratios differ much, other work kept
-the machine busy. `must` and `goal` judge `ratio`. The peak memory is of the whole Python process, including
-the members that the benchmark plays in it. No ratio includes `afterwards`: once the assignments are delivered,
-and while the members start and stop tasks, the leader decides whether another round is needed and prepares
-for the members' next reports. The table has the longest time of all rounds.
+Kafka and cooperator take turns; each runs several incarnations of a group, in a process of its own. Times
+are medians over all incarnations but the first third. `ratio` is our time divided by Kafka's: below 1, ours
+is faster. The next column has the ratio of the shortest times; where the two ratios differ much, other work
+kept the machine busy. `must` and `goal` judge `ratio`. The peak memory is of the whole Python process,
+including the members that the benchmark plays in it. No ratio includes `afterwards`: once the assignments
+are delivered, and while the members start and stop tasks, the leader decides whether another round is needed
+and prepares for the members' next reports. The table has the longest time of all rounds.
 [planner.md](../planner.md#how-long-it-takes) explains what bounds these times.
 
 ![The time of a round by the number of tasks, 100 tasks a member](pictures/speed.svg)
