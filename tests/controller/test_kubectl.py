@@ -108,7 +108,7 @@ def test_a_death_is_seen_told_and_foretold(installation: Installation, person: P
     said = person.cooperator("status", "lake")
 
     assert f"Worker {installation.namespace}/lake: Ready, 3/3 members, 6/6 tasks run" in said
-    assert "all conditions are as they should be" in said
+    assert "all conditions are met" in said
     assert "last rebalance: generation" in said
 
     lost = {task for task, member in before.items() if member == "lake-1"}
@@ -189,7 +189,7 @@ def test_pause_resume_stop_and_restart_change_one_field_each(
     assert {t: installation.journal.starts(t) for t in SIX} == {**starts, "a-2": starts["a-2"] + 1}
     person.cooperator("restart", "a")
     installation.eventually(lambda: all(installation.journal.starts(t) > starts[t] for t in SIX))
-    assert "what has failed restarts" in person.cooperator("restart", "a", "--failed")
+    assert "failed tasks restart" in person.cooperator("restart", "a", "--failed")
     said = spaced(person.cooperator("restart", "a", "--task", "6", code=1))
     assert "--task 6: Connector a has no such task; its numbers are 0 to 5" in said
     assert "choose one of them" in spaced(
@@ -251,7 +251,7 @@ class TestWhatCannotBeDone:
     def test_what_no_operator_has_seen(self, installation: Installation, person: Person) -> None:
         installation.worker("lake")
         installation.connector("a")
-        assert "no operator has looked at it yet" in person.cooperator("status", "lake")
+        assert "no operator has observed it yet" in person.cooperator("status", "lake")
         assert "nobody would restart it" in spaced(person.cooperator("restart", "a", code=1))
         said = spaced(person.cooperator("plan", "lake", code=1))
         assert "where is the Kafka of Worker lake?" in said

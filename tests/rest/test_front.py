@@ -77,7 +77,7 @@ def test_numbers_and_booleans_become_text_and_nulls_are_left_out(fake: FakeFront
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ("{", "the body is no JSON"),
+        ("{", "the body is not valid JSON"),
         ([], "the body has no name"),
         ({"config": NOOP}, "the body has no name"),
         ({"name": "a"}, "config is no JSON object"),

@@ -124,8 +124,7 @@ def test_certificates_are_files_here_and_their_contents_for_spark(tmp_path: Path
         ),
         (
             {"sasl.mechanism": "GSSAPI"},
-            "option 'sasl.mechanism' = 'GSSAPI': is unknown; use one of PLAIN, SCRAM-SHA-256, "
-            "SCRAM-SHA-512",
+            "option 'sasl.mechanism' = 'GSSAPI': is unknown; use one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512",
         ),
         (
             {"sasl.username": "eve", "sasl.password": "barley"},

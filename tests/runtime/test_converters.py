@@ -147,7 +147,10 @@ def test_bytes_that_are_no_avro_are_told_as_that(
         (b'{"id": 1}', "not an object with exactly schema and payload"),
         (b'{"schema": null, "payload": 1}', "its schema is null"),
         (b'{"schema": {"type": "int64"}, "payload": "1"}', 'payload is "1", not of type int64'),
-        (b'{"schema": {"type": "int64"}, "payload": null}', "payload is null, which its schema does not allow"),
+        (
+            b'{"schema": {"type": "int64"}, "payload": null}',
+            "payload is null, which its schema does not allow",
+        ),
         (b'{"schema": {"type": "int9"}, "payload": 1}', "its schema or payload is invalid"),
         (b'{"schema": {"type": "bytes"}, "payload": "%"}', "its schema or payload is invalid"),
         (

@@ -101,8 +101,16 @@ DEFECTS = [
     ("StopsInName", "stops", "was written after all tasks had stopped; return from stop.. only when nothing"),
     ("OffsetsDrift", "offsets", "altering the listed offsets to themselves would change"),
     ("LocksItselfOut", "resumes", r"process \d+ has locked it"),
-    ("BeginsAnew", "exact", "is in the sink 2 times, although delivery.. declares ExactlyOnce; make the write"),
-    ("WritesTwice", "exact", "is in the sink 2 times, although delivery.. declares ExactlyOnce; make the write"),
+    (
+        "BeginsAnew",
+        "exact",
+        "is in the sink 2 times, although delivery.. declares ExactlyOnce; make the write",
+    ),
+    (
+        "WritesTwice",
+        "exact",
+        "is in the sink 2 times, although delivery.. declares ExactlyOnce; make the write",
+    ),
     ("WritesLater", "survives", r"\d+ of \d+ records are not in the sink after 20 s"),
     ("KnowsNoEpochs", "fenced", "an attempt of an older epoch was allowed to run; pass the context's epoch"),
 ]

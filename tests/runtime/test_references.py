@@ -51,8 +51,8 @@ def test_neither_resolver_nor_result_shows_a_value() -> None:
         ),
         (
             "${vault:x}",
-            "option 'a': ${vault:x} is not a reference; write ${env:NAME}, ${file:PATH:KEY} or ${worker.NAME}, "
-            "where NAME is one of bootstrap.servers, security.protocol, sasl.mechanism, sasl.username, "
+            "option 'a': ${vault:x} is not a reference; write ${env:NAME}, ${file:PATH:KEY} or "
+            "${worker.NAME}, where NAME is one of bootstrap.servers, security.protocol, sasl.mechanism, sasl.username, "
             "sasl.password, ssl.ca.location, ssl.certificate.location, ssl.key.location, "
             "ssl.endpoint.identification.algorithm",
         ),
