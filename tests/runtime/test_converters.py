@@ -222,7 +222,7 @@ def test_a_value_that_its_type_does_not_hold_is_undecodable_and_its_neighbours_a
     ]
     [misfit] = bad
     assert (misfit.row, misfit.stage) == (1, "VALUE_CONVERTER")
-    assert "its schema does not hold its value" in str(misfit.error)
+    assert "its value does not fit its schema" in str(misfit.error)
 
 
 class CountingRegistry:
