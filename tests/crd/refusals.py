@@ -112,7 +112,7 @@ REFUSED = [
         "",
     ),
     together(
-        r"checkpointLocation \(not set\) is local to a member's pod.*\(k8s://a\).*set checkpointVolume, or s3a://",
+        r"checkpointLocation \(not set\) is local to a member's pod.*\(k8s://a\).*set checkpointVolume, or use",
         "",
         spark={"conf": {"spark.master": "k8s://a"}},
     ),

@@ -57,7 +57,7 @@ def test_a_field_that_does_not_exist_is_refused_by_kubectl(api: Namespace) -> No
 
 @pytest.mark.parametrize("name", ["l" * 53, "a.b"])
 def test_a_name_too_long_for_pods_is_refused(dry: Namespace, name: str) -> None:
-    with pytest.raises(ApiError, match=r"metadata\.name: use 1 to 52 lower-case letters.*pods are called"):
+    with pytest.raises(ApiError, match=r"metadata\.name: use 1 to 52 lower-case letters.*pods are named"):
         dry.ask("Worker", name)
 
 

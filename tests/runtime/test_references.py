@@ -46,7 +46,8 @@ def test_neither_resolver_nor_result_shows_a_value() -> None:
         ),
         (
             "${file:/nowhere:k}",
-            "option 'a': ${file:/nowhere:k}: /nowhere cannot be read on this member (No such file or directory); "
+            "option 'a': ${file:/nowhere:k}: /nowhere cannot be read on this member (No such file or "
+            "directory); "
             "mount it there",
         ),
         (
