@@ -97,7 +97,7 @@ class TestShares:
     def test_an_assignment_from_the_past_is_refused_and_another_round_asked_for(self, member):
         member.run(A0)
         assert member.assignment(revoked=[A0], epoch=Epoch(0, 99)) == []
-        again = do.Rejoin("the last assignment could not be taken")
+        again = do.Rejoin("the last assignment could not be applied")
         assert member.time_passes(2_000) == [again]
         assert member.report.owned == (A0,)
         assert again in member.time_passes(30_000), "as long as no other share comes"
@@ -105,7 +105,7 @@ class TestShares:
     def test_a_round_without_a_plan_changes_nothing(self, member):
         member.run(A0)
         assert member.assignment(revoked=[A0], error=1) == []
-        assert member.time_passes(2_000) == [do.Rejoin("the last assignment could not be taken")]
+        assert member.time_passes(2_000) == [do.Rejoin("the last assignment could not be applied")]
         assert member.assignment(revoked=[A0]) == [do.StopTask(A0, 1)]
 
     def test_a_repeated_assignment_is_not_taken_twice(self, member):

@@ -119,11 +119,11 @@ def test_a_question_does_not_wait_for_what_only_the_daemon_needs(words: list[str
     ("words", "text"),
     [
         (("--listen", "nowhere"), "'nowhere' is not host:port"),
-        (("--listen", "0.0.0.0:0"), "give advertised_host"),
+        (("--listen", "0.0.0.0:0"), "set advertised_host"),
         (("--spark-conf", "spark.ui.enabled"), "is not NAME=VALUE"),
         (("--capacity", "0"), "capacity is 0"),
         (("--runtime", "flink"), "flink"),
-        (("--security-protocol", "SASL_SSL"), "needs --sasl-username-file"),
+        (("--security-protocol", "SASL_SSL"), "requires --sasl-username-file"),
         (("--ssl-ca-file", "none.pem"), "--ssl-ca-file none.pem: No such file"),
     ],
 )
@@ -235,7 +235,7 @@ def test_a_leader_by_hand_names_what_runs_on(
     done = lead_by_hand(tmp_path, monkeypatch, LedBeside, *words)
     assert done.exit_code == 0, done.output
     said = " ".join(done.output.split())
-    assert said.count("run on as they are (see --prune): My B") == times
+    assert said.count("keep running (see --prune): My B") == times
 
 
 class FencedOut(Led):

@@ -112,7 +112,7 @@ class TestStatus:
         assert rows(text, "MembersReady")[0][1:5] == ["Worker/lake", "False", "30s", "CrashLoop"]
         assert "KafkaReachable" not in text
         well = worker(conditions=[condition("Ready", "True", "AllMembersReady")])
-        assert "all conditions are as they should be" in status_text(Seen([well], []), NOW)
+        assert "all conditions are met" in status_text(Seen([well], []), NOW)
         assert status_text(Seen([well], []), NOW).startswith("Worker default/lake: Ready,")
 
     def test_a_connector_s_own_trouble_is_among_them(self) -> None:
@@ -132,10 +132,10 @@ class TestStatus:
 
     def test_nobody_has_looked_at_it_or_not_since(self) -> None:
         fresh = {**LAKE, "status": {}}
-        assert "no operator has looked at it yet" in status_text(Seen([fresh], []), NOW)
+        assert "no operator has observed it yet" in status_text(Seen([fresh], []), NOW)
         old = worker(observedGeneration=1)
-        assert "generation 1 of its spec; 2 has not been looked at" in status_text(Seen([old], []), NOW)
-        assert "there are no Workers here" in status_text(Seen([], []), NOW)
+        assert "generation 1 of the spec; 2 has not been observed" in status_text(Seen([old], []), NOW)
+        assert "no Workers in this namespace" in status_text(Seen([], []), NOW)
 
 
 def status(state: TaskState, member: str, at_ms: int, trace: str = "") -> TaskStatus:
@@ -315,7 +315,7 @@ class TestRefusals:
 
     def test_a_name_that_nobody_has(self) -> None:
         assert "did you mean 'lake'?" in no_such(WORKERS, "laek", "n", ["lake", "pond"])
-        assert "nor any other" in no_such(WORKERS, "lake", "n", [])
+        assert "and no others" in no_such(WORKERS, "lake", "n", [])
 
 
 def test_what_is_asked_travels_into_the_pod_as_it_was_asked() -> None:

@@ -136,7 +136,7 @@ def test_a_new_tasks_max_deals_units_as_the_connector_does(file: Path) -> None:
     assert [step["name"] for step in second["starts"]] == ["a-0"]
     capped = answer(file, "--tasks-max", "a=9")
     assert capped["rounds"] == []
-    assert "--tasks-max a=9 is more than its units: 4 tasks run" in capped["notes"]
+    assert "--tasks-max a=9 exceeds its number of units: 4 tasks run" in capped["notes"]
 
 
 def test_of_a_class_that_is_not_installed_here_tasks_are_taken_to_stay_as_they_are(file: Path) -> None:
@@ -163,13 +163,13 @@ def test_a_saved_file_is_what_was_asked_of(file: Path, tmp_path: Path) -> None:
     ("words", "message"),
     [
         (("--leave", "w-9"), "--leave w-9: no such member; members are: w-0, w-1"),
-        (("--restart", "w-1"), "--restart 'w-1' is not NAME=NUMBER: write it like --restart w-1=30"),
+        (("--restart", "w-1"), "--restart 'w-1' is not NAME=NUMBER: write, for example, --restart w-1=30"),
         (("--restart", "w-1=soon"), "--restart 'w-1=soon' is not NAME=NUMBER"),
         (("--restart", "w-1=inf"), "--restart 'w-1=inf' is not NAME=NUMBER"),
         (("--restart", "w-1=-5"), "--restart w-1=-5: use a number of seconds of at least 0"),
-        (("--join", "many"), "--join 'many' is no number: write it like --join 2"),
+        (("--join", "many"), "--join 'many' is not a number: write, for example, --join 2"),
         (("--join", "0"), "--join 0: use a number from 1 to 1000"),
-        (("--add", "b"), "--add 'b' is not NAME=NUMBER: write it like --add orders=4"),
+        (("--add", "b"), "--add 'b' is not NAME=NUMBER: write, for example, --add orders=4"),
         (("--add", "a=2"), "--add a: the connector already exists"),
         (("--tasks-max", "b=2"), "--tasks-max b: no such connector; connectors are: a, legacy"),
         (("--tasks-max", "a=0"), "--tasks-max a=0: use a number of at least 1"),
@@ -187,8 +187,8 @@ def test_a_bad_option_is_named_with_its_value_and_a_remedy(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((), "name the group: --bootstrap-servers with --group, or --worker"),
-        (("--file", "x", "--worker", "lake"), "name the group"),
+        ((), "select a group with --bootstrap-servers and --group, with --worker"),
+        (("--file", "x", "--worker", "lake"), "select a group"),
         (("--group", "lake"), "--bootstrap-servers is missing"),
         (("--bootstrap-servers", "k:1"), "--group is missing"),
         (("--bootstrap-servers", "kafka", "--group", "lake"), "--bootstrap-servers 'kafka' is not host:port"),

@@ -159,9 +159,9 @@ def test_the_policy_of_stock_workers() -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("{assignor: Range, spread: Strict}", "spread: Strict is for the assignors Sticky and Spread"),
+        ("{assignor: Range, spread: Strict}", "spread: Strict requires the assignor Sticky or Spread"),
         ("{policy: Kip415, assignor: Range}", "Kip415 plans as Kafka's own leader does"),
-        ("{assignor: 'two words'}", "name an assignor: Sticky, Spread, Uniform, Range"),
+        ("{assignor: 'two words'}", "use an assignor: Sticky, Spread, Uniform, Range"),
         ("{rollout: {strategy: Surge}}", "Surge"),
         ("{rollout: {maxUnavailable: 0}}", "maxUnavailable"),
     ],

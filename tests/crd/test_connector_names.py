@@ -109,7 +109,7 @@ def test_on_spark_a_connector_is_called_as_its_resource() -> None:
     odd, plain = connector("odd", connectorName="Orders"), connector("same", connectorName="same")
     found = named(worker("spark"), [odd, plain])
     assert list(found.connectors) == ["same"]
-    assert "create it anew without the field" in found.refused["odd"]
+    assert "create it again without the field" in found.refused["odd"]
 
 
 def test_two_of_one_name_in_a_file_are_refused() -> None:

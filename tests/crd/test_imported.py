@@ -129,6 +129,6 @@ def test_connectors_of_whatever_name_are_imported_as_they_are(names: list[str], 
 
 def test_why_the_group_would_not_be_led_stands_in_front() -> None:
     found = imported(CLUSTER, config_of(PLAIN), "etl", "data", ["two workers have one name"])
-    assert found.text().startswith("# This group would not be led: two workers have one name\n")
-    assert "this group would not be led: two workers have one name" in found.warnings
+    assert found.text().startswith("# This group cannot be led: two workers have one name\n")
+    assert "this group cannot be led: two workers have one name" in found.warnings
     assert len(parse(found.text(), "imported")) == 2

@@ -180,7 +180,7 @@ def test_what_is_in_an_object_store_may_be_there(store: ManifestStore) -> None:
     store.apply(resources(SOURCES), "a")
     store.read_and_bind()
     [problem] = refused(store, SOURCES.replace("topic: lines", "topic: other"))
-    assert "is fixed while there are checkpoints" in problem
+    assert "is fixed while checkpoints exist" in problem
 
 
 PIPES = """

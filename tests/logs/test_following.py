@@ -86,7 +86,7 @@ def test_nobody_has_come_anywhere_before_the_beginning_has_been_read() -> None:
     progress = Progress("configs")
     progress.reached(0, 5)
 
-    with pytest.raises(LogTimeout, match=r"topic configs: read up to \{0: 5\} in time, not up to \{0: 3\}"):
+    with pytest.raises(LogTimeout, match=r"topic configs: only read up to \{0: 5\} in time, not to \{0: 3\}"):
         progress.wait({0: 3}, time.monotonic())
     progress.caught_up()
     progress.wait({0: 3}, time.monotonic())

@@ -265,7 +265,7 @@ def test_a_follower_that_fails_reads_the_same_again_and_disturbs_nobody(
         assert failing.taken == list(range(13))
     finally:
         topic_reader.close()
-    assert f"the reader of topic {unique} reads the same again" in caplog.text
+    assert f"the reader of topic {unique} retries after an error" in caplog.text
 
 
 def test_whoever_hears_of_a_trouble_and_hangs_keeps_it_from_nobody_else(

@@ -190,7 +190,7 @@ def test_a_consumer_that_hears_nothing_any_more_is_replaced_and_nothing_is_misse
     silent.write("status", "running")
     eventually(lambda: status.taken == ["running"], 15)
     assert len(silent.consumers) == 2
-    told = f"topic {silent.name('configs')}, partition 0: nothing comes after offset 1, and the broker has 2"
+    told = f"topic {silent.name('configs')}, partition 0: no record after offset 1, although the broker has 2"
     assert told in caplog.text
     assert "status" not in caplog.text, "it missed nothing"
     assert silent.told == []

@@ -77,16 +77,16 @@ def test_numbers_and_booleans_become_text_and_nulls_are_left_out(fake: FakeFront
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ("{", "the body is no JSON"),
+        ("{", "the body is not valid JSON"),
         ([], "the body has no name"),
         ({"config": NOOP}, "the body has no name"),
-        ({"name": "a"}, "config is no JSON object"),
+        ({"name": "a"}, "config is not a JSON object"),
         ({"name": "a", "config": {"units": "1"}}, "no connector.class"),
         ({"name": "a", "config": {**NOOP, "units": [1]}}, "units is a list or an object"),
         ({"name": "a", "config": {**NOOP, "name": "b"}}, "the configuration's name is 'b'"),
         ({"name": "a", "config": {**NOOP, "tasks.max": "many"}}, "tasks.max is 'many'"),
         ({"name": "a", "config": {**NOOP, "tasks.max": "0"}}, "tasksMax"),
-        ({"name": "A_b", "config": NOOP}, "cannot be called so on a Worker with runtime: spark"),
+        ({"name": "A_b", "config": NOOP}, "is not a valid connector name on a Worker with runtime: spark"),
         ({"name": "a", "config": {**NOOP, "units": "none"}}, "option 'units' = 'none'"),
         ({"name": "a", "config": {"connector.class": "noone"}}, "is not an installed class"),
         ({"name": "a", "config": {**NOOP, "cooperator.x": "1"}}, "cooperator.x"),
@@ -100,7 +100,7 @@ def test_what_cannot_be_a_connector_is_refused_by_name(fake: FakeFront, body: ob
 def test_a_name_is_taken_once_in_a_namespace(fake: FakeFront) -> None:
     fake.create("a")
     fake.connectors.found["b"] = connector("b", "other")
-    assert "exists already" in fake.refused("POST /connectors", {"name": "a", "config": NOOP}, 409)
+    assert "already exists" in fake.refused("POST /connectors", {"name": "a", "config": NOOP}, 409)
     assert "of Worker other" in fake.refused("POST /connectors", {"name": "b", "config": NOOP}, 409)
     assert "of Worker other" in fake.refused("PUT /connectors/b/config", NOOP, 409)
     fake.refused("GET /connectors/b", code=404)
@@ -187,14 +187,14 @@ def test_tasks_and_their_states_are_shown(fake: FakeFront) -> None:
     shown = {"id": 1, "state": "RUNNING", "worker_id": "lake-0"}
     assert fake.ok("GET /connectors/a/tasks/1/status") == shown
     assert "no task 7" in fake.refused("GET /connectors/a/tasks/7/status", code=404)
-    assert "no number" in fake.refused("GET /connectors/a/tasks/x/status", code=404)
+    assert "is not a task number" in fake.refused("GET /connectors/a/tasks/x/status", code=404)
 
 
 def test_topics_are_answered_and_not_reset(fake: FakeFront) -> None:
     """kcctl's `describe connector` ends with an error where they are refused."""
     fake.create("a")
     assert fake.ok("GET /connectors/a/topics") == {"a": {"topics": []}}
-    assert "not reset" in fake.refused("PUT /connectors/a/topics/reset", code=403)
+    assert "cannot be reset here" in fake.refused("PUT /connectors/a/topics/reset", code=403)
     fake.refused("GET /connectors/b/topics", code=404)
 
 
@@ -265,7 +265,7 @@ def test_configurations_are_validated_without_being_applied(fake: FakeFront) -> 
     assert "did you mean 'units'?" in errors["unit"][0]
     assert "units" in errors["units"][0]
     assert errors["journal"] == []
-    assert "make them one" in fake.refused("PUT /connector-plugins/spark/config/validate", body)
+    assert "use the same" in fake.refused("PUT /connector-plugins/spark/config/validate", body)
 
 
 def test_members_on_spark_have_no_loggers_to_set(fake: FakeFront) -> None:
@@ -358,5 +358,5 @@ def test_what_is_kept_is_not_deleted(fake: FakeFront) -> None:
     kept = fake.connectors.found["a"]
     orphan = kept.spec.model_copy(update={"deletion_policy": DeletionPolicy.ORPHAN})
     fake.connectors.found["a"] = kept.model_copy(update={"spec": orphan})
-    assert "set that to Delete first" in fake.refused("DELETE /connectors/a", code=403)
+    assert "set it to Delete first" in fake.refused("DELETE /connectors/a", code=403)
     assert "a" in fake.connectors.found

@@ -31,10 +31,10 @@ def test_and_not_before_its_tasks_have_stopped(fake: FakeFront) -> None:
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ({}, "are needed"),
-        ({"offsets": []}, "are needed"),
-        ({"offsets": [ENTRY], "more": 1}, "'more' is not known"),
-        ({"offsets": [{"offset": {}}]}, "offsets[0].partition is no object"),
+        ({}, "are missing"),
+        ({"offsets": []}, "are missing"),
+        ({"offsets": [ENTRY], "more": 1}, "unknown field 'more'"),
+        ({"offsets": [{"offset": {}}]}, "offsets[0].partition is not an object"),
         ({"offsets": [ENTRY, {"partition": {}}]}, "offsets[1].offset is neither"),
     ],
 )

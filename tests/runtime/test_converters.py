@@ -121,11 +121,11 @@ def test_schemas_may_refer_to_others_name_types_and_be_written_by_anybody(
         ("", b"{}", "it does not begin with a zero byte and a schema id"),
         ("", b"\x00\x7f\xff\xff\xff\x00", "the registry has no schema 2147483647"),
         ('"string"', b"\x08abc", "it does not fit schema"),
-        ('["long", "string"]', b"\x00\x02", "a union of 2 types has no column's type"),
+        ('["long", "string"]', b"\x00\x02", "a union of 2 types has no column type"),
         (
             '{"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}',
             b"\x00",
-            "Node contains itself: that has no column's type",
+            "Node contains itself, which has no column type",
         ),
     ],
 )
@@ -222,7 +222,7 @@ def test_a_value_that_its_type_does_not_hold_is_undecodable_and_its_neighbours_a
     ]
     [misfit] = bad
     assert (misfit.row, misfit.stage) == (1, "VALUE_CONVERTER")
-    assert "its schema does not hold its value" in str(misfit.error)
+    assert "its value does not fit its schema" in str(misfit.error)
 
 
 class CountingRegistry:

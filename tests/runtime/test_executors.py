@@ -57,9 +57,9 @@ def test_what_only_the_operator_knows_has_to_be_said_elsewhere(settings: Runtime
     with pytest.raises(OptionError) as caught:
         spark_conf(settings, (), {"spark.master": "k8s://https://cluster:6443"})
     assert str(caught.value).splitlines() == [
-        "option 'spec.spark.conf[spark.kubernetes.container.image]': has to be set with spark.master "
+        "option 'spec.spark.conf[spark.kubernetes.container.image]': is required with spark.master "
         "k8s://https://cluster:6443; set it to a worker image of this version",
-        "option 'spec.spark.conf[spark.driver.host]': has to be set with spark.master "
+        "option 'spec.spark.conf[spark.driver.host]': is required with spark.master "
         "k8s://https://cluster:6443; set it to the address at which pods reach this member",
     ]
 
@@ -95,7 +95,7 @@ def test_who_starts_one_by_hand_hears_whose_affair_it_is() -> None:
     assert said.returncode == 2
     assert "SPARK_DRIVER_URL" not in said.stderr
     assert "SPARK_EXECUTOR_ID, SPARK_EXECUTOR_CORES" in said.stderr
-    assert "Spark sets them in the pods that it makes" in " ".join(said.stderr.split())
+    assert "only run this command in pods that Spark creates" in " ".join(said.stderr.split())
 
 
 @pytest.mark.real

@@ -132,7 +132,7 @@ def test_what_cannot_be_looked_at_is_not_guessed(tmp_path: Path) -> None:
     place = UnitPlace("group", "files", "unit-0", checkpoint(tmp_path / "unit", committed=1, newest=2))
     sink = file_sink(lambda options, unit: "hdfs://names/out")
     with pytest.raises(
-        OffsetsError, match=r"hdfs://names/out has batch 2.*resume the connector until it is done"
+        OffsetsError, match=r"hdfs://names/out has batch 2.*resume the connector until the batch is done"
     ):
         settle_in_flight(place.checkpoint, sink.at(None, place))
     sink.refuse_forgetting(None, place)

@@ -91,7 +91,8 @@ def test_the_least_that_is_needed_is_enough() -> None:
         (
             "kafka-to-files",
             {"path": "/out", "topics.regex": "lines["},
-            "option 'topics.regex' = 'lines[': is not a valid regular expression (unterminated character set at "
+            "option 'topics.regex' = 'lines[': is not a valid regular expression (unterminated "
+            "character set at "
             "position 5); write a Python regular expression for complete names, such as orders[.].*",
         ),
         (
@@ -157,7 +158,8 @@ def test_the_least_that_is_needed_is_enough() -> None:
         (
             "kafka-to-kafka",
             {**COPY, "topic": "copy of {topic}"},
-            "option 'topic' = 'copy of {topic}': is not a valid topic name; use letters, digits, dots, underscores "
+            "option 'topic' = 'copy of {topic}': is not a valid topic name; use letters, digits, "
+            "dots, underscores "
             "and dashes, and {topic} for the source topic's name",
         ),
         (
@@ -181,7 +183,8 @@ def test_the_least_that_is_needed_is_enough() -> None:
         (
             "kafka-to-postgres",
             {"topics": "orders", "connection.url": "jdbc:postgresql://db/shop?user=me&password=secret"},
-            "option 'connection.url' = 'jdbc:postgresql://db/shop?user=me&password=***': contains a password; "
+            "option 'connection.url' = 'jdbc:postgresql://db/shop?user=me&password=***': contains a "
+            "password; "
             "use connection.user and connection.password instead",
         ),
         (

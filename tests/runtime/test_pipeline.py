@@ -170,7 +170,7 @@ def test_a_path_that_is_none_of_files_may_be_anything() -> None:
         ),
         (
             {"units": '[{"source.options.path": "/a"}, {}]'},
-            "write to the same directory; override sink.options.path for each: "
+            "write to the same directory; override sink.options.path for each unit: "
             "rows of two units in one directory are lost",
         ),
         ({"units": "[1]"}, "is not a list of objects; write a JSON list of objects, such as"),
@@ -198,8 +198,8 @@ def test_a_path_that_is_none_of_files_may_be_anything() -> None:
         ),
         (
             {"sink.options.CheckpointLocation": "/mine"},
-            "option 'sink.options.CheckpointLocation' = '/mine': has checkpointlocation, and checkpoints are "
-            "where the Worker has them; remove it, and set spec.checkpointLocation of the Worker",
+            "option 'sink.options.CheckpointLocation' = '/mine': has checkpointlocation, which the "
+            "Worker sets; remove it, and set spec.checkpointLocation of the Worker",
         ),
         (
             {"sink.format": "kafka", "partition.by": "a"},

@@ -14,7 +14,8 @@ from cooperator.terminal.console import Console
 
 
 def executor() -> None:
-    """An executor of a member whose spark.master is k8s://…; Spark starts it, and says all by variables."""
+    """Run an executor of a member whose spark.master is k8s://…. Spark starts it and configures it by
+    variables."""
     spark = find_spec("pyspark")
     try:
         if spark is None or spark.origin is None:

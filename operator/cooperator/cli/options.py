@@ -7,7 +7,7 @@ import typer
 from cooperator.log_lines import LogFormat
 
 LogFormatOption = Annotated[
-    LogFormat, typer.Option(envvar="COOPERATOR_LOG_FORMAT", help="Of the lines on stderr.")
+    LogFormat, typer.Option(envvar="COOPERATOR_LOG_FORMAT", help="Format of log lines on stderr.")
 ]
 
 

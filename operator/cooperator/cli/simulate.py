@@ -21,33 +21,35 @@ def simulate(
     scenarios: Annotated[
         Path,
         typer.Argument(
-            help="A file of scenarios, one JSON object a line: connectors and members at the start, and what "
-            "happens to them. --example prints two; docs/scenarios.md describes every field and event."
+            help=(
+                "File of scenarios, one JSON object per line: initial connectors and members, and events. "
+                "--example prints two; docs/scenarios.md describes every field and event."
+            )
         ),
     ],
-    policy: Annotated[PolicyName, typer.Option(help="How to plan.")] = PolicyName.DEFAULT,
+    policy: Annotated[PolicyName, typer.Option(help="Scheduling policy.")] = PolicyName.DEFAULT,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Rounds and metrics, as lines.")
+        Path | None, typer.Option("--output", "-o", help="File for rounds and metrics, as JSON lines.")
     ] = None,
     story: Annotated[
         str | None, typer.Option(metavar="TASK", help="Tell what happens to one task, such as orders-0.")
     ] = None,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Kafka beside Default, as a document in Markdown.")
+        bool, typer.Option("--compare", help="Compare Kafka and Default, as a Markdown document.")
     ] = False,
     informed: Annotated[
         bool,
         typer.Option(
             "--informed/--uninformed",
-            help="Whether the operator knows which pods were ordered to come or go.",
+            help="Whether the operator knows which pods were ordered to start or stop.",
         ),
     ] = True,
     example: Annotated[
         bool,
-        typer.Option("--example", callback=_example, is_eager=True, help="Print scenarios to begin with."),
+        typer.Option("--example", callback=_example, is_eager=True, help="Print example scenarios."),
     ] = False,
 ) -> None:
-    """Plan scenarios of joins, deaths and changes without a broker, and print what they cost."""
+    """Simulate scenarios of joins, departures and changes without a broker, and print their costs."""
     from cooperator.scenarios import run, run_comparison, run_story
     from cooperator.scenarios.scenario import ScenarioError
 

@@ -91,7 +91,7 @@ class KafkaOptions(SparkOptions):
             return self
         needed = {
             "sasl.mechanism": (self.sasl_mechanism, "use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"),
-            "sasl.username": (self.sasl_username, "give the user name"),
+            "sasl.username": (self.sasl_username, "set the user name"),
             "sasl.password": (self.sasl_password, "set a reference to the password"),
         }
         for name, (value, remedy) in needed.items():

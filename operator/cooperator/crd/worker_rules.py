@@ -6,9 +6,9 @@ from cooperator.crd.rules import Rule, all_hold, unchanged_within
 from cooperator.crd.runtimes import ONLY_FOR
 
 ONE_RUNTIME: Final = "members of two runtimes cannot share a group"
-BOUND_TO_TOPIC: Final = "the group's connectors and their progress are in it"
+BOUND_TO_TOPIC: Final = "it contains the group's connectors and their progress"
 BOUND_TO_GROUP: Final = "the members and the state of the group are bound to it"
-PROGRESS_IS_THERE: Final = "the progress of all tasks is there"
+PROGRESS_IS_THERE: Final = "it contains the progress of all tasks"
 
 SPEC_RULES: Final = all_hold(
     unchanged_within("groupId", prefix="spec", why=BOUND_TO_GROUP),
@@ -23,7 +23,7 @@ SPEC_RULES: Final = all_hold(
     Rule(
         "3 * self.heartbeatIntervalMs <= self.sessionTimeoutMs",
         "heartbeatIntervalMs is more than a third of sessionTimeoutMs: one late heartbeat would cost "
-        "a member its tasks. Lower the first or raise the second",
+        "a member its tasks. Lower heartbeatIntervalMs or raise sessionTimeoutMs",
         ".heartbeatIntervalMs",
     ),
     Rule(
@@ -34,18 +34,18 @@ SPEC_RULES: Final = all_hold(
     ),
     Rule(
         "self.spread != 'Strict' || self.assignor in ['Sticky', 'Spread']",
-        "spread: Strict is for the assignors Sticky and Spread: remove one of the two",
+        "spread: Strict requires the assignor Sticky or Spread: remove one of the two",
         ".spread",
     ),
     Rule(
         "self.policy != 'Kip415' || (self.assignor == 'Sticky' && self.spread == 'BestEffort')",
-        "policy: Kip415 plans as Kafka's own leader does, without assignor and spread: remove these, "
-        "or the policy",
+        "policy: Kip415 plans as Kafka's own leader does and ignores assignor and spread: remove "
+        "these, or the policy",
         ".policy",
     ),
     Rule(
         "!has(self.version) || !has(self.image) || !self.image.matches('@|:[^/]*$')",
-        "image has a tag or digest already, and version is another: remove it from image, or remove version",
+        "image already has a tag or digest, so version conflicts with it: remove one of the two",
         ".version",
     ),
     Rule(
@@ -53,7 +53,7 @@ SPEC_RULES: Final = all_hold(
         "((self.checkpointLocation + '/').startsWith(self.checkpointVolume.mountPath + '/') && "
         r"!self.checkpointLocation.matches(r'(^|/)\.\.(/|$)'))",
         "checkpointLocation is not below checkpointVolume.mountPath, so that checkpoints would not "
-        "be on the volume: remove one of the two, or choose a directory on the volume",
+        "be on the volume: remove one of the two, or use a directory on the volume",
         ".checkpointLocation",
     ),
 )

@@ -141,7 +141,7 @@ class LeadTaker:
         finally:
             self._drop_join()
             self._state = to.TakeOver(self._instance_id, self._patience_ms)
-        assert answer is not None, "led without an answer"
+        assert answer is not None, "led without a JoinGroup answer"
         evicted = tuple(self._evicted)
         self._evicted.clear()
         return answer, evicted

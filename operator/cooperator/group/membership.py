@@ -215,5 +215,5 @@ class Membership:
 
     def _say(self, error: Exception) -> None:
         if not isinstance(error, errors.KafkaError | CoordinatorGone):
-            log.error("group %s: starts afresh", self._config.group_id, exc_info=error)
+            log.error("group %s: restarting with new connections", self._config.group_id, exc_info=error)
         self._listener.trouble(explain(error, self._config))

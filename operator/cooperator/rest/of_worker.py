@@ -28,7 +28,7 @@ def front_of(
     def kept() -> ConnectOffsets:
         current = leader()
         if current is None:
-            raise Refused(503, "the group has no leader at the moment: ask again")
+            raise Refused(503, "the group has no leader at the moment: try again")
         return ConnectOffsets(current.settings.bootstrap_servers, current.settings.log_security)
 
     topic = topic_names(worker).offset

@@ -21,7 +21,7 @@ def main() -> None:
         if error.name not in ("kubernetes", "kopf"):
             raise
         raise SystemExit(
-            "error: this needs a client of Kubernetes: pip install 'cooperator[kubernetes]'"
+            "error: the Kubernetes client is not installed: pip install 'cooperator[kubernetes]'"
         ) from None
     if asks:
         # A shell asks for completions, by the script that ``completion`` has printed.

@@ -23,5 +23,5 @@ _COMMANDS: Final = {
 
 def program(words: Sequence[str] = ()) -> typer.Typer:
     """The program with the commands that ``words`` need, or with all commands for no words."""
-    about = "Look at Workers and Connectors of a Kubernetes cluster, and ask things of them."
+    about = "Inspect and operate Workers and Connectors of a Kubernetes cluster."
     return put_together(about, _COMMANDS, words)

@@ -1,4 +1,4 @@
-"""How to reach a Worker's Kafka from here, and what to do where that is impossible."""
+"""Access to a Worker's Kafka from here, or from the operator's pod."""
 
 import shutil
 import sys
@@ -41,8 +41,8 @@ def kafka_of(place: Place, body: Body, folder: Path) -> Kafka:
     servers = worker.spec.bootstrap_servers or _servers_of(pods_of(place, metadata.name, metadata.namespace))
     if not servers:
         raise CommandError(
-            f"where is the Kafka of Worker {metadata.name}? its spec.bootstrapServers is empty, and there is "
-            "no member that could tell what the operator was given: set that field, or start a member"
+            f"the Kafka of Worker {metadata.name} is unknown: its spec.bootstrapServers is empty, and it has "
+            "no member from which to read the operator's default: set that field, or start a member"
         )
     kafka = worker.spec.kafka
     try:

@@ -1,4 +1,4 @@
-"""What commands read from a cluster."""
+"""Reads of commands from a cluster."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

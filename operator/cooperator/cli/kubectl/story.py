@@ -1,4 +1,4 @@
-"""``kubectl cooperator story``: what happened to a task, and why."""
+"""``kubectl cooperator story``: the history of a task, with reasons."""
 
 import time
 from collections.abc import Sequence
@@ -25,10 +25,10 @@ def story(
     context: ContextOption = None,
     kubeconfig: KubeconfigOption = None,
 ) -> None:
-    """Tell when a task started, waited, moved and failed, where, and why.
+    """Show when and where a task started, waited, moved and failed, and why.
 
-    From the statuses and events of the API, the members' pods, and the Worker's topics where they can be read
-    from here.
+    The sources are statuses and events of the API, the members' pods, and the Worker's topics where they can
+    be read from here.
     """
     from cooperator.cli.kubectl.kafka import exec_command, operator_pod
     from cooperator.cli.kubectl.story_text import Sources, meant, story_text
@@ -44,7 +44,7 @@ def story(
             words = exec_command(
                 place, operator_pod(place), ["kubectl", "story", task, "-n", place.namespace]
             )
-            missing = f"{missing}; where it can be reached: {' '.join(words)}"
+            missing = f"{missing}; run this where Kafka is reachable: {' '.join(words)}"
         try:
             events = events_of(place)
         except ApiError as error:
@@ -62,12 +62,12 @@ def _connector(place: Place, connectors: Sequence[Body], item: TaskId, name: str
             count = ((body.get("status") or {}).get("tasks") or {}).get("desired", 0)
             if item.task >= 0 and item.task not in listed and item.task >= count:
                 raise CommandError(
-                    f"there is no task {name!r}: Connector {item.connector} has {counted(count, 'task')}, "
-                    "the first is 0"
+                    f"task {name!r} does not exist: Connector {item.connector} has {counted(count, 'task')}, "
+                    "numbered from 0"
                 )
             return body
     known = [body["metadata"]["name"] for body in connectors]
-    raise CommandError(f"{name} is no task: {no_such(CONNECTORS, item.connector, place.namespace, known)}")
+    raise CommandError(f"{name} is not a task: {no_such(CONNECTORS, item.connector, place.namespace, known)}")
 
 
 def _history(place: Place, worker: Body) -> tuple[LogHistory | None, str]:
@@ -86,4 +86,4 @@ def _history(place: Place, worker: Body) -> tuple[LogHistory | None, str]:
         except (LogUnavailable, CommandError) as error:
             return None, str(error)
         except ApiError as error:
-            return None, f"its Secrets may not be read: {error}"
+            return None, f"you are not allowed to read its Secrets: {error}"
