@@ -187,7 +187,7 @@ def test_tasks_and_their_states_are_shown(fake: FakeFront) -> None:
     shown = {"id": 1, "state": "RUNNING", "worker_id": "lake-0"}
     assert fake.ok("GET /connectors/a/tasks/1/status") == shown
     assert "no task 7" in fake.refused("GET /connectors/a/tasks/7/status", code=404)
-    assert "no number" in fake.refused("GET /connectors/a/tasks/x/status", code=404)
+    assert "is not a task number" in fake.refused("GET /connectors/a/tasks/x/status", code=404)
 
 
 def test_topics_are_answered_and_not_reset(fake: FakeFront) -> None:
