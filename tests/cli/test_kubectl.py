@@ -179,7 +179,7 @@ class TestStory:
         told = [line.split("  ", 1)[1].split(maxsplit=1) for line in self.lines(history=self.HISTORY)[:-1]]
         assert told == [
             ["lake-1", "a-0 runs under 2.7"],
-            ["lake-1", "a-0 runs no more, after 30s"],
+            ["lake-1", "a-0 no longer runs, after 30s"],
             ["plan", "a-0 waits for lake-1: Departed, by Pod/lake-1/4711"],
             ["lake-0", "a-0 has failed: no disk"],
         ]
@@ -304,7 +304,11 @@ class TestRefusals:
                 ("in the whole cluster", "clusterrole NAME --verb=list --resource=pods/log,"),
             ),
             (403, "admission webhook says no", ("forbids it", "webhook says no")),
-            (404, "GET /apis/cooperator.dev/v1alpha1/workers: Not Found", ("does not know", "crds")),
+            (
+                404,
+                "GET /apis/cooperator.dev/v1alpha1/workers: Not Found",
+                ("does not have the resources", "crds"),
+            ),
             (422, "spec.state is wrong", ("refuses: spec.state is wrong",)),
         ],
     )

@@ -142,7 +142,7 @@ def test_a_new_tasks_max_deals_units_as_the_connector_does(file: Path) -> None:
 def test_of_a_class_that_is_not_installed_here_tasks_are_taken_to_stay_as_they_are(file: Path) -> None:
     told = answer(file, "--tasks-max", "legacy=3")
     assert [step["name"] for round_ in told["rounds"] for step in round_["starts"]] == ["legacy-2"]
-    assert any("legacy: tasks that stay" in note for note in told["notes"])
+    assert any("legacy: remaining tasks" in note for note in told["notes"])
 
 
 def test_other_rules_for_the_same_question(file: Path) -> None:

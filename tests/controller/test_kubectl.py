@@ -132,7 +132,7 @@ def test_a_death_is_seen_told_and_foretold(installation: Installation, person: P
     begins = next(n for n, line in enumerate(told) if line.split()[:3] == ["lake-1", task, "runs"])
     waits = next(n for n, line in enumerate(told) if f"{task} waits for lake-1: Departed" in line)
     assert begins < waits
-    assert f"{task} runs no more, after" in story
+    assert f"{task} no longer runs, after" in story
     assert "its container has ended (Error, exit code 137)" in story
     [now] = [line for line in story.splitlines() if line.startswith("now: ")]
     assert now.startswith("now: HELD for lake-1, moves in ")

@@ -112,7 +112,7 @@ REFUSED = [
         "",
     ),
     together(
-        r"checkpointLocation \(not set\) is local to a member's pod.*\(k8s://a\).*set checkpointVolume, or use",
+        r"checkpointLocation \(not set\) is local to a member's pod.*\(k8s://a\).*set checkpointVolume",
         "",
         spark={"conf": {"spark.master": "k8s://a"}},
     ),

@@ -234,7 +234,7 @@ def test_tasks_that_failed_for_good_call_for_help_with_the_first_words_of_the_tr
 
     assert trues(made) == {"Stalled", "WorkerFound"}
     assert made["Stalled"].reason == "TasksFailed"
-    assert "sources-1: no such topic: lines; fix it" in made["Stalled"].message
+    assert "sources-1: no such topic: lines; fix the cause" in made["Stalled"].message
     assert "at somewhere" not in made["Stalled"].message
 
 
