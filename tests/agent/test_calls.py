@@ -1,4 +1,4 @@
-"""The calls to the leader's endpoint: what goes over the wire, and which event comes of each answer."""
+"""The calls to the leader's endpoint: the bytes on the wire, and the event that each answer becomes."""
 
 import json
 import queue
@@ -20,7 +20,7 @@ CONFIGS = ({"unit": "0"}, {"unit": "ü"})
 
 
 class Leader:
-    """An endpoint that writes down what it is sent, and answers ``status``."""
+    """An endpoint that records its requests and answers with ``status``."""
 
     def __init__(self) -> None:
         self.status = 204
@@ -104,4 +104,4 @@ def test_a_leader_that_does_not_confirm_is_not_taken_for_one_that_does(
     caller.calls.ask(do.AskLeader(leader.endpoint.url, "member-1", Epoch(2, 5)))
     caller.calls.ask(do.AskLeader("http://127.0.0.1:1/", "member-1", Epoch(2, 5)))
     caller.calls.post(do.PostTaskConfigs("a", 1, CONFIGS, "http://127.0.0.1:1/"))
-    assert isinstance(caller.answer(), ev.PostAnswered), "and nothing else"
+    assert isinstance(caller.answer(), ev.PostAnswered), "nothing else is reported"

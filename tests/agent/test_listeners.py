@@ -1,4 +1,4 @@
-"""What the membership is told and tells: reports in joins, shares out of answers, and their race."""
+"""The membership's listener: reports in joins, assignments out of answers, and the race between them."""
 
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -31,7 +31,7 @@ OPTIONS = WorkerOptions(
 
 
 class Lead:
-    """The part that leads, writing down what it is told."""
+    """A leader that records its calls."""
 
     def __init__(self) -> None:
         self.told: list[Any] = []
@@ -83,7 +83,7 @@ class Hearing:
         self.listener.joined(Joined(generation, "lake-0-life-1-uuid", "sessioned", encoded))
 
     def hear(self) -> list[ev.Event]:
-        """The agent's thread takes all that was put."""
+        """The agent's thread handles all queued events."""
         events = []
         for event_of in self.queue:
 
@@ -137,7 +137,7 @@ def test_what_stops_is_reported_as_owned_and_stopping(hearing: Hearing) -> None:
     hearing.answer(1, [A0, A1])
     hearing.listener.protocols()
     hearing.hear()
-    assert hearing.owned() == (), "overtaken by a join"
+    assert hearing.owned() == (), "a join has overtaken it"
     hearing.answer(2, [A0, A1])
     hearing.hear()
     hearing.listener.protocols()
@@ -151,7 +151,7 @@ def test_what_stops_is_reported_as_owned_and_stopping(hearing: Hearing) -> None:
 
 
 def test_an_assignment_that_waits_while_the_next_join_goes_out_is_not_taken(hearing: Hearing) -> None:
-    """That join says nothing of the assignment, so the leader gives its tasks to somebody else."""
+    """That join does not report the assignment, so the leader gives its tasks to another member."""
     hearing.listener.protocols()
     hearing.answer(1, [A0])
     assert decode_metadata(hearing.listener.protocols()[0][1]).allocation is None

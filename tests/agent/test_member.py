@@ -1,4 +1,4 @@
-"""A member's process as a whole, but for the broker: thread, ears, logs, runtime and endpoint together."""
+"""A member's process without a broker: its thread, listener, logs, runtime and endpoint together."""
 
 import json
 import urllib.error
@@ -57,7 +57,7 @@ def test_it_runs_its_assignment_and_says_so(member: Played) -> None:
     status = member.logs.status.snapshot()[A0]
     assert status.worker == "lake-0"
     assert status.epoch == (1, 1)
-    assert status.at_ms > 1_600_000_000_000, "the wall clock's"
+    assert status.at_ms > 1_600_000_000_000, "times are the wall clock's"
     assert member.watchdog.watching[-1] is not None
 
 
@@ -69,7 +69,7 @@ def test_a_revocation_is_acknowledged_when_it_has_stopped(member: Played) -> Non
     member.group.assignment(revoked=[A0])
     join = eventually(lambda: len(member.group.joins) > 2 and member.group.joins[-1], 10)
     assert member.group.reasons == ["let go of a-0"]
-    assert set(member.journal.running()) == {"a-1"}, "it had stopped by then"
+    assert set(member.journal.running()) == {"a-1"}, "the task had stopped by then"
     assert join.allocation is not None
     assert join.allocation.assigned == (A1,)
     assert member.journal.starts("a-1") == 1
@@ -131,7 +131,9 @@ def test_what_its_instance_computes_reaches_the_leader(member: Played) -> None:
     offset = member.write(*noop_records("b", ["unit-2", "unit-0"], member.journal.path, units="3"))
     member.group.assignment([A, TaskId("b", INSTANCE)], config_offset=offset, leader_url=leader.url)
     eventually(lambda: len(posted) > 1, 10)
-    assert [config["task.units"] for config in posted[1][1]] == ["unit-2,unit-1", "unit-0"], "dealt anew"
+    assert [config["task.units"] for config in posted[1][1]] == ["unit-2,unit-1", "unit-0"], (
+        "the units are dealt anew"
+    )
     leader.stop()
 
 
@@ -163,7 +165,7 @@ def test_an_instruction_that_cannot_be_carried_out_ends_nothing_else(
 
 
 class SlowRuntime(InlineRuntime):
-    """It is warm when the test says so."""
+    """A runtime that is warm when the test says so."""
 
     def warm_up(self) -> bool:
         return True
@@ -211,7 +213,7 @@ def test_a_runtime_that_does_not_take_a_task_has_failed_it(tmp_path: Path) -> No
     eventually(lambda: states(member) == {"a-0": TaskState.RESTARTING}, 10)
     status = member.logs.status.snapshot()[A0]
     assert "out of threads" in status.trace
-    assert status.next_attempt_ms == status.at_ms + 10_000, "by the wall clock"
+    assert status.next_attempt_ms == status.at_ms + 10_000, "times are the wall clock's"
     member.stop()
 
 
@@ -240,11 +242,11 @@ def test_its_endpoint_tells_what_it_is_and_does(member: Played) -> None:
     assert "assigned by 1.1" in told
     assert get(f"{url}tasks/a/instance/story")
     for route in ("connectors/a/tasks", "lease"):
-        assert post(url + route) == 409, "it does not lead"
+        assert post(url + route) == 409, "the member does not lead"
 
 
 class Leads:
-    """A lead that answers everything with 204."""
+    """A leader that answers every request with 204."""
 
     def __init__(self) -> None:
         self.stopped = False

@@ -1,4 +1,4 @@
-"""What Prometheus reads from a member, as its own parser sees it."""
+"""A member's metrics, as Prometheus' own parser reads them."""
 
 from collections import defaultdict
 
@@ -87,4 +87,4 @@ def test_a_rate_that_is_not_told_again_is_no_metric_any_more() -> None:
     assert tally.of(A0)["rows_per_s"] == 7089.0
     now_s += 0.1
     assert "rows_per_s" not in tally.of(A0)
-    assert tally.of(A1)["rows_per_s"] == 0.0, "it has read nothing since"
+    assert tally.of(A1)["rows_per_s"] == 0.0, "the task has read nothing since"

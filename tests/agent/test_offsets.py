@@ -1,4 +1,4 @@
-"""A member's page for offsets: whom it serves, and of what."""
+"""A member's endpoint for offsets: which callers it serves, and for which connectors."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +26,7 @@ CONFIG = {
 
 
 class Member:
-    """The page on a port of its own. ``config``: what the config log says."""
+    """The endpoint on a port of its own. ``config`` is the content of the config log."""
 
     def __init__(self, root: Path) -> None:
         self.config = ClusterConfig()

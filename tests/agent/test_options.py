@@ -1,4 +1,4 @@
-"""Bad options are refused with the field, the value and the remedy."""
+"""Bad options are refused; errors name the field, the value and the remedy."""
 
 from dataclasses import fields
 from pathlib import Path

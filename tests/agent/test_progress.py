@@ -1,4 +1,4 @@
-"""The progress of a task on its way to the status log: never too often, and never an old one in the end."""
+"""The progress of a task on its way to the status log: rate-limited, and the newest one is written last."""
 
 from itertools import pairwise
 
@@ -16,7 +16,7 @@ EVERY_MS = Settings("lake-0").progress_every_ms
 
 
 class Written(Talk):
-    """A member whose statuses are kept, each with the time of its writing."""
+    """A member that records its statuses, each with the time of its writing."""
 
     def __init__(self) -> None:
         super().__init__(Settings("lake-0"))
@@ -61,7 +61,7 @@ def test_a_task_that_is_being_started_tells_what_it_waits_for() -> None:
     member.tell(ev.Started(A0, member.attempt(A0)))
     assert (member.last.state, member.last.progress) == (TaskState.RUNNING, "")
     member.quiet(2 * EVERY_MS)
-    assert member.last.progress == "", "what it waited for is over"
+    assert member.last.progress == "", "the wait is over"
     member.progress("1 row")
     assert member.last.progress == "1 row"
 

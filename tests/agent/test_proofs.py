@@ -1,4 +1,4 @@
-"""The lease goes by the newest proof there is, however many events wait before it."""
+"""The lease follows the newest proof, however many events are queued before it."""
 
 import threading
 import time
@@ -30,7 +30,7 @@ def test_the_newest_of_each_kind_is_taken_the_newest_first() -> None:
 def test_a_member_that_stood_still_goes_by_the_last_answer_that_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, confirmed: bool
 ) -> None:
-    # Seed 179552455549 of the simulation: all was stopped by the first answer that waited, an old one.
+    # A run of the simulation found this: the first queued answer, an old one, stopped everything.
     begun_ms, later_ms = int(time.monotonic() * 1000), [0]
     monkeypatch.setattr(main, "now_ms", lambda: int(time.monotonic() * 1000) + later_ms[0])
     member = Played(tmp_path)

@@ -1,4 +1,4 @@
-"""Conversations with the supervisor: shares, configuration, failures."""
+"""Conversations with the supervisor: assignments, configuration, failures."""
 
 from cooperator.agent import events as ev
 from cooperator.agent import instructions as do
@@ -38,7 +38,7 @@ class TestShares:
         assert member.stopped(A0) == [do.Rejoin("let go of a-0")]
         assert member.statuses() == [("a-0", TaskState.UNASSIGNED)]
         assert (member.report.owned, member.report.stopping) == ((A1,), frozenset())
-        assert member.report.nonce != before, "other bytes, or the broker makes no round"
+        assert member.report.nonce != before, "without other bytes the broker makes no round"
         assert member.assignment() == []
 
     def test_a_late_word_of_an_earlier_assignment_says_nothing_of_this_one(self, member):
@@ -73,7 +73,7 @@ class TestShares:
         member.stopped(A0)
         member.time_passes(250)
         answered = member.report
-        assert member.stopped(A1) == [], "a join is on its way"
+        assert member.stopped(A1) == [], "a join is under way"
         assert member.assignment(answers=answered) == [do.Rejoin("let go of a-1")]
 
     def test_a_rejoin_that_nobody_answers_is_asked_for_again(self, member):
@@ -100,7 +100,7 @@ class TestShares:
         again = do.Rejoin("the last assignment could not be taken")
         assert member.time_passes(2_000) == [again]
         assert member.report.owned == (A0,)
-        assert again in member.time_passes(30_000), "as long as no other share comes"
+        assert again in member.time_passes(30_000), "until another assignment comes"
 
     def test_a_round_without_a_plan_changes_nothing(self, member):
         member.run(A0)
@@ -128,7 +128,7 @@ class TestShares:
 class TestConfiguration:
     def test_a_task_waits_until_the_config_log_is_read(self, member):
         assert member.assignment([A0], config_offset=1) == []
-        assert member.report.owned == (A0,), "owned all the same"
+        assert member.report.owned == (A0,), "the task is owned nevertheless"
         [start] = member.configure(tasks=[{"unit": "new"}])
         assert start.config == {"unit": "new"}
 
@@ -137,13 +137,13 @@ class TestConfiguration:
         assert member.statuses() == [("a-7", TaskState.UNASSIGNED)]
         assert "config log up to 0" in member.all(do.PutStatus)[0].status.progress
         member.tell(ev.Tick())
-        assert member.statuses() == [], "once"
+        assert member.statuses() == [], "said once"
 
     def test_a_changed_instance_restarts_alone(self, member):
         member.run(A, A0)
         assert member.configure(path="/elsewhere") == [do.StopTask(A, 1)]
         assert member.statuses() == [("a", TaskState.RESTARTING)]
-        assert member.report.stopping == frozenset(), "it is not let go of"
+        assert member.report.stopping == frozenset(), "the member keeps the instance"
         assert member.stopped(A) == [
             do.StartTask(A, 3, {"path": "/elsewhere"}, paused=False, epoch=Epoch(1, 1))
         ]

@@ -1,4 +1,4 @@
-"""Conversations with the supervisor: the lease, departures, posts, and what is told of all that."""
+"""Conversations with the supervisor: the lease, departures, posts, and the story that explains them."""
 
 import pytest
 
@@ -29,7 +29,7 @@ class TestLease:
         member.assignment([TaskId("a", 9)])
         assert do.StopTask(A0, 1) in member.time_passes(40_000)
         assert member.statuses() == []
-        assert member.report.owned == (A0,), "only what still stops"
+        assert member.report.owned == (A0,), "only what is still stopping"
         member.stopped(A0)
         assert member.statuses() == []
         assert member.report.owned == ()
@@ -86,7 +86,7 @@ class TestLease:
     def test_what_hangs_is_killed_with_its_process_group(self, member):
         member.run(A0)
         watch_ms = member.supervisor.state.watch_ms
-        assert watch_ms == member.now_ms + 44_000, "the watchdog knows it in advance"
+        assert watch_ms == member.now_ms + 44_000, "the watchdog has the deadline in advance"
         member.time_passes(40_000)
         said = member.time_passes(4_000)
         assert said[-1] == do.KillGroup("not stopped in time: a-0")
@@ -105,7 +105,7 @@ class TestDeparture:
         member.run(A0, A1)
         assert member.tell(ev.DrainRequested()) == [do.Rejoin("departs")]
         assert member.report.draining
-        assert member.report.stopping == frozenset(), "it runs on until it is revoked"
+        assert member.report.stopping == frozenset(), "a task runs until it is revoked"
         assert member.assignment(revoked=[A0, A1]) == [do.StopTask(A0, 1), do.StopTask(A1, 2)]
         member.stopped(A0)
         assert member.stopped(A1) == [do.Rejoin("let go of a-0 and 1 more")]

@@ -1,4 +1,4 @@
-"""Conversations with the supervisor about its runtime: what it says of it, when, and to whom."""
+"""Conversations with the supervisor about its runtime: when it reports the state, and to whom."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def test_it_joins_again_when_it_is_warm(warming):
     assert warming.tell(ev.WarmedUp()) == [do.Rejoin("the runtime is warm")]
     assert warming.report.warmth is Warmth.WARM
     assert warming.report.nonce != nonce
-    assert warming.assignment() == [], "and that is all"
+    assert warming.assignment() == [], "nothing else happens"
 
 
 def test_an_assignment_that_answers_an_older_word_does_not_end_it(warming):
@@ -65,13 +65,13 @@ def test_one_that_takes_too_long_has_stalled(warming):
     assert heard == [do.Rejoin("the runtime is stalled")]
     assert warming.report.warmth is Warmth.STALLED
     warming.assignment()
-    assert warming.tell(ev.WarmedUp()) == [do.Rejoin("the runtime is warm")], "it may come up after all"
+    assert warming.tell(ev.WarmedUp()) == [do.Rejoin("the runtime is warm")], "the runtime may still come up"
 
 
 def test_one_that_cannot_start_has_stalled_until_it_can(warming):
     assert warming.tell(ev.WarmUpFailed()) == [do.Rejoin("the runtime is stalled")]
     warming.assignment()
-    assert warming.tell(ev.WarmUpFailed()) == [], "that is known"
+    assert warming.tell(ev.WarmUpFailed()) == [], "this has been reported"
     assert warming.tell(ev.WarmedUp()) == [do.Rejoin("the runtime is warm")]
 
 

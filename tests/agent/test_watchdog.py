@@ -1,4 +1,5 @@
-"""The watchdog kills a whole process group: at its time, or when who holds it has died, and else never."""
+"""The watchdog kills a whole process group at its deadline, or when its owner has died, and never
+otherwise."""
 
 import os
 import signal
@@ -26,7 +27,8 @@ time.sleep(600)
 
 
 class Watched:
-    """A process with a watchdog and a child that stands for its JVM; ``say`` runs an expression in it."""
+    """A process with a watchdog and a child that stands for its JVM; ``say`` evaluates an expression in
+    it."""
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
