@@ -23,7 +23,7 @@ T = TypeVar("T")
 LEASE_MS = 40_000
 
 
-class Talk:
+class Conversation:
     """A supervisor with a clock. Answers omit the instructions SetTimer, Watch and PutStatus."""
 
     def __init__(self, settings: Settings) -> None:
@@ -111,7 +111,7 @@ class Talk:
 
 
 @pytest.fixture
-def member() -> Talk:
-    talk = Talk(Settings("lake-0", drain_timeout_ms=300_000))
+def member() -> Conversation:
+    talk = Conversation(Settings("lake-0", drain_timeout_ms=300_000))
     talk.configure()
     return talk

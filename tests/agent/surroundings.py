@@ -126,7 +126,7 @@ def noop_records(name: str, task_units: Sequence[str], journal: Path, **options:
 
 
 @dataclass
-class Played:
+class LocalMember:
     """A member on a thread of this process; the test provides its group, logs and watchdog."""
 
     directory: Path

@@ -260,7 +260,7 @@ def test_tasks_move_between_members_and_the_others_stay(real_member: RealMember)
     assert real_member.journal.starts("a-2", "a-3") == 4
 
 
-def test_a_member_that_drains_goes_when_its_tasks_are_elsewhere(real_member: RealMember) -> None:
+def test_a_draining_member_leaves_when_its_tasks_run_elsewhere(real_member: RealMember) -> None:
     real_member.configure()
     real_member.want(m_0=A[:2], m_1=A[2:])
     leaver, _ = real_member.member("m-0"), real_member.member("m-1")
@@ -289,7 +289,7 @@ def test_an_evicted_member_runs_on_and_comes_back_with_its_tasks(real_member: Re
     assert real_member.journal.starts() == 4
 
 
-def test_without_an_operator_a_member_leads_and_even_that_one_drains(real_member: RealMember) -> None:
+def test_without_an_operator_a_member_leads_and_can_drain_too(real_member: RealMember) -> None:
     real_member.configure()
     both = [real_member.member("m-0", _MAY_LEAD), real_member.member("m-1", _MAY_LEAD)]
     eventually(lambda: set(real_member.running()) == {str(task) for task in A}, 40)
@@ -316,7 +316,7 @@ def test_its_instance_posts_signed_when_the_log_says_otherwise(real_member: Real
     assert (name, [config["task.units"] for config in configs]) == ("a", ["unit-0", "unit-1"])
 
 
-def test_a_process_that_is_told_to_stop_leaves_nothing_behind(real_member: RealMember) -> None:
+def test_a_process_that_is_stopped_leaves_nothing_behind(real_member: RealMember) -> None:
     real_member.configure()
     real_member.want(m_0=A)
     process = real_member.process("m-0")
@@ -327,7 +327,7 @@ def test_a_process_that_is_told_to_stop_leaves_nothing_behind(real_member: RealM
     real_member.runs()
 
 
-def test_a_process_that_is_told_to_go_drains_first(real_member: RealMember) -> None:
+def test_a_process_that_gets_sigterm_drains_first(real_member: RealMember) -> None:
     real_member.configure()
     real_member.want(m_0=A)
     process = real_member.process("m-0")

@@ -73,7 +73,7 @@ def test_restarts_make_no_round(member):
     assert [type(one) for one in member.time_passes(10_000)] == [do.StartTask]
 
 
-def test_without_automatic_restarts_it_waits_for_somebody(member):
+def test_without_automatic_restarts_a_failed_task_waits_for_a_request(member):
     member.configure(auto_restart=AutoRestart(enabled=False))
     member.run(A0)
     fails(member)
@@ -82,7 +82,7 @@ def test_without_automatic_restarts_it_waits_for_somebody(member):
     gives_up(member)
 
 
-def test_who_has_run_long_enough_begins_a_new_count(member):
+def test_a_task_that_has_run_long_enough_begins_a_new_count(member):
     member.configure(auto_restart=TWICE)
     member.run(A0)
     fails(member)
@@ -97,7 +97,7 @@ def test_who_has_run_long_enough_begins_a_new_count(member):
     assert last(member)[1] == 1_000
 
 
-def test_time_in_which_it_is_paused_is_no_time_in_which_it_runs(member):
+def test_paused_time_does_not_count_as_running_time(member):
     member.configure(auto_restart=TWICE)
     member.run(A0)
     fails(member)
@@ -156,7 +156,7 @@ def test_a_raised_limit_counts_at_once_and_restarts_nothing_that_runs(member):
     assert (member.attempt(A), member.attempt(A1)) == (1, 3)
 
 
-def test_what_is_paused_meanwhile_comes_back_paused(member):
+def test_a_task_paused_meanwhile_comes_back_paused(member):
     member.run(A0)
     fails(member)
     member.configure(target=TargetState.PAUSED)
@@ -164,7 +164,7 @@ def test_what_is_paused_meanwhile_comes_back_paused(member):
     assert start.paused
 
 
-def test_what_is_revoked_meanwhile_does_not_come_back(member):
+def test_a_task_revoked_meanwhile_does_not_come_back(member):
     member.run(A0)
     fails(member)
     assert member.assignment(revoked=[A0]) == [do.Rejoin("let go of a-0")]

@@ -29,7 +29,7 @@ from tests.agent.supervisor_machine import (
 SOME = st.one_of(st.just(set(TASKS)), st.sets(st.sampled_from(TASKS), max_size=4))
 
 
-class MemberInAWorld(SupervisorMachine):
+class MemberInAnEnvironment(SupervisorMachine):
     @initialize(assigned=SOME)
     def a_working_member(self, assigned: set[TaskId]) -> None:
         self.a_round_gives(assigned)
@@ -379,7 +379,7 @@ class MemberInAWorld(SupervisorMachine):
             self.time_passes(1_000)
 
 
-MemberInAWorld.TestCase.settings = settings(
+MemberInAnEnvironment.TestCase.settings = settings(
     max_examples=150, stateful_step_count=50, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
-TestMemberInAWorld = MemberInAWorld.TestCase
+TestMemberInAnEnvironment = MemberInAnEnvironment.TestCase
