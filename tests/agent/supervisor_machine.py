@@ -85,8 +85,7 @@ class SupervisorMachine(RuleBasedStateMachine):
         self.believed: set[TaskId] = set()
         self.needs: dict[TaskId, int] = {}
         # As reported to the supervisor: when each task failed, when it had started, how many restarts in a
-        # row
-        # came before, and the last status of each task.
+        # row came before, and the last status of each task.
         self.failed: dict[TaskId, int] = {}
         self.running: dict[TaskId, int] = {}
         self.restarts: dict[TaskId, int] = {}

@@ -102,7 +102,7 @@ def test_the_last_instruction_counts(watched: Watched) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_the_watchdog_ignores_signals_that_end_the_process(watched: Watched, number: signal.Signals) -> None:
+def test_the_watchdog_ignores_termination_signals(watched: Watched, number: signal.Signals) -> None:
     os.kill(watched.watchdog, number)
     os.kill(watched.process.pid, signal.SIGKILL)
     eventually(watched.is_gone, 10)
