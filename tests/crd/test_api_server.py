@@ -1,4 +1,4 @@
-"""The definitions on a real API server: what it refuses and in which words, and what it fills in."""
+"""The definitions on a real API server: refusals with their texts, and defaults."""
 
 import json
 import re
@@ -118,7 +118,7 @@ def test_a_connector_keeps_its_worker_from_when_it_may_have_progress(api: Namesp
     api.write_status("Connector", "one", ConnectorStatus(state="WorkerNotFound"))
     api.change("Connector", "one", workerRef={"name": "lake"})
     with pytest.raises(ApiError, match=r"spec\.workerRef\.name cannot be changed"):
-        # The operator that saw it before the correction.
+        # An operator that saw the connector before the correction.
         api.write_status("Connector", "one", ConnectorStatus(bound_worker="laek"))
 
     api.write_status("Connector", "one", ConnectorStatus(bound_worker="lake"))
@@ -129,7 +129,7 @@ def test_a_connector_keeps_its_worker_from_when_it_may_have_progress(api: Namesp
     assert api.change("Connector", "one", tasksMax=5, **{"class": "other"})["spec"]["class"] == "other"
     free = {"status": {"boundWorker": None}, "spec": {"workerRef": {"name": "pond"}}}
     with pytest.raises(ApiError, match="cannot be changed"):
-        # Users write specs: what they say of a status is passed over.
+        # A user's write of the spec does not change the status.
         api.server.api.patch(api.path("Connector", "one"), free)
 
 
@@ -144,10 +144,10 @@ def test_all_else_can_be_changed(api: Namespace) -> None:
     assert changed["spec"]["bootstrapServers"] == "b:1"
     api.create("Connector", "one", **connector())
     same = api.change("Connector", "one", connectorName="one", deletionPolicy="Orphan")
-    assert same["spec"]["connectorName"] == "one", "a name that is said has not changed"
+    assert same["spec"]["connectorName"] == "one", "an explicit name equal to the default is no change"
 
 
-# --- what is accepted is what the models read
+# --- the models read what the server accepts
 
 
 def read_back(api: Namespace, kind: str, name: str) -> Resource:
@@ -239,7 +239,7 @@ def test_a_spec_as_large_as_it_may_be_keeps_to_the_budget_of_rules(api: Namespac
     api.create("Connector", "many", **connector(config={f"name.{n}": "v" * 100 for n in range(1000)}))
 
 
-# Whatever is written: the server and the models agree, but for what only the models can tell.
+# For any spec, the server and the models agree, except on what only the models can check.
 
 LATER = re.compile(
     r"is no label|no annotation's name|name a resource|must be text, a number|kept for the spec's"

@@ -46,7 +46,7 @@ def conditions(settled: bool = True, **changed: tuple[str, str]) -> tuple[Condit
 def test_columns_tell_at_a_glance_how_it_is(api: Namespace) -> None:
     api.create("Worker", "lake", replicas=3)
     api.create("Connector", "sources", **connector(tasksMax=8))
-    assert api.table("wrk")[1][:1] == ["lake"], "before anybody has said how it is"
+    assert api.table("wrk")[1][:1] == ["lake"], "before the first status"
 
     api.write_status(
         "Worker",
@@ -154,7 +154,7 @@ def test_a_connector_is_scaled_by_its_tasks_and_selects_no_pod(api: Namespace) -
     status = api.server.api.get(api.path("Connector", name, "scale"))["status"]
     assert status["replicas"] == 2
     assert status["selector"].startswith("cooperator.dev/connector=aaa")
-    # The server itself reads the selector: one that is malformed is an error here.
+    # The server parses the selector and refuses a malformed one.
     assert (
         api.server.api.get(f"/api/v1/namespaces/{api.name}/pods?labelSelector={status['selector']}")["items"]
         == []

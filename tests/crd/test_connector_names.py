@@ -1,4 +1,4 @@
-"""A connector's name in Kafka, and that of its resource, where they differ."""
+"""The name of a connector in Kafka and that of its resource, where they differ."""
 
 import re
 
@@ -142,4 +142,4 @@ def test_a_policy_of_deletion_reaches_the_leader_also_of_what_is_being_deleted()
     assert desired.ending == {"going": True, "gone": False}
     assert desired.kept == {"unreadable"}
     again = compile_desired(worker(), [going], 1, [going])
-    assert again.ending == {}, "what is there is not about to go"
+    assert again.ending == {}, "existing connectors are not being deleted"

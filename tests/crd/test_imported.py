@@ -1,4 +1,4 @@
-"""A cluster as manifests: what its config topic says is what they compile to, without secrets."""
+"""A cluster as manifests: they compile to the config topic that they were made from, without secrets."""
 
 from collections.abc import Mapping
 
@@ -118,13 +118,13 @@ def test_connectors_of_whatever_name_are_imported_as_they_are(names: list[str], 
     ours = [c for c in connectors if isinstance(c, Connector)]
     desired = compile_desired(worker, ours, 1)
     assert desired.connectors.keys() == config.connectors.keys()
-    assert all(each.orphan for each in desired.connectors.values()), "deleting one takes a word"
+    assert all(each.orphan for each in desired.connectors.values()), "connectors are retained by default"
     without = {
         n: {k: v for k, v in c.config.items() if k != "password"} for n, c in desired.connectors.items()
     }
     assert without == {name: {**PLAIN, "name": name} for name in config.connectors}
     references = [each.config["password"] for each in desired.connectors.values()]
-    assert len(set(references)) == len(references), "no two share a secret"
+    assert len(set(references)) == len(references), "no two connectors share a secret"
 
 
 def test_why_the_group_would_not_be_led_stands_in_front() -> None:

@@ -1,4 +1,4 @@
-"""Objects as an API server gives them: what it has added is passed over, what users got wrong is said."""
+"""Objects as an API server returns them: fields of the server are ignored, users' mistakes are reported."""
 
 import re
 from types import MappingProxyType
@@ -80,7 +80,7 @@ def test_fields_of_a_newer_version_are_named_and_stop_nothing() -> None:
     assert isinstance(lake, Worker)
     assert (lake.spec.replicas, lake.spec.rollout.strategy) == (2, "Drain")
     assert set(unknown_fields(body)) == {"spec.surge", "spec.rollout.pause"}
-    assert "surge" in body["spec"], "the caller's object is the caller's"
+    assert "surge" in body["spec"], "the caller's object stays unchanged"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What Workers say of their pods, their volume and their way to Kafka: read, refused, kept."""
+"""The fields of a Worker for its pods, its volume and its access to Kafka: parsed, refused, kept."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The reference is what the models say, and the examples are manifests as they are."""
+"""The reference is generated from the models, and the examples are valid manifests."""
 
 import importlib.util
 import re
@@ -16,7 +16,7 @@ from cooperator.local.store import Change, ManifestStore, anchored
 
 ROOT = Path(__file__).parents[2]
 OF_KUBERNETES = ("volumes.yaml", "autoscaler.yaml", "executors.yaml", "rest.yaml")
-"""Kinds of Kubernetes' own, which only an API server can check (test_api_server.py)."""
+"""Kubernetes' own kinds, which only an API server can check (test_api_server.py)."""
 EXAMPLES = sorted(
     path for path in (ROOT / "examples" / "kubernetes").glob("*.yaml") if path.name not in OF_KUBERNETES
 )
@@ -52,7 +52,7 @@ def test_the_first_connector_of_the_readme_is_applied_as_it_stands(tmp_path: Pat
     resources = anchored(parse(manifest[1], "first.yaml"), tmp_path)
     changes = ManifestStore(StateDir(tmp_path / ".cooperator"), lambda: 0).apply(resources, "first.yaml")
     assert {change for _, change in changes} == {Change.CREATED}
-    # What it reads is made, and what it has written is counted, where the manifest says.
+    # Create its input, and count its output, at the paths in the manifest.
     source, sink = (r.spec.config["path"] for r in resources if isinstance(r, Connector))
     fill = re.search(r"^\$ (mkdir .*?)  +#", steps, re.MULTILINE)
     count = re.search(r"^\$ python -c '(.*)'$", steps, re.MULTILINE)

@@ -1,6 +1,7 @@
-"""The custom resource definitions: what is checked in is what the models say, and what Kubernetes takes.
+"""The custom resource definitions: the checked-in files are generated from the models, and valid for
+Kubernetes.
 
-What the API server makes of them is tested where there is one: test_api_server.py.
+Their behaviour on a real API server is tested in test_api_server.py.
 """
 
 from collections.abc import Iterator
@@ -29,7 +30,7 @@ def schema(kind: str) -> Schema:
 
 
 def nodes(node: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
-    """Every schema within a schema, with its path."""
+    """Every schema nested in a schema, with its path."""
     yield path, node
     for name, part in node.get("properties", {}).items():
         yield from nodes(part, f"{path}.{name}")
@@ -72,7 +73,7 @@ def test_everything_has_a_type_a_bound_and_a_description(node: Schema) -> None:
         assert "maxItems" in node
     if "additionalProperties" in node:
         assert "maxProperties" in node
-        assert "properties" not in node, "the server takes one of the two"
+        assert "properties" not in node, "the server accepts only one of the two"
     assert not {"$ref", "anyOf", "allOf", "oneOf", "title"} & node.keys()
     for name, part in node.get("properties", {}).items():
         if name not in ("metadata",) or "properties" in part:
@@ -94,11 +95,11 @@ def test_defaults_are_those_of_the_models_and_nested_ones_are_reached() -> None:
 
     assert spec["default"] == {
         name: part["default"] for name, part in spec["properties"].items() if part.get("default")
-    }, "the rules of an object are tried on its default before the server fills in more"
+    }, "the server validates an object's default before it fills in nested ones"
     assert spec["properties"]["replicas"]["default"] == 1
     assert spec["properties"]["rollout"]["default"] == {}
     assert spec["properties"]["rollout"]["properties"]["strategy"]["default"] == "Hold"
-    assert "default" not in spec["properties"]["checkpointVolume"], "there is none unless somebody asks"
+    assert "default" not in spec["properties"]["checkpointVolume"], "it is absent unless set"
     assert schema("Connector")["properties"]["spec"]["properties"]["tasksMax"]["default"] == 1
 
 

@@ -1,4 +1,4 @@
-"""Statuses: what fits into an object, and what the four summaries say of everything else."""
+"""Statuses: size limits, and the four summary conditions that are derived from all others."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ def connector(name: str = "sources", **spec: Any) -> Connector:
 
 
 def known(**changed: tuple[str, str] | None) -> list[Condition]:
-    """A Worker's conditions, all as they should be but for ``changed``: (status, reason), None: not there."""
+    """A Worker's conditions, all in order except ``changed``: (status, reason); None removes a condition."""
     told: dict[str, tuple[str, str] | None] = {
         "KafkaReachable": ("True", "Connected"),
         "Leading": ("True", "Leading"),
@@ -159,7 +159,7 @@ def test_of_any_conditions_a_tool_can_read_what_to_do(
     said = trues(made)
     assert not {"Ready", "Stalled"} <= said
     assert not {"Reconciling", "Stalled"} <= said
-    assert said & {"Ready", "Reconciling", "Stalled"}, "never silent"
+    assert said & {"Ready", "Reconciling", "Stalled"}, "one summary is always true"
     if "Ready" not in said:
         assert made["Ready"].message
     assert all(condition.reason for condition in made.values())
