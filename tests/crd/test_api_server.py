@@ -25,7 +25,7 @@ pytestmark = pytest.mark.real
 EXAMPLES = Path(__file__).parents[2] / "examples" / "kubernetes"
 
 
-def test_definitions_have_no_complaint_of_the_server(server: ControlPlane) -> None:
+def test_the_server_accepts_the_definitions_without_warnings(server: ControlPlane) -> None:
     for crd in definitions().values():
         stored = server.api.get(f"{DEFINITIONS}/{crd['metadata']['name']}")
         told = {condition["type"]: condition["status"] for condition in stored["status"]["conditions"]}
@@ -104,7 +104,7 @@ def test_a_name_too_long_for_pods_is_refused(dry: Namespace, name: str) -> None:
         ),
     ],
 )
-def test_what_progress_is_bound_to_cannot_be_changed(
+def test_fields_that_progress_depends_on_cannot_be_changed(
     api: Namespace, kind: str, before: dict[str, Any], after: dict[str, Any], said: str
 ) -> None:
     api.create(kind, "one", **before)
@@ -113,7 +113,7 @@ def test_what_progress_is_bound_to_cannot_be_changed(
         api.change(kind, "one", **after)
 
 
-def test_a_connector_keeps_its_worker_from_when_it_may_have_progress(api: Namespace) -> None:
+def test_a_connector_keeps_its_worker_once_it_may_have_progress(api: Namespace) -> None:
     api.create("Connector", "one", **connector(workerRef={"name": "laek"}))
     api.write_status("Connector", "one", ConnectorStatus(state="WorkerNotFound"))
     api.change("Connector", "one", workerRef={"name": "lake"})
@@ -133,7 +133,7 @@ def test_a_connector_keeps_its_worker_from_when_it_may_have_progress(api: Namesp
         api.server.api.patch(api.path("Connector", "one"), free)
 
 
-def test_all_else_can_be_changed(api: Namespace) -> None:
+def test_all_other_fields_can_be_changed(api: Namespace) -> None:
     api.create("Worker", "lake", groupId="one", checkpointVolume={"claimName": "a"})
 
     changed = api.change(
@@ -200,7 +200,7 @@ def test_settings_are_numbers_booleans_and_texts(api: Namespace) -> None:
     assert lake.spec.spark.conf == {"spark.sql.shuffle.partitions": "4", "spark.ui.enabled": "false"}
 
 
-def test_a_pod_template_is_stored_whole(api: Namespace) -> None:
+def test_a_pod_template_is_stored_completely(api: Namespace) -> None:
     template = {
         "metadata": {"labels": {"team": "data"}},
         "spec": {
@@ -218,7 +218,7 @@ def test_a_pod_template_is_stored_whole(api: Namespace) -> None:
     assert lake.spec.template.spec == template["spec"]
 
 
-def test_a_spec_as_large_as_it_may_be_keeps_to_the_budget_of_rules(api: Namespace) -> None:
+def test_the_largest_spec_stays_within_the_cost_budget_of_rules(api: Namespace) -> None:
     words = {f"example.com/name-{n}": "v" * 63 for n in range(64)}
     api.create(
         "Worker",

@@ -177,7 +177,7 @@ def test_the_content_of_a_config_is_not_repeated() -> None:
     assert "hunter2" not in refusal(connector(config={"password": {"value": "hunter2"}}))
 
 
-def test_aliases_that_multiply_are_stopped() -> None:
+def test_exponential_aliases_are_refused() -> None:
     bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
         f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9)
     )
@@ -297,7 +297,7 @@ def test_resources_round_trip(documents: list[dict[str, Any]]) -> None:
         assert parse(json.dumps(to_manifest(resource)), "printed") == (resource,)
 
 
-def test_what_get_prints_can_be_applied() -> None:
+def test_the_output_of_get_can_be_applied() -> None:
     (lake,) = parse(LAKE, "lake.yaml")
     printed = {**to_manifest(lake), "status": {"whatever": [1]}}
 

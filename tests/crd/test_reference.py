@@ -22,7 +22,7 @@ EXAMPLES = sorted(
 )
 
 
-def test_the_reference_is_what_the_command_writes() -> None:
+def test_the_reference_is_up_to_date() -> None:
     spec = importlib.util.spec_from_file_location("reference", ROOT / "docs" / "reference.py")
     assert spec is not None
     assert spec.loader is not None
@@ -34,7 +34,7 @@ def test_the_reference_is_what_the_command_writes() -> None:
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
-def test_examples_are_read_without_a_problem(path: Path) -> None:
+def test_examples_are_valid(path: Path) -> None:
     assert parse(path.read_text(), path.name)
 
 
@@ -45,7 +45,7 @@ def test_the_connectors_of_the_examples_find_their_worker() -> None:
     assert {r.spec.worker_ref.name for r in resources if r.kind == "Connector"} <= workers
 
 
-def test_the_first_connector_of_the_readme_is_applied_as_it_stands(tmp_path: Path) -> None:
+def test_the_first_connector_of_the_readme_works_as_written(tmp_path: Path) -> None:
     steps = (ROOT / "README.md").read_text().partition("## Your first connector")[2].partition("\n## ")[0]
     manifest = re.search(r"<<'YAML'\n(.*?)\nYAML\n", steps, re.DOTALL)
     assert manifest is not None

@@ -47,7 +47,7 @@ ALL_NODES = [
 ]
 
 
-def test_what_is_checked_in_is_what_the_models_say() -> None:
+def test_the_checked_in_definitions_are_up_to_date() -> None:
     written = {path.name: path.read_text() for path in CRDS.glob("*.yaml")}
 
     assert written == {name: to_yaml(crd) for name, crd in definitions().items()}, (
@@ -81,7 +81,7 @@ def test_everything_has_a_type_a_bound_and_a_description(node: Schema) -> None:
 
 
 @pytest.mark.parametrize("kind", ["Worker", "Connector"])
-def test_every_rule_says_in_one_line_what_to_do(kind: str) -> None:
+def test_every_rule_has_a_remedy_in_one_line(kind: str) -> None:
     rules = [rule for _, node in nodes(schema(kind)) for rule in node.get("x-kubernetes-validations", ())]
     assert rules
     for rule in rules:
@@ -90,7 +90,7 @@ def test_every_rule_says_in_one_line_what_to_do(kind: str) -> None:
         assert "\n" not in rule["message"]
 
 
-def test_defaults_are_those_of_the_models_and_nested_ones_are_reached() -> None:
+def test_defaults_equal_those_of_the_models_also_nested_ones() -> None:
     spec = schema("Worker")["properties"]["spec"]
 
     assert spec["default"] == {
@@ -109,12 +109,12 @@ def test_a_status_has_no_defaults(kind: str) -> None:
 
 
 @pytest.mark.parametrize(("kind", "model"), [("Worker", WorkerStatus), ("Connector", ConnectorStatus)])
-def test_a_status_has_a_place_for_all_that_is_printed(kind: str, model: type[Projection]) -> None:
+def test_a_status_schema_has_every_field_that_is_written(kind: str, model: type[Projection]) -> None:
     printed = model().model_dump(mode="json", by_alias=True)
     assert printed.keys() == schema(kind)["properties"]["status"]["properties"].keys()
 
 
-def test_columns_and_scale_read_fields_that_there_are() -> None:
+def test_columns_and_scale_use_existing_fields() -> None:
     for crd in definitions().values():
         version = crd["spec"]["versions"][0]
         there = {path for path, _ in nodes(version["schema"]["openAPIV3Schema"])}
@@ -136,8 +136,6 @@ class Patterned(BaseModel):
 @pytest.mark.parametrize(
     ("model", "said"), [(Odd, "has one type in a structural schema"), (Patterned, r"no place .*'pattern'")]
 )
-def test_a_check_that_the_server_would_not_make_is_not_lost_in_silence(
-    model: type[BaseModel], said: str
-) -> None:
+def test_a_constraint_that_the_server_cannot_check_is_refused(model: type[BaseModel], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         structural(model.model_json_schema(), {})
