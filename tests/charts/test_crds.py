@@ -1,4 +1,5 @@
-"""The chart of the resource definitions: those of `crds/`, upgraded with it and kept without it."""
+"""The chart of the resource definitions: it contains those of `crds/` and keeps them when it is
+uninstalled."""
 
 import tarfile
 from pathlib import Path

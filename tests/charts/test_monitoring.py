@@ -1,4 +1,4 @@
-"""Alerts and dashboard: each query is one, and asks for metrics and labels that the code has."""
+"""Alerts and dashboard: every query is valid and uses existing metrics and labels."""
 
 import json
 import re
@@ -14,9 +14,9 @@ from tests.charts.pages import Labels, of_a_member, of_the_operator
 from tests.charts.rendered import EVERYTHING, OPERATOR, ROOT, Release
 
 OF_TARGETS = frozenset({"job", "namespace", "pod"})
-"""What a Prometheus Operator adds to each target."""
+"""The labels that a Prometheus Operator adds to each target."""
 OF_MEMBERS = OF_TARGETS | {"worker"}
-"""By the PodMonitor's relabeling."""
+"""The labels that the PodMonitor's relabeling adds."""
 VARIABLES = {"$__rate_interval": "5m", "$namespace": ".*", "$worker": ".*", "$operator": ".*"}
 DASHBOARD = OPERATOR / "dashboards" / "cooperator.json"
 PLACE = re.compile(r"\{\{ ?\$labels\.(\w+) ?\}\}")
@@ -32,14 +32,14 @@ def known() -> Labels:
 
 
 def inside(query: promql.Expr, kind: Any) -> list[Any]:
-    """All parts of that kind."""
+    """All nodes of that type in a query."""
     found: list[Any] = []
     promql.walk(query, lambda part: found.append(part) if isinstance(part, kind) else None)
     return found
 
 
 def checked(text: str) -> promql.Expr:
-    """The query, which asks only for what there is."""
+    """Parses a query and checks that its metrics and labels exist."""
     query = promql.parse(text)
     selectors = inside(query, promql.VectorSelector)
     assert selectors, text
@@ -57,7 +57,7 @@ def checked(text: str) -> promql.Expr:
 
 
 def left(query: promql.Expr) -> set[str]:
-    """Labels that its answer has."""
+    """The labels of the query's result."""
     aggregates = inside(query, promql.AggregateExpr)
     if aggregates:
         return set(aggregates[0].modifier.labels if aggregates[0].modifier else ())
@@ -95,8 +95,8 @@ def test_alerts_ask_for_what_there_is_and_say_what_to_do(release: Release) -> No
         said = rule["annotations"]
         assert said.keys() == {"summary", "description"}
         named = {name for text in said.values() for name in PLACE.findall(text)}
-        assert named <= left(query), f"{rule['alert']} names labels that its query does not leave"
-        # Each answer is one alert; without the labels in the text nobody could tell them apart.
+        assert named <= left(query), f"{rule['alert']} uses labels that the result of its query lacks"
+        # Each series is one alert; without its labels in the text alerts could not be told apart.
         assert rule["alert"] == "CooperatorOperatorAbsent" or named
 
 
@@ -120,7 +120,7 @@ def test_an_absent_operator_is_told_of_where_it_is_scraped(release: Release) -> 
     # A Prometheus Operator names the job after the Service.
     service = other.one("Service")["metadata"]
     up = f'up{{job="{service["name"]}", namespace="{service["namespace"]}"}}'
-    # Scraped in vain, or not scraped at all. `absent` tells labels only of what is not compared.
+    # Scraping fails, or is not configured. `absent` keeps only labels of equality matchers.
     assert absent == f"max by (job, namespace) ({up}) == 0 or absent({up})"
     values = {"prometheusRule": {"enabled": True}}
     [group] = other.one("PrometheusRule", values)["spec"]["groups"]
@@ -178,7 +178,7 @@ def test_panels_ask_for_what_there_is() -> None:
             query = checked(text)
             asked |= {each.name for each in inside(query, promql.VectorSelector)}
             assert set(LEGEND.findall(target["legendFormat"])) <= left(query), panel["title"]
-    # What an operator measures is shown; of tasks, what tells how they do.
+    # The dashboard shows all metrics of an operator, and of tasks those on their progress.
     ours = {name for name in of_the_operator() if name.startswith("cooperator_")}
     assert ours - asked == {"cooperator_connector_state", "cooperator_worker_generation"}
 

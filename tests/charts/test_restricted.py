@@ -1,4 +1,4 @@
-"""No container of the chart has more than the level `restricted` of Pod Security allows."""
+"""No container of the chart exceeds the level `restricted` of Pod Security."""
 
 from typing import Any
 
@@ -31,8 +31,8 @@ def test_every_container_is_restricted(release: Release, values: Any) -> None:
 
 
 def test_any_user_has_a_place_to_write_to(release: Release) -> None:
-    # A cluster that chooses the user chooses one that the image does not know: no user is asked for, and the
-    # home is the one folder that everybody may write to.
+    # Some clusters choose a user that the image does not know. The chart then sets no user, and the home is
+    # the one directory that everybody may write to.
     pod = release.operator_pod()
     assert "runAsUser" not in pod["spec"]["securityContext"]
     container = release.operator_container()

@@ -1,4 +1,4 @@
-"""What the chart lets the operator do: what the code does, where it does it, and no more."""
+"""The operator's rights in the chart are those that the code needs, where it needs them, and no more."""
 
 import ast
 from collections.abc import Iterator, Mapping
@@ -16,14 +16,14 @@ KINDS: Mapping[str, Kind] = {name: kind for name, kind in vars(api).items() if i
 VERBS = {
     "get": {"get"},
     "list": {"list"},
-    # Server-side apply creates what is not there.
+    # Server-side apply creates missing objects.
     "apply": {"patch", "create"},
     "create": {"create"},
     "replace": {"update"},
     "merge": {"patch"},
     "delete": {"delete"},
 }
-"""Of Kubernetes, by the method of ``Api``."""
+"""Kubernetes' verbs by the method of ``Api``."""
 CODE = ROOT / "operator" / "cooperator" / "controller"
 
 Right = tuple[str, str, str]
@@ -41,7 +41,8 @@ def rights(rules: Any) -> set[Right]:
 
 
 def granted(release: Release, values: Mapping[str, Any]) -> dict[str, set[Right]]:
-    """By namespace; ``*``: in the cluster. Follows each binding to its role and to the operator's account."""
+    """Rights by namespace, or ``*`` for the cluster. Follows each binding to its role and to the operator's
+    account."""
     manifests = release.manifests(values)
     roles = {
         (manifest["kind"], manifest["metadata"].get("namespace"), manifest["metadata"]["name"]): manifest
@@ -79,7 +80,7 @@ def test_an_operator_of_the_cluster_has_its_rights_everywhere(release: Release) 
 def test_an_operator_of_namespaces_has_them_there_alone(release: Release) -> None:
     there = NAMESPACE | SECRET
     assert granted(release, NAMESPACED) == {"*": CLUSTER, "a": there, "b": there, "home": OWN}
-    # In its own, too, if it serves it.
+    # The operator's own namespace is included if it serves that one.
     assert granted(release, {"namespaces": ["home"]}) == {"*": CLUSTER, "home": OWN | there}
 
 
@@ -152,7 +153,7 @@ def test_only_the_operator_s_own_pods_have_its_token(release: Release) -> None:
 
 
 def calls() -> Iterator[Right]:
-    """What the controller's code asks of the API, as far as it names the kind where it does."""
+    """The requests in the controller's code, with the kind where the code names it."""
     for path in sorted(CODE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             match node:
@@ -182,7 +183,7 @@ def test_what_is_watched_may_be_listed_and_watched() -> None:
 
 def test_nothing_is_granted_that_the_code_does_not_know() -> None:
     ours = {(kind.group, kind.plural) for kind in KINDS.values()}
-    # Whose watching asks whether what it watches is there.
+    # Watching a kind begins with a check that it exists.
     of_kopf = {("apiextensions.k8s.io", "customresourcedefinitions")}
     everything = CLUSTER | NAMESPACE | SECRET | OWN | REST | REVIEW
     assert {(group, resource.partition("/")[0]) for group, resource, _ in everything} == ours | of_kopf

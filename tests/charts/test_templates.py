@@ -1,4 +1,4 @@
-"""What the chart of the operator makes, feature by feature."""
+"""The manifests of the operator's chart, feature by feature."""
 
 import tomllib
 from collections import Counter
@@ -46,7 +46,7 @@ OPTIONAL = {
 
 
 def a_member() -> Mapping[str, Any]:
-    """A member's pod, as the operator makes it."""
+    """A member's pod as the operator creates it."""
     worker = Worker.model_validate({"metadata": {"name": "lake", "namespace": "a"}, "spec": {"replicas": 1}})
     return template(worker, Defaults("cooperator-worker:1", "kafka:9092"))
 
@@ -78,7 +78,7 @@ def test_the_charts_are_of_the_version_of_the_program(chart: Any) -> None:
 
 
 def understood(arguments: list[str]) -> Mapping[str, Any]:
-    """What the program takes them for. Raises click's errors."""
+    """The program's parsed options. Raises click's errors."""
     command = typer.main.get_command(program())
     known = command.get_command(typer.Context(command), arguments[0])  # type: ignore[attr-defined]
     return dict(known.make_context(arguments[0], arguments[1:]).params)
@@ -161,7 +161,7 @@ def test_who_asks_whether_it_lives_asks_for_what_it_serves(release: Release) -> 
 
 
 def test_an_upgrade_finds_the_deployment_of_before(release: Release) -> None:
-    # A selector cannot be changed: another one would make `helm upgrade` fail.
+    # Selectors are immutable: another one would make `helm upgrade` fail.
     assert release.one("Deployment")["spec"]["selector"]["matchLabels"] == {
         "app.kubernetes.io/name": "cooperator",
         "app.kubernetes.io/instance": "cooperator",
@@ -220,7 +220,7 @@ def test_members_are_scraped_where_they_are(release: Release, values: Any, where
 @pytest.mark.parametrize("values", [{}, NAMESPACED], ids=["of the cluster", "of namespaces"])
 def test_members_reach_their_leaders_and_others_only_health(release: Release, values: Any) -> None:
     spec = release.one("NetworkPolicy", {**values, "networkPolicy": {"enabled": True}})["spec"]
-    assert spec["policyTypes"] == ["Ingress"], "what goes out is free"
+    assert spec["policyTypes"] == ["Ingress"], "egress is unrestricted"
     everybody, members = spec["ingress"]
     assert everybody == {"ports": [{"port": "health", "protocol": "TCP"}]}
     [who] = members["from"]
@@ -284,11 +284,11 @@ def names(release: Release, values: Any, clusterwide: bool) -> set[tuple[str, ..
 def test_two_releases_assignment_no_name(release: Release, one: Any, other: Any, values: Any) -> None:
     first, second = (Release(*words) for words in (one, other))
     for clusterwide in (True, False):
-        assert names(first, values, clusterwide), "there is something to compare"
+        assert names(first, values, clusterwide), "the release has names to compare"
         assert not names(first, values, clusterwide) & names(second, values, clusterwide)
 
 
-# --- what is said at the end -----------------------------------------------------------------------------
+# --- notes -----------------------------------------------------------------------------------------------
 
 
 def test_the_notes_say_what_is_missing_and_what_comes_next(release: Release) -> None:

@@ -1,4 +1,4 @@
-"""Values: each has a meaning, a default and a form; what is wrong is refused by its name."""
+"""Values: each has a description, a default and a schema; errors name the wrong value."""
 
 import importlib.util
 import json
@@ -98,7 +98,7 @@ def test_nor_with_the_definitions(release: Release) -> None:
 
 
 def paths(schema: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Of what a schema names, as far as values.yaml has to name it."""
+    """The paths in a schema that values.yaml has to list."""
     for name, part in schema["properties"].items():
         if "properties" in part and _at(DEFAULTS, (*above, name)):
             yield from paths(part, (*above, name))
@@ -123,7 +123,7 @@ def leaves(tree: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
 def test_the_schema_knows_all_values_and_no_others() -> None:
     known = {path for path in paths(SCHEMA) if path != ("global",)}
     of_maps = {path for path in leaves(DEFAULTS) if path not in known}
-    # What lies below a value that is a mapping is the user's.
+    # Keys below a value that is a mapping are the user's.
     assert {path[:-1] for path in of_maps} == {
         ("resources", "requests"),
         ("resources", "limits"),
@@ -136,7 +136,7 @@ def test_each_value_is_used_by_a_template() -> None:
     text = "".join(path.read_text() for path in (OPERATOR / "templates").rglob("*.*"))
     for path in paths(SCHEMA):
         if path != ("global",):
-            # Either by its whole name, or by its own within a `with` of its group.
+            # A template uses the full name, or the last part within a `with` of its group.
             assert ".Values." + path[0] in text, path
             assert path[0] == "resources" or f".{path[-1]}" in text, path
 

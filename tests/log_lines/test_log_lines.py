@@ -1,4 +1,4 @@
-"""Lines of long-running processes: their two formats, and what they are about."""
+"""Log lines of long-running processes: their two formats and their context."""
 
 import json
 import logging
@@ -26,7 +26,7 @@ def _as_a_process_begins(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def begin(log_format: LogFormat) -> None:
-    """As a process does at its start, without the handlers of the test's own."""
+    """Configures logging as at the start of a process, without pytest's handlers."""
     logging.getLogger().handlers.clear()
     log_to_stderr(log_format)
 
