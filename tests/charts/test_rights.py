@@ -73,29 +73,29 @@ CLUSTER, NAMESPACE, SECRET, OWN = (of(file) for file in ("cluster", "namespace",
 REST, REVIEW = of("rest"), of("review")
 
 
-def test_an_operator_of_the_cluster_has_its_rights_everywhere(release: Release) -> None:
+def test_a_clusterwide_operator_has_its_rights_everywhere(release: Release) -> None:
     assert granted(release, {}) == {"*": CLUSTER | NAMESPACE | SECRET, "home": OWN}
 
 
-def test_an_operator_of_namespaces_has_them_there_alone(release: Release) -> None:
+def test_a_namespaced_operator_has_its_rights_in_its_namespaces_only(release: Release) -> None:
     there = NAMESPACE | SECRET
     assert granted(release, NAMESPACED) == {"*": CLUSTER, "a": there, "b": there, "home": OWN}
     # The operator's own namespace is included if it serves that one.
     assert granted(release, {"namespaces": ["home"]}) == {"*": CLUSTER, "home": OWN | there}
 
 
-def test_without_rights_of_the_cluster_nothing_is_outside_of_namespaces(release: Release) -> None:
+def test_without_cluster_rights_all_objects_are_namespaced(release: Release) -> None:
     there = NAMESPACE | SECRET
     assert granted(release, CONFINED) == {"a": there, "b": there, "home": OWN}
     assert not [m for m in release.manifests(CONFINED) if m["kind"].startswith("Cluster")]
 
 
-def test_secrets_of_some_namespaces_are_read_in_no_other(release: Release) -> None:
+def test_secrets_are_readable_in_the_listed_namespaces_only(release: Release) -> None:
     found = granted(release, {"secretNamespaces": ["a", "b"]})
     assert found == {"*": CLUSTER | NAMESPACE, "a": SECRET, "b": SECRET, "home": OWN}
 
 
-def test_who_serves_the_rest_api_may_ask_for_its_callers_and_do_what_they_may(release: Release) -> None:
+def test_an_operator_with_the_rest_api_may_review_its_callers_and_act_for_them(release: Release) -> None:
     rest = {"rest": {"enabled": True}}
     assert granted(release, rest) == {"*": CLUSTER | REVIEW | NAMESPACE | REST | SECRET, "home": OWN}
     there = NAMESPACE | REST | SECRET
@@ -108,7 +108,7 @@ def test_who_serves_the_rest_api_may_ask_for_its_callers_and_do_what_they_may(re
 
 
 @pytest.mark.parametrize("values", [{**NAMESPACED, "secretNamespaces": ["c"]}])
-def test_secrets_beyond_the_namespaces_that_are_served_are_refused(release: Release, values: Any) -> None:
+def test_secrets_outside_of_the_served_namespaces_are_refused(release: Release, values: Any) -> None:
     with pytest.raises(HelmFailed, match="secretNamespaces is for an operator of the whole cluster"):
         release.manifests(values)
 
@@ -121,7 +121,7 @@ def test_secrets_are_read_one_by_one(release: Release, mode: str) -> None:
     assert ("secrets" in everywhere) is (mode == "of the cluster")
 
 
-def test_who_grants_rights_themselves_is_given_none(release: Release) -> None:
+def test_no_roles_are_created_for_users_who_create_their_own(release: Release) -> None:
     made = {manifest["kind"] for manifest in release.manifests({"rbac": {"create": False}})}
     assert not made & {"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}
 
@@ -135,7 +135,7 @@ def test_who_grants_rights_themselves_is_given_none(release: Release) -> None:
         ({"create": False}, "default"),
     ],
 )
-def test_rights_are_given_to_the_account_that_runs_it(release: Release, account: Any, called: str) -> None:
+def test_roles_are_bound_to_the_operators_account(release: Release, account: Any, called: str) -> None:
     values = {"serviceAccount": account}
     assert granted(release, values)["home"] == OWN
     assert release.operator_pod(values)["spec"]["serviceAccountName"] == called
@@ -169,19 +169,19 @@ def calls() -> Iterator[Right]:
                         yield kind.group, "/".join([kind.plural, *part]), verb
 
 
-def test_what_the_code_does_is_granted() -> None:
+def test_every_request_of_the_code_is_granted() -> None:
     asked = set(calls())
     assert {("", "pods", "delete"), ("", "pods/status", "patch"), ("", "secrets", "get")} <= asked
     assert asked <= CLUSTER | NAMESPACE | SECRET | OWN | REST | REVIEW
 
 
-def test_what_is_watched_may_be_listed_and_watched() -> None:
+def test_watched_kinds_may_be_listed_and_watched() -> None:
     watched = [api.WORKERS, api.CONNECTORS, api.PODS]
     assert {(k.group, k.plural, verb) for k in watched for verb in ("list", "watch")} <= NAMESPACE
     assert {("", "nodes", verb) for verb in ("list", "watch")} <= CLUSTER
 
 
-def test_nothing_is_granted_that_the_code_does_not_know() -> None:
+def test_no_right_is_granted_that_the_code_does_not_use() -> None:
     ours = {(kind.group, kind.plural) for kind in KINDS.values()}
     # Watching a kind begins with a check that it exists.
     of_kopf = {("apiextensions.k8s.io", "customresourcedefinitions")}
@@ -191,5 +191,5 @@ def test_nothing_is_granted_that_the_code_does_not_know() -> None:
     assert not {verb for _, _, verb in everything} & {"deletecollection", "escalate", "bind", "impersonate"}
 
 
-def test_of_the_cluster_is_only_read() -> None:
+def test_cluster_scoped_objects_are_only_read() -> None:
     assert {verb for _, _, verb in CLUSTER} <= {"get", "list", "watch"}

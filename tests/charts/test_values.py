@@ -79,7 +79,7 @@ WRONG: Mapping[str, tuple[Mapping[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_is_wrong_is_refused_by_its_name(release: Release, case: str) -> None:
+def test_a_wrong_value_is_refused_by_its_name(release: Release, case: str) -> None:
     values, said = WRONG[case]
     with pytest.raises(HelmFailed) as refused:
         release.manifests(values)
@@ -87,13 +87,13 @@ def test_what_is_wrong_is_refused_by_its_name(release: Release, case: str) -> No
 
 
 @pytest.mark.parametrize("mode", [*MODES, "everything"])
-def test_helm_has_nothing_to_find_fault_with(release: Release, mode: str) -> None:
+def test_helm_lint_accepts_the_operators_chart(release: Release, mode: str) -> None:
     values = json.dumps(MODES.get(mode, EVERYTHING))
     said = run_helm("lint", "--strict", str(OPERATOR), "--values", "-", words=values)
     assert "1 chart(s) linted, 0 chart(s) failed" in said
 
 
-def test_nor_with_the_definitions(release: Release) -> None:
+def test_helm_lint_accepts_the_chart_of_the_definitions(release: Release) -> None:
     assert "0 chart(s) failed" in run_helm("lint", "--strict", str(CRDS))
 
 
@@ -154,7 +154,7 @@ def page() -> ModuleType:
     return module
 
 
-def test_the_page_is_what_the_command_writes(page: ModuleType) -> None:
+def test_the_page_is_up_to_date(page: ModuleType) -> None:
     assert (ROOT / "docs" / "values.md").read_text() == page.page(), "out of date: python docs/values.py"
 
 

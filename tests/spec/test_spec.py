@@ -37,14 +37,14 @@ def _spin_and_compiler() -> None:
     assert problem is None, problem
 
 
-def test_nothing_breaks_in_any_state_and_every_step_of_the_model_is_taken() -> None:
+def test_invariants_hold_in_every_state_and_every_step_of_the_model_is_taken() -> None:
     result = check.search(check.QUICK)
     assert result.holds, (result.broken, *result.story)
     assert result.states > 500_000
     assert result.unreached == 0
 
 
-def test_every_run_comes_to_rest() -> None:
+def test_every_run_terminates() -> None:
     result = check.search(check.SMALL, cycles=True)
     assert result.holds, (result.broken, *result.story)
 
