@@ -183,7 +183,7 @@ def test_watched_kinds_may_be_listed_and_watched() -> None:
 
 def test_no_right_is_granted_that_the_code_does_not_use() -> None:
     ours = {(kind.group, kind.plural) for kind in KINDS.values()}
-    # Watching a kind begins with a check that it exists.
+    # kopf looks for the resource definition of each watched kind.
     of_kopf = {("apiextensions.k8s.io", "customresourcedefinitions")}
     everything = CLUSTER | NAMESPACE | SECRET | OWN | REST | REVIEW
     assert {(group, resource.partition("/")[0]) for group, resource, _ in everything} == ours | of_kopf

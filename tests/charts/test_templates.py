@@ -218,9 +218,7 @@ def test_members_are_scraped_in_their_namespaces(release: Release, values: Any, 
 
 
 @pytest.mark.parametrize("values", [{}, NAMESPACED], ids=["of the cluster", "of namespaces"])
-def test_members_reach_their_leaders_and_other_pods_only_health_and_metrics(
-    release: Release, values: Any
-) -> None:
+def test_members_reach_their_leaders_and_others_only_the_health_port(release: Release, values: Any) -> None:
     spec = release.one("NetworkPolicy", {**values, "networkPolicy": {"enabled": True}})["spec"]
     assert spec["policyTypes"] == ["Ingress"], "egress is unrestricted"
     everybody, members = spec["ingress"]
