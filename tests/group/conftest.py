@@ -1,4 +1,4 @@
-"""Parties that end with their test, however it ends."""
+"""Members that stop when their test ends, whether it passes or fails."""
 
 import warnings
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ class Invite(Protocol):
 
 @pytest.fixture
 def invite(broker: EmbeddedBroker, unique: str, caplog: pytest.LogCaptureFixture) -> Iterator[Invite]:
-    """Make a member of this test's group; ``start`` is the test's."""
+    """Creates members of this test's group; the test starts them."""
     guests: list[RecordingMember] = []
 
     def invite(name: str, **settings: Any) -> RecordingMember:
@@ -35,7 +35,7 @@ def invite(broker: EmbeddedBroker, unique: str, caplog: pytest.LogCaptureFixture
     assert not [guest.name for guest in guests if guest.membership.alive]
     for record in caplog.get_records("call"):
         if "heartbeats wait" in record.getMessage():
-            # No failure: on a busy machine a thread may simply not get its turn.
+            # This is no failure: a busy machine may starve a thread.
             warnings.warn(record.getMessage(), stacklevel=1)
 
 

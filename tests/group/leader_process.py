@@ -1,4 +1,5 @@
-"""A leader in a process of its own, to be killed: says what it is told, a line of JSON each."""
+"""A leader in a process of its own, for tests that kill it; prints each call of its listener as a line of
+JSON."""
 
 import json
 import sys

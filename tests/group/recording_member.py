@@ -1,4 +1,4 @@
-"""A member with a listener that writes down what it is told, for conversations with a real broker."""
+"""A member whose listener records its calls, for conversations with a real broker."""
 
 import threading
 import time
@@ -22,13 +22,13 @@ Plan = Callable[[Round], "Future[Mapping[str, bytes]] | Mapping[str, bytes]"]
 
 
 def everybody_goes_on(round_: Round) -> Mapping[str, bytes]:
-    """A plan: every member gets the generation, as a text."""
+    """A plan that gives every member the generation as text."""
     return {member.member_id: str(round_.generation).encode() for member in round_.members}
 
 
 @dataclass
 class RecordingMember:
-    """One member of a group, and all that its listener was told, in order."""
+    """One member of a group, and all calls of its listener, in order."""
 
     bootstrap_servers: str
     group_id: str
@@ -44,7 +44,7 @@ class RecordingMember:
     told: list[tuple[str, Any]] = field(default_factory=list)
     contacts: list[float] = field(default_factory=list)
     heard_at: list[float] = field(default_factory=list)
-    """When each of ``contacts`` was told."""
+    """When each of ``contacts`` was reported."""
 
     def __post_init__(self) -> None:
         self.metadata = self.metadata or self.name.encode()
@@ -60,19 +60,19 @@ class RecordingMember:
         )
         self.membership = Membership(self.config, self)
 
-    # --- what it was told ----------------------------------------------------------------------------
+    # --- recorded calls ------------------------------------------------------------------------------
 
     def all(self, kind: str) -> list[Any]:
         return [what for heard, what in list(self.told) if heard == kind]
 
     @property
     def rounds(self) -> list[Round]:
-        """That it led."""
+        """The rounds that it led."""
         return self.all("plan")
 
     @property
     def generations(self) -> list[int]:
-        """That it completed."""
+        """The generations that it completed."""
         return [joined.generation for joined in self.all("joined")]
 
     @property
@@ -137,7 +137,7 @@ class RecordingMember:
 
 
 def all_in(*recorders: RecordingMember) -> bool:
-    """All, and nobody else, are in one completed round, and know it."""
+    """All of them, and no other members, are in one completed round, and each one has its result."""
     generations = {recorder.generations[-1] if recorder.generations else -1 for recorder in recorders}
     try:
         described = recorders[0].membership.describe()

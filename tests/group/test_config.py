@@ -1,4 +1,4 @@
-"""A bad configuration is refused by name, value and remedy; secrets are not shown."""
+"""A bad configuration is refused with name, value and remedy; secrets are not shown."""
 
 import pytest
 

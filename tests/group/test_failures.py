@@ -1,4 +1,4 @@
-"""How long to wait after a failure, and what to say of it."""
+"""Retry delays and messages of failures."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""A listener is told without repetition; its failures are said, and do not travel."""
+"""A listener gets no repetitions; its failures are logged and do not propagate."""
 
 import logging
 from collections.abc import Callable

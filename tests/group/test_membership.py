@@ -1,4 +1,4 @@
-"""A membership's incarnation without a broker."""
+"""A membership without a broker."""
 
 import pytest
 from kafka.net.wakeup_notifier import WakeupNotifier

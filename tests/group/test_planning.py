@@ -1,4 +1,4 @@
-"""A plan is awaited on the loop while another thread makes it."""
+"""A plan is awaited on the loop while another thread computes it."""
 
 import threading
 from collections.abc import Iterator, Mapping
@@ -26,7 +26,7 @@ def loop() -> Iterator[Any]:
 
 
 class Beats:
-    """Counts heartbeats; from ``lethal`` on they fail."""
+    """Counts heartbeats, which fail from number ``lethal`` on."""
 
     def __init__(self, lethal: int = 1_000_000) -> None:
         self.count = 0

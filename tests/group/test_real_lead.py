@@ -1,4 +1,4 @@
-"""Who leads, with a real broker: from an empty group, from a member, after a restart, among rivals."""
+"""The lead on a real broker: taken from an empty group, from a member, after a restart, and among rivals."""
 
 import json
 import signal
@@ -28,7 +28,7 @@ SCRIPT = Path(__file__).with_name("leader_process.py")
 
 
 def seen_by(worker: RecordingMember, instance_id: str) -> list[int]:
-    """Generations that ``worker`` led with that static member in them."""
+    """The generations that ``worker`` led with that static member in them."""
     return [
         round_.generation
         for round_ in worker.rounds
@@ -67,11 +67,13 @@ def test_the_lead_is_taken_from_a_member_without_a_round_as_its_follower(
     operator.membership.start()
     eventually(lambda: all_in(operator, *workers), timeout_s=10)
     (asked,) = operator.all("asked")[:1]
-    assert {member.metadata for member in asked} == {b"a", b"b"}, "described while the group was stable"
+    assert {member.metadata for member in asked} == {b"a", b"b"}, (
+        "the operator described the group while it was stable"
+    )
     assert {member.client_id for member in asked} == {"a", "b"}
     (evicted,) = operator.all("lead_taken")
     assert set(evicted) >= before
-    assert operator.generations[0] == led_by_a_worker + 1, "no round in between"
+    assert operator.generations[0] == led_by_a_worker + 1, "there was no round in between"
     for worker in workers:
         assert seen_by(worker, operator.instance_id or "") == []
         assert max([r.generation for r in worker.rounds], default=0) <= led_by_a_worker
@@ -137,7 +139,7 @@ def leader_process(
 
 
 def heard(process: Process, kind: str) -> str:
-    """The next thing of this kind that the leader in ``process`` was told."""
+    """The next call of this kind that the leader in ``process`` prints."""
     assert process.stdout is not None
     for line in process.stdout:
         told: tuple[str, str] = tuple(json.loads(line))
@@ -160,14 +162,14 @@ def test_a_leader_killed_and_back_within_its_session_leads_as_if_nothing_had_bee
         before = [worker.member_id for worker in workers]
         process.send_signal(signal.SIGKILL)
         process.wait()
-    assert workers[0].membership.describe().state is GroupState.STABLE, "nobody has noticed"
+    assert workers[0].membership.describe().state is GroupState.STABLE, "no member has noticed"
     again = invite("operator", role=Role.LEADER, instance_id="operator")
     again.membership.start()
     eventually(lambda: all_in(again, *workers))
-    assert again.all("lead_taken") == [()], "nobody was evicted"
+    assert again.all("lead_taken") == [()], "no member was evicted"
     assert [worker.member_id for worker in workers] == before
     assert not any(worker.all("dropped") or worker.rounds for worker in workers)
-    assert len(again.rounds[0].members) == 3, "a real round"
+    assert len(again.rounds[0].members) == 3, "the leader can still make a round"
 
 
 def test_a_leader_that_sleeps_longer_than_its_session_wakes_up_dropped_and_takes_the_lead_back(
@@ -191,7 +193,8 @@ def test_a_leader_that_sleeps_longer_than_its_session_wakes_up_dropped_and_takes
 def test_a_leader_that_lost_the_lead_but_not_its_membership_leaves_that_round_and_takes_the_lead_back(
     broker: EmbeddedBroker, unique: str, invite: Invite
 ) -> None:
-    # Times in the wrong order: its session outlasts the others' patience, so that they go on with it.
+    # The timeouts are in the wrong order: its session outlasts the others' rebalance, which completes without
+    # it.
     times = {"rebalance_timeout_ms": 3_000}
     workers = [invite("a", **times), invite("b", **times)]
     with leader_process(broker, unique, "operator", session_timeout_ms=60_000, **times) as process:
@@ -248,7 +251,7 @@ def test_of_two_leaders_started_at_once_exactly_one_leads_and_the_other_is_fence
     assert not fenced.membership.alive
     assert leader.rounds[-1].leader_id == leader.member_id
     assert seen_by(worker, "operator") == []
-    # The last thing that it is told: it stays away for good.
+    # This is its last call: it stays away for good.
     assert fenced.told[-1][0] == "fenced"
 
 
@@ -281,7 +284,7 @@ def test_a_refused_lead_leaves_the_group_as_it_was_and_is_asked_for_again(
     described = worker.membership.describe()
     assert [member.member_id for member in described.members] == [worker.member_id]
     assert described.state is GroupState.STABLE
-    assert len(worker.rounds) == led, "not touched"
+    assert len(worker.rounds) == led, "the group is unchanged"
     assert not operator.rounds
 
     def by_now_ours(members: object) -> bool:
@@ -300,7 +303,7 @@ def test_a_refusal_after_our_join_leaves_no_ghost(invite: Invite, operator: Reco
     def refuses_late_comers(members: list[DescribedMember]) -> bool | str:
         if any(member.client_id == "late" for member in members):
             return "no late comers"
-        # Between the question and our JoinGroup: time enough for one more member.
+        # One more member joins between the question and our JoinGroup.
         late.membership.start()
         eventually(lambda: late.all("joined") or len(worker.membership.describe().members) > 1)
         return True

@@ -56,7 +56,7 @@ def test_a_broker_that_is_away_for_longer_than_every_session_stops_and_drops_nob
     assert not any(recorder.all("dropped") or recorder.all("lead_lost") for recorder in recorders)
     assert len(operator.all("lead_taken")) == 1
     assert not any(recorder.rounds for recorder in recorders[1:])
-    assert len(operator.rounds) <= rounds + 2, "no storm"
+    assert len(operator.rounds) <= rounds + 2, "members do not rejoin again and again"
 
 
 def test_a_broker_that_freezes_is_noticed_and_forgiven(
@@ -81,7 +81,7 @@ def test_a_broker_that_freezes_is_noticed_and_forgiven(
 
 @contextmanager
 def door(port: int, broker: EmbeddedBroker) -> Iterator[None]:
-    """Lets connections through to the broker, which then tells its own address."""
+    """Forwards connections to the broker, which then advertises its own address."""
     host, _, to_port = broker.bootstrap_servers.rpartition(":")
     listener = socket.create_server(("127.0.0.1", port))
     sockets = [listener]

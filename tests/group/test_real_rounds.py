@@ -1,4 +1,4 @@
-"""What happens to rounds, with a real broker: plans that take long, members that hang, storms, evictions."""
+"""Rounds on a real broker: plans that take long, members that hang, storms of rejoins, evictions."""
 
 import threading
 import time
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.real
 
 
 def start(leader: RecordingMember, *workers: RecordingMember) -> None:
-    """The leader comes first, so that it has to evict nobody."""
+    """Starts the leader first, so that it evicts no member."""
     leader.membership.start()
     eventually(lambda: leader.generations)
     for worker in workers:
@@ -43,7 +43,7 @@ def test_a_plan_that_takes_longer_than_the_session_is_waited_for_with_heartbeats
     eventually(lambda: time.monotonic() - began > 1.2 * operator.session_timeout_ms / 1000)
     assert len(operator.rounds) == 1
     late = [sent_at for sent_at in operator.contacts if sent_at > began]
-    assert len(late) > 10, "heartbeats went on"
+    assert len(late) > 10, "heartbeats continued"
     slow[0].set_result(everybody_goes_on(operator.rounds[0]))
     eventually(lambda: operator.generations == [operator.rounds[0].generation])
     assert not operator.all("void")
@@ -188,7 +188,7 @@ def test_an_eviction_waits_for_the_end_of_a_round_that_is_being_planned(
     planned = operator.rounds[-1]
     held[0].set_result(everybody_goes_on(planned))
     eventually(lambda: worker.all("dropped") and all_in(operator, worker))
-    # Its SyncGroup was answered, which it would not have been, had it been removed while it waited.
+    # Its SyncGroup was answered; it would not be if the member had been removed while it waited.
     assert planned.generation in worker.generations
 
 
@@ -251,7 +251,7 @@ def test_a_storm_of_requests_for_rounds_ends_in_calm_and_the_last_metadata_is_kn
     assert not any(recorder.all("dropped") for recorder in recorders)
     rounds, beats = len(operator.rounds), len(operator.contacts)
     eventually(lambda: len(operator.contacts) > beats + 5)
-    assert len(operator.rounds) == rounds, "calm"
+    assert len(operator.rounds) == rounds, "the group is stable"
 
 
 def test_a_request_made_while_a_round_is_under_way_is_not_lost(

@@ -1,4 +1,5 @@
-"""Requests that wait at a real broker: each proves when it was sent, and the next one may wait as long."""
+"""Requests that wait at a real broker: an answer proves when its request was sent, and the next request may
+wait as long."""
 
 import threading
 import time
@@ -21,7 +22,7 @@ LONG_S = 2.0
 
 
 def waits(member: RecordingMember) -> None:
-    """It has sent something, and nothing has been answered for long."""
+    """The member waits for an answer that is long overdue."""
     eventually(lambda: time.monotonic() - member.contacts[-1] > LONG_S)
 
 
@@ -45,9 +46,10 @@ def test_who_waited_for_others_is_heard_of_anew_before_it_waits_for_the_plan(
     operator.membership.rejoin("a round that is not planned")
     waits(worker)
     for_others_s = time.monotonic()
-    assert len(operator.rounds) == planned, "the silent one is waited for"
+    assert len(operator.rounds) == planned, "the round waits for the silent member"
     eventually(lambda: len(operator.rounds) > planned)
-    # Before the broker gives up a round whose leader does not plan: its rebalance time-out after it began.
+    # This happens before the broker ends the round, one rebalance timeout after its begin, because its leader
+    # does not plan.
     eventually(lambda: worker.contacts[-1] > for_others_s, 10, what="a sign of life from after that")
     operator.make_plan = everybody_goes_on
     silent.close()
@@ -73,7 +75,7 @@ def test_who_waited_for_a_plan_is_heard_of_anew_before_it_waits_for_others(
     leader.membership.stop(leave=False)
     gone_s = time.monotonic()
     joins.join(30)
-    assert not joins.is_alive(), "the round has failed with the session of its leader"
+    assert not joins.is_alive(), "the round failed when its leader's session ended"
     eventually(lambda: worker.contacts[-1] > gone_s, 10, what="a sign of life from after that")
-    assert worker.generations == completed, "while it waits for the silent one"
+    assert worker.generations == completed, "this happens while the round waits for the silent member"
     silent.close()

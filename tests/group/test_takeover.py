@@ -1,4 +1,4 @@
-"""How the lead is taken: what is seen, and the step that follows."""
+"""Steps of the take-over: which observation leads to which step."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def group(state: GroupState, *members: DescribedMember, kind: str = "connect") -
 
 
 def talk(state: to.TakeOver, *events: to.Event) -> tuple[to.TakeOver, list[to.Step]]:
-    """The step that follows each event."""
+    """The steps that follow each event."""
     steps = []
     for event in events:
         state, step = to.advance(state, event)
