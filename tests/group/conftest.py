@@ -11,16 +11,16 @@ from cooperator.wire import Role
 from tests.group.recording_member import RecordingMember
 
 
-class Invite(Protocol):
+class NewMember(Protocol):
     def __call__(self, name: str, **settings: Any) -> RecordingMember: ...
 
 
 @pytest.fixture
-def invite(broker: EmbeddedBroker, unique: str, caplog: pytest.LogCaptureFixture) -> Iterator[Invite]:
+def new_member(broker: EmbeddedBroker, unique: str, caplog: pytest.LogCaptureFixture) -> Iterator[NewMember]:
     """Creates members of this test's group; the test starts them."""
     guests: list[RecordingMember] = []
 
-    def invite(name: str, **settings: Any) -> RecordingMember:
+    def new_member(name: str, **settings: Any) -> RecordingMember:
         if settings.get("role") is Role.LEADER:
             settings.setdefault("instance_id", f"{unique}-operator")
         guest = RecordingMember(
@@ -29,7 +29,7 @@ def invite(broker: EmbeddedBroker, unique: str, caplog: pytest.LogCaptureFixture
         guests.append(guest)
         return guest
 
-    yield invite
+    yield new_member
     for guest in guests:
         guest.membership.stop(leave=True, timeout_s=5)
     assert not [guest.name for guest in guests if guest.membership.alive]
@@ -40,5 +40,5 @@ def invite(broker: EmbeddedBroker, unique: str, caplog: pytest.LogCaptureFixture
 
 
 @pytest.fixture
-def operator(invite: Invite) -> RecordingMember:
-    return invite("operator", role=Role.LEADER)
+def operator(new_member: NewMember) -> RecordingMember:
+    return new_member("operator", role=Role.LEADER)

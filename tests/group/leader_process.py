@@ -12,7 +12,7 @@ sys.path.insert(0, str(__import__("pathlib").Path(__file__).parents[2]))
 from tests.group.recording_member import RecordingMember
 
 
-class SayingParty(RecordingMember):
+class PrintingMember(RecordingMember):
     def _hear(self, kind: str, what: Any) -> None:
         sys.stdout.write(json.dumps([kind, repr(what)]) + "\n")
         sys.stdout.flush()
@@ -20,7 +20,7 @@ class SayingParty(RecordingMember):
 
 if __name__ == "__main__":
     bootstrap_servers, group_id, instance_id, times = sys.argv[1:]
-    leader = SayingParty(
+    leader = PrintingMember(
         bootstrap_servers, group_id, "operator", Role.LEADER, instance_id, **json.loads(times)
     )
     leader.membership.start()

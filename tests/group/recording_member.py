@@ -21,7 +21,7 @@ from cooperator.wire import Role
 Plan = Callable[[Round], "Future[Mapping[str, bytes]] | Mapping[str, bytes]"]
 
 
-def everybody_goes_on(round_: Round) -> Mapping[str, bytes]:
+def assign_generation(round_: Round) -> Mapping[str, bytes]:
     """A plan that gives every member the generation as text."""
     return {member.member_id: str(round_.generation).encode() for member in round_.members}
 
@@ -39,11 +39,11 @@ class RecordingMember:
     heartbeat_interval_ms: int = 300
     rebalance_timeout_ms: int = 15_000
     metadata: bytes = b""
-    make_plan: Plan = everybody_goes_on
+    make_plan: Plan = assign_generation
     verdict: Callable[[Sequence[DescribedMember]], bool | str] = lambda members: True
     told: list[tuple[str, Any]] = field(default_factory=list)
     contacts: list[float] = field(default_factory=list)
-    heard_at: list[float] = field(default_factory=list)
+    reported_at: list[float] = field(default_factory=list)
     """When each of ``contacts`` was reported."""
 
     def __post_init__(self) -> None:
@@ -111,7 +111,7 @@ class RecordingMember:
 
     def contact(self, sent_at: float) -> None:
         self.contacts.append(sent_at)
-        self.heard_at.append(time.monotonic())
+        self.reported_at.append(time.monotonic())
 
     def coordinator_lost(self) -> None:
         self._hear("coordinator_lost", None)

@@ -39,7 +39,7 @@ def told(listener: Mock, clock: Clock) -> GuardedListener:
     return GuardedListener(listener, clock)
 
 
-def test_the_same_trouble_is_said_once_in_a_while(
+def test_a_repeated_failure_is_reported_once_in_a_while(
     told: GuardedListener, listener: Mock, clock: Clock
 ) -> None:
     for _ in range(5):
@@ -65,7 +65,7 @@ TELLINGS: list[tuple[str, Callable[[GuardedListener], None]]] = [
 
 
 @pytest.mark.parametrize(("name", "tell"), TELLINGS)
-def test_a_listener_that_fails_is_said_and_nothing_else_happens(
+def test_a_failure_of_the_listener_is_reported_and_has_no_other_effect(
     told: GuardedListener, listener: Mock, name: str, tell: Callable[[GuardedListener], None]
 ) -> None:
     getattr(listener, name).side_effect = RuntimeError("a bug")
@@ -75,7 +75,7 @@ def test_a_listener_that_fails_is_said_and_nothing_else_happens(
     assert "a bug" in message
 
 
-def test_a_listener_that_fails_to_hear_of_trouble_is_left_alone(
+def test_a_listener_that_fails_on_a_report_of_a_failure_gets_no_further_report(
     told: GuardedListener, listener: Mock
 ) -> None:
     listener.trouble.side_effect = RuntimeError("a bug")
@@ -91,7 +91,7 @@ def test_a_listener_that_fails_to_hear_of_trouble_is_left_alone(
         ("may_take_lead", lambda told: told.refusal(())),
     ],
 )
-def test_where_an_answer_is_needed_its_failure_is_one(
+def test_a_failure_of_the_listener_counts_as_a_negative_answer(
     told: GuardedListener, listener: Mock, name: str, ask: Callable[[GuardedListener], Any]
 ) -> None:
     getattr(listener, name).side_effect = RuntimeError("a bug")

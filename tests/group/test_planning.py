@@ -41,7 +41,7 @@ class Beats:
             raise errors.RebalanceInProgressError
 
 
-def test_a_plan_that_is_ready_costs_no_heartbeat(loop: Any) -> None:
+def test_a_plan_that_is_ready_needs_no_heartbeat(loop: Any) -> None:
     plan: Future[Mapping[str, bytes]] = Future()
     plan.set_result(PLAN)
     beats = Beats()
@@ -49,7 +49,7 @@ def test_a_plan_that_is_ready_costs_no_heartbeat(loop: Any) -> None:
     assert beats.count == 0
 
 
-def test_heartbeats_go_on_until_another_thread_has_made_it(loop: Any) -> None:
+def test_heartbeats_continue_until_another_thread_has_made_the_plan(loop: Any) -> None:
     plan: Future[Mapping[str, bytes]] = Future()
     beats = Beats()
 
@@ -89,7 +89,7 @@ def test_a_plan_that_fails_says_why(loop: Any) -> None:
         loop.run(await_plan, loop, plan, 10, Beats())
 
 
-def test_a_plan_that_is_made_after_the_loop_has_ended_hurts_nobody() -> None:
+def test_a_plan_made_after_the_loop_has_closed_is_ignored() -> None:
     loop = new_loop(CONFIG)
     plan: Future[Mapping[str, bytes]] = Future()
     with pytest.raises(errors.RebalanceInProgressError):

@@ -11,9 +11,9 @@ import pytest
 from cooperator.group import Round
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.wire import Role
-from tests.group.conftest import Invite
+from tests.group.conftest import NewMember
 from tests.group.raw import SilentMember
-from tests.group.recording_member import RecordingMember, all_in, everybody_goes_on
+from tests.group.recording_member import RecordingMember, all_in, assign_generation
 from tests.harness.support import eventually
 
 pytestmark = pytest.mark.real
@@ -30,11 +30,11 @@ def never(round_: Round) -> "Future[Mapping[str, bytes]]":
     return Future()
 
 
-def test_who_waited_for_others_is_heard_of_anew_before_it_waits_for_the_plan(
-    broker: EmbeddedBroker, unique: str, invite: Invite, operator: RecordingMember
+def test_a_member_that_waited_for_others_has_contact_before_it_waits_for_the_plan(
+    broker: EmbeddedBroker, unique: str, new_member: NewMember, operator: RecordingMember
 ) -> None:
     silent = SilentMember(broker.bootstrap_servers, unique, 30_000, rebalance_timeout_ms=5_000)
-    worker = invite("a")
+    worker = new_member("a")
     operator.membership.start()
     eventually(lambda: operator.generations)
     worker.membership.start()
@@ -51,17 +51,17 @@ def test_who_waited_for_others_is_heard_of_anew_before_it_waits_for_the_plan(
     # This happens before the broker ends the round, one rebalance timeout after its begin, because its leader
     # does not plan.
     eventually(lambda: worker.contacts[-1] > for_others_s, 10, what="a sign of life from after that")
-    operator.make_plan = everybody_goes_on
+    operator.make_plan = assign_generation
     silent.close()
 
 
-def test_who_waited_for_a_plan_is_heard_of_anew_before_it_waits_for_others(
-    broker: EmbeddedBroker, unique: str, invite: Invite
+def test_a_member_that_waited_for_a_plan_has_contact_before_it_waits_for_others(
+    broker: EmbeddedBroker, unique: str, new_member: NewMember
 ) -> None:
-    leader = invite("operator", role=Role.LEADER, make_plan=never)
-    worker = invite("a", rebalance_timeout_ms=30_000)
+    leader = new_member("operator", role=Role.LEADER, make_plan=never)
+    worker = new_member("a", rebalance_timeout_ms=30_000)
     silent = SilentMember(broker.bootstrap_servers, unique, 60_000, rebalance_timeout_ms=30_000)
-    leader.make_plan = everybody_goes_on
+    leader.make_plan = assign_generation
     leader.membership.start()
     eventually(lambda: leader.generations)
     worker.membership.start()

@@ -157,7 +157,7 @@ def take_the_lead(data: st.DataObject, group: ClassicGroup, workers: list[Worker
 
 @settings(max_examples=200, deadline=None)
 @given(data=st.data(), world=groups())
-def test_no_round_is_completed_with_us_as_a_follower(
+def test_no_round_completes_with_us_as_a_follower(
     data: st.DataObject, world: tuple[ClassicGroup, list[Worker]]
 ) -> None:
     group, workers = world
@@ -203,7 +203,7 @@ def test_a_restart_in_a_stable_group_that_we_lead_evicts_nobody(data: st.DataObj
 
 @settings(max_examples=150, deadline=None)
 @given(data=st.data(), world=groups())
-def test_a_restart_in_the_middle_of_anything_ends_in_the_lead(
+def test_a_restart_at_any_moment_ends_in_the_lead(
     data: st.DataObject, world: tuple[ClassicGroup, list[Worker]]
 ) -> None:
     group, workers = world
@@ -223,7 +223,7 @@ def test_a_restart_in_the_middle_of_anything_ends_in_the_lead(
 
 @settings(max_examples=150, deadline=None)
 @given(data=st.data(), world=groups())
-def test_whatever_is_refused_or_breaks_leaves_neither_a_ghost_nor_a_pending_member_in_an_open_round(
+def test_a_refusal_or_failure_leaves_neither_a_member_of_ours_nor_a_pending_member_in_an_open_round(
     data: st.DataObject, world: tuple[ClassicGroup, list[Worker]]
 ) -> None:
     group, workers = world
