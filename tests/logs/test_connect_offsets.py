@@ -1,4 +1,4 @@
-"""Where stock connectors stand: read and changed on a real broker."""
+"""Offsets of stock connectors, read and changed on a real broker."""
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -55,7 +55,7 @@ def test_a_sinks_group_with_members_is_left_alone(broker: EmbeddedBroker, unique
 
 
 def test_a_sources_records_keep_the_keys_that_its_worker_wrote(broker: EmbeddedBroker, unique: str) -> None:
-    """Java's converter puts no space behind a comma; another key would be another partition's."""
+    """Java's converter puts no space after a comma; another key would belong to another partition."""
     topic = topic_of(broker, unique)
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
     producer.produce(topic, key=b'["a",{"file":"x","n":1}]', value=b'{"position":14}', partition=1)

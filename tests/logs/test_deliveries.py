@@ -1,4 +1,4 @@
-"""Calls in lanes: in order in each, and none waits long for another lane's."""
+"""Calls in serial executors: each executor keeps their order and does not wait for the others."""
 
 import threading
 from collections.abc import Iterator
@@ -69,7 +69,7 @@ def test_a_lane_that_is_closed_makes_no_call_any_more(deliveries: CallbackThread
     closer = threading.Thread(target=executor.close)
     closer.start()
     eventually(lambda: executor.closed, 10)
-    assert closer.is_alive(), "a call is under way"
+    assert closer.is_alive(), "a call is running"
     go_on.set()
     closer.join(10)
 

@@ -1,4 +1,4 @@
-"""What a follower makes of what its tail gives it, batch by batch."""
+"""A follower turns the batches of its topic reader into states."""
 
 import threading
 import time
@@ -13,7 +13,7 @@ from cooperator.wire import ConnectorRecord, RestartRecord, encode_config
 
 
 class ByHand:
-    """A transport whose tail is the test."""
+    """A transport whose topic reader is the test."""
 
     def topic_reader(self, topic: str, follower: Follower) -> TopicReader:
         self.follower = follower

@@ -1,4 +1,4 @@
-"""What only a real broker can tell: its topics, its transactions, its ways of being away."""
+"""Behaviour that only a real broker has: topics, transactions, outages."""
 
 import time
 from collections.abc import Iterator
@@ -116,7 +116,7 @@ def test_a_transaction_that_a_dead_leader_left_open_is_not_seen_and_does_not_hol
             "bootstrap.servers": config.bootstrap_servers,
             "transactional.id": f"{config.group_id}-leader",
             "transaction.timeout.ms": 60_000,
-            # It lives as long as the collector lets it, and would speak in other tests.
+            # The producer lives until it is collected, and would log into other tests.
             "log_level": 0,
         }
     )

@@ -1,4 +1,4 @@
-"""What a group's logs promise, on Kafka and in memory alike."""
+"""The contract of a group's logs, on Kafka and in memory."""
 
 import threading
 import time
@@ -44,7 +44,7 @@ def test_what_the_leader_writes_is_what_every_member_reads(under_test: LogsUnder
 
 
 def test_offsets_are_the_ones_that_connect_workers_report(under_test: LogsUnderTest) -> None:
-    """After the last record, not counting the markers that end transactions."""
+    """They point after the last record and do not count the markers that end transactions."""
     logs = leading(under_test)
 
     first = logs.writer.write_config([connector(), *tasks(1)])
@@ -94,7 +94,7 @@ def test_restarts_are_acted_on_when_they_are_new(under_test: LogsUnderTest) -> N
     member, seen = under_test.open(), list[RestartRecord]()
     member.config.on_restart(seen.append)
     member.config.read_to_end(MS)
-    assert seen == [], "it was asked for before this member was there"
+    assert seen == [], "the restart was requested before this member existed"
 
     leader.writer.write_config([encode_config(RestartRecord("x", include_tasks=True))])
 
@@ -251,7 +251,7 @@ def test_the_last_status_put_is_the_one_that_stays(under_test: LogsUnderTest) ->
     member.status.flush(MS)
 
     assert member.status.read_to_end(MS) == {status.task: status for status in puts}
-    assert eventually(lambda: len(seen) == len(puts) and seen) == puts, "all of them, in their order"
+    assert eventually(lambda: len(seen) == len(puts) and seen) == puts, "every status arrives, in order"
 
 
 def test_a_tombstone_ends_a_status(under_test: LogsUnderTest) -> None:

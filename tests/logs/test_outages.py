@@ -1,4 +1,4 @@
-"""What the logs do while their broker, or a topic, is not there."""
+"""The logs while their broker, or a topic, is away."""
 
 import time
 from dataclasses import replace
@@ -35,7 +35,7 @@ def test_an_outage_is_told_and_survived(under_test: LogsUnderTest) -> None:
         assert logs.config.snapshot().connectors["x"].config == {"version": "1"}
         started = time.monotonic()
         logs.status.put(replace(RUNNING, state=TaskState.FAILED))
-        assert time.monotonic() - started < 0.5, "putting a status never waits"
+        assert time.monotonic() - started < 0.5, "putting a status never blocks"
         for blocked in (
             lambda: logs.leader.read_to_end(300),
             lambda: logs.writer.write_config([connector(2)]),

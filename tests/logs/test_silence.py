@@ -1,4 +1,4 @@
-"""A consumer that hears nothing of a partition any more, and one that has nothing to hear."""
+"""A consumer that no longer receives records of a partition, and one that has none to receive."""
 
 import threading
 from collections.abc import Iterator
@@ -21,11 +21,11 @@ from tests.harness.support import eventually
 MS = 20_000
 
 
-# --- what looks show ------------------------------------------------------------------------------------
+# --- checks of a partition ------------------------------------------------------------------------------
 
 
 def looks(silence: Silence, position: int, end: int, count: int) -> list[str]:
-    """What comes of so many looks at a partition; whatever is lost is begun anew."""
+    """The results of ``count`` checks of a partition; a lost one begins anew."""
     seen = []
     for _ in range(count):
         if not silence.is_quiet(position):
@@ -50,7 +50,7 @@ def test_a_partition_that_moves_is_not_asked_for() -> None:
     silence = Silence()
     assert [silence.is_quiet(position) for position in range(5)] == [False] * 5
     assert silence.is_quiet(4)
-    assert not silence.is_lost(5, 9), "it moved while the question was on its way"
+    assert not silence.is_lost(5, 9), "the partition moved while the request was under way"
 
 
 def test_a_reader_that_catches_up_between_two_looks_or_could_hear_nothing_is_not_lost() -> None:
@@ -73,7 +73,7 @@ def test_what_no_new_consumer_fixes_is_tried_ever_more_rarely_until_something_co
 
 
 class Hearing(Consumer):
-    """A consumer that fetches nothing any more once it is deaf, and says nothing of it."""
+    """A consumer that silently stops fetching once it is deaf."""
 
     made: "list[Hearing]"
 
@@ -89,7 +89,7 @@ class Hearing(Consumer):
 
 
 class Asked(AdminClient):
-    """An admin client that counts the questions for ends, and whose broker refuses them for a while."""
+    """An admin client that counts its requests for end offsets; its broker refuses them for a while."""
 
     looks: list[int]
     refusing: threading.Event
@@ -105,7 +105,7 @@ class Asked(AdminClient):
 
 @dataclass
 class SilentReader:
-    """A broker, and the topics of one group that are followed."""
+    """A broker, and the followed topics of one group."""
 
     broker: EmbeddedBroker
     group: str
@@ -139,7 +139,7 @@ class SilentReader:
 
 @dataclass
 class Notebook:
-    """A follower that keeps the values of what it takes; it takes nothing while it is busy."""
+    """A follower that keeps the values that it takes; it takes none while it is busy."""
 
     taken: list[str] = field(default_factory=list)
     free: threading.Event = field(default_factory=threading.Event)
@@ -163,7 +163,7 @@ def _text(record: Record) -> str:
 
 @pytest.fixture
 def silent(broker: EmbeddedBroker, unique: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[SilentReader]:
-    """What is quiet is looked at twice a second."""
+    """Quiet partitions are checked twice a second."""
     monkeypatch.setattr(reader, "_QUIET_S", 0.5)
     monkeypatch.setattr(settings, "Consumer", Hearing)
     monkeypatch.setattr(settings, "AdminClient", Asked)
@@ -192,7 +192,7 @@ def test_a_consumer_that_hears_nothing_any_more_is_replaced_and_nothing_is_misse
     assert len(silent.consumers) == 2
     told = f"topic {silent.name('configs')}, partition 0: nothing comes after offset 1, and the broker has 2"
     assert told in caplog.text
-    assert "status" not in caplog.text, "it missed nothing"
+    assert "status" not in caplog.text, "the follower missed nothing"
     assert silent.told == []
 
 
@@ -221,13 +221,13 @@ def test_topics_with_nothing_new_are_asked_for_together_and_left_alone(
 
     silent.looks_again(6)
 
-    assert silent.looks[-3:] == [3, 3, 3], "one question for all of them"
+    assert silent.looks[-3:] == [3, 3, 3], "one request covers all of them"
     assert len(silent.consumers) == 1
     assert open_.taken == ["whole"]
     assert silent.told == []
     producer.abort_transaction(10)
     silent.looks_again(6)
-    assert len(silent.consumers) == 1, "what was aborted is passed"
+    assert len(silent.consumers) == 1, "aborted records are skipped"
     assert caplog.text == ""
 
 
@@ -244,7 +244,7 @@ def test_a_look_that_fails_is_only_a_doubt(silent: SilentReader, caplog: pytest.
     silent.looks_again(1)
     silent.write("configs", "unheard")
     silent.looks_again(3)
-    assert len(silent.consumers) == 1, "nobody said that there is more"
+    assert len(silent.consumers) == 1, "no end offset was known"
     assert caplog.text == ""
     assert silent.told == []
     silent.refusing.clear()
@@ -263,7 +263,7 @@ def test_a_follower_that_is_busy_is_waited_for(
         silent.write("configs", "first")
         silent.write("configs", "second")
         silent.looks_again(5)
-        assert set(silent.looks[-3:]) == {1}, "only the other topic is asked for"
+        assert set(silent.looks[-3:]) == {1}, "only the other topic is checked"
     finally:
         busy.free.set()
     eventually(lambda: busy.taken == ["first", "second"])

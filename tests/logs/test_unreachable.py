@@ -1,4 +1,4 @@
-"""Topics that cannot be made sure of: the servers and the cause are named."""
+"""Topics that cannot be verified: the error names the servers and the cause."""
 
 import pytest
 
