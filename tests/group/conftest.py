@@ -18,21 +18,21 @@ class NewMember(Protocol):
 @pytest.fixture
 def new_member(broker: EmbeddedBroker, unique: str, caplog: pytest.LogCaptureFixture) -> Iterator[NewMember]:
     """Creates members of this test's group; the test starts them."""
-    guests: list[RecordingMember] = []
+    members: list[RecordingMember] = []
 
     def new_member(name: str, **settings: Any) -> RecordingMember:
         if settings.get("role") is Role.LEADER:
             settings.setdefault("instance_id", f"{unique}-operator")
-        guest = RecordingMember(
+        member = RecordingMember(
             settings.pop("bootstrap_servers", broker.bootstrap_servers), unique, name, **settings
         )
-        guests.append(guest)
-        return guest
+        members.append(member)
+        return member
 
     yield new_member
-    for guest in guests:
-        guest.membership.stop(leave=True, timeout_s=5)
-    assert not [guest.name for guest in guests if guest.membership.alive]
+    for member in members:
+        member.membership.stop(leave=True, timeout_s=5)
+    assert not [member.name for member in members if member.membership.alive]
     for record in caplog.get_records("call"):
         if "heartbeats wait" in record.getMessage():
             # This is no failure: a busy machine may starve a thread.

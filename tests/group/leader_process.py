@@ -13,7 +13,7 @@ from tests.group.recording_member import RecordingMember
 
 
 class PrintingMember(RecordingMember):
-    def _hear(self, kind: str, what: Any) -> None:
+    def _record(self, kind: str, what: Any) -> None:
         sys.stdout.write(json.dumps([kind, repr(what)]) + "\n")
         sys.stdout.flush()
 

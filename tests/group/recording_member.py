@@ -41,7 +41,7 @@ class RecordingMember:
     metadata: bytes = b""
     make_plan: Plan = assign_generation
     verdict: Callable[[Sequence[DescribedMember]], bool | str] = lambda members: True
-    told: list[tuple[str, Any]] = field(default_factory=list)
+    calls: list[tuple[str, Any]] = field(default_factory=list)
     contacts: list[float] = field(default_factory=list)
     reported_at: list[float] = field(default_factory=list)
     """When each of ``contacts`` was reported."""
@@ -63,7 +63,7 @@ class RecordingMember:
     # --- recorded calls ------------------------------------------------------------------------------
 
     def all(self, kind: str) -> list[Any]:
-        return [what for heard, what in list(self.told) if heard == kind]
+        return [what for name, what in list(self.calls) if name == kind]
 
     @property
     def rounds(self) -> list[Round]:
@@ -89,7 +89,7 @@ class RecordingMember:
         return [(name, self.metadata) for name in ("sessioned", "compatible", "default")]
 
     def plan(self, round: Round) -> "Future[Mapping[str, bytes]]":
-        self._hear("plan", round)
+        self._record("plan", round)
         made = self.make_plan(round)
         if isinstance(made, Future):
             return made
@@ -98,42 +98,42 @@ class RecordingMember:
         return plan
 
     def round_void(self, generation: int) -> None:
-        self._hear("void", generation)
+        self._record("void", generation)
 
     def joined(self, joined: Joined) -> None:
-        self._hear("joined", joined)
+        self._record("joined", joined)
 
     def dropped(self, reason: str) -> None:
-        self._hear("dropped", reason)
+        self._record("dropped", reason)
 
     def fenced(self) -> None:
-        self._hear("fenced", None)
+        self._record("fenced", None)
 
     def contact(self, sent_at: float) -> None:
         self.contacts.append(sent_at)
         self.reported_at.append(time.monotonic())
 
     def coordinator_lost(self) -> None:
-        self._hear("coordinator_lost", None)
+        self._record("coordinator_lost", None)
 
     def trouble(self, message: str) -> None:
-        self._hear("trouble", message)
+        self._record("trouble", message)
 
     def may_take_lead(self, members: Sequence[DescribedMember]) -> bool | str:
-        self._hear("asked", tuple(members))
+        self._record("asked", tuple(members))
         return self.verdict(members)
 
     def refused(self, reason: str) -> None:
-        self._hear("refused", reason)
+        self._record("refused", reason)
 
     def lead_taken(self, evicted: Sequence[str]) -> None:
-        self._hear("lead_taken", tuple(evicted))
+        self._record("lead_taken", tuple(evicted))
 
     def lead_lost(self) -> None:
-        self._hear("lead_lost", None)
+        self._record("lead_lost", None)
 
-    def _hear(self, kind: str, what: Any) -> None:
-        self.told.append((kind, what))
+    def _record(self, kind: str, what: Any) -> None:
+        self.calls.append((kind, what))
 
 
 def all_in(*recorders: RecordingMember) -> bool:

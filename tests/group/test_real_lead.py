@@ -144,9 +144,9 @@ def heard(process: Process, kind: str) -> str:
     """The next call of this kind that the leader in ``process`` prints."""
     assert process.stdout is not None
     for line in process.stdout:
-        told: tuple[str, str] = tuple(json.loads(line))
-        if told[0] == kind:
-            return told[1]
+        call: tuple[str, str] = tuple(json.loads(line))
+        if call[0] == kind:
+            return call[1]
     raise AssertionError(f"the leader's process ended before {kind!r}")
 
 
@@ -256,7 +256,7 @@ def test_exactly_one_of_two_leaders_started_at_once_leads_and_the_other_is_fence
     assert leader.rounds[-1].leader_id == leader.member_id
     assert seen_by(worker, "operator") == []
     # This is its last call: it stays away for good.
-    assert fenced.told[-1][0] == "fenced"
+    assert fenced.calls[-1][0] == "fenced"
 
 
 def test_a_leader_that_is_fenced_while_it_leads_stops_and_does_not_come_back(new_member: NewMember) -> None:
@@ -267,7 +267,7 @@ def test_a_leader_that_is_fenced_while_it_leads_stops_and_does_not_come_back(new
     new.membership.start()
     eventually(lambda: old.all("fenced") and all_in(new))
     assert not old.membership.alive
-    assert old.told[-1][0] == "fenced"
+    assert old.calls[-1][0] == "fenced"
 
 
 def test_a_refused_lead_leaves_the_group_unchanged_and_is_retried(

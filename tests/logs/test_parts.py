@@ -26,7 +26,7 @@ class Follower:
         raise AssertionError
 
 
-def test_a_trouble_is_told_once_and_its_end_when_all_are_over() -> None:
+def test_an_outage_is_reported_once_and_its_end_when_all_are_over() -> None:
     told: list[str] = []
     outages = Outages(told.append)
 
@@ -44,7 +44,7 @@ def test_a_trouble_is_told_once_and_its_end_when_all_are_over() -> None:
     assert outages.of("status") is None
 
 
-def test_an_outage_is_everybody_s_until_the_last_one_has_seen_its_end() -> None:
+def test_an_outage_lasts_until_every_client_has_seen_its_end() -> None:
     outages = Outages()
     outages.report("writer of status", "records wait")
     assert outages.outage() is None, "a failure of one topic is no outage of the broker"
@@ -57,7 +57,7 @@ def test_an_outage_is_everybody_s_until_the_last_one_has_seen_its_end() -> None:
     assert outages.outage() is None
 
 
-def test_a_reader_that_has_not_noticed_an_outage_itself_says_what_others_have() -> None:
+def test_a_reader_reports_an_outage_that_other_clients_have_noticed() -> None:
     outages = Outages()
     outages.report("leader", "Kafka cannot be reached, says the other reader", outage=True)
     # A connected reader without answers has nothing to report for a while.
@@ -110,7 +110,7 @@ def test_secrets_are_in_no_repr() -> None:
     assert "secret" not in repr(LogsConfig("b", "lake", {"sasl_plain_password": "secret"}))
 
 
-def test_clients_are_shared_by_whom_they_speak_for(tmp_path: Path) -> None:
+def test_clients_are_shared_by_address_and_credentials(tmp_path: Path) -> None:
     ca = tmp_path / "ca.pem"
     ca.write_text("one")
     security = {"sasl_plain_password": "secret", "ssl_cafile": str(ca)}

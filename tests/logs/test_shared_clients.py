@@ -91,7 +91,7 @@ def process(broker: EmbeddedBroker) -> Iterator[Process]:
 
 
 @dataclass
-class Notebook:
+class RecordingFollower:
     """A follower that records what it takes; tests make it wait or fail."""
 
     taken: list[int] = field(default_factory=list)
@@ -133,7 +133,7 @@ def test_groups_of_one_process_have_one_reader_one_writer_and_one_admin_client(
     eventually(lambda: process.own() == 3)
 
 
-def test_who_closes_leaves_the_others_untouched_and_the_last_one_nothing(
+def test_closing_a_group_keeps_the_clients_of_others_and_the_last_one_closes_them(
     process: Process, unique: str
 ) -> None:
     told: list[str] = []
@@ -158,9 +158,7 @@ def test_who_closes_leaves_the_others_untouched_and_the_last_one_nothing(
     assert set(threading.enumerate()) <= threads
 
 
-def test_a_dead_cluster_and_a_wrong_password_are_their_own_group_s_trouble(
-    process: Process, unique: str
-) -> None:
+def test_a_dead_cluster_or_a_wrong_password_affects_its_own_group_only(process: Process, unique: str) -> None:
     told: dict[str, list[str]] = {"good": [], "dead": [], "refused": []}
     good = process.config(f"{unique}-good")
     ensure_topics(good)
@@ -191,7 +189,7 @@ def test_a_dead_cluster_and_a_wrong_password_are_their_own_group_s_trouble(
     assert PASSWORD not in f"{told}"
 
 
-def test_other_credentials_are_other_clients(process: Process, unique: str) -> None:
+def test_other_credentials_get_other_clients(process: Process, unique: str) -> None:
     before = process.in_use(unique)
     assert process.own() == 3
 
@@ -225,11 +223,11 @@ def _fill(broker: EmbeddedBroker, topic: str, count: int) -> None:
     assert producer.flush(20) == 0
 
 
-def test_a_slow_follower_stops_nobody_and_misses_nothing(process: Process, unique: str) -> None:
+def test_a_slow_follower_delays_no_other_and_misses_nothing(process: Process, unique: str) -> None:
     transport = KafkaTransport(process.broker.bootstrap_servers, unique, {})
     transport.ensure_topic(unique, 1, -1, MS)
     _fill(process.broker, unique, 20_000)
-    slow = Notebook()
+    slow = RecordingFollower()
     topic_reader = transport.topic_reader(unique, slow)
     try:
         assert slow.waits.wait(20)
@@ -246,13 +244,13 @@ def test_a_slow_follower_stops_nobody_and_misses_nothing(process: Process, uniqu
         topic_reader.close()
 
 
-def test_a_follower_that_fails_reads_the_same_again_and_disturbs_nobody(
+def test_a_follower_that_fails_reads_the_same_records_again_and_affects_no_other(
     process: Process, unique: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     transport = KafkaTransport(process.broker.bootstrap_servers, unique, {})
     transport.ensure_topic(unique, 1, -1, MS)
     _fill(process.broker, unique, 10)
-    failing = Notebook(failures=2)
+    failing = RecordingFollower(failures=2)
     failing.go_on.set()
     topic_reader = transport.topic_reader(unique, failing)
     try:
@@ -269,7 +267,7 @@ def test_a_follower_that_fails_reads_the_same_again_and_disturbs_nobody(
     assert f"the reader of topic {unique} reads the same again" in caplog.text
 
 
-def test_whoever_hears_of_a_trouble_and_hangs_keeps_it_from_nobody_else(
+def test_a_hanging_outage_callback_does_not_delay_the_callbacks_of_others(
     process: Process, unique: str
 ) -> None:
     hangs, go_on, told = threading.Event(), threading.Event(), list[str]()
@@ -291,7 +289,7 @@ def test_whoever_hears_of_a_trouble_and_hangs_keeps_it_from_nobody_else(
         missing.close()
 
 
-def test_what_one_that_closes_has_not_written_is_not_written_later_and_others_lose_nothing(
+def test_unwritten_records_of_a_closed_group_are_dropped_and_others_lose_nothing(
     process: Process, unique: str
 ) -> None:
     closing, staying = process.in_use(f"{unique}-a"), process.in_use(f"{unique}-b")
@@ -312,7 +310,7 @@ def test_what_one_that_closes_has_not_written_is_not_written_later_and_others_lo
     assert process.open(process.config(f"{unique}-a")).status.read_to_end(MS) == {X: RUNNING}
 
 
-def test_an_admin_client_that_knows_no_controller_is_not_asked_again(
+def test_an_admin_client_without_a_controller_is_replaced(
     process: Process, unique: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A client that met a broker during its start behaves so for minutes."""
