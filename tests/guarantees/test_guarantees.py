@@ -1,4 +1,4 @@
-"""The table of delivery guarantees (docs/guarantees.md): each cell is a test on what is in the sink."""
+"""The table of delivery guarantees (docs/guarantees.md): each cell is a test of the sink's contents."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tests.guarantees.pipelines import PIPELINES, Pipeline
 from tests.guarantees.pipelines_group import PATIENCE_S, PipelinesGroup
 from tests.harness.support import eventually, slow
 
-# The whole table takes some minutes more: it is slow, and for a change of what it is about.
+# The whole table takes minutes more, so it is marked slow and runs when its subject changes.
 AT_A_DESK = slow("env -u CI pytest tests/guarantees")
 COLUMNS = [pytest.param(f, id=f.name, marks=() if f.in_ci else (AT_A_DESK,)) for f in FAULTS]
 DOCS = Path(__file__).parents[2] / "docs" / "guarantees.md"
