@@ -34,7 +34,7 @@ def pipelines_group(
 
 
 @pytest.fixture(scope="module")
-def struck(pipelines_group: PipelinesGroup, request: pytest.FixtureRequest) -> PipelinesGroup:
+def after_fault(pipelines_group: PipelinesGroup, request: pytest.FixtureRequest) -> PipelinesGroup:
     """The group after a fault in mid-stream, once all tasks run again."""
     fault: Fault = request.param
     pipelines_group.settled()
