@@ -1,4 +1,4 @@
-"""The table of deaths: what is seen, and what is made of it."""
+"""The table of deaths: observations of pods and nodes, and the decision on each."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -101,17 +101,17 @@ def test_a_crash_loop_slows_down_and_is_reported(pool: Start) -> None:
         pods.settle()
 
     assert pauses == [1, 10, 20, 40, 80]
-    assert told[0] == (), "the first crash is forgiven"
+    assert told[0] == (), "the first crash does not delay the restart"
     (report,) = told[-1]
     assert (report.reason, report.subject) == (ReportReason.CRASH_LOOP, "lake-1")
     assert "5 times" in report.message
-    assert pods.decide().reports == (), "it is a member again"
+    assert pods.decide().reports == (), "the pod is a member again"
 
     pods.now_ms += pods.desired.policy.healthy_after_ms
     assert pods.decide().reports == ()
     pods.crash("lake-1")
     pods.step()
-    assert pods.decide().reports == (), "a first crash again"
+    assert pods.decide().reports == (), "the count begins anew"
 
 
 def test_a_crash_after_a_long_incarnation_is_a_first_one(pool: Start) -> None:
@@ -219,7 +219,7 @@ def test_who_is_cut_off_for_long_gets_a_stand_in_and_is_not_declared_dead(pool: 
     assert [report.reason for report in decision.reports] == [ReportReason.STUCK_ON_NODE]
     pods.settle()
 
-    # The node is back, and the pod ends as it was told: the stand-in stays.
+    # The node is back, and the pod ends as requested; the stand-in stays.
     pods.nodes["island"] = Node()
     assert [type(action) for action in pods.settle()] == [Remove]
     assert sorted(pods.pods) == ["lake-0", "lake-2", "lake-3"]
@@ -260,7 +260,7 @@ def test_what_was_on_a_machine_that_is_out_of_service_is_dead_for_good(pool: Sta
     assert ended(decision) == {incarnation}
     assert decision.facts.gone == {"lake-1"}
     assert decision.actions == (Delete("lake-1", incarnation),)
-    # The platform clears the object away, and the identity is made anew elsewhere.
+    # The platform removes the object, and the identity is created elsewhere.
     pods.act()
     pods.force_delete("lake-1")
     assert pods.decide().facts.gone == frozenset()

@@ -1,4 +1,4 @@
-"""Tasks whose start ends its member."""
+"""Tasks whose start kills their member."""
 
 from collections.abc import Callable
 from dataclasses import replace

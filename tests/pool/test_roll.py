@@ -1,4 +1,4 @@
-"""A changed template: one pod after the other, and no further when a new one does not work."""
+"""A changed template: pods are replaced one by one, and the roll stops when a new one does not work."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -95,7 +95,7 @@ def test_as_many_at_a_time_as_may_be_unavailable(pool: Start) -> None:
     pods.drop("lake-0")
     pods.held.clear()
     change(pods, "r2")
-    # It does no work: replacing it costs nothing, and it is one of the two.
+    # This one does no work, so its replacement costs nothing; it is one of the two.
     assert story(list(pods.decide().actions)) == ["Delete lake-0", "Delete lake-3"]
 
 
@@ -112,14 +112,14 @@ def test_the_next_one_waits_until_what_the_new_one_was_given_runs(pool: Start) -
     pods.join("lake-2")
     joined = pods.members["lake-2"]
     pods.members["lake-2"] = replace(joined, starting=frozenset({TaskId("a", 0)}))
-    assert story(list(pods.decide().actions)) == [], "its JVM is still coming up"
+    assert story(list(pods.decide().actions)) == [], "its JVM is still starting"
 
     pods.members["lake-2"] = replace(joined, warming=True)
-    assert story(list(pods.decide().actions)) == [], "what it is to have is at others until it has come up"
+    assert story(list(pods.decide().actions)) == [], "its tasks stay with others until its JVM is up"
 
     pods.members["lake-1"] = replace(pods.members["lake-1"], starting=frozenset({TaskId("b", 0)}))
     pods.members["lake-2"] = joined
-    # What does not come to run on an old one is no reason to keep the old one.
+    # Tasks that do not start on an old pod are no reason to keep it.
     assert story(list(pods.decide().actions)) == ["Delete lake-1"]
 
 
@@ -153,9 +153,9 @@ def test_a_template_that_does_not_work_stops_after_one_and_is_reported(pool: Sta
         ReportReason.ROLL_STALLED,
     ]
     assert "lake-1" in decision.reports[1].message
-    assert "pod" not in decision.reports[1].message, "on one machine there are none"
+    assert "pod" not in decision.reports[1].message, "a single machine has no nodes"
 
-    # A fixed template replaces the broken pod at once, then goes on.
+    # A fixed template replaces the broken pod at once, and the roll continues.
     change(pods, "r3")
     assert story(list(pods.decide().actions)) == ["Delete lake-1", "Delete lake-2"]
     pods.act()
@@ -187,7 +187,7 @@ def test_what_never_did_any_work_is_replaced_at_once(pool: Start) -> None:
 
 @pytest.mark.parametrize("remembering", [True, False])
 def test_who_is_no_member_for_the_moment_may_work_still(pool: Start, remembering: bool) -> None:
-    """A leader that takes the lead evicts everybody first; their tasks run on."""
+    """A new leader evicts all members first; their tasks keep running."""
     pods = pool(3)
     change(pods, "r2")
     for identity in list(pods.members):
@@ -196,7 +196,7 @@ def test_who_is_no_member_for_the_moment_may_work_still(pool: Start, remembering
         pods.memory = PoolMemory()
     assert pods.decide().actions == ()
 
-    # Tasks that nobody is known to run yet are no better.
+    # The same holds for tasks that no member is known to run yet.
     pods.held.clear()
     pods.desired = replace(pods.desired, revision="r2")
     moving = replace(pods.observed(), group=GroupSeen(moving=True))
@@ -227,7 +227,7 @@ def test_a_member_of_an_earlier_incarnation_does_not_make_a_pod_available(pool: 
     pods.restart("lake-0")
     change(pods, "r2")
 
-    # lake-0 has not joined in this incarnation: it goes first, and lake-1 has to wait for it.
+    # This incarnation of lake-0 has not joined: it goes first, and lake-1 has to wait for it.
     assert story(list(pods.decide().actions)) == ["Delete lake-0"]
 
 

@@ -1,4 +1,4 @@
-"""More and fewer replicas: who comes, who leaves, and when."""
+"""More and fewer replicas: which pods are created, which leave, and when."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -109,7 +109,7 @@ def test_nobody_leaves_while_tasks_are_held_or_moving(pool: Start) -> None:
     decision = pods.decide()
     assert decision.actions == ()
     assert [report.reason for report in decision.reports] == [ReportReason.SCALE_DOWN_WAITS]
-    assert "pod" not in decision.reports[0].message, "on one machine there are none"
+    assert "pod" not in decision.reports[0].message, "a single machine has no nodes"
 
     pods.held.clear()
     assert [type(action) for action in pods.settle()] == [Drain, Delete, Remove]
