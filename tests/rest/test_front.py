@@ -1,4 +1,4 @@
-"""Requests and answers of the front, over parts in memory (by Kafka's REST reference, and KIPs)."""
+"""Requests and answers of the API over fake backends (by Kafka's REST reference and KIPs)."""
 
 import re
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ def test_what_is_not_served_is_404_and_another_method_405_with_those_that_are(fa
 
 
 def test_a_slash_at_the_end_changes_nothing(fake: FakeFront) -> None:
-    """As kcctl asks."""
+    """kcctl sends such paths."""
     assert fake.ok("GET /connectors/") == []
     assert fake("POST /connectors/", {"name": "a", "config": NOOP}).status == 201
 
@@ -45,7 +45,7 @@ def test_names_in_paths_are_decoded(fake: FakeFront) -> None:
     assert "a b/c not found" in fake.refused("GET /connectors/a%20b%2Fc", code=404)
 
 
-# --- made, read, changed, deleted ------------------------------------------------------------------------
+# --- create, read, change, delete ------------------------------------------------------------------------
 
 
 def test_a_connector_is_created_as_a_resource(fake: FakeFront) -> None:
@@ -136,7 +136,7 @@ def test_what_somebody_else_manages_is_refused(fake: FakeFront) -> None:
         ("PUT /connectors/a/stop", None),
     ):
         assert "helm manages" in fake.refused(line, body, 403)
-    fake.ok("PUT /connectors/a/config", NOOP)  # That changes nothing.
+    fake.ok("PUT /connectors/a/config", NOOP)  # This changes nothing.
 
 
 def test_what_only_the_config_topic_has_is_read_and_not_changed(fake: FakeFront) -> None:
@@ -191,7 +191,7 @@ def test_tasks_and_their_states_are_shown(fake: FakeFront) -> None:
 
 
 def test_topics_are_answered_and_not_reset(fake: FakeFront) -> None:
-    """kcctl's `describe connector` ends with an error where they are refused."""
+    """kcctl's `describe connector` fails where they are refused."""
     fake.create("a")
     assert fake.ok("GET /connectors/a/topics") == {"a": {"topics": []}}
     assert "not reset" in fake.refused("PUT /connectors/a/topics/reset", code=403)
@@ -208,7 +208,7 @@ def test_topics_of_a_stock_connector_are_what_a_worker_says(monkeypatch: pytest.
 
 
 def test_restarts_are_handed_to_the_group(fake: FakeFront) -> None:
-    """KIP-745: it answers with the status; where only the instance is restarted, with nothing."""
+    """KIP-745: the answer is the status; where only the instance is restarted, it is empty."""
     fake.create("a")
     assert fake("POST /connectors/a/restart").status == 204
     answer = fake("POST /connectors/a/restart?includeTasks=true&onlyFailed=true")
@@ -233,7 +233,7 @@ def test_restarts_are_handed_to_the_group(fake: FakeFront) -> None:
 def test_a_restart_shows_what_it_is_about_to_do(
     fake: FakeFront, monkeypatch: pytest.MonkeyPatch, query: str, instance: str, tasks: list[str]
 ) -> None:
-    """KIP-745; kcctl counts the tasks that are shown so."""
+    """KIP-745; kcctl counts the tasks by this answer."""
     fake.create("a")
     told = fake.group.status()
     told["tasks"][-1]["state"] = "FAILED"
@@ -286,7 +286,7 @@ def test_offsets_of_no_form_are_refused(fake: FakeFront, body: object, said: str
     assert said in fake.refused("PATCH /connectors/a/offsets", body)
 
 
-# --- plug-ins, loggers, itself ---------------------------------------------------------------------------
+# --- plug-ins, loggers, root -----------------------------------------------------------------------------
 
 
 def test_plugins_are_listed_and_their_settings_described(fake: FakeFront) -> None:
@@ -320,7 +320,9 @@ def test_the_front_tells_of_itself(fake: FakeFront) -> None:
     about = fake.ok("GET /")
     assert about["kafka_cluster_id"] == "twin"
     assert about["commit"].startswith("cooperator-")
-    assert re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", about["version"]), "clients compare it with Kafka's"
+    assert re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", about["version"]), (
+        "clients compare the version with Kafka's"
+    )
     assert fake.ok("GET /health")["status"] == "healthy"
     fake.group.leading = False
     assert fake.ok("GET /health", code=503)["status"] == "starting"

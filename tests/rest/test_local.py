@@ -1,4 +1,4 @@
-"""The API of ``cooperator local`` over members without Spark: real broker, real daemon, real members."""
+"""The API of ``cooperator local`` over members without Spark: a real broker, daemon and members."""
 
 import os
 from collections import Counter
@@ -28,7 +28,7 @@ spec: {replicas: 2, rest: {enabled: true, port: PORT}}
 
 
 class Pond:
-    """A Worker of two members and the API in front of them."""
+    """A Worker of two members and its API."""
 
     def __init__(self, root: Path, broker: EmbeddedBroker) -> None:
         self.local = Local(root, f"rest-{os.getpid()}")
@@ -63,7 +63,7 @@ def pond(tmp_path_factory: pytest.TempPathFactory, broker: EmbeddedBroker) -> It
 
 
 def test_a_connector_lives_by_requests_alone(pond: Pond) -> None:
-    """Created, paused, resumed, restarted, stopped, deleted; what runs is told by the members' journal."""
+    """Creates, pauses, resumes, restarts, stops and deletes one; the members' journal shows what ran."""
     ask = pond.ask
     pond.create("ticks")
     assert set(pond.journal.running()) == {"ticks-0", "ticks-1"}
@@ -104,14 +104,14 @@ def test_a_configuration_is_put_while_it_runs(pond: Pond) -> None:
         60,
     )
     told = pond.ask("PUT /connectors/grown/config", {**config, "units": "3"}, 400)["message"]
-    assert "units" in told  # Fixed while its checkpoints live.
+    assert "units" in told  # This option is fixed while checkpoints exist.
     pond.ask("DELETE /connectors/grown", code=204)
 
 
 def test_offsets_are_moved_by_a_member_which_has_the_checkpoints(
     pond: Pond, broker: EmbeddedBroker, unique: str
 ) -> None:
-    """A unit that has read 5 of 10 records, as its checkpoint says."""
+    """A unit has read 5 of 10 records according to its checkpoint."""
     ensure_topic({"bootstrap.servers": broker.bootstrap_servers}, unique, 1, -1)
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for number in range(10):

@@ -1,4 +1,5 @@
-"""The front over HTTP: what kcctl sends, what browsers may not, and whatever its own document allows."""
+"""The API over HTTP: kcctl's requests, requests of browsers, and any request that its OpenAPI document
+allows."""
 
 from typing import Any
 
@@ -21,7 +22,7 @@ from tests.rest.fake_front import NOOP, FakeFront
 
 
 def test_what_kcctl_asks_for_is_answered(server: Server) -> None:
-    """The calls of kcctl 1.0 (its interface KafkaConnectApi), in an order that makes sense of them."""
+    """The calls of kcctl 1.0 (its interface KafkaConnectApi), in a sensible order."""
     config = {**NOOP, "name": "a"}
     client = Client(server.url)
     expected = (
@@ -57,7 +58,7 @@ def test_what_kcctl_asks_for_is_answered(server: Server) -> None:
 
 
 def test_a_page_in_a_browser_gets_nothing(server: Server, fake: FakeFront) -> None:
-    """Neither a foreign page, nor one under a name that was bent to this machine."""
+    """Neither a foreign page nor a page whose host name was rebound to this machine gets an answer."""
     fake.create("a")
     code, body = Client(server.url).send("POST /connectors/a/restart", Origin="http://evil.example")
     assert (code, body["error_code"]) == (403, 403)
@@ -82,7 +83,8 @@ CHECKS = (
 
 @pytest.fixture(scope="module")
 def fuzzed() -> Any:
-    """One for all examples, so that they meet what others have made. It has some connectors to begin with."""
+    """One API for all examples, with some connectors to begin with, so that examples meet each other's
+    results."""
     fake = FakeFront()
     for name in ("a", "b", "c"):
         fake.create(name)

@@ -1,4 +1,4 @@
-"""The API over a stock worker of ``cooperator local``: what its connectors write and read is looked at."""
+"""The API over a stock worker of ``cooperator local``, checked by the connectors' input and output."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ from tests.rest.client import Client
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 
 PATIENCE_S = 240.0
-"""A JVM starts beside other tests."""
+"""A JVM starts while other tests run."""
 WORKER = """
 apiVersion: cooperator.dev/v1alpha1
 kind: Worker
@@ -44,12 +44,12 @@ TEXT = "org.apache.kafka.connect.storage.StringConverter"
 STRINGS = {"key.converter": TEXT, "value.converter": TEXT}
 SOURCE = "cooperator.stock.SequenceSource"
 NAME = "My Connector_1"
-"""One that no resource can have."""
+"""A name that no resource can have."""
 PATH = quote(NAME, safe="")
 
 
 class Mill:
-    """One worker, and the API in front of it."""
+    """One worker and its API."""
 
     def __init__(self, root: Path, broker: EmbeddedBroker) -> None:
         self.local = Local(root, f"mill-{os.getpid()}")
@@ -68,11 +68,11 @@ class Mill:
         return {"journal": str(self.journal.path), **STRINGS, **more}
 
     def read(self, topic: str) -> list[str]:
-        """All values that are in the topic now."""
+        """All values in the topic at this time."""
         consumer = Consumer({"bootstrap.servers": self.servers, "group.id": "reader"})
         _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)
         consumer.assign([TopicPartition(topic, 0, 0)])
-        # The source goes on writing: an end that is waited for may never come.
+        # The source keeps writing, so the end of the topic may never come.
         found = [message.value().decode() for message in consumer.consume(end, timeout=30)] if end else []
         consumer.close()
         return found

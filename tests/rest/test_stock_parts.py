@@ -1,4 +1,4 @@
-"""What is asked of stock workers and of Kafka for them, over twins of both."""
+"""Requests to stock workers, and to Kafka on their behalf, over fakes of both."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ PLUGINS = [
 
 
 class Worker:
-    """One that answers, and remembers what it was asked."""
+    """A worker that answers requests and records them."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, Any]] = []
@@ -52,7 +52,7 @@ def worker() -> Iterator[Worker]:
 
 
 class Kept:
-    """Offsets in memory. ``busy``: the group has members."""
+    """Offsets in memory. ``busy`` means that the group has members."""
 
     def __init__(self, done: list[str]) -> None:
         self.done = done
