@@ -29,7 +29,7 @@ def connector(name: str, worker: str) -> Connector:
 # --- paths -----------------------------------------------------------------------------------------------
 
 
-def test_what_is_not_served_is_404_and_another_method_405_with_those_that_are(fake: FakeFront) -> None:
+def test_an_unknown_path_is_404_and_an_unknown_method_405_with_the_allowed_ones(fake: FakeFront) -> None:
     assert fake.refused("GET /nothing", code=404) == "HTTP 404 Not Found"
     answer = fake("POST /connectors/a/config")
     assert (answer.status, answer.headers) == (405, {"Allow": "GET, PATCH, PUT"})
@@ -60,7 +60,7 @@ def test_a_connector_is_created_as_a_resource(fake: FakeFront) -> None:
     assert fake.ok("GET /connectors/a") == {"name": "a", "config": shown, "tasks": tasks, "type": "unknown"}
 
 
-def test_it_can_begin_paused_or_stopped(fake: FakeFront) -> None:
+def test_a_connector_can_be_created_paused_or_stopped(fake: FakeFront) -> None:
     """KIP-980."""
     fake.ok("POST /connectors", {"name": "a", "config": NOOP, "initial_state": "STOPPED"}, 201)
     assert fake.connectors.found["a"].spec.state.value == "Stopped"
@@ -92,12 +92,12 @@ def test_numbers_and_booleans_become_text_and_nulls_are_left_out(fake: FakeFront
         ({"name": "a", "config": {**NOOP, "cooperator.x": "1"}}, "cooperator.x"),
     ],
 )
-def test_what_cannot_be_a_connector_is_refused_by_name(fake: FakeFront, body: object, said: str) -> None:
+def test_an_invalid_connector_is_refused_by_name(fake: FakeFront, body: object, said: str) -> None:
     assert said in fake.refused("POST /connectors", body)
     assert fake.connectors.found == {}
 
 
-def test_a_name_is_taken_once_in_a_namespace(fake: FakeFront) -> None:
+def test_a_name_is_unique_in_a_namespace(fake: FakeFront) -> None:
     fake.create("a")
     fake.connectors.found["b"] = connector("b", "other")
     assert "exists already" in fake.refused("POST /connectors", {"name": "a", "config": NOOP}, 409)
@@ -107,7 +107,7 @@ def test_a_name_is_taken_once_in_a_namespace(fake: FakeFront) -> None:
     fake.refused("DELETE /connectors/b", code=404)
 
 
-def test_a_configuration_is_put_and_keeps_the_rest_of_the_resource(fake: FakeFront) -> None:
+def test_putting_a_configuration_keeps_the_rest_of_the_resource(fake: FakeFront) -> None:
     fake.create("a")
     fake.ok("PUT /connectors/a/pause", code=202)
     fake.ok("PUT /connectors/a/config", {**NOOP, "units": "5"})
@@ -115,12 +115,12 @@ def test_a_configuration_is_put_and_keeps_the_rest_of_the_resource(fake: FakeFro
     assert (spec.config, spec.state.value) == ({"units": "5"}, "Paused")
 
 
-def test_putting_one_that_is_not_there_creates_it(fake: FakeFront) -> None:
+def test_putting_the_configuration_of_an_unknown_connector_creates_it(fake: FakeFront) -> None:
     assert fake("PUT /connectors/a/config", NOOP).status == 201
     assert fake.access.asked == [Right("update", name="a"), Right("create", name="a")]
 
 
-def test_a_patch_changes_adds_and_takes_away(fake: FakeFront) -> None:
+def test_a_patch_changes_adds_and_removes_settings(fake: FakeFront) -> None:
     """KIP-477."""
     fake.create("a", journal="/tmp/j")
     fake.ok("PATCH /connectors/a/config", {"units": "7", "journal": None, "stop.delay.ms": 5})
@@ -128,7 +128,7 @@ def test_a_patch_changes_adds_and_takes_away(fake: FakeFront) -> None:
     fake.refused("PATCH /connectors/b/config", {}, 404)
 
 
-def test_what_somebody_else_manages_is_refused(fake: FakeFront) -> None:
+def test_changes_of_resources_that_other_tools_manage_are_refused(fake: FakeFront) -> None:
     fake.create("a")
     fake.connectors.managed.add("a")
     for line, body in (
@@ -139,7 +139,7 @@ def test_what_somebody_else_manages_is_refused(fake: FakeFront) -> None:
     fake.ok("PUT /connectors/a/config", NOOP)  # This changes nothing.
 
 
-def test_what_only_the_config_topic_has_is_read_and_not_changed(fake: FakeFront) -> None:
+def test_connectors_of_the_config_topic_only_are_read_and_not_changed(fake: FakeFront) -> None:
     fake.group.adopted["old"] = {"connector.class": "noop", "name": "old"}
     fake.create("a")
     assert fake.ok("GET /connectors") == ["a", "old"]
@@ -251,7 +251,7 @@ def test_a_restart_shows_what_it_is_about_to_do(
 ENTRY = {"partition": {"file": "x"}, "offset": {"position": 3}}
 
 
-def test_offsets_are_changed_of_a_stopped_connector_only(fake: FakeFront) -> None:
+def test_only_offsets_of_a_stopped_connector_can_be_changed(fake: FakeFront) -> None:
     fake.create("a")
     assert fake.ok("GET /connectors/a/offsets") == {"offsets": []}
     for line in ("PATCH /connectors/a/offsets", "DELETE /connectors/a/offsets"):
@@ -264,7 +264,7 @@ def test_offsets_are_changed_of_a_stopped_connector_only(fake: FakeFront) -> Non
     assert fake.ok("DELETE /connectors/a/offsets") == {"message": "reset"}
 
 
-def test_and_not_before_its_tasks_have_stopped(fake: FakeFront) -> None:
+def test_offsets_cannot_be_changed_before_the_tasks_have_stopped(fake: FakeFront) -> None:
     fake.create("a")
     fake.ok("PUT /connectors/a/stop", code=204)
     fake.group.busy.add("a")
@@ -282,7 +282,7 @@ def test_and_not_before_its_tasks_have_stopped(fake: FakeFront) -> None:
         ({"offsets": [ENTRY, {"partition": {}}]}, "offsets[1].offset is neither"),
     ],
 )
-def test_offsets_of_no_form_are_refused(fake: FakeFront, body: object, said: str) -> None:
+def test_malformed_offsets_are_refused(fake: FakeFront, body: object, said: str) -> None:
     assert said in fake.refused("PATCH /connectors/a/offsets", body)
 
 
@@ -308,7 +308,7 @@ def test_configurations_are_validated_without_being_applied(fake: FakeFront) -> 
     assert "make them one" in fake.refused("PUT /connector-plugins/spark/config/validate", body)
 
 
-def test_members_on_spark_have_no_loggers_to_set(fake: FakeFront) -> None:
+def test_members_on_spark_have_no_configurable_loggers(fake: FakeFront) -> None:
     assert fake.ok("GET /admin/loggers") == {}
     assert "spec.spark.conf" in fake.refused("GET /admin/loggers/root", code=404)
     assert "spec.spark.conf" in fake.refused("PUT /admin/loggers/root", {"level": "debug"}, 404)
@@ -316,7 +316,7 @@ def test_members_on_spark_have_no_loggers_to_set(fake: FakeFront) -> None:
     assert "did you mean 'DEBUG'?" in fake.refused("PUT /admin/loggers/root", {"level": "debg"})
 
 
-def test_the_front_tells_of_itself(fake: FakeFront) -> None:
+def test_the_root_describes_the_cluster(fake: FakeFront) -> None:
     about = fake.ok("GET /")
     assert about["kafka_cluster_id"] == "twin"
     assert about["commit"].startswith("cooperator-")
@@ -335,7 +335,7 @@ def test_bodies_are_json(fake: FakeFront) -> None:
     )
 
 
-def test_what_nobody_has_foreseen_is_said_in_the_log_only(
+def test_unexpected_errors_are_described_in_the_log_only(
     fake: FakeFront, caplog: pytest.LogCaptureFixture
 ) -> None:
     fake.connectors.find = lambda name: 1 / 0  # type: ignore[assignment,return-value]
@@ -346,7 +346,7 @@ def test_what_nobody_has_foreseen_is_said_in_the_log_only(
 # --- rights ----------------------------------------------------------------------------------------------
 
 
-def test_who_is_unknown_is_401_and_who_may_not_is_403() -> None:
+def test_an_unknown_caller_is_401_and_a_caller_without_the_right_403() -> None:
     fake = FakeFront({"Bearer reader": {Right("list"), Right("get", name="a")}})
     assert fake("GET /connectors").status == 401
     assert fake("GET /connectors", authorization="Bearer reader").status == 200
@@ -379,7 +379,7 @@ def test_who_is_unknown_is_401_and_who_may_not_is_403() -> None:
         ("PUT /admin/loggers/root", Right("update", "workers", "loggers", "lake")),
     ],
 )
-def test_each_route_asks_for_its_right_before_anything_else(line: str, right: Right) -> None:
+def test_each_route_checks_its_right_first(line: str, right: Right) -> None:
     fake = FakeFront({"Bearer nobody": set()})
     assert fake(line, authorization="Bearer nobody").status == 403
     assert fake.access.asked == [right]
@@ -401,7 +401,7 @@ def test_a_directory_that_another_connector_writes_to_is_refused(fake: FakeFront
 ODD = "My Connector_1/ä"
 
 
-def test_a_connector_has_any_name_where_its_members_take_it() -> None:
+def test_a_connector_may_have_any_name_that_its_members_accept() -> None:
     fake, path = FakeFront(members=AnyName()), f"/connectors/{quote(ODD, safe='')}"
     made = fake("POST /connectors", {"name": f" {ODD} ", "config": NOOP})
     assert (made.status, made.body["name"], made.headers["Location"]) == (201, ODD, path)
@@ -425,7 +425,7 @@ def test_a_connector_has_any_name_where_its_members_take_it() -> None:
     assert fake.connectors.found == {}
 
 
-def test_a_resource_of_another_connector_is_not_taken_for_it() -> None:
+def test_a_resource_of_another_connector_is_not_mistaken_for_it() -> None:
     fake = FakeFront(members=AnyName())
     fake.create("orders")
     other = fake.connectors.found.pop("orders")
@@ -437,7 +437,7 @@ def test_a_resource_of_another_connector_is_not_taken_for_it() -> None:
     assert "spec.connectorName" in said
 
 
-def test_what_is_kept_is_not_deleted(fake: FakeFront) -> None:
+def test_a_retained_connector_is_not_deleted(fake: FakeFront) -> None:
     fake.create("a")
     kept = fake.connectors.found["a"]
     orphan = kept.spec.model_copy(update={"deletion_policy": DeletionPolicy.ORPHAN})

@@ -21,7 +21,7 @@ from tests.rest.client import Client
 from tests.rest.fake_front import NOOP, FakeFront
 
 
-def test_what_kcctl_asks_for_is_answered(server: Server) -> None:
+def test_requests_of_kcctl_are_answered(server: Server) -> None:
     """The calls of kcctl 1.0 (its interface KafkaConnectApi), in a sensible order."""
     config = {**NOOP, "name": "a"}
     client = Client(server.url)
@@ -57,7 +57,7 @@ def test_what_kcctl_asks_for_is_answered(server: Server) -> None:
     assert answered == list(expected)
 
 
-def test_a_page_in_a_browser_gets_nothing(server: Server, fake: FakeFront) -> None:
+def test_a_page_in_a_browser_gets_no_answer(server: Server, fake: FakeFront) -> None:
     """Neither a foreign page nor a page whose host name was rebound to this machine gets an answer."""
     fake.create("a")
     code, body = Client(server.url).send("POST /connectors/a/restart", Origin="http://evil.example")
@@ -66,7 +66,7 @@ def test_a_page_in_a_browser_gets_nothing(server: Server, fake: FakeFront) -> No
     assert fake.group.restarts == []
 
 
-def test_a_head_is_a_get_without_its_body(server: Server) -> None:
+def test_head_is_get_without_the_body(server: Server) -> None:
     assert Client(server.url).send("HEAD /connectors") == (200, None)
 
 
@@ -97,5 +97,5 @@ def fuzzed() -> Any:
 
 @schema.parametrize()
 @settings(max_examples=15, suppress_health_check=list(HealthCheck))
-def test_whatever_its_document_allows_is_answered_as_it_says(case: Any, fuzzed: Server) -> None:
+def test_every_request_that_the_document_allows_gets_a_documented_answer(case: Any, fuzzed: Server) -> None:
     case.call_and_validate(base_url=fuzzed.url.rstrip("/"), checks=CHECKS, timeout=20)
