@@ -20,7 +20,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "guarantees.md"
 @pytest.mark.real
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("pipeline", PIPELINES, ids=lambda pipeline: pipeline.slug())
-@pytest.mark.parametrize("struck", COLUMNS, indirect=True, scope="module")
+@pytest.mark.parametrize("after_fault", COLUMNS, indirect=True, scope="module")
 def test_what_went_in_is_in_the_sink(after_fault: PipelinesGroup, pipeline: type[Pipeline]) -> None:
     row = next(each for each in after_fault.pipelines if type(each) is pipeline)
     eventually(row.complete, PATIENCE_S, f"{row.fed} records are there")
