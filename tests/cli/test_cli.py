@@ -1,4 +1,4 @@
-"""The program from outside: what each command refuses, and a leader and a member started by hand."""
+"""The program from outside: refusals of each command, and a leader and a member started by hand."""
 
 import os
 import signal
@@ -65,7 +65,7 @@ def test_every_command_has_its_help() -> None:
 
 @pytest.mark.parametrize("make", [program, kubectl, local])
 def test_a_command_is_the_same_alone(make: Callable[..., typer.Typer]) -> None:
-    """What is called is put together without the others."""
+    """Only the named command is assembled."""
     whole = commands(make())
     assert len(whole) > 5
     for name, command in whole.items():
@@ -170,7 +170,7 @@ def test_a_leader_wants_one_worker_and_a_broker(tmp_path: Path) -> None:
 
 
 class Led:
-    """A leader that is told to end as soon as it has begun."""
+    """A leader that ends as soon as it has begun."""
 
     wanted: ClassVar[list[Desired]] = []
     url = ""
@@ -216,7 +216,7 @@ def test_a_leader_by_hand_deletes_only_when_it_is_told_to(
 
 
 class LedBeside(Led):
-    """Leads a group that runs a connector beside those of the manifest; ends at the third look."""
+    """A leader of a group that also runs a connector outside of the manifest; ends at the third status."""
 
     def start(self) -> None:
         self.looks = 0
@@ -239,7 +239,7 @@ def test_a_leader_by_hand_names_what_runs_on(
 
 
 class FencedOut(Led):
-    """Is fenced at the first look."""
+    """A leader that is fenced at its first status."""
 
     def start(self) -> None:
         pass
@@ -255,7 +255,7 @@ class FencedOut(Led):
 def test_a_leader_by_hand_that_is_fenced_ends_with_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It stayed for ever, and no service manager could see that it does not lead."""
+    """A service manager must see that the process does not lead."""
     done = lead_by_hand(tmp_path, monkeypatch, FencedOut, "--hand-back")
     assert done.exit_code == 3, done.output
     assert "led by another process" in " ".join(done.output.split())
@@ -308,4 +308,4 @@ def test_a_leader_and_a_member_started_by_hand_find_each_other(
             assert member.wait(60) == 0
         leader.terminate()
         assert leader.wait(30) == 0
-    assert "Leading is True" in leader_log.read_text(), "conditions are said"
+    assert "Leading is True" in leader_log.read_text(), "conditions are reported"

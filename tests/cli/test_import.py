@@ -1,4 +1,4 @@
-"""``cooperator import`` where it cannot: the option, its value and the remedy are named."""
+"""Refusals of ``cooperator import`` name the option, its value and the remedy."""
 
 from pathlib import Path
 

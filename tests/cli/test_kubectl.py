@@ -1,4 +1,4 @@
-"""What ``kubectl cooperator`` shows and refuses: texts of a moment, without a cluster."""
+"""Output and refusals of ``kubectl cooperator`` for given objects, without a cluster."""
 
 import io
 import subprocess
@@ -91,7 +91,7 @@ A = connector(
 
 
 def rows(text: str, first: str) -> list[list[str]]:
-    """The cells of the lines that begin so."""
+    """The cells of the lines that begin with this text."""
     lines = [[cell.strip() for cell in line.split("   ") if cell.strip()] for line in text.splitlines()]
     return [line for line in lines if line and line[0] == first]
 
@@ -170,9 +170,7 @@ class TestStory:
 
     def lines(self, **more: Any) -> list[str]:
         lines = story_text(Sources(LAKE, [A], **more), A0, NOW).splitlines()
-        assert lines[-1] == "Worker lake: UpgradeAvailable is True: set spec.version", (
-            "what is amiss, at the end"
-        )
+        assert lines[-1] == "Worker lake: UpgradeAvailable is True: set spec.version", "problems come last"
         return [line for line in lines if not line.startswith("Worker lake: ")]
 
     def test_it_ran_waited_by_which_cause_and_failed(self) -> None:
@@ -234,7 +232,7 @@ class TestStory:
 
 
 def test_what_is_wrong_when_it_is_true_is_amiss_then_and_only_then() -> None:
-    """Of stock workers: the conditions are False while all is well."""
+    """For stock workers these conditions are False while all is well."""
     well = ("Unfenced", "Hung", "EagerProtocol", "UnsignedRequests")
     calm = worker(conditions=[condition(kind, "False", "Fine") for kind in well])
     assert amiss(calm) == []

@@ -1,4 +1,4 @@
-"""``cooperator plan`` from a file: what it answers, and what it refuses."""
+"""``cooperator plan`` from a file: answers and refusals."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ NOW = 1_700_000_000_000
 
 
 def snapshot() -> Snapshot:
-    """Two members; ``a`` has four units in four tasks, ``legacy`` is of a class that nobody knows."""
+    """Two members; ``a`` has four units in four tasks, ``legacy`` is of an unknown class."""
     owned = (
         (TaskId("a", INSTANCE), TaskId("a", 0), TaskId("a", 2), TaskId("legacy", 0)),
         (TaskId("legacy", INSTANCE), TaskId("a", 1), TaskId("a", 3), TaskId("legacy", 1)),
