@@ -1,4 +1,5 @@
-"""The cache: whole or absent, checked, filled once. Ivy itself runs in the tests marked real."""
+"""The cache: files are complete or absent, checked, and downloaded once. Ivy itself runs in the tests marked
+real."""
 
 import hashlib
 import threading
@@ -15,7 +16,7 @@ ONE, TWO = Artifact("org.a", "one", "1.0"), Artifact("org.b", "two", "2.0")
 
 
 class Registry:
-    """In place of Ivy: delivers bytes by artifact, and counts the downloads."""
+    """Replaces Ivy: returns bytes by artifact, and counts the downloads."""
 
     def __init__(self) -> None:
         self.content = {ONE: b"first", TWO: b"second"}

@@ -16,7 +16,7 @@ MAIN = ("kafka.tools.StorageTool", "random-uuid")
 
 @pytest.fixture
 def jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Copies of real ones, which a test may change; the cache is the test's own."""
+    """Copies of real jars, which tests may change; the cache belongs to the test."""
     folder = tmp_path / "jars"
     folder.mkdir()
     copies = [Path(shutil.copy2(jar, folder)) for jar in resolve("kafka")]

@@ -1,4 +1,4 @@
-"""Ivy as it ships with pyspark, and a registry that is a folder: no network."""
+"""Ivy as pyspark ships it, with a directory as its registry: no network."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Which Java is taken, and what is said when none fits."""
+"""The choice of a Java, and the error if none fits."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from cooperator.artifacts import JavaNotFound, find_java, java, java_home
 
 @pytest.fixture(autouse=True)
 def bare_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No Java anywhere but where a test puts one."""
+    """No Java except where a test puts one."""
     monkeypatch.delenv("COOPERATOR_JAVA", raising=False)
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))

@@ -1,4 +1,4 @@
-"""A user's libraries, out of a registry that is a folder: no network."""
+"""A user's libraries from a directory that serves as a registry: no network."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A Worker as the settings of its stock workers: what is the user's, what is ours, how it is written."""
+"""A Worker as the settings of its stock workers: users' settings, the operator's, and the file format."""
 
 import re
 from typing import Any
@@ -103,7 +103,7 @@ def test_everything_that_users_may_not_set_is_set_here_or_left_to_kafkas_default
     assert left == {
         *(name for name in OWNED if name.startswith("inter.worker.")),
         "rest.advertised.listener",
-        # Certificates are named by their files.
+        # Certificates are given as file names.
         "ssl.endpoint.identification.algorithm",
         "ssl.keystore.location",
         "ssl.truststore.certificates",
@@ -159,7 +159,7 @@ def test_levels_of_loggers_are_said_to_both_log4js(file: str, lines: tuple[str, 
     assert set(lines) <= set(text.splitlines())
 
 
-# --- how it is written
+# --- file format
 
 
 @given(st.dictionaries(st.text(min_size=1), st.text()))
@@ -171,8 +171,8 @@ def test_what_is_written_is_what_java_reads(given_settings: dict[str, str]) -> N
 
 
 def _read(line: str) -> tuple[str, str]:
-    """A line as ``java.util.Properties.load`` has it."""
-    assert line.lstrip(" \t\f") == line, "it would be passed over"
+    """Parses a line as ``java.util.Properties.load`` does."""
+    assert line.lstrip(" \t\f") == line, "Java would skip this line"
     assert line[0] not in "#!"
     match = re.match(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)\Z", line)
     assert match is not None
