@@ -103,7 +103,7 @@ def test_an_interrupted_download_leaves_no_half_bundle(registry: Registry) -> No
     assert all(jar.is_file() for jar in resolve("kafka"))
 
 
-def test_a_jar_that_was_removed_from_the_cache_is_fetched_again(registry: Registry) -> None:
+def test_a_jar_missing_from_the_cache_is_fetched_again(registry: Registry) -> None:
     resolve("kafka")[1].unlink()
 
     assert [jar.read_bytes() for jar in resolve("kafka")] == [b"first", b"second"]

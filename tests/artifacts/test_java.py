@@ -35,7 +35,9 @@ def test_supported_versions_are_found(tmp_path: Path, version: str, release_file
     assert java_home(command) == tmp_path / "jvm" / "some"
 
 
-def test_an_unfit_java_home_and_path_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unsupported_java_home_and_path_are_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("JAVA_HOME", str(install(tmp_path / "old", "1.8.0_402").parent.parent))
     newest = install(tmp_path / "newest", "25")
     (tmp_path / "bin").mkdir()
