@@ -1,4 +1,5 @@
-"""Default beside Kafka on Kafka's own scenarios: nowhere worse without a reason, and better on the whole."""
+"""Default compared with Kafka on Kafka's own scenarios: nowhere worse without a known reason, better in
+sum."""
 
 from pathlib import Path
 
@@ -51,7 +52,7 @@ def test_no_task_waits_longer_than_its_member_is_away_or_the_delay_and_a_hand_ov
 
 
 def longest_wait_ms(scenario: Scenario) -> int:
-    """The longest min(absence, delay) of a member, and one hand-over."""
+    """The longest min(absence, delay) of a member, plus one hand-over."""
     away_ms = [0]
     for i, event in enumerate(scenario.events):
         if event.type in ("leave", "kick"):

@@ -1,4 +1,4 @@
-"""Default beside Kafka on scenarios that nobody chose."""
+"""Default compared with Kafka on random scenarios."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The pictures of the documentation are what the command draws."""
+"""The pictures of the documentation are up to date."""
 
 import importlib.util
 from pathlib import Path

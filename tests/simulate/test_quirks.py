@@ -1,4 +1,4 @@
-"""Kafka's quirks, one by one: Kip415 has each of them, Default has none."""
+"""Kafka's quirks one by one: Kip415 has each of them, Default has none."""
 
 from cooperator.planner import Why
 from tests.simulate.short_scenarios import DEFAULT, KAFKA, assigned, at, measured, play, revoked, runs_before
@@ -54,7 +54,7 @@ def test_idle_workers_are_candidates_although_they_never_left() -> None:
 
 
 def test_a_new_leader_forgets_the_hold() -> None:
-    """Its work moves at once, and costs a revocation round when the old leader is back."""
+    """Its tasks move at once, which costs a revocation round when the old leader is back."""
     bounce = ((60, "leave", 0), (90, "join", 0))
     kafka, default = measured(KAFKA, *bounce), measured(DEFAULT, *bounce)
     assert kafka["max_one_task_unassigned_ms"] == 1000
@@ -134,12 +134,12 @@ def test_what_never_started_waits_for_the_full_delay_if_somebody_left_as_well() 
     config = {"connector1": 4, "connector2": 4, "connector3": 6}
     assert measured(KAFKA, *events, workers=2, **config)["max_one_task_unassigned_ms"] == 311_000
     told, untold = (measured(DEFAULT, *events, workers=2, told=told, **config) for told in (True, False))
-    assert told["max_one_task_unassigned_ms"] == 0, "who is about to leave gets nothing"
+    assert told["max_one_task_unassigned_ms"] == 0, "a member about to leave gets nothing"
     assert untold["max_one_task_unassigned_ms"] == 11_000
 
 
 def test_phantoms_are_revoked_from_members_that_never_ran_them() -> None:
-    """And if a member leaves just then, they wait for a second full delay."""
+    """If a member leaves just then, its tasks wait for a second full delay."""
     events = ((60, "leave", 2), (60, "leave", 3), (120, "join", 2), (360.5, "leave", 1))
     kafka = play(KAFKA, *events, workers=4)
     phantoms = revoked(at(kafka, 360)) - runs_before(at(kafka, 360), "w02")

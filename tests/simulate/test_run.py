@@ -1,4 +1,4 @@
-"""The command: files in, files and tables out; and what it says about bad scenarios."""
+"""The command: scenarios in, files and tables out, and the refusal of invalid scenarios."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Kafka's scenarios from their events alone: every round, state and metric comes out as on the JVM."""
+"""Kafka's scenarios from their events alone: every round, state and metric equals that of the JVM."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Questions "what if" by examples: who lets go, who starts, what waits, and what is refused."""
+""" "What if" questions by example: who releases, who starts, what waits, and what is refused."""
 
 import copy
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ def member(identity: str, *owned: TaskId, **more: object) -> Member:
 
 
 def group(led_by: LedBy = LedBy.OPERATOR, **more: object) -> Snapshot:
-    """Three members at rest with two tasks of ``a`` each; w-0 has its instance."""
+    """Three members at rest with two tasks of ``a`` each; w-0 has the instance."""
     members = tuple(
         member(name, *([TaskId("a", INSTANCE)] if n == 0 else []), TaskId("a", n), TaskId("a", n + 3))
         for n, name in enumerate(NAMES)
@@ -157,7 +157,9 @@ class TestMembers:
             at_rest, view=view, memory=replace(at_rest.memory, given=given, holds={"w-2": hold})
         )
         answer = what_if(snapshot)
-        assert TaskId("a", 3) in started(answer.rounds[0]), "it starts as soon as it has stopped"
+        assert TaskId("a", 3) in started(answer.rounds[0]), (
+            "a task starts as soon as it has stopped elsewhere"
+        )
         assert started(answer.rounds[-1]).keys() == lost
         assert after_s(answer)[-1] == 200
         assert {moved.before for moved in answer.moved if moved.task in lost} == {"w-2"}
@@ -207,7 +209,9 @@ class TestWhoLeads:
         assert what_if(stock).rounds == ()
         answer = what_if(stock, [Restart("w-1", 60_000)])
         assert after_s(answer) == [0, 300]
-        assert answer.longest_unassigned_ms == DELAY_MS, "it waits for the whole delay, although w-1 is back"
+        assert answer.longest_unassigned_ms == DELAY_MS, (
+            "the tasks wait for the whole delay, although w-1 is back"
+        )
 
     def test_a_stock_leader_that_goes_takes_its_memory_with_it(self) -> None:
         answer = what_if(group(LedBy.STOCK, policy=Policy(PolicyName.KIP415)), [Die("w-0")])

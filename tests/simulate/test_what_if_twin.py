@@ -1,4 +1,4 @@
-"""What is answered is what then happens: one change, played, and made to a group around a real leader."""
+"""Answers come true: one change is simulated, and also made to a group with a real leader."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,7 +17,7 @@ from tests.harness.fake_group import FakeGroup
 
 IDENTITIES = tuple(f"lake-{number}" for number in range(5))
 Work = dict[str, tuple[str, ...]]
-"""Connector to the units of its tasks."""
+"""Maps a connector to the units of its tasks."""
 
 
 def snapshot_of(group: FakeGroup) -> Snapshot:
@@ -29,8 +29,8 @@ def snapshot_of(group: FakeGroup) -> Snapshot:
 def a_group(
     members: int, work: Work, history: list[tuple[str, bool, int]], midway: bool = False
 ) -> FakeGroup:
-    """Members that run ``work``; then some of them die, with or without proof, some time apart; ``midway``:
-    one has joined, and others are still stopping what it will get."""
+    """Members that run ``work``; then some die, with or without proof, some time apart. With ``midway``, one
+    has joined while others are still stopping tasks that it will get."""
     group = FakeGroup(Policy(scheduled_rebalance_max_delay_ms=60_000))
     for identity in IDENTITIES[:members]:
         group.join(identity)
@@ -60,7 +60,7 @@ def present(group: FakeGroup) -> list[str]:
 
 
 def make(group: FakeGroup, change: Change, work: Work) -> None:
-    """Have ``change`` happen, as a host would tell of it; no round yet."""
+    """Makes ``change`` happen as a host reports it, without a round."""
     facts = group.machine.state.facts
     expected = facts.expected or frozenset()
     match change:
@@ -88,7 +88,7 @@ def make(group: FakeGroup, change: Change, work: Work) -> None:
 
 
 def to_rest(group: FakeGroup) -> None:
-    """Rounds and time until nothing is left to wait for."""
+    """Rounds and times until the group is settled."""
     for _ in range(50):
         group.settle()
         empty = [m for m in group.members.values() if m.draining and not m.running | m.stopping]
@@ -109,7 +109,7 @@ def placed(group: FakeGroup) -> dict[TaskId, str]:
 
 
 def compare_round(answer: Answer, group: FakeGroup, before: Mapping[TaskId, object]) -> None:
-    """The first round that was played, and the one that was just held."""
+    """Compares the first simulated round with the one just held."""
     plan = group.machine.state.plan
     assert plan is not None
     identity_of = {member.member_id: member.identity for member in group.machine.state.members}
