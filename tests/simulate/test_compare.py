@@ -24,15 +24,13 @@ def compared() -> list[Compared]:
 
 
 @pytest.mark.parametrize("measure", AT_LEAST_AS_GOOD)
-def test_over_the_whole_set_no_measure_is_worse(compared: list[Compared], measure: str) -> None:
+def test_no_sum_over_all_scenarios_is_worse(compared: list[Compared], measure: str) -> None:
     kafka, default, _ = sums(compared, measure)
     assert default <= kafka
 
 
 @pytest.mark.parametrize("measure", ["unassigned_task_ms", "max_one_task_unassigned_ms", "task_moves_by_pod"])
-def test_even_without_knowing_what_was_ordered_waits_and_moves_are_fewer(
-    compared: list[Compared], measure: str
-) -> None:
+def test_even_without_facts_waits_and_moves_are_fewer(compared: list[Compared], measure: str) -> None:
     kafka, _, untold = sums(compared, measure)
     assert untold < kafka
 
@@ -78,14 +76,14 @@ def test_wherever_default_is_worse_the_reason_is_known(compared: list[Compared])
     assert unexplained == []
 
 
-def test_the_document_is_what_the_command_writes(compared: list[Compared]) -> None:
+def test_the_document_is_up_to_date(compared: list[Compared]) -> None:
     written = DOCUMENT.read_text("utf-8")
     assert written.endswith(markdown(compared)), (
         "docs/comparison.md is out of date: cooperator simulate --compare on tests/planner/vectors/named"
     )
 
 
-def test_a_worse_measure_without_a_known_reason_says_so() -> None:
+def test_a_worse_measure_without_a_known_reason_is_marked() -> None:
     (row,) = compare([scenario((60, "leave", 1))])
     worse = Compared(
         row.scenario, row.kafka, row.default | {"last_change_ms": 10**9}, row.untold, row.leader_stays

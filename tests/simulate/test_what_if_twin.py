@@ -151,7 +151,7 @@ worlds = st.fixed_dictionaries(
 
 @settings(max_examples=250)
 @given(world=worlds, data=st.data())
-def test_the_first_round_is_the_one_that_then_is_held_and_so_is_the_rest(
+def test_the_simulated_rounds_are_those_that_then_happen(
     world: dict[str, object], data: st.DataObject
 ) -> None:
     group = a_group(**world)  # type: ignore[arg-type]
@@ -179,7 +179,7 @@ def test_the_first_round_is_the_one_that_then_is_held_and_so_is_the_rest(
 
 @settings(max_examples=60)
 @given(world=worlds)
-def test_a_group_at_rest_is_asked_nothing_and_answers_nothing(world: dict[str, object]) -> None:
+def test_an_answer_for_a_group_at_rest_without_changes_is_empty(world: dict[str, object]) -> None:
     group = a_group(**world)  # type: ignore[arg-type]
     to_rest(group)
     snapshot = snapshot_of(group)
@@ -189,7 +189,7 @@ def test_a_group_at_rest_is_asked_nothing_and_answers_nothing(world: dict[str, o
 
 
 @pytest.mark.parametrize("back_ms", [5_000, 59_000])
-def test_a_member_that_is_back_within_its_hold(back_ms: int) -> None:
+def test_a_member_that_returns_within_its_hold(back_ms: int) -> None:
     group = a_group(3, {"a": ("u0", "u1", "u2", "u3")}, [])
     answer = what_if(snapshot_of(group), [Restart("lake-1", back_ms)])
     group.die("lake-1")
