@@ -1,4 +1,4 @@
-"""A source with exactly-once support over kill -9: every number once, for who reads what is committed."""
+"""A source with exactly-once support under kill -9: readers of committed records see every number once."""
 
 import pytest
 

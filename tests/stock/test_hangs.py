@@ -1,4 +1,5 @@
-"""A worker that hangs in a connector, at the points of Kafka's BlockingConnectorTest, blocks nobody else."""
+"""A worker that hangs in a connector, at the points of Kafka's BlockingConnectorTest, blocks no other
+worker."""
 
 import pytest
 
@@ -12,11 +13,12 @@ WORKERS = ("w-1", "w-2")
 FINE = ("fine-instance", "fine-0", "fine-1")
 AT_A_DESK = slow("env -u CI pytest tests/stock/test_hangs.py")
 NAMED = ("Connector::start", "Connector::initialize", "Task::start")
-"""Where a worker says nothing of what it was given: that is how it is seen from outside."""
+"""The points at which a worker reports no status of its assignment, which is how a hang shows from
+outside."""
 
 
 def hang(stock: StockGroup, *lines: str) -> None:
-    """Say where it hangs; nothing: nowhere any more."""
+    """Sets the points at which connectors hang; no point ends all hangs."""
     file = next(iter(stock.workers.values())).hangs
     part = file.with_suffix(".part")
     part.write_text("".join(f"{line}\n" for line in lines))
@@ -24,13 +26,13 @@ def hang(stock: StockGroup, *lines: str) -> None:
 
 
 def hit(stock: StockGroup) -> list[str]:
-    """Who hangs, or has hung, where: "point member"."""
+    """The members that hang, or have hung, with the point: "point member"."""
     file = next(iter(stock.workers.values())).hangs.with_suffix(".hit")
     return file.read_text().splitlines() if file.exists() else []
 
 
 def who_hangs(leader: LeaderService) -> set[str]:
-    """Of whom the leader says that they do."""
+    """The members that hang according to the leader."""
     return {each["identity"] for each in leader.status()["hung"]}
 
 
@@ -52,8 +54,8 @@ def who_hangs(leader: LeaderService) -> set[str]:
     ],
 )
 def test_others_run_on_and_new_ones_start(stock: StockGroup, kind: str, point: str) -> None:
-    """Whether it hangs as it is created or as it is deleted, what runs elsewhere runs on, a connector that is
-    made meanwhile starts, and what hung goes when it is over."""
+    """Whether it hangs on creation or on deletion, other tasks keep running, a connector created meanwhile
+    starts, and the hanging one is gone when the hang ends."""
     fine = {"fine": stock.source("fine", tasks=2)}
     more = {} if kind == "Source" else {"topics": stock.make_topic("in")}
     bad = {**fine, "bad": stock.blocking(kind, "bad", **more)}
@@ -66,7 +68,7 @@ def test_others_run_on_and_new_ones_start(stock: StockGroup, kind: str, point: s
     hang(stock, point)
     stock.want(leader, bad)
     if point in ("Connector::validate", "Connector::config"):
-        # Our leader has no plug-ins to ask; a worker is asked by whoever validates by its REST.
+        # Our leader has no plug-ins for validation; a worker validates where users go through its REST API.
         one = stock.workers["w-1"]
         with pytest.raises(AssertionError):
             one.ask(f"connector-plugins/{bad['bad']['connector.class']}/config/validate", bad["bad"], "PUT")
@@ -75,7 +77,7 @@ def test_others_run_on_and_new_ones_start(stock: StockGroup, kind: str, point: s
         stock.want(leader, fine)
     eventually(lambda: hit(stock), 90, f"somebody hangs in {point}")
 
-    # Meanwhile what is fine runs on, and another one starts.
+    # Meanwhile other tasks run, and another connector starts.
     numbers = stock.written("fine")
     both = {**fine, "late": stock.source("late", tasks=2)}
     stock.want(leader, both if point.endswith("stop") else {**bad, **both})
