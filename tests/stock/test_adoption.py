@@ -63,7 +63,7 @@ def gone(stock: StockGroup, leader: LeaderService) -> str:
     return stock.led_by_a_worker()
 
 
-def test_no_task_stops_when_the_lead_is_taken_left_alone_and_given_back(stock: StockGroup) -> None:
+def test_no_task_stops_when_the_lead_is_taken_left_alone_and_handed_back(stock: StockGroup) -> None:
     led_by_themselves(stock)
     text = imports(stock)
     assert imports(stock) == text
@@ -134,7 +134,7 @@ def spreads(layout: Mapping[str, str]) -> list[int]:
     return found
 
 
-def test_what_is_uneven_is_made_even_before_it_is_given_back(stock: StockGroup) -> None:
+def test_an_uneven_layout_is_balanced_before_the_hand_back(stock: StockGroup) -> None:
     """A Java leader counts instances and tasks separately, so we move whatever it would move, once."""
     leader, every = uneven(stock)
     assert max(spreads(stock.runs(*every))) > 1
@@ -151,7 +151,7 @@ def test_what_is_uneven_is_made_even_before_it_is_given_back(stock: StockGroup) 
 
 
 @slow("env -u CI pytest tests/stock/test_adoption.py")
-def test_what_is_uneven_when_the_operator_vanishes_is_moved_by_a_worker_and_nothing_else(
+def test_an_uneven_layout_when_the_operator_vanishes_is_balanced_by_a_worker_and_nothing_else_moves(
     stock: StockGroup,
 ) -> None:
     """The figures are for the guarantees (docs/stock-connect.md)."""

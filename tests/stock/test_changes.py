@@ -40,7 +40,7 @@ def restarted(stock: StockGroup, begun: "Counter[str]") -> None:
     assert stock.begun(*EVERYTHING)[1] - begun == Counter(dict.fromkeys(OWN_TASKS, 1))
 
 
-def test_a_change_stops_a_task_once_and_for_no_heartbeat(stock: StockGroup) -> None:
+def test_a_change_stops_a_task_once_and_waits_for_no_heartbeat(stock: StockGroup) -> None:
     leader = led(stock)
     stock.cluster(*WORKERS, settings={"heartbeat.interval.ms": HEARTBEAT_MS, "session.timeout.ms": 10_000})
     stock.leads(leader, 2)

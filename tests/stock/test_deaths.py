@@ -27,7 +27,9 @@ def begin(
     return connectors, stock.begun(*EVERYTHING)[1]
 
 
-def test_each_is_rolled_in_its_turn_and_has_its_own_back_while_nobody_else_stops(stock: StockGroup) -> None:
+def test_each_worker_is_rolled_in_turn_and_has_its_own_tasks_back_while_no_other_stops(
+    stock: StockGroup,
+) -> None:
     _, begun = begin(stock, PATIENT)
     [leader] = stock.leaders
     layout = stock.runs(*EVERYTHING)
@@ -52,7 +54,7 @@ def test_each_is_rolled_in_its_turn_and_has_its_own_back_while_nobody_else_stops
         pytest.param(True, id="its-leader", marks=slow("env -u CI pytest tests/stock/test_deaths.py")),
     ],
 )
-def test_one_dies_while_nobody_of_ours_leads(stock: StockGroup, leads: bool) -> None:
+def test_a_worker_dies_while_our_leader_is_away(stock: StockGroup, leads: bool) -> None:
     """Kafka's own leader acts by its own rules; ours adopts the result. The dead worker may be the one that
     leads; its successor has seen no departure and does not hold its tasks."""
     connectors, begun = begin(stock)

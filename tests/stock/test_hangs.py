@@ -25,13 +25,13 @@ def hang(stock: StockGroup, *lines: str) -> None:
     part.replace(file)
 
 
-def hit(stock: StockGroup) -> list[str]:
+def hanging_members(stock: StockGroup) -> list[str]:
     """The members that hang, or have hung, with the point: "point member"."""
     file = next(iter(stock.workers.values())).hangs.with_suffix(".hit")
     return file.read_text().splitlines() if file.exists() else []
 
 
-def who_hangs(leader: LeaderService) -> set[str]:
+def hanging_according_to(leader: LeaderService) -> set[str]:
     """The members that hang according to the leader."""
     return {each["identity"] for each in leader.status()["hung"]}
 
@@ -53,7 +53,7 @@ def who_hangs(leader: LeaderService) -> set[str]:
         pytest.param("Sink", "Task::stop", id="sink-task-stop", marks=AT_A_DESK),
     ],
 )
-def test_others_run_on_and_new_ones_start(stock: StockGroup, kind: str, point: str) -> None:
+def test_other_tasks_run_on_and_new_ones_start(stock: StockGroup, kind: str, point: str) -> None:
     """Whether it hangs on creation or on deletion, other tasks keep running, a connector created meanwhile
     starts, and the hanging one is gone when the hang ends."""
     fine = {"fine": stock.source("fine", tasks=2)}
@@ -75,7 +75,7 @@ def test_others_run_on_and_new_ones_start(stock: StockGroup, kind: str, point: s
     if point.endswith("stop"):
         eventually(lambda: {"bad-0"} <= stock.journal.running().keys(), 90)
         stock.want(leader, fine)
-    eventually(lambda: hit(stock), 90, f"somebody hangs in {point}")
+    eventually(lambda: hanging_members(stock), 90, f"somebody hangs in {point}")
 
     # Meanwhile other tasks run, and another connector starts.
     numbers = stock.written("fine")
@@ -87,7 +87,9 @@ def test_others_run_on_and_new_ones_start(stock: StockGroup, kind: str, point: s
     running = stock.journal.running()
     assert {task: running[task] for task in FINE} == layout
     if point in NAMED:
-        eventually(lambda: who_hangs(leader) == {line.split()[-1] for line in hit(stock)}, 90)
+        eventually(
+            lambda: hanging_according_to(leader) == {line.split()[-1] for line in hanging_members(stock)}, 90
+        )
     assert all(stock.starts()[task] == begun[task] for task in FINE)
 
     hang(stock)
@@ -111,9 +113,9 @@ def test_a_worker_that_hangs_is_restarted_and_all_run_again(stock: StockGroup, p
         stock.stop(victim)
         stock.facts(leader, WORKERS)
         stock.again(victim)
-        eventually(lambda: hit(stock), 90)
+        eventually(lambda: hanging_members(stock), 90)
     stock.stop(victim)
-    assert hit(stock), f"it has hung in {point}"
+    assert hanging_members(stock), f"it has hung in {point}"
     hang(stock)
     stock.facts(leader, WORKERS)
     stock.again(victim)

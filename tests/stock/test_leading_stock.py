@@ -67,7 +67,9 @@ def led(stock: StockGroup, connectors: Mapping[str, Mapping[str, str]], **option
     return leader
 
 
-def test_connectors_come_change_and_go_without_a_round_that_an_offset_forced(stock: StockGroup) -> None:
+def test_connectors_are_created_changed_and_deleted_without_a_round_forced_by_an_offset(
+    stock: StockGroup,
+) -> None:
     """The duties are single restarts at their owner, signatures, users' requests, and a new session key."""
     one, two = stock.source("one", tasks=2), stock.source("two", tasks=1)
     leader = led(stock, {"one": one})
@@ -168,7 +170,7 @@ def test_sources_are_exactly_once_over_kill_9_and_a_change_of_tasks(stock: Stock
     assert leader.status()["totals"]["forced_rounds"] == 0
 
 
-def test_a_worker_that_only_speaks_the_eager_protocol_is_named(stock: StockGroup) -> None:
+def test_a_worker_that_supports_only_the_eager_protocol_is_named(stock: StockGroup) -> None:
     leader = led(stock, {"a": stock.source("a", tasks=3)})
     stock.leads(leader, 2)
     assert condition(leader, "EagerProtocol") == ("False", "")
@@ -187,7 +189,7 @@ def test_a_worker_that_only_speaks_the_eager_protocol_is_named(stock: StockGroup
 
 
 @slow("env -u CI pytest tests/stock/test_leading_stock.py -k vanishes")
-def test_who_vanishes_unproven_is_held_for_and_named_until_best_effort_is_good_enough(
+def test_a_worker_that_vanishes_without_proof_is_named_and_its_tasks_held_unless_best_effort_is_set(
     stock: StockGroup,
 ) -> None:
     leader = stock.leader({"a": stock.source("a", tasks=3)}, WORKERS, adopt=True, policy=QUICK)
@@ -210,7 +212,7 @@ def test_who_vanishes_unproven_is_held_for_and_named_until_best_effort_is_good_e
 
 
 @slow("env -u CI pytest tests/stock/test_leading_stock.py -k hangs")
-def test_who_hangs_in_a_start_is_named_and_then_named_to_be_replaced(stock: StockGroup) -> None:
+def test_a_worker_that_hangs_in_a_start_is_named_and_then_named_for_replacement(stock: StockGroup) -> None:
     policy = {**QUICK, "hung_after_ms": 20_000}
     wanted = {"a": stock.source("a", tasks=2), "bad": stock.blocking("Source", "bad")}
     leader = stock.leader(wanted, WORKERS, adopt=True, policy=policy, rebalance_timeout_ms=10_000)
@@ -239,7 +241,7 @@ def test_who_hangs_in_a_start_is_named_and_then_named_to_be_replaced(stock: Stoc
     eventually(lambda: not hung(), LIMIT_S, "who goes on is named no more")
 
 
-def test_a_group_is_handed_back_without_a_task_that_stops(stock: StockGroup) -> None:
+def test_a_hand_back_stops_no_task(stock: StockGroup) -> None:
     """Our planner follows weights, a Java leader counts; the layout is balanced by count before the
     hand-back."""
     heavy, light = stock.source("heavy", tasks=1), stock.source("light", tasks=5)

@@ -39,7 +39,7 @@ def test_a_roll_from_the_line_before_to_the_present_one(
         assert (missing(numbers), doubled(numbers)) == ({}, {})
 
 
-def test_one_that_knows_the_eager_protocol_only_costs_a_stop_of_all_in_every_round(stock: StockGroup) -> None:
+def test_a_worker_with_only_the_eager_protocol_stops_all_tasks_in_every_round(stock: StockGroup) -> None:
     connectors = {name: stock.source(name, tasks=2) for name in "ab"}
     leader = stock.leader(connectors, ("w-1",))
     stock.worker("w-1")

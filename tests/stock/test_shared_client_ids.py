@@ -12,7 +12,7 @@ SHARED = {"client.id": "connect-1"}
 EVERYTHING = ("a-instance", "a-0", "a-1", "a-2", "a-3", "b-instance", "b-0", "b-1")
 
 
-def test_of_workers_that_share_a_client_id_none_stops_a_task_for_another_one(stock: StockGroup) -> None:
+def test_workers_that_share_a_client_id_stop_no_task_for_another(stock: StockGroup) -> None:
     """The lead is taken, one worker is killed and returns, and one joins; measured where the tasks run."""
     connectors = {"a": stock.source("a", tasks=4), "b": stock.source("b", tasks=2)}
     first, _ = stock.cluster("w-1", "w-2", settings=SHARED)

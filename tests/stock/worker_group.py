@@ -257,12 +257,12 @@ class StockGroup:
 
         return eventually(acted, LIMIT_S, "workers have done what they read of")
 
-    def lives_of(self, task: str) -> list[Run]:
+    def incarnations_of(self, task: str) -> list[Run]:
         return [run for run in self.journal.runs() if run.task == task]
 
     def stopped_for_ms(self, task: str) -> int:
         """How long the task ran nowhere between its last two incarnations."""
-        before, after = self.lives_of(task)[-2:]
+        before, after = self.incarnations_of(task)[-2:]
         end_ms = before.end_ms if before.end_ms is not None else self.journal.ended[before.incarnation]
         return after.start_ms - end_ms
 
