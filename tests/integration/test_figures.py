@@ -1,6 +1,7 @@
 """The three figures of the article on incremental cooperative rebalancing, on a real broker.
 
-As described there under ``Kip415``, and better by default; measured where the tasks run."""
+``Kip415`` behaves as described there, ``Default`` better; measured where the tasks run.
+"""
 
 from collections.abc import Callable
 
@@ -19,7 +20,8 @@ CONNECTORS = {
 }
 ALL = ("a-0", "a-1", "b-0")
 WORKERS = ("w-1", "w-2", "w-3")
-# What Kip415 plans is compared with Kafka's own in planner, round by round; who is led by either is the same.
+# The planner's tests compare Kip415 with Kafka's own leader round by round; members behave the same under
+# both.
 AT_A_DESK = slow("env -u CI pytest tests/integration/test_figures.py")
 POLICIES = pytest.mark.parametrize("name", [pytest.param("Kip415", marks=AT_A_DESK), "Default"])
 

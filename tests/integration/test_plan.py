@@ -1,4 +1,4 @@
-"""What ``cooperator plan`` says of a live group, and what then happens; that asking touches nothing."""
+"""``cooperator plan`` predicts what happens to a live group, and changes nothing."""
 
 import json
 import time
@@ -48,12 +48,12 @@ def answer(servers: str, group_id: str, *words: object) -> dict[str, Any]:
 
 
 def placed(told: Mapping[str, Any]) -> dict[str, str]:
-    """Tasks to members, at the end of an answer."""
+    """The member of each task at the end of an answer."""
     return {entry["name"]: entry["member"] for entry in told["placed"] if entry["task"] >= 0}
 
 
 def end_offsets(servers: str) -> dict[tuple[str, int], int]:
-    """The ends of all logs of the broker: a round, a commit and a record each move one of them."""
+    """The end offsets of all logs of the broker: rounds, commits and records each change one of them."""
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
     partitions = [
         TopicPartition(topic.topic, partition)
@@ -67,7 +67,7 @@ def end_offsets(servers: str) -> dict[tuple[str, int], int]:
 def touches_nothing(servers: str, group_id: str, ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """The answer of ``ask``, which has made no round, no member, no topic and no record.
 
-    Only members write meanwhile: how far their tasks are.
+    Meanwhile only members write, namely the progress of their tasks.
     """
     at_rest(servers, group_id)
     before, described = end_offsets(servers), describe_group(servers, group_id)
@@ -78,7 +78,7 @@ def touches_nothing(servers: str, group_id: str, ask: Callable[[], dict[str, Any
     for place in (place for place, offset in after.items() if offset != before[place]):
         for key, value in records(servers, place, before[place], after[place]):
             if place[0] == "__consumer_offsets":
-                assert group_id.encode() not in key, "the broker notes the end of an earlier test's group"
+                assert group_id.encode() not in key, "the broker records the end of an earlier test's group"
             else:
                 assert place[0] == f"{group_id}-status"
                 assert json.loads(value)["worker_id"] in WORKERS
@@ -86,7 +86,7 @@ def touches_nothing(servers: str, group_id: str, ask: Callable[[], dict[str, Any
 
 
 def at_rest(servers: str, group_id: str) -> None:
-    """Wait until no round has been under way for longer than a leader takes to ask for one again."""
+    """Waits until no round has been under way for longer than a leader waits before it asks again."""
     seen, since = describe_group(servers, group_id), time.monotonic()
 
     def calm() -> bool:
@@ -100,7 +100,7 @@ def at_rest(servers: str, group_id: str) -> None:
 
 
 def records(servers: str, place: tuple[str, int], start: int, end: int) -> Iterator[tuple[bytes, bytes]]:
-    """Keys and values in a partition from one offset to another."""
+    """The keys and values in a partition between two offsets."""
     consumer = Consumer(
         {"bootstrap.servers": servers, "log_level": 0, "group.id": "reads", "enable.auto.commit": False}
     )
@@ -192,12 +192,12 @@ def test_while_a_member_leads_it_is_said_that_nobody_can_prove_an_end(group: Mem
     told = touches_nothing(servers, group_id, led_by_a_member)
     assert any("a member leads" in note for note in told["notes"])
     waits = {entry["until_ms"] - told["now_ms"] for entry in told["rounds"][0]["held"]}
-    assert waits == {35_000 + 5_000}, "the lease outlives the hold"
+    assert waits == {35_000 + 5_000}, "the lease is longer than the hold"
     assert placed(answer(servers, group_id)) == before == group.journal.running()
 
 
 def called(running: Mapping[str, str]) -> dict[str, str]:
-    """Where items run, by the client id that a stock worker makes of its address."""
+    """Where items run, by the client id that a stock worker derives from its address."""
     return {item: f"connect-{address}" for item, address in running.items()}
 
 

@@ -1,4 +1,4 @@
-"""Members whose runtime takes long to come up, on a real broker: measured where the tasks run."""
+"""Members whose runtime starts slowly, on a real broker; measured where the tasks run."""
 
 import itertools
 
@@ -11,14 +11,14 @@ from tests.harness.support import eventually
 pytestmark = pytest.mark.real
 
 WARM_UP_MS = 15_000
-"""Longer than a hand-over takes on a machine that is busy."""
+"""Longer than a hand-over takes on a busy machine."""
 TASKS = [f"a-{number}" for number in range(10)]
 CONNECTORS = {"a": {"connector.class": "noop", "tasks.max": "10", "units": "10"}}
 POLICY = {"scheduled_rebalance_max_delay_ms": 60_000, "lease_ms": 40_000, "join_wait_ms": 2_000}
 
 
 def moves(group: MemberGroup) -> list[tuple[Run, Run]]:
-    """Of every task that has moved, its incarnation here and its next one there."""
+    """The pairs of a moved task's incarnations: the old one and its successor elsewhere."""
     found = []
     for task in TASKS:
         incarnations = sorted(
@@ -31,11 +31,11 @@ def moves(group: MemberGroup) -> list[tuple[Run, Run]]:
 
 
 def check_that_none_was_away_for_a_warm_up(group: MemberGroup, *newcomers: str) -> None:
-    # What is let go of for the first that is warm may go to the second, if that is warm by then.
+    # A task released for the first warm member may go to the second one, if that is warm by then.
     first_ms = min(map(group.warm_ms, newcomers))
     for here, there in moves(group):
         assert here.end_ms is not None
-        assert here.end_ms >= first_ms, f"{here.task} stopped before anybody was warm for it"
+        assert here.end_ms >= first_ms, f"{here.task} stopped before any new member was warm"
         assert there.start_ms >= group.warm_ms(there.member)
         away_ms = there.start_ms - here.end_ms
         assert away_ms < WARM_UP_MS, f"{here.task} on its way from {here.member} to {there.member}"
