@@ -22,8 +22,8 @@ ALL = ("a-0", "a-1", "b-0")
 WORKERS = ("w-1", "w-2", "w-3")
 # The planner's tests compare Kip415 with Kafka's own leader round by round; members behave the same under
 # both.
-AT_A_DESK = slow("env -u CI pytest tests/integration/test_figures.py")
-POLICIES = pytest.mark.parametrize("name", [pytest.param("Kip415", marks=AT_A_DESK), "Default"])
+SLOW = slow("env -u CI pytest tests/integration/test_figures.py")
+POLICIES = pytest.mark.parametrize("name", [pytest.param("Kip415", marks=SLOW), "Default"])
 
 
 def policy(name: str) -> dict[str, object]:
@@ -104,7 +104,7 @@ def test_figure_3_a_worker_leaves_for_good_and_its_tasks_move_when_the_delay_is_
     assert group.journal.starts() == starts + len(lost)
 
 
-def test_better_than_figure_3_an_announced_departure_moves_first(group: MemberGroup) -> None:
+def test_unlike_figure_3_an_announced_departure_moves_tasks_first(group: MemberGroup) -> None:
     leader = start(group, "Default", 3)
     starts = group.journal.starts()
     member = next(m for m in group.members if m.identity == "w-2")

@@ -51,7 +51,7 @@ def each_has_tasks(group: MemberGroup) -> dict[str, str]:
     return group.runs(*ALL)
 
 
-def test_the_operator_is_killed_and_back_in_time_and_no_task_notices(group: MemberGroup) -> None:
+def test_the_operator_is_killed_and_back_in_time_without_any_effect_on_tasks(group: MemberGroup) -> None:
     leader = running(group)
     before, term = group.journal.running(), leader.status()["term"]
     leader.kill()
@@ -62,7 +62,7 @@ def test_the_operator_is_killed_and_back_in_time_and_no_task_notices(group: Memb
     assert group.journal.starts() == len(ALL)
 
 
-def test_while_the_operator_is_away_a_member_leads_with_its_memory_and_gives_the_lead_back(
+def test_while_the_operator_is_away_a_member_leads_with_its_memory_and_hands_the_lead_back(
     group: MemberGroup,
 ) -> None:
     leader = running(group)
@@ -101,7 +101,9 @@ def test_two_operators_of_one_name_never_lead_at_once(group: MemberGroup) -> Non
     assert group.journal.starts() == len(ALL)
 
 
-def test_another_cooperator_with_the_same_group_id_is_refused_and_touches_nothing(group: MemberGroup) -> None:
+def test_another_installation_with_the_same_group_id_is_refused_and_changes_nothing(
+    group: MemberGroup,
+) -> None:
     ours = running(group)
     theirs = group.leader_process({}, (), cluster="elsewhere", **SHORT)
     eventually(lambda: condition(theirs.status(), "Leading")["reason"] == "GroupConflict", 30)

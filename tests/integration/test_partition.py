@@ -43,7 +43,7 @@ def group(cable: Network, tmp_path: Path, unique: str) -> Iterator[MemberGroup]:
     broker.kill()
 
 
-def test_who_is_cut_off_has_stopped_before_its_tasks_start_elsewhere_and_is_taken_back(
+def test_a_partitioned_member_has_stopped_before_its_tasks_start_elsewhere_and_rejoins(
     group: MemberGroup, cable: Network
 ) -> None:
     leader = group.leader(

@@ -125,7 +125,7 @@ def running(group: MemberGroup) -> LeaderService:
     return leader
 
 
-def test_a_member_dies_as_was_foretold(group: MemberGroup) -> None:
+def test_a_death_happens_as_predicted(group: MemberGroup) -> None:
     leader = running(group)
     servers, group_id = group.bootstrap_servers, group.group_id
     at_rest(servers, group_id)
@@ -152,7 +152,7 @@ def test_a_member_dies_as_was_foretold(group: MemberGroup) -> None:
     assert group.journal.starts(*lost) == 2 * len(lost)
 
 
-def test_a_member_joins_and_another_drains_as_was_foretold(group: MemberGroup) -> None:
+def test_a_join_and_a_drain_happen_as_predicted(group: MemberGroup) -> None:
     leader = running(group)
     servers, group_id = group.bootstrap_servers, group.group_id
     told = answer(servers, group_id, "--join", 1, "--drain", "w-0")
@@ -173,7 +173,7 @@ def test_a_member_joins_and_another_drains_as_was_foretold(group: MemberGroup) -
     }
 
 
-def test_while_a_member_leads_it_is_said_that_nobody_can_prove_an_end(group: MemberGroup) -> None:
+def test_while_a_member_leads_the_answer_notes_the_lack_of_proofs(group: MemberGroup) -> None:
     said = {**SAID, "session_timeout_ms": 6_000}
     leader = group.leader_process(CONNECTORS, WORKERS, **said)
     for worker in WORKERS:
@@ -209,7 +209,7 @@ def connect(broker: EmbeddedBroker, unique: str, tmp_path: Path) -> Iterator[lis
         worker.kill()
 
 
-def test_a_group_of_stock_workers_dies_and_moves_as_was_foretold(
+def test_a_death_among_stock_workers_happens_as_predicted(
     connect: list[ConnectWorker], broker: EmbeddedBroker, unique: str, tmp_path: Path
 ) -> None:
     servers, (first, second) = broker.bootstrap_servers, connect
@@ -240,7 +240,7 @@ def test_a_group_of_stock_workers_dies_and_moves_as_was_foretold(
     assert ours["led_by"] == "operator"
 
 
-class TestWhatCannotBeSeen:
+class TestUnreadableGroups:
     def test_a_group_that_does_not_exist(self, broker: EmbeddedBroker, unique: str) -> None:
         text = plan("--bootstrap-servers", broker.bootstrap_servers, "--group", unique, code=1)
         assert f"there is no group '{unique}'" in text
@@ -266,18 +266,18 @@ class TestWhatCannotBeSeen:
 
     def test_a_group_in_mid_round(self, broker: EmbeddedBroker, unique: str) -> None:
         never: Future[Mapping[str, bytes]] = Future()
-        party = RecordingMember(
+        member = RecordingMember(
             broker.bootstrap_servers, unique, "slow", rebalance_timeout_ms=60_000, make_plan=lambda _: never
         )
-        party.membership.start()
+        member.membership.start()
         try:
-            eventually(lambda: party.rounds, 30, "it leads a round, and does not end it")
+            eventually(lambda: member.rounds, 30, "it leads a round, and does not end it")
             text = plan("--bootstrap-servers", broker.bootstrap_servers, "--group", unique, code=1)
             assert "is in mid-round (CompletingRebalance)" in " ".join(text.split())
         finally:
-            party.membership.stop(leave=True, timeout_s=5)
+            member.membership.stop(leave=True, timeout_s=5)
 
-    def test_a_group_that_everybody_has_left(self, group: MemberGroup) -> None:
+    def test_a_group_without_members(self, group: MemberGroup) -> None:
         leader = running(group)
         servers, group_id = group.bootstrap_servers, group.group_id
         for member in group.members:

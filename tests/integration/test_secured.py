@@ -49,7 +49,7 @@ def secret(folder: Path, name: str, text: str) -> str:
     return str(file)
 
 
-def fed(secured: SecuredBroker, topic: str) -> Counter[str]:
+def produced(secured: SecuredBroker, topic: str) -> Counter[str]:
     client = {"bootstrap.servers": secured.plain}
     ensure_topic(client, topic, 2, -1)
     producer = Producer(client)
@@ -100,11 +100,11 @@ def assert_no_secret_anywhere(secured: SecuredBroker, group: MemberGroup, leader
         assert not any(form.encode() in text for form in forms), name
 
 
-def test_connectors_get_in_as_their_worker_does_or_as_they_are_told(
+def test_connectors_use_their_workers_access_or_their_own(
     secured: SecuredBroker, group: MemberGroup, tmp_path: Path
 ) -> None:
     source = f"{group.group_id}-from"
-    wanted = fed(secured, source)
+    wanted = produced(secured, source)
     targets = {name: f"{group.group_id}-{name}" for name in ("inherits", "told", "generic", "shown")}
     for topic in targets.values():
         ensure_topic({"bootstrap.servers": secured.plain}, topic, 2, -1)

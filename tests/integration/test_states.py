@@ -39,7 +39,7 @@ def states(leader: LeaderService) -> dict[str, str]:
     return {name: task["state"] for name, task in tasks(leader).items()}
 
 
-def test_a_task_that_fails_three_times_runs_then_and_nobody_notices(group: MemberGroup) -> None:
+def test_a_task_that_fails_three_times_then_runs_without_a_rebalance(group: MemberGroup) -> None:
     leader = begin(group, **{"fail.starts": "3"})
     eventually(lambda: group.journal.starts("a-0") == group.journal.starts("a-1") == 4, 60)
     eventually(lambda: set(states(leader).values()) == {"RUNNING"}, 20)
@@ -51,7 +51,7 @@ def test_a_task_that_fails_three_times_runs_then_and_nobody_notices(group: Membe
     assert all(len(members) == 1 for members in owners.values()), "each task runs where it was"
 
 
-def test_one_that_fails_too_often_stays_failed_until_somebody_restarts_it(group: MemberGroup) -> None:
+def test_a_task_that_fails_too_often_stays_failed_until_it_is_restarted(group: MemberGroup) -> None:
     leader = begin(group, **{"fail.starts": "4"})
     eventually(
         lambda: [tasks(leader).get(name, {}).get("reason") for name in TASKS[:2]] == ["RestartLimit"] * 2, 60
@@ -75,7 +75,7 @@ def test_one_that_fails_too_often_stays_failed_until_somebody_restarts_it(group:
     assert leader.restart(RestartRecord("a", task=2)) == 404
 
 
-def test_a_task_that_waits_for_its_next_attempt_says_so(group: MemberGroup) -> None:
+def test_a_task_that_waits_for_its_next_attempt_reports_it(group: MemberGroup) -> None:
     leader = begin(group, **{"fail.starts": "1", "cooperator.auto.restart.backoff.ms": "60000"})
     found = eventually(lambda: states(leader).get("a-0") == "RESTARTING" and tasks(leader)["a-0"], 60)
     assert found["next_attempt_ms"] == found["at_ms"] + 60_000

@@ -39,7 +39,7 @@ class Flow:
     kafka: Kafka
     partitions: int
     tasks_max: int
-    fed: int = 0
+    produced: int = 0
     revision: int = 1
     incarnations: dict[str, str] = field(default_factory=dict)
     leader: LeaderService = field(init=False)
@@ -80,8 +80,8 @@ class Flow:
     # --- actions ---
 
     def feed(self, count: int) -> None:
-        values = [f"record {number}" for number in range(self.fed, self.fed + count)]
-        self.fed += count
+        values = [f"record {number}" for number in range(self.produced, self.produced + count)]
+        self.produced += count
         self.kafka.produce(self.source, values)
 
     def flowing(self) -> None:
@@ -141,8 +141,8 @@ class Flow:
         return self.kafka.committed(self.sink)
 
     def exact(self) -> None:
-        wanted = Counter(f"record {number}" for number in range(self.fed))
-        eventually(lambda: self.found().total() >= self.fed, PATIENCE_S, f"{self.fed} records are there")
+        wanted = Counter(f"record {number}" for number in range(self.produced))
+        eventually(lambda: self.found().total() >= self.produced, PATIENCE_S, f"{self.fed} records are there")
         assert self.found() == wanted
 
 
@@ -185,16 +185,16 @@ def begin(group: MemberGroup, broker: EmbeddedBroker) -> Iterator[Begin]:
     """A settled flow with these numbers of partitions and tasks."""
     with ExitStack() as closing:
 
-        def begun(partitions: int, tasks_max: int) -> Flow:
+        def begin_with(partitions: int, tasks_max: int) -> Flow:
             flow = Flow(group, Kafka(broker.bootstrap_servers), partitions, tasks_max)
             closing.callback(flow.logs.close)
             return flow
 
-        yield begun
+        yield begin_with
 
 
 @slow("env -u CI pytest tests/integration/test_units.py")
-def test_other_numbers_of_tasks_in_mid_stream_with_a_death_in_the_middle(begin: Begin) -> None:
+def test_the_number_of_tasks_changes_in_mid_stream_while_a_member_dies(begin: Begin) -> None:
     flow = begin(6, 2)
     for tasks_max, kept in ((5, set[str]()), (3, {"flow-0"})):
         before = Before.of(flow)
@@ -208,7 +208,7 @@ def test_other_numbers_of_tasks_in_mid_stream_with_a_death_in_the_middle(begin: 
     flow.exact()
 
 
-def test_more_partitions_in_mid_stream_with_a_death_in_the_middle(begin: Begin) -> None:
+def test_partitions_are_added_in_mid_stream_while_a_member_dies(begin: Begin) -> None:
     flow = begin(4, 3)
     before = Before.of(flow)
     flow.flowing()
@@ -221,7 +221,7 @@ def test_more_partitions_in_mid_stream_with_a_death_in_the_middle(begin: Begin) 
     flow.exact()
 
 
-def test_nobody_dies_and_only_what_changes_is_stopped(begin: Begin, group: MemberGroup) -> None:
+def test_without_a_death_only_changed_tasks_stop(begin: Begin, group: MemberGroup) -> None:
     """Changed tasks are revoked, not lost: they stop in order, and no other task is touched."""
     flow = begin(6, 5)
     before = Before.of(flow)
