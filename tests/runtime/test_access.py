@@ -1,4 +1,4 @@
-"""How connectors get into Kafka: as their Worker does, or as they are told; and what is refused."""
+"""Connectors' access to Kafka: their Worker's, or their own; invalid combinations are refused."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Starting, stopping, pausing: conversations with a runtime, told in what its listener hears."""
+"""Conversations with a runtime about start, stop and pause, by the events of its listener."""
 
 import json
 from pathlib import Path
@@ -30,7 +30,7 @@ def journal(settings: RuntimeSettings) -> list[dict[str, Any]]:
 
 
 def assert_no_unit_ran_twice(entries: list[dict[str, Any]]) -> None:
-    """Between a unit's start and its stop, no other incarnation of it writes anything."""
+    """Between the start and the stop of a unit, no other incarnation of it writes anything."""
     holder: dict[str, tuple[str, int]] = {}
     for entry in entries:
         attempt = (entry["incarnation"], entry["attempt"])
@@ -186,7 +186,7 @@ def test_whatever_is_asked_in_any_order_no_unit_runs_twice_and_every_attempt_end
     for number in {number for _, number in told}:
         events = [event for event, other in told if other == number]
         first_end = events.index("stopped")
-        assert set(events[first_end:]) == {"stopped"}, "something was told of an attempt after its end"
+        assert set(events[first_end:]) == {"stopped"}, "there was an event of an attempt after its end"
 
 
 def test_an_instance_tells_its_tasks_configurations(inline: InlineRuntime, heard: Heard) -> None:

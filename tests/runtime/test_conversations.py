@@ -1,4 +1,4 @@
-"""What every runtime answers to start, stop, pause and resume: with Spark, and without."""
+"""Every runtime answers start, stop, pause and resume in the same way, with Spark and without."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from tests.runtime.heard import Heard
 
 @dataclass
 class Bench:
-    """A runtime, what it tells, and one task to talk about."""
+    """A runtime, its events, and one task."""
 
     runtime: Runtime
     heard: Heard

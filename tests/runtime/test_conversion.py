@@ -1,4 +1,5 @@
-"""With ``errors.tolerance`` = all each record is a row or a letter, whatever the SELECT uses of it."""
+"""With ``errors.tolerance`` = all, each record becomes a row or a dead letter, whichever columns the SELECT
+uses."""
 
 import json
 import random
@@ -69,7 +70,7 @@ USES: dict[str, tuple[tuple[str, str], ...]] = {
         ("1 AS v", "value.id IS NULL OR value.id > 0"),
     ),
 }
-"""Expressions and conditions that use a column; the conditions hold for all records."""
+"""Expressions and conditions that use a column; the conditions are true for all records."""
 
 
 def batch(spark: SparkBench, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Any:
@@ -84,7 +85,7 @@ def batch(spark: SparkBench, keys: Sequence[bytes | None], values: Sequence[byte
 def converted(
     tmp_path: Path, sink: Sink, config: dict[str, str], records: Any
 ) -> tuple[list[int], list[int], list[str]]:
-    """Offsets of the rows and of the letters, and what was said."""
+    """The offsets of the rows and of the dead letters, and the messages."""
     said: list[str] = []
     context = UnitContext(
         group_id="g",
@@ -122,7 +123,7 @@ def test_rows_and_letters_are_the_records_whatever_the_select_uses(
     spark: SparkBench, tmp_path: Path, name: str, seed: int
 ) -> None:
     chance, sink = random.Random(f"{name} {seed}"), SINKS[name]
-    # One of four combinations for each seed, so that a column that fails is left unused by every sink.
+    # Each seed runs one of four combinations, so that every sink meets an unused column that fails.
     used = [column for number, column in enumerate(USES) if seed >> number & 1]
     converters = {
         column: "json" if column not in used else chance.choice(("json", "string")) for column in USES
@@ -156,7 +157,7 @@ def test_rows_and_letters_are_the_records_whatever_the_select_uses(
     rows, letters, said = converted(tmp_path, sink, config, batch(spark, records["key"], records["value"]))
     assert letters == wanted, config
     assert rows == [offset for offset in range(40) if offset not in wanted], config
-    assert bool(said) is bool(wanted), "a search is made where something fails, and only there"
+    assert bool(said) is bool(wanted), "there is a search exactly where a conversion fails"
     assert said[-1:] in ([], [""])
 
 

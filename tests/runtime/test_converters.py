@@ -1,4 +1,4 @@
-"""What converters write is what they read, and what Kafka Connect's and Confluent's write is read here."""
+"""Converters read what they write, and what Kafka Connect's and Confluent's converters write."""
 
 import json
 import tempfile
@@ -57,7 +57,7 @@ def test_an_envelope_is_read_as_it_was_written(row: dict[str, Any]) -> None:
     kind, value = read_envelope(json_schema_encoder(ROW)(row))
     assert value == row
     assert [field.name for field in kind] == [field.name for field in ROW]
-    assert pa.array([value], kind).to_pylist() == [row], "the type does not hold the value"
+    assert pa.array([value], kind).to_pylist() == [row], "the value does not fit the type"
 
 
 @pytest.mark.real
@@ -72,7 +72,7 @@ def test_avro_is_read_as_it_was_written(registry: Registry, unique: str) -> None
         assert pa.array([value], kind).to_pylist() == [row]
 
     there_and_back()
-    # The registry is of all tests in this file.
+    # All tests of this file share the registry.
     [registered] = [subject for subject in client.get_subjects() if unique in subject]
     assert registered == f"{unique}-value"
 
@@ -223,7 +223,7 @@ def test_a_value_that_its_type_does_not_hold_is_undecodable_and_its_neighbours_a
 
 
 class CountingRegistry:
-    """A client of a registry that has no schema, and counts how often it is asked."""
+    """A client of an empty registry, which counts requests."""
 
     def __init__(self) -> None:
         self.asked = 0

@@ -1,4 +1,4 @@
-"""Batches reach a transactional log once, whoever tries to write them, and however often."""
+"""Batches reach a transactional log exactly once, whichever writers try, and however often."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -71,7 +71,7 @@ def test_a_writer_that_was_replaced_commits_nothing_more_and_does_not_disturb() 
     epoch = logs.epoch
     with pytest.raises(Replaced, match="successor writes this unit now"):
         put(frozen, 1)
-    assert logs.epoch == epoch, "the successor was fenced by the one it replaced"
+    assert logs.epoch == epoch, "the replaced writer fenced its successor"
     assert put(successor, 1) == 3
 
 
@@ -155,7 +155,7 @@ def test_what_cannot_be_helped_is_raised_and_nothing_is_written() -> None:
 
 @dataclass
 class Waking:
-    """The log as a process opens it that was frozen right before."""
+    """The log as a process opens it that was frozen just before."""
 
     logs: FakeLogs
     meanwhile: Callable[[], object]
@@ -211,8 +211,8 @@ FATES = st.lists(st.sampled_from(list(Fate)), max_size=30)
 def test_whoever_writes_when_and_whatever_breaks_every_batch_is_there_once(
     steps: list[tuple[int, bool]], fates: list[Fate], meanwhile: list[int]
 ) -> None:
-    """Up to four writers share one checkpoint (``done``: batches that Spark has recorded), each starts when
-    it first acts, some are started anew, and others start in the middle of a transaction."""
+    """Up to four writers share one checkpoint (``done`` has the batches that Spark has recorded). Each starts
+    at its first step, some restart, and others start during a transaction."""
     logs = FakeLogs(fates=fates)
     writers: dict[int, UnitWriter] = {}
     lives = Counter[int]()

@@ -1,4 +1,4 @@
-"""Executors as pods: the driver's settings, the rights it needs, and the process in such a pod."""
+"""Executors as pods: the driver's settings, its rights, and the process in an executor's pod."""
 
 import os
 import subprocess
@@ -47,7 +47,7 @@ def test_one_executor_unless_the_user_wants_more(settings: RuntimeSettings) -> N
     assert conf["spark.executor.instances"] == "1"
     assert conf["spark.kubernetes.executor.label.cooperator.dev/driver"] == "wide-0"
     assert conf["spark.driver.host"] == "10.0.0.7"
-    assert "spark.driver.bindAddress" not in conf, "others have to reach it"
+    assert "spark.driver.bindAddress" not in conf, "other pods have to reach it"
     more = {"spark.executor.instances": "4", "spark.kubernetes.executor.disableConfigMap": "false"}
     assert spark_conf(settings, (), {**TOLD, **more}).items() >= more.items()
     assert "spark.executor.instances" not in spark_conf(settings, (), {"spark.master": "spark://a:7077"})
@@ -109,7 +109,7 @@ def test_an_account_that_may_not_make_pods_is_told_which_role_it_needs(
 ) -> None:
     monkeypatch.setattr(java_gateway, "get_return_value", protocol.get_return_value)
     if was_there_one_before:
-        install_exception_handler()  # as the first context of a process does
+        install_exception_handler()  # The first context of a process does so.
     monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig_of(namespace, "default")))
     conf = {
         **TOLD,

@@ -1,4 +1,4 @@
-"""The search for rows that a conversion fails for: which it finds, what it costs, how it is stopped."""
+"""The search for rows whose conversion fails: what it finds, its cost, and its end on cancellation."""
 
 import logging
 import random
@@ -23,7 +23,7 @@ CAST = "SELECT CAST(value AS INT) AS number, offset FROM input WHERE value != 's
 
 @dataclass
 class Unit:
-    """What a search needs of a unit's context. ``listener`` gets what is said."""
+    """The part of a unit's context that a search needs. ``listener`` gets its messages."""
 
     listener: Callable[[str], None] = lambda text: None
     unit: str = "t-0"
@@ -36,7 +36,7 @@ class Unit:
 
 
 class Sifted:
-    """What became of some values, and how many queries that took."""
+    """The results for some values, and the number of queries."""
 
     def __init__(
         self, spark: SparkBench, values: list[str], sql: str = CAST, unit: Unit | None = None
@@ -157,7 +157,7 @@ def test_a_search_in_one_partition_is_shown_and_the_other_partition_is_written_m
         "task.units": f"{unique}-0,{unique}-1",
     }
     spark.start(task, config)
-    assert entered.wait(60), "no search"
+    assert entered.wait(60), "no search has begun"
     try:
         spark.produce(unique, [{"value": b"7", "partition": 1}])
         eventually(lambda: [value for _, value in spark.records(out)] == [b"7"], 60)

@@ -1,4 +1,4 @@
-"""Who holds a unit: of all that have ever claimed it, in whatever order, the newest attempt."""
+"""The newest attempt holds a unit, in whatever order attempts have claimed it."""
 
 import tempfile
 from pathlib import Path
@@ -68,7 +68,7 @@ def test_a_claim_that_was_reset_holds_nothing(tmp_path: Path) -> None:
 def test_a_query_whose_unit_is_claimed_elsewhere_writes_no_batch_and_no_file_that_counts(
     spark: SparkBench, tmp_path: Path, unique: str
 ) -> None:
-    """As for a process that was frozen: its successor has claimed the unit and written nothing yet."""
+    """A process that was frozen wakes when its successor has claimed the unit and written nothing yet."""
     spark.produce(unique, ["before"])
     config = {
         "connector.class": "kafka-to-files",

@@ -1,4 +1,4 @@
-"""The transactional log of a unit on a real broker: who is fenced, what is tried again, what is said."""
+"""The transactional log of a unit on a real broker: fencing, retries, messages."""
 
 import threading
 import time
@@ -23,7 +23,7 @@ NOWHERE = "127.0.0.1:1"
 
 
 class Unit:
-    """A unit's log as several attempts open it."""
+    """A unit's log, opened by several attempts."""
 
     def __init__(self, servers: str, name: str) -> None:
         self.client = {"bootstrap.servers": servers}
@@ -54,7 +54,7 @@ class Unit:
         return consumer
 
     def values(self) -> list[bytes]:
-        """All committed values; an open transaction hides what comes after it."""
+        """All committed values; an open transaction hides later ones."""
         consumer = self.reader("read_committed")
         values: list[bytes] = []
         while (message := consumer.poll(10)) is not None and message.error() is None:
@@ -112,7 +112,7 @@ def test_a_transaction_of_a_writer_that_is_gone_ends_with_the_claim_of_the_next(
 @pytest.mark.real
 @pytest.mark.timeout(120)
 def test_a_transaction_that_the_broker_gave_up_on_is_tried_again_by_its_owner(unit: Unit) -> None:
-    """To the client it looks as if it had been fenced; the marker tells that it was not."""
+    """The client reports that it was fenced; the marker shows that it was not."""
     unit.timeout_ms = 1_000
     unit.producer = {"linger.ms": 0}
     writer = unit.writer("a")
@@ -133,8 +133,8 @@ def test_a_transaction_that_the_broker_gave_up_on_is_tried_again_by_its_owner(un
 
 
 def wait_for_abort(unit: Unit) -> None:
-    """The broker looks for transactions that are over time every 10 s. Readers of committed records stand
-    before an open one; when they get to the end, it is over."""
+    """The broker looks for expired transactions every 10 s. Readers of committed records stop before an open
+    one, so it has ended when they reach the end."""
     written = unit.reader("read_uncommitted")
     eventually(lambda: (message := written.poll(1)) is not None and message.error() is None)
     committed = unit.reader("read_committed")

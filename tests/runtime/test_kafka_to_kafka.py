@@ -1,4 +1,4 @@
-"""Topics to topics on a real broker and a real Spark: what is copied is what was there, once."""
+"""Topics to topics on a real broker and a real Spark: the copy has every record once."""
 
 import time
 from collections import Counter
@@ -14,7 +14,7 @@ from tests.runtime.spark_bench import SparkBench, member
 pytestmark = pytest.mark.real
 
 NOW_MS = int(time.time() * 1000)
-"""Records of long ago would be deleted by the broker (retention) before a slow test has read them."""
+"""The broker would delete older records (retention) before a slow test has read them."""
 DOUBLED = (
     "SELECT key, CAST(2 * CAST(CAST(value AS STRING) AS INT) AS STRING) AS value, headers, timestamp "
     "FROM input WHERE key IS NULL OR key != 'skip'"
@@ -174,7 +174,7 @@ def test_members_killed_in_mid_stream_neither_lose_nor_double_a_record(
         before = len(spark.records(target))
         with member({**settings, "incarnation": f"life-{life}"}, log):
             eventually(lambda before=before: len(spark.records(target)) > before + 200, 120, "it copies")
-        assert len(spark.records(target)) < wanted.total(), "it was not killed in mid-stream"
+        assert len(spark.records(target)) < wanted.total(), "the member was not killed in mid-stream"
     with member({**settings, "incarnation": "last"}, log):
         eventually(lambda: len(spark.records(target)) >= wanted.total(), 120, "everything is there")
     assert Counter(value for _, value in spark.records(target)) == wanted

@@ -1,4 +1,4 @@
-"""How far a task is behind, and what it failed with last: told while it runs, and while it is paused."""
+"""A task's lag and last error, reported while it runs and while it is paused."""
 
 import threading
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ def test_a_lag_that_nobody_can_measure_any_more_is_not_known() -> None:
     eventually(lambda: lag.look({}) == 11_247)
     answers.clear()
     now_s += LAG_S
-    assert lag.look({}) == 11_247, "the next measurement is on its way"
+    assert lag.look({}) == 11_247, "the next measurement is under way"
     now_s += VALID_S + 0.1
     assert lag.look({}) is None
     answers.set()

@@ -1,4 +1,4 @@
-"""Members whose Spark is elsewhere: a standalone cluster, and a Spark Connect server. Real ones."""
+"""Members whose Spark is elsewhere: a real standalone cluster, and a real Spark Connect server."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Configurations are checked before anything runs, and every refusal says what to do."""
+"""Configurations are checked before anything runs, and every refusal has a remedy."""
 
 import re
 from collections.abc import Iterator
@@ -371,7 +371,7 @@ def test_local_paths_are_anchored_at_the_manifest_and_nothing_else_is(tmp_path: 
 
 
 def _choices() -> Iterator[tuple[str, str, str]]:
-    """Class, option and value, of all that can be listed."""
+    """The class, option and value of everything that can be listed."""
     for class_name in known_classes():
         for name, field in option_names(find(class_name).options).items():
             text = str(field.annotation)

@@ -1,4 +1,4 @@
-"""What counts in an output directory is what ``_spark_metadata`` says, and nothing else."""
+"""The contents of an output directory are what ``_spark_metadata`` lists, and nothing else."""
 
 import json
 from pathlib import Path
@@ -87,7 +87,7 @@ def test_a_version_that_is_not_known_is_an_error(tmp_path: Path) -> None:
 def test_compaction_changes_nothing_that_is_read(
     tmp_path_factory: pytest.TempPathFactory, batches: list[int], kept: int
 ) -> None:
-    """As Spark does it: batches 9, 19, 29 … are compact and repeat all before; older ones may be deleted."""
+    """Spark compacts batches 9, 19, 29, …, which repeat all earlier entries; older ones may be deleted."""
     unit = tmp_path_factory.mktemp("output") / "u"
     written: list[str] = []
     for batch, count in enumerate(batches):

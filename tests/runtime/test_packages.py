@@ -1,4 +1,4 @@
-"""A Worker's own libraries on a real Spark: used by a connector, or refused before anything starts."""
+"""A Worker's own libraries on a real Spark: used by a connector, or refused before any start."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The generic connector on a real Spark: formats of Spark's and of Python, with and without SQL."""
+"""The generic connector on a real Spark: formats of Spark and of Python, with and without SQL."""
 
 import json
 from collections import Counter
@@ -16,13 +16,13 @@ from tests.runtime.spark_bench import SparkBench
 
 
 def pipeline(source: str, sink: str, **options: str) -> dict[str, str]:
-    """Options with ``__`` for a dot."""
+    """Options, with ``__`` in place of dots."""
     config = {"connector.class": "spark", "source.format": source, "sink.format": sink}
     return {**config, "trigger.interval.ms": "100", **{k.replace("__", "."): v for k, v in options.items()}}
 
 
 def rows_in(directory: Path) -> list[dict[str, Any]]:
-    """What the file sink has committed."""
+    """The rows that the file sink has committed."""
     import pyarrow.parquet as pq
 
     if not (directory / "_spark_metadata").exists():
@@ -81,7 +81,7 @@ def test_json_files_go_through_sql_to_one_directory_for_each_unit(
 
 @pytest.fixture
 def by_value() -> Iterator[None]:
-    """Data sources of a test are in no package that Spark's Python processes could import."""
+    """Spark's Python processes cannot import a test's data sources, so they are pickled by value."""
     from pyspark import cloudpickle
 
     from tests.runtime import data_sources
@@ -132,7 +132,7 @@ def test_what_spark_refuses_at_the_start_is_told_by_its_root(
     )
     below, out = tmp_path / "file" / "below", tmp_path / "out"
     told = {
-        # An error of Py4J, "while calling o42.start".
+        # Py4J's error, "while calling o42.start".
         "a": (
             pipeline("rate", "parquet", sink__options__path=str(below)),
             "org.apache.hadoop.fs.ParentNotDirectoryException: Parent path is not a directory: "

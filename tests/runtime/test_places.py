@@ -1,4 +1,4 @@
-"""Places in a file system, and what the clients of a store are told."""
+"""Locations in a file system, and the settings of a store's clients."""
 
 import threading
 from pathlib import Path
@@ -26,7 +26,7 @@ ENVIRONMENT = {
 
 
 class Asked:
-    """A store that remembers how it was opened, and keeps what must not be replaced."""
+    """A store that records how it was opened, and keeps files that must not be replaced."""
 
     settings: dict[str, object]
 
@@ -52,12 +52,12 @@ def test_of_many_that_create_one_file_one_does(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert sorted(done) == [False] * 7 + [True]
-    assert names(tmp_path / "log") == ["0"], "no part is left"
+    assert names(tmp_path / "log") == ["0"], "no partial file is left"
 
 
 def test_who_is_refused_right_before_leaves_nothing(tmp_path: Path) -> None:
     def refuse() -> None:
-        assert names(tmp_path) != [], "it is written by then"
+        assert names(tmp_path) != [], "the file is written by then"
         raise PermissionError("fenced")
 
     with pytest.raises(PermissionError):

@@ -1,4 +1,4 @@
-"""Plug-ins: what the suite finds wrong, what is said of one that is missing, and the example as a whole."""
+"""Plug-ins: the suite's findings, the errors for missing ones, and the example as a whole."""
 
 import os
 import re
@@ -28,7 +28,7 @@ Install = Callable[..., None]
 
 @pytest.fixture
 def visible(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], None]]:
-    """Have this process and its children find what is in a directory."""
+    """Lets this process and its children import from a directory."""
 
     def seen(folder: Path) -> None:
         monkeypatch.syspath_prepend(str(folder))
@@ -42,7 +42,7 @@ def visible(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], None]]
 
 @pytest.fixture
 def install(tmp_path: Path, visible: Callable[[Path], None]) -> Install:
-    """Install a package that declares an entry point."""
+    """Installs a package that declares an entry point."""
 
     def installed(name: str, value: str, package: str = "copies") -> None:
         folder = tmp_path / f"site-{package}"
@@ -58,7 +58,7 @@ def install(tmp_path: Path, visible: Callable[[Path], None]) -> Install:
 
 @pytest.fixture(scope="module")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The example, built and installed by pip into ``site``, where nobody looks unless told to."""
+    """The example, built and installed by pip into ``site``, a directory that is not on the path."""
     folder = tmp_path_factory.mktemp("example")
     source = folder / "copy"
     shutil.copytree(EXAMPLE, source, ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__"))
@@ -108,7 +108,7 @@ DEFECTS = [
 ]
 
 
-# Some are only told when the patience is over.
+# Some defects show only when the timeout is over.
 AT_A_DESK = slow("env -u CI pytest tests/runtime/test_plugins.py")
 LATE = ("NeverLooksAgain", "WritesLater")
 
@@ -187,7 +187,7 @@ def test_the_manifest_of_the_example_is_taken_and_its_options_are_checked(
 @pytest.mark.real
 @pytest.mark.timeout(900)
 def test_the_example_passes_its_own_tests_where_it_is_installed(example: Path) -> None:
-    """As its author does it: pytest, without the sources at hand."""
+    """Its author's way: pytest, without the sources."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     tests = example / "copy" / "tests"
     done = subprocess.run(

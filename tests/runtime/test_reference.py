@@ -1,4 +1,4 @@
-"""The docs show the options that there are."""
+"""The docs show the existing options."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""References are resolved at the member, from what it allows, and leave no trace in a repr."""
+"""A member resolves references from allowed places only, and no repr shows their values."""
 
 from pathlib import Path
 

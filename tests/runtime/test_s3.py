@@ -1,4 +1,4 @@
-"""Checkpoints in a store that speaks S3: a real server, a real Spark, members that die, freeze and wake."""
+"""Checkpoints in an S3 store: a real server, a real Spark, and members that die, freeze and wake."""
 
 import os
 import signal
@@ -106,7 +106,7 @@ def test_a_store_that_cannot_be_used_is_named_with_what_to_check(place: Place, s
 
 
 class Forgetful:
-    """Stands for a store that ignores ``If-None-Match``."""
+    """A store that ignores ``If-None-Match``."""
 
     def put(self, key: str, content: bytes, mode: str = "") -> None: ...
 
@@ -156,7 +156,7 @@ def test_entries_of_a_checkpoint_are_created_once_by_the_store(
             stream.close()
     assert sorted(names(place / "log")) == ["0", "2"]
 
-    # A directory of a file sink is of one checkpoint there, too, and its batches are seen by their client.
+    # There, too, a file sink's directory belongs to one checkpoint, and their client reads its batches.
     [owner] = race(session, [f"{place}/out"] * 6)
     log = place / "out" / "_spark_metadata"
     assert (names(log), (log / "owner").read_text().split("\n")[1]) == (["owner"], owner)
@@ -196,16 +196,16 @@ def test_members_killed_and_frozen_in_mid_stream_deliver_once(
         with member(successor, log) as second:
             spark.produce(unique, [f"second {number}" for number in range(60)])
             eventually(lambda: lines_in(output).total() == 460, 240, "the successor delivers")
-            # Its successor sleeps: the fence alone keeps what wakes from writing.
+            # Its successor is frozen: the fence alone keeps the woken member from writing.
             freeze_group(second)
             spark.produce(unique, [f"third {number}" for number in range(60)])
             os.killpg(first, signal.SIGCONT)
-            # By the log, where its successor has written the batch that it would write; else by the fence.
+            # Spark's log refuses a batch that the successor has written; otherwise the fence does.
             eventually(lambda: "failed out-0" in woken.read_text(), 240, "what woke is refused")
             refusal = woken.read_text()
             by_the_log = ("CONCURRENT_STREAM_LOG_UPDATE", "Multiple streaming queries are concurrently using")
             words = (*by_the_log, "holds the unit, not")
-            # Last in the report, so that it is not cut out of the middle.
+            # The text comes last in the report, so that pytest does not cut it.
             assert any(word in refusal for word in words), refusal[refusal.index("failed out-0") :]
             assert lines_in(output).total() == 460
             os.killpg(second, signal.SIGCONT)

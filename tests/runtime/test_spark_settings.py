@@ -1,4 +1,4 @@
-"""How the Spark session is set up: what is ours, what is the user's, what is told to whom."""
+"""The settings of the Spark session: ours, the user's, and those for the processes of a cluster."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A process whose user the system does not know by name."""
+"""A process whose user id has no name on the system."""
 
 import os
 import pwd
@@ -42,7 +42,7 @@ def test_the_library_is_loaded_beside_others_and_finds_the_name(
     monkeypatch.setattr(user.ctypes, "CDLL", lambda name: None)
     made = user_environment(tmp_path / "user", {"LD_PRELOAD": "libfast.so"})
     assert made["LD_PRELOAD"] == "libfast.so libnss_wrapper.so"
-    # As the library's own reader and every other takes such a file apart.
+    # The library's reader and all others parse such a file this way.
     fields = Path(made["NSS_WRAPPER_PASSWD"]).read_text().strip().split(":")
     assert (fields[0], fields[2], len(fields)) == ("cooperator", str(unknown), 7)
     groups = Path(made["NSS_WRAPPER_GROUP"]).read_text().strip().split(":")

@@ -1,4 +1,4 @@
-"""A task that is being started, and an instance that looks for units, tell what they wait for."""
+"""A starting task, and an instance that looks for units, report what they wait for."""
 
 import json
 import socket
@@ -29,13 +29,13 @@ TASK, INSTANCE_OF_IT = TaskId("orders", 0), TaskId("orders", INSTANCE)
 
 @pytest.fixture
 def silent_port() -> Iterator[int]:
-    """Connections are made there, and never answered."""
+    """A port that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
 
 
 class Starting:
-    """A job that runs on a thread until it is cancelled. ``told``: each report, as it came."""
+    """A job on a thread until it is cancelled. ``told`` has its reports in order."""
 
     def __init__(self, work: Work, job: Callable[[Run], None]) -> None:
         self.told: list[dict[str, Any]] = []
@@ -124,11 +124,11 @@ def test_an_instance_says_so_while_it_looks(silent_port: int, tmp_path: Path) ->
         eventually(lambda: "timeout" in begun.last("trouble"))
         seen = len(begun.told)
         eventually(lambda: len(begun.told) >= seen + 2, what="it looks again")
-        assert "no answer yet" not in str(begun.told[seen:]), "the reason stays while it is tried again"
+        assert "no answer yet" not in str(begun.told[seen:]), "the reason stays during retries"
 
 
 class Slow(Connector[Options]):
-    """Its unit waits for Spark; there is none."""
+    """A connector whose unit waits for Spark, which is not there."""
 
     options: ClassVar[type[Options]] = Options
 
@@ -149,7 +149,7 @@ def test_a_task_that_waits_for_spark_says_so(tmp_path: Path) -> None:
         assert begun.last("note") == "opening a, b, c and 1 more"
         is_up.set()
         eventually(lambda: not begun.last("trouble"))
-        assert begun.last("note"), "its units are opened still"
+        assert begun.last("note"), "its units are still opening"
 
 
 def test_an_attempt_that_waits_for_the_end_of_the_one_before_says_so(
