@@ -106,7 +106,7 @@ BRIEFLY = [pair for pair in PAIRS if "json" in pair or "kafka-to-postgres" in pa
         pytest.param(PAIRS, id="all", marks=slow("env -u CI pytest tests/runtime/test_bad_values.py")),
     ],
 )
-def test_every_record_is_a_row_or_a_letter_whatever_is_in_it(
+def test_every_record_becomes_a_row_or_a_dead_letter_whatever_its_value(
     spark: SparkBench,
     postgres: Postgres,
     registry: Registry,

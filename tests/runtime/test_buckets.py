@@ -64,7 +64,7 @@ def test_the_jar_was_built_from_these_sources(build: ModuleType) -> None:
 
 
 @pytest.mark.skipif(shutil.which("javac") is None, reason="a Java runtime is all that is needed to run")
-def test_the_jar_holds_what_the_compiler_makes_of_the_sources(build: ModuleType, tmp_path: Path) -> None:
+def test_the_jar_has_the_compiled_sources(build: ModuleType, tmp_path: Path) -> None:
     """The comparison is by bytes if the jar was built with this compiler, otherwise by classes."""
     compiler = build.compile_to(tmp_path)
     classes = tmp_path.rglob("*.class")

@@ -119,7 +119,7 @@ def select(sink: Sink, expressions: Sequence[str], conditions: Sequence[str]) ->
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("name", list(SINKS))
-def test_rows_and_letters_are_the_records_whatever_the_select_uses(
+def test_rows_and_dead_letters_add_up_to_the_records_whatever_the_select_uses(
     spark: SparkBench, tmp_path: Path, name: str, seed: int
 ) -> None:
     chance, sink = random.Random(f"{name} {seed}"), SINKS[name]
@@ -177,7 +177,7 @@ def test_with_types_of_each_record_an_unused_column_of_json_is_not_converted_eit
     assert converted(tmp_path, SINKS["files"], config, records) == ([0, 1, 2, 3], [], [])
 
 
-def test_rows_that_only_the_last_conversion_fails_for_are_letters_too(
+def test_rows_that_only_the_last_conversion_fails_for_are_dead_letters_too(
     spark: SparkBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(failing_rows._Search, "failed", lambda search: [])

@@ -53,7 +53,9 @@ def test_one_executor_unless_the_user_wants_more(settings: RuntimeSettings) -> N
     assert "spark.executor.instances" not in spark_conf(settings, (), {"spark.master": "spark://a:7077"})
 
 
-def test_what_only_the_operator_knows_has_to_be_said_elsewhere(settings: RuntimeSettings) -> None:
+def test_settings_that_only_the_operator_knows_must_be_set_outside_of_kubernetes(
+    settings: RuntimeSettings,
+) -> None:
     with pytest.raises(OptionError) as caught:
         spark_conf(settings, (), {"spark.master": "k8s://https://cluster:6443"})
     assert str(caught.value).splitlines() == [
@@ -64,7 +66,7 @@ def test_what_only_the_operator_knows_has_to_be_said_elsewhere(settings: Runtime
     ]
 
 
-def test_an_executor_is_started_with_what_spark_says_in_the_order_it_says_it() -> None:
+def test_an_executor_gets_sparks_arguments_in_their_order() -> None:
     command = executor_command(
         {**BY_SPARK, "SPARK_EXTRA_CLASSPATH": "/own.jar"}, Path("/java"), Path("/jars")
     )
@@ -82,7 +84,7 @@ def test_an_executor_is_started_with_what_spark_says_in_the_order_it_says_it() -
     }
 
 
-def test_who_starts_one_by_hand_hears_whose_affair_it_is() -> None:
+def test_an_executor_started_by_hand_is_refused() -> None:
     without = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
     said = subprocess.run(
         [sys.executable, "-m", "cooperator.cli", "executor"],
@@ -100,7 +102,7 @@ def test_who_starts_one_by_hand_hears_whose_affair_it_is() -> None:
 
 @pytest.mark.real
 @pytest.mark.parametrize("was_there_one_before", [False, True])
-def test_an_account_that_may_not_make_pods_is_told_which_role_it_needs(
+def test_an_account_without_the_right_to_create_pods_is_refused_with_the_role(
     cluster: ControlPlane,
     namespace: str,
     settings: RuntimeSettings,

@@ -36,7 +36,7 @@ def balanced(units: Sequence[str], count: int) -> Iterator[list[set[str]]]:
             yield groups
 
 
-def test_at_first_they_are_dealt_in_order() -> None:
+def test_new_units_are_dealt_in_order() -> None:
     assert regroup((), names(0, 1, 2, 3, 4), 3) == [("u-0", "u-1"), ("u-2", "u-3"), ("u-4",)]
     assert regroup((), [], 3) == []
 
@@ -48,7 +48,7 @@ def test_an_added_unit_goes_to_the_smallest_task_and_the_first_of_several() -> N
     assert regroup(six, names(0, 1, 2, 3, 4, 5, 6), 3) == [("u-0", "u-1", "u-6"), *six[1:]]
 
 
-def test_a_unit_that_is_gone_leaves_its_task_and_no_other_changes_where_it_need_not() -> None:
+def test_a_removed_unit_changes_no_other_task_needlessly() -> None:
     groups = regroup((), names(0, 1, 2, 3, 4), 3)
     assert regroup(groups, names(0, 2, 3, 4), 3) == [("u-0",), *groups[1:]]
 
@@ -64,7 +64,7 @@ HISTORY = st.lists(st.tuples(UNITS, TASKS), max_size=8)
 
 
 @given(HISTORY)
-def test_over_any_history_all_units_are_there_evenly_and_a_repeated_question_changes_nothing(
+def test_over_any_history_units_are_grouped_evenly_and_repetition_changes_nothing(
     history: list[tuple[list[str], int]],
 ) -> None:
     groups: Groups = []
@@ -93,9 +93,7 @@ EARLIER = ANYTHING.filter(lambda groups: len({*itertools.chain(*groups)}) == sum
 
 
 @given(earlier=ANYTHING, units=SMALL, tasks_max=st.integers(1, 4))
-def test_whatever_is_found_the_units_are_grouped_evenly(
-    earlier: list[list[str]], units: list[str], tasks_max: int
-) -> None:
+def test_any_units_are_grouped_evenly(earlier: list[list[str]], units: list[str], tasks_max: int) -> None:
     check(regroup(earlier, units, tasks_max), units, tasks_max)
 
 

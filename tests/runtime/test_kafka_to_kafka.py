@@ -38,7 +38,9 @@ def told(spark: SparkBench, topic: str) -> list[tuple[object, ...]]:
     ]
 
 
-def test_all_of_a_record_is_kept_and_the_target_follows_the_source(spark: SparkBench, unique: str) -> None:
+def test_a_copied_record_is_complete_and_the_target_follows_the_source(
+    spark: SparkBench, unique: str
+) -> None:
     source, target = f"{unique}-a", f"copy.{unique}-a"
     spark.create_topic(source, 2)
     first = [
@@ -67,7 +69,7 @@ def test_all_of_a_record_is_kept_and_the_target_follows_the_source(spark: SparkB
     spark.stop(instance, task)
 
 
-def test_rows_that_cannot_be_converted_are_left_out_and_told_with_the_reason(
+def test_rows_that_cannot_be_converted_are_left_out_and_reported_with_the_reason(
     spark: SparkBench, unique: str
 ) -> None:
     source, target, dead = unique, f"{unique}-out", f"{unique}-dead"

@@ -18,7 +18,7 @@ from tests.runtime.spark_bench import SparkBench, member
 
 pytestmark = pytest.mark.real
 
-AT_A_DESK = slow("env -u CI pytest tests/runtime/test_kafka_to_postgres.py")
+SLOW = slow("env -u CI pytest tests/runtime/test_kafka_to_postgres.py")
 
 NOW_MS = int(time.time()) * 1000
 """The broker would delete older records (retention) before a slow test has read them."""
@@ -135,7 +135,7 @@ def test_every_type_finds_its_column_in_a_table_that_is_created(
         ({"connection.url": "jdbc:postgresql://h/d?loginTimeout=1"}, "option 'connection.url'"),
     ],
 )
-def test_what_does_not_fit_the_table_is_refused_when_the_task_starts(
+def test_options_that_do_not_fit_the_table_are_refused_at_the_start(
     spark: SparkBench, postgres: Postgres, unique: str, options: dict[str, str], problem: str
 ) -> None:
     postgres.query("CREATE TABLE IF NOT EXISTS refusing (number integer)")
@@ -173,7 +173,7 @@ def test_an_attempt_of_an_older_epoch_is_refused(spark: SparkBench, postgres: Po
     assert f"DELETE FROM cooperator_batches WHERE worker = '{spark.settings.group_id}'" in trace
 
 
-def test_a_password_is_a_reference_and_no_failure_tells_it(
+def test_a_password_is_a_reference_and_appears_in_no_failure(
     spark: SparkBench, postgres: Postgres, unique: str, tmp_path: Path
 ) -> None:
     table = table_of(unique)
@@ -225,7 +225,7 @@ def told(broker: EmbeddedBroker, tmp_path: Path, unique: str, tasks: list[list[o
     }
 
 
-@AT_A_DESK
+@SLOW
 @pytest.mark.timeout(600)
 def test_members_killed_in_mid_stream_neither_lose_nor_double_a_row(
     broker: EmbeddedBroker, spark: SparkBench, postgres: Postgres, tmp_path: Path, unique: str
@@ -269,7 +269,7 @@ def test_members_killed_in_mid_stream_neither_lose_nor_double_a_row(
 
 
 @pytest.mark.timeout(600)
-@AT_A_DESK
+@SLOW
 @pytest.mark.parametrize("mode", ["append", "upsert"])
 def test_a_member_killed_with_a_batch_in_flight_leaves_none_of_it_and_the_next_one_writes_it_once(
     broker: EmbeddedBroker, spark: SparkBench, postgres: Postgres, tmp_path: Path, unique: str, mode: str
@@ -328,7 +328,7 @@ def test_a_member_killed_with_a_batch_in_flight_leaves_none_of_it_and_the_next_o
     assert "failed" not in log.read_text()
 
 
-@AT_A_DESK
+@SLOW
 @pytest.mark.timeout(600)
 def test_a_frozen_member_that_wakes_commits_nothing(
     broker: EmbeddedBroker, spark: SparkBench, postgres: Postgres, tmp_path: Path, unique: str

@@ -89,7 +89,7 @@ def test_avro_becomes_rows_of_a_table_while_its_schema_grows(
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "json", "csv"])
-def test_envelopes_and_json_become_columns_of_files_and_what_is_none_is_left_out(
+def test_envelopes_and_json_become_columns_of_files_and_other_records_are_left_out(
     spark: SparkBench, tmp_path: Path, unique: str, file_format: str
 ) -> None:
     write, dead = json_schema_encoder(ORDER), f"{unique}-dead"

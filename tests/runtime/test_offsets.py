@@ -42,7 +42,7 @@ def entries(offset: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Entry]]:
 
 
 @given(current=entries(OFFSET), wanted=entries(st.none() | OFFSET))
-def test_the_changes_that_are_told_are_those_that_are_made(current: list[Entry], wanted: list[Entry]) -> None:
+def test_the_preview_lists_the_changes_that_are_made(current: list[Entry], wanted: list[Entry]) -> None:
     after = altered(current, wanted)
     replayed = {entry.key: entry.offset for entry in current}
     for change in changes(current, after):
@@ -57,7 +57,7 @@ def test_the_changes_that_are_told_are_those_that_are_made(current: list[Entry],
 
 
 @given(written=entries(st.none() | OFFSET))
-def test_what_is_printed_can_be_read(written: list[Entry]) -> None:
+def test_printed_offsets_can_be_parsed(written: list[Entry]) -> None:
     assert decode(json.dumps(encode(written)), "a.json") == written
 
 
@@ -75,7 +75,7 @@ def test_what_is_printed_can_be_read(written: list[Entry]) -> None:
         ),
     ],
 )
-def test_a_document_in_error_is_told_by_field(text: str, said: str) -> None:
+def test_errors_in_a_document_name_the_field(text: str, said: str) -> None:
     with pytest.raises(OffsetsError, match=said):
         decode(text, "a.json")
 
@@ -92,7 +92,7 @@ def checkpoint(root: Path, committed: int, newest: int) -> Path:
 
 
 @pytest.mark.parametrize(("sink_has", "committed", "seen"), [(True, 3, 3), (False, 2, 2), (None, 3, 2)])
-def test_a_batch_in_flight_is_done_if_the_sink_has_it_and_else_was_never_begun(
+def test_a_batch_in_flight_counts_as_done_if_the_sink_has_it_and_otherwise_as_never_begun(
     tmp_path: Path, sink_has: bool | None, committed: int, seen: int
 ) -> None:
     """If the sink cannot tell, the number of the batch is not used again."""
@@ -151,7 +151,7 @@ def run(spark: SparkBench, task: TaskId, config: dict[str, str], unit: str, done
 
 
 @pytest.mark.real
-def test_a_topic_is_read_again_or_left_out_as_told_and_the_files_have_no_gap(
+def test_a_topic_is_reread_or_skipped_as_requested_and_the_files_have_no_gap(
     spark: SparkBench, tmp_path: Path, unique: str
 ) -> None:
     spark.produce(unique, [f"r{number}" for number in range(10)])
@@ -208,7 +208,7 @@ def test_a_topic_is_read_again_or_left_out_as_told_and_the_files_have_no_gap(
 
 
 @pytest.mark.real
-def test_files_are_read_again_or_left_out_as_told(spark: SparkBench, tmp_path: Path, unique: str) -> None:
+def test_files_are_reread_or_skipped_as_requested(spark: SparkBench, tmp_path: Path, unique: str) -> None:
     root, task, unit = tmp_path / "in put", TaskId(unique, 0), "bucket-0-of-1"
     names = ["a/é 1+%.txt", "b.txt", "c;d=e.txt"]
 
@@ -335,7 +335,7 @@ def test_a_topic_to_a_topic_and_the_class_spark(spark: SparkBench, tmp_path: Pat
 
 
 @pytest.mark.real
-def test_a_table_is_read_again_or_left_out_as_told(
+def test_a_table_is_reread_or_skipped_as_requested(
     spark: SparkBench, postgres: Postgres, unique: str
 ) -> None:
     table, topic = unique.replace("-", "_"), unique
@@ -413,7 +413,7 @@ def test_a_batch_in_flight_that_the_sink_has_counts_as_done_however_the_director
     assert read_unit(place.checkpoint, sink.at(None, place)).committed == 2
 
 
-def test_what_cannot_be_looked_at_is_not_guessed(tmp_path: Path) -> None:
+def test_an_unreadable_sink_is_an_error(tmp_path: Path) -> None:
     place = UnitPlace("group", "files", "unit-0", checkpoint(tmp_path / "unit", committed=1, newest=2))
     sink = file_sink(lambda options, unit: "hdfs://names/out")
     with pytest.raises(

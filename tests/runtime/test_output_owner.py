@@ -91,7 +91,7 @@ def test_a_second_connector_is_refused_and_the_first_goes_on(
     spark.stop(first, nested)
 
 
-def test_a_connector_made_anew_under_another_name_loses_nothing_in_silence(
+def test_a_connector_recreated_under_another_name_loses_nothing_silently(
     spark: SparkBench, tmp_path: Path, unique: str
 ) -> None:
     out = tmp_path / "out"
@@ -116,7 +116,7 @@ def test_a_connector_made_anew_under_another_name_loses_nothing_in_silence(
     assert f"batches of Connector {unique}-b" in refused(spark, f"{unique}-b", config)
 
 
-def test_what_was_written_before_there_were_owners_goes_on(
+def test_a_directory_of_a_release_without_owners_is_continued(
     spark: SparkBench, tmp_path: Path, unique: str
 ) -> None:
     out = tmp_path / "out"
@@ -139,7 +139,7 @@ def test_what_was_written_before_there_were_owners_goes_on(
     )
 
 
-def test_batches_that_are_made_on_the_driver_go_to_an_own_directory_too(
+def test_batches_made_on_the_driver_own_their_directory_too(
     spark: SparkBench, tmp_path: Path, unique: str
 ) -> None:
     spark.produce(unique, ["one"])
@@ -154,7 +154,7 @@ def test_batches_that_are_made_on_the_driver_go_to_an_own_directory_too(
     spark.stop(first)
 
 
-def test_of_many_first_sinks_one_opens(session: Any, tmp_path: Path) -> None:
+def test_one_of_many_first_sinks_opens(session: Any, tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     for number in range(10):
@@ -163,7 +163,7 @@ def test_of_many_first_sinks_one_opens(session: Any, tmp_path: Path) -> None:
         assert os.listdir(tmp_path / "real" / str(number) / "_spark_metadata") == ["owner"]
 
 
-def test_a_directory_without_an_owner_is_taken_over_by_who_has_begun_its_newest_batch(
+def test_a_directory_without_an_owner_goes_to_the_checkpoint_of_its_newest_batch(
     session: Any, tmp_path: Path
 ) -> None:
     """Spark begins a batch in the checkpoint, writes it to the sink, then marks it as done in the checkpoint:
@@ -195,7 +195,7 @@ def test_a_checkpoint_that_was_reset_before_it_wrote_anything_begins_anew(
     assert opens(session, path, "own/2")
 
 
-def test_an_owner_that_is_not_whole_is_named_with_what_to_do(session: Any, tmp_path: Path) -> None:
+def test_an_incomplete_owner_file_is_named_with_the_remedy(session: Any, tmp_path: Path) -> None:
     log = tmp_path / "out" / "_spark_metadata"
     log.mkdir(parents=True)
     (log / "owner").write_text("v1\nhalf")
@@ -203,7 +203,7 @@ def test_an_owner_that_is_not_whole_is_named_with_what_to_do(session: Any, tmp_p
         open_sink(session, str(tmp_path / "out"), "own")
 
 
-def test_reading_what_another_has_written_is_no_claim(session: Any, tmp_path: Path) -> None:
+def test_reading_the_output_of_another_is_no_claim(session: Any, tmp_path: Path) -> None:
     import pyarrow as pa
 
     open_sink(session, str(tmp_path / "out"), "own").add(0, pa.table({"id": [1]}))

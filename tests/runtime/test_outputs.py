@@ -87,7 +87,7 @@ def test_internal_topics_are_not_matched() -> None:
     assert shared(regex, Output("file:/out/lines-0")) == "file:/out/lines-0"
 
 
-def test_connectors_tell_their_directories() -> None:
+def test_connectors_name_their_directories() -> None:
     to_files = {"path": "/out/", "topics": "a,b"}
     assert outputs("kafka-to-files", to_files) == (Output("/out", frozenset("ab")),)
     assert outputs("kafka-to-files", {"path": "/out", "topics.regex": "a.*"}) == (

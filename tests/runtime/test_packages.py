@@ -34,7 +34,7 @@ def to_avro(bootstrap_servers: str, topic: str, path: Path) -> dict[str, str]:
     }
 
 
-def test_a_format_that_is_not_sparks_comes_as_a_package(
+def test_a_package_adds_a_format(
     broker: EmbeddedBroker, settings: RuntimeSettings, heard: Heard, tmp_path: Path, unique: str
 ) -> None:
     settings = replace(settings, bootstrap_servers=broker.bootstrap_servers, spark_packages=(AVRO,))

@@ -46,7 +46,7 @@ def sink(root: Path, topic: str, **options: object) -> dict[str, str]:
     return {name: str(value) for name, value in config.items()}
 
 
-def test_what_goes_in_comes_out_once_over_pauses_and_regrouping(
+def test_every_line_arrives_once_over_pauses_and_regrouping(
     spark: SparkBench, tmp_path: Path, unique: str
 ) -> None:
     root, output = tmp_path / "in", tmp_path / "out"

@@ -109,16 +109,16 @@ DEFECTS = [
 
 
 # Some defects show only when the timeout is over.
-AT_A_DESK = slow("env -u CI pytest tests/runtime/test_plugins.py")
+SLOW = slow("env -u CI pytest tests/runtime/test_plugins.py")
 LATE = ("NeverLooksAgain", "WritesLater")
 
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize(
     ("defect", "rule", "said"),
-    [pytest.param(*each, id=each[0], marks=AT_A_DESK if each[0] in LATE else ()) for each in DEFECTS],
+    [pytest.param(*each, id=each[0], marks=SLOW if each[0] in LATE else ()) for each in DEFECTS],
 )
-def test_a_defect_breaks_its_rule_and_is_told(
+def test_a_defect_breaks_its_rule_and_is_reported(
     install: Install, tmp_path: Path, defect: str, rule: str, said: str
 ) -> None:
     install("copies", f"copies_of_files:{defect}")
@@ -128,14 +128,14 @@ def test_a_defect_breaks_its_rule_and_is_told(
     assert re.search(said, str(broken.value), re.DOTALL), broken.value
 
 
-def test_every_rule_is_broken_by_one_of_them_and_told_in_the_docs() -> None:
+def test_every_rule_has_a_defect_and_is_in_the_docs() -> None:
     assert {rule for _, rule, _ in DEFECTS} == RULES.keys()
     docs = (ROOT / "docs" / "plugins.md").read_text()
     for rule, sentence in RULES.items():
         assert f"| `{rule}` | {sentence} |" in docs
 
 
-def test_a_class_that_is_not_installed_is_said_with_the_remedy() -> None:
+def test_a_class_that_is_not_installed_is_refused_with_the_remedy() -> None:
     [problem] = validate("kafka-to-fils", {})
     assert str(problem) == (
         "option 'connector.class' = 'kafka-to-fils': is not a class that is installed here; did you mean "
@@ -169,7 +169,7 @@ def test_two_packages_that_bring_one_class_are_named(install: Install) -> None:
         find("copies")
 
 
-def test_the_manifest_of_the_example_is_taken_and_its_options_are_checked(
+def test_the_manifest_of_the_example_is_accepted_and_its_options_are_checked(
     example: Path, visible: Callable[[Path], None]
 ) -> None:
     visible(example / "site")

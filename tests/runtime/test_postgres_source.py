@@ -41,7 +41,7 @@ def written_by_many(postgres: Postgres, table: str) -> Iterator[None]:
             one.result()
 
 
-def test_no_row_is_passed_over_however_commits_overtake_each_other(
+def test_no_row_is_skipped_however_commits_overtake_each_other(
     postgres: Postgres, unique: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postgres_source, "_SETTLING_S", 0.001)  # More looks make the test harder.

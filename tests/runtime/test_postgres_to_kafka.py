@@ -101,7 +101,7 @@ def test_new_rows_come_with_all_their_types_and_the_primary_key(
     spark.stop(*tasks)
 
 
-def test_a_row_that_is_committed_late_is_not_passed_over(
+def test_a_row_that_is_committed_late_is_not_skipped(
     spark: SparkBench, postgres: Postgres, unique: str
 ) -> None:
     table = table_of(unique)
@@ -278,7 +278,7 @@ def test_avro_is_written_with_schemas_of_the_tables_columns(
         ),
     ],
 )
-def test_what_the_table_does_not_have_is_refused_when_the_task_starts(
+def test_columns_that_the_table_lacks_are_refused_at_the_start(
     spark: SparkBench, postgres: Postgres, unique: str, options: dict[str, str], problem: str
 ) -> None:
     postgres.query("CREATE TABLE IF NOT EXISTS refused (a integer NOT NULL, b integer, at timestamptz)")

@@ -58,7 +58,7 @@ def test_neither_resolver_nor_result_shows_a_value() -> None:
         ),
     ],
 )
-def test_what_cannot_be_resolved_is_named_with_its_remedy(value: str, message: str) -> None:
+def test_an_unresolvable_reference_is_named_with_its_remedy(value: str, message: str) -> None:
     with pytest.raises(UnresolvedReference) as refused:
         RESOLVER.resolve({"a": value})
     assert str(refused.value) == message

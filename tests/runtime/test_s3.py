@@ -52,7 +52,7 @@ def place(server: S3Server, unique: str, monkeypatch: pytest.MonkeyPatch) -> Pla
     return place_of(f"s3a://{server.bucket}/{unique}", {}, os.environ)
 
 
-def test_of_many_that_create_one_object_one_does(place: Place) -> None:
+def test_one_of_many_concurrent_creators_of_an_object_succeeds(place: Place) -> None:
     for number in range(20):
         entry, barrier = place / "log" / str(number), threading.Barrier(6)
         done: list[bool] = []
@@ -70,7 +70,7 @@ def test_of_many_that_create_one_object_one_does(place: Place) -> None:
     assert sorted(names(place / "log"), key=int) == [str(number) for number in range(20)]
 
 
-def test_a_place_in_a_store_is_read_listed_and_removed(place: Place) -> None:
+def test_objects_of_a_store_are_read_listed_and_removed(place: Place) -> None:
     put(place / "orders" / "layout.json", b"{}")
     put(place / "orders" / "layout.json", b"[]")
     create(place / "orders" / "unit-0" / "fence" / "1", b"")
@@ -84,7 +84,7 @@ def test_a_place_in_a_store_is_read_listed_and_removed(place: Place) -> None:
     assert directories(place) == []
 
 
-def test_the_last_of_the_claims_holds_in_a_store_too(place: Place) -> None:
+def test_the_last_claim_holds_in_a_store_too(place: Place) -> None:
     first = claim(place / "unit", Epoch(1, 4), 1, "a")
     first.check()
     second = claim(place / "unit", Epoch(1, 5), 1, "b")
@@ -96,7 +96,7 @@ def test_the_last_of_the_claims_holds_in_a_store_too(place: Place) -> None:
     assert names(place / "unit" / "fence") == [second.claim]
 
 
-def test_a_store_that_cannot_be_used_is_named_with_what_to_check(place: Place, server: S3Server) -> None:
+def test_an_unusable_store_is_named_with_the_remedy(place: Place, server: S3Server) -> None:
     with pytest.raises(NoPlace, match=r"spec\.checkpointLocation 'hdfs://a/b'.*write /a/directory or s3a://"):
         place_of("hdfs://a/b", {}, {})
     wrong = {**server.environment, "AWS_SECRET_ACCESS_KEY": "hunter3"}
@@ -111,7 +111,7 @@ class Forgetful:
     def put(self, key: str, content: bytes, mode: str = "") -> None: ...
 
 
-def test_a_store_that_replaces_what_it_must_not_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_overwrites_existing_objects_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("obstore.store.S3Store", lambda *_, **__: Forgetful())
     with pytest.raises(NoPlace, match="cannot keep two members apart; use one with conditional writes"):
         place_of("s3a://lake/forgetful", {}, {})

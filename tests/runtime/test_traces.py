@@ -20,7 +20,7 @@ def full_disk(message: str = "[TASK_WRITE_FAILED] Task failed while writing rows
     return Captured(message, Captured("Job aborted", Captured("No space left on device\n\tat java.io.write")))
 
 
-def test_what_it_goes_back_to_in_the_jvm_stands_at_the_end() -> None:
+def test_the_cause_in_the_jvm_comes_last() -> None:
     with pytest.raises(Captured) as raised:
         raise full_disk()
 
@@ -32,7 +32,7 @@ def test_what_it_goes_back_to_in_the_jvm_stands_at_the_end() -> None:
     assert lines[-2:] == ["caused by: Job aborted", "caused by: No space left on device"]
 
 
-def test_what_the_message_says_already_is_not_said_again() -> None:
+def test_causes_already_in_the_message_are_not_repeated() -> None:
     described = describe(full_disk("Job aborted: No space left on device"))
 
     assert "caused by" not in described
@@ -122,7 +122,7 @@ def test_a_long_trace_keeps_its_head_and_its_tail() -> None:
     assert "characters is left out" in described
 
 
-def test_no_part_of_a_secret_is_left_where_a_trace_is_cut() -> None:
+def test_no_part_of_a_secret_remains_where_a_trace_is_cut() -> None:
     secret = "hunter2-" * 10
     cuts = set()
     for before in range(2_800, 3_900, 20):

@@ -10,7 +10,7 @@ from cooperator.runtime import user
 from cooperator.runtime.user import NobodyKnowsThisUser, user_environment
 
 
-def test_who_is_known_needs_nothing(tmp_path: Path) -> None:
+def test_a_known_user_needs_nothing(tmp_path: Path) -> None:
     assert user_environment(tmp_path / "user", {}) == {}
     assert not (tmp_path / "user").exists()
 
@@ -25,7 +25,7 @@ def unknown(monkeypatch: pytest.MonkeyPatch) -> int:
     return 1_000_650_000
 
 
-def test_where_nothing_can_name_it_the_remedy_is_said(
+def test_an_unnamed_user_without_the_library_gets_the_remedy(
     unknown: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing(name: str) -> None:
