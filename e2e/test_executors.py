@@ -79,7 +79,7 @@ class Rows:
         def arrived() -> bool:
             table = read_units(self._place.shared / "out")
             found = Counter(table["value"].to_pylist() if table.num_rows else ())
-            assert found <= self._produced, "nothing twice"
+            assert found <= self._produced, "no row arrives twice"
             return found == self._produced
 
         self._place.eventually(arrived, 300)

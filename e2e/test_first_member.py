@@ -1,4 +1,4 @@
-"""The riskiest part first: definitions, operator, and Spark members as pods on real kubelets."""
+"""The first end-to-end test: definitions, operator, and Spark members as pods on real kubelets."""
 
 from collections import Counter
 

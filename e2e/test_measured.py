@@ -42,7 +42,9 @@ def test_starts_that_nothing_asked_for_are_needless() -> None:
         record(ONE, TaskState.UNASSIGNED, "y", 2_700, 2),
         record(ONE, TaskState.RUNNING, "x", 2_800, 3),
     )
-    assert cost(records, Fault(1_000, {"x": 2_000}), 3).needless == 2, "one of TWO, the second of ONE"
+    assert cost(records, Fault(1_000, {"x": 2_000}), 3).needless == 2, (
+        "one start of TWO and the second start of ONE"
+    )
     assert cost(records, Fault(1_000, {"x": 2_000}, for_balance=1), 3).needless == 1
 
 
