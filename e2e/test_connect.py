@@ -48,7 +48,7 @@ def stopped_by(place: NodeNamespace, incarnation: str) -> set[str]:
 
 
 @slow("env -u CI pytest e2e/test_connect.py")
-def test_stock_workers_run_as_pods_and_each_gets_its_own_back(place: NodeNamespace) -> None:
+def test_stock_workers_run_as_pods_and_each_gets_its_own_tasks_back(place: NodeNamespace) -> None:
     kafka_home(place.shared / "kafka")
     place.operator()
     place.worker(

@@ -44,7 +44,7 @@ def note_ends(place: NodeNamespace, pod: str) -> None:
             place.journal.ended.setdefault(str(incarnation), time.time_ns() // 1_000_000)
 
 
-def test_a_member_that_is_killed_gets_its_own_tasks_back_and_nobody_else_is_touched(
+def test_a_member_that_is_killed_gets_its_own_tasks_back_and_no_other_is_touched(
     place: NodeNamespace,
 ) -> None:
     before = started(place)
@@ -89,7 +89,7 @@ def test_a_drained_node_gives_its_tasks_away_first_and_its_members_come_back_els
             assert place.runs(*SIX)[run.task] == run.member, "the drained members stopped in order"
 
 
-def test_a_silent_kubelet_moves_nothing_and_a_dead_machine_moves_what_was_on_it(place: NodeNamespace) -> None:
+def test_a_silent_kubelet_moves_nothing_and_a_dead_machine_moves_its_tasks(place: NodeNamespace) -> None:
     before = started(place, scheduledRebalanceMaxDelayMs=600_000)
     count = starts(place)
     # The operator is on the other one.
