@@ -50,7 +50,7 @@ class Step:
 
 
 class StatusReading:
-    """A listener that records how many batches every task has done, and failures."""
+    """A listener that counts the batches of every task and keeps failures."""
 
     def __init__(self) -> None:
         self.batches: dict[TaskId, int] = {}
