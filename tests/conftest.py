@@ -34,8 +34,8 @@ __all__ = [
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# The duration of an example depends on the machine more than on the code.
-# examples; a run that decides about a change tries the same ones again.
+# The duration of an example depends on the machine more than on the code. Local runs try new examples; runs
+# with CI set repeat the same ones.
 settings.register_profile("cooperator", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("cooperator")
 

@@ -50,7 +50,7 @@ def test_a_member_that_waited_for_others_has_contact_before_it_waits_for_the_pla
     eventually(lambda: len(operator.rounds) > planned)
     # This happens before the broker ends the round, one rebalance timeout after its begin, because its leader
     # does not plan.
-    eventually(lambda: worker.contacts[-1] > for_others_s, 10, what="a sign of life from after that")
+    eventually(lambda: worker.contacts[-1] > for_others_s, 10, what="a later contact")
     operator.make_plan = assign_generation
     silent.close()
 
@@ -76,6 +76,6 @@ def test_a_member_that_waited_for_a_plan_has_contact_before_it_waits_for_others(
     gone_s = time.monotonic()
     joins.join(30)
     assert not joins.is_alive(), "the round failed when its leader's session ended"
-    eventually(lambda: worker.contacts[-1] > gone_s, 10, what="a sign of life from after that")
+    eventually(lambda: worker.contacts[-1] > gone_s, 10, what="a later contact")
     assert worker.generations == completed, "this happens while the round waits for the silent member"
     silent.close()

@@ -215,12 +215,12 @@ def test_with_any_writers_and_failures_every_batch_is_there_once(
     at its first step, some restart, and others start during a transaction."""
     logs = FakeLogs(fates=fates)
     writers: dict[int, UnitWriter] = {}
-    lives = Counter[int]()
+    starts = Counter[int]()
     recorded = 0
 
     def start(number: int) -> None:
-        lives[number] += 1
-        writers[number] = writer(logs, f"{number}/{lives[number]}")
+        starts[number] += 1
+        writers[number] = writer(logs, f"{number}/{starts[number]}")
         try:
             writers[number].claim()
         except (Replaced, LogLost, TransactionAborted):

@@ -172,9 +172,9 @@ def test_members_killed_in_mid_stream_neither_lose_nor_double_a_record(
     log = tmp_path / "member.log"
     wanted = Counter(b"%d" % number for number in range(3_000))
     spark.produce(unique, [{"value": value, "partition": int(value) % 2} for value in wanted])
-    for life in range(2):
+    for turn in range(2):
         before = len(spark.records(target))
-        with member({**settings, "incarnation": f"life-{life}"}, log):
+        with member({**settings, "incarnation": f"life-{turn}"}, log):
             eventually(lambda before=before: len(spark.records(target)) > before + 200, 120, "it copies")
         assert len(spark.records(target)) < wanted.total(), "the member was not killed in mid-stream"
     with member({**settings, "incarnation": "last"}, log):

@@ -251,9 +251,9 @@ def test_members_killed_in_mid_stream_neither_lose_nor_double_a_row(
     # All numbers of one slot are in one partition, so the newest is known.
     spark.produce(unique, [{"value": b"%d" % n, "partition": int(n % 7 > 3)} for n in range(count)])
     newest = {number % 7: number for number in range(count)}
-    for life in range(2):
+    for turn in range(2):
         before = postgres.count(added)
-        lived = {"incarnation": f"life-{life}", "epoch": [1, life], "state_dir": str(tmp_path / "state")}
+        lived = {"incarnation": f"life-{turn}", "epoch": [1, turn], "state_dir": str(tmp_path / "state")}
         with member({**settings, **lived}, log):
             eventually(lambda before=before: postgres.count(added) > before + 200, 180, "it writes")
         assert postgres.count(added) < count, "the member was not killed in mid-stream"
@@ -283,7 +283,7 @@ def test_a_member_killed_with_a_batch_in_flight_leaves_none_of_it_and_the_next_o
     settings = told(broker, tmp_path, unique, [[unique, 0, config]])
     log = tmp_path / "member.log"
 
-    def life(number: int) -> dict[str, object]:
+    def incarnation(number: int) -> dict[str, object]:
         own = {"incarnation": f"life-{number}", "epoch": [1, number]}
         return {**settings, **own, "state_dir": str(tmp_path / "state")}
 
@@ -301,7 +301,7 @@ def test_a_member_killed_with_a_batch_in_flight_leaves_none_of_it_and_the_next_o
             f"SELECT * FROM {table} WHERE slot = 3 FOR UPDATE" if key else f"LOCK TABLE {table} IN SHARE MODE"
         )
         other.execute(held.encode())
-        with member(life(1), log):
+        with member(incarnation(1), log):
             eventually(waits, 180, "the batch is in flight")
     assert postgres.query(f"SELECT number, slot FROM {table}") == at_first
     every = [(number, number % 7) for number in range(count)]
@@ -311,7 +311,7 @@ def test_a_member_killed_with_a_batch_in_flight_leaves_none_of_it_and_the_next_o
         assert found == (sorted({slot: (number, slot) for number, slot in every}.values()) if key else every)
         return True
 
-    with member(life(2), log):
+    with member(incarnation(2), log):
         eventually(contents, 180, "all batches are there")
         commits = tmp_path / "checkpoints" / unique / f"{unique}-0" / "commits"
         done = eventually(lambda: max(int(e.name) for e in commits.iterdir() if e.name.isdigit()), 60)
@@ -319,7 +319,7 @@ def test_a_member_killed_with_a_batch_in_flight_leaves_none_of_it_and_the_next_o
     # checksum file is written last, and may be missing.
     (commits / str(done)).unlink()
     (commits / f".{done}.crc").unlink(missing_ok=True)
-    with member(life(3), log):
+    with member(incarnation(3), log):
         eventually((commits / str(done)).exists, 180, "the last batch was given again")
         more = [(number, number % 7) for number in range(count, count + 50)]
         every += more

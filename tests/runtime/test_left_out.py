@@ -180,7 +180,7 @@ def test_members_killed_in_mid_stream_leave_each_bad_record_out_once(
     spark.produce(unique, values)
     log, wanted = tmp_path / "member.log", sorted(set(range(count)) - set(bad))
 
-    def life(number: int) -> dict[str, object]:
+    def incarnation(number: int) -> dict[str, object]:
         own = {
             "incarnation": f"life-{number}",
             "epoch": [1, number],
@@ -194,10 +194,10 @@ def test_members_killed_in_mid_stream_leave_each_bad_record_out_once(
 
     for number in range(2):
         before = done()
-        with member(life(number), log):
+        with member(incarnation(number), log):
             eventually(lambda before=before: done() > before + 100, 180, "both go on")
         assert done() < len(wanted), "the members were not killed in mid-stream"
-    with member(life(2), log):
+    with member(incarnation(2), log):
         eventually(lambda: done() >= len(wanted), 180, "everything is there")
     assert postgres.query(f"SELECT id FROM {table} ORDER BY id") == [(n,) for n in wanted]
     assert sorted(row["id"] for row in rows_of(tmp_path / "out")) == wanted

@@ -83,11 +83,11 @@ def test_on_a_standalone_cluster_members_are_killed_and_deliver_once(
     tasks = (["out", 0, to_files(output, unique)], ["copy", 0, copying])
     work = told(tmp_path, broker, unique, conf, *tasks)
     log = tmp_path / "member.log"
-    for life in range(2):
+    for turn in range(2):
         before = lines_in(output).total()
-        with member({**work, "incarnation": f"life-{life}"}, log):
+        with member({**work, "incarnation": f"life-{turn}"}, log):
             eventually(lambda before=before: lines_in(output).total() > before, 300, "it delivers")
-            spark.produce(unique, numbered(f"more {life}", 100))
+            spark.produce(unique, numbered(f"more {turn}", 100))
     with member({**work, "incarnation": "last"}, log):
         eventually(lambda: lines_in(output).total() >= 500, 300, "all is delivered")
         eventually(lambda: len(spark.records(copy)) >= 500, 300, "all is copied")

@@ -154,11 +154,11 @@ def test_members_killed_in_mid_stream_neither_lose_nor_double_a_line(
             consumer.close()
 
     wanted = write_files(tmp_path / "in", [f"first/{number}.txt" for number in range(20)], 80)
-    for life in range(3):
+    for turn in range(3):
         before = written()
-        with member({**told, "incarnation": f"life-{life}"}, log):
+        with member({**told, "incarnation": f"life-{turn}"}, log):
             eventually(lambda before=before: written() > before, 180, "it writes")
-            wanted += write_files(tmp_path / "in", [f"{life}/{number}.txt" for number in range(12)], 80)
+            wanted += write_files(tmp_path / "in", [f"{turn}/{number}.txt" for number in range(12)], 80)
             seen = written()
             eventually(lambda seen=seen: written() > seen + 200, 180, "it is in the middle of the new ones")
     with member({**told, "incarnation": "last"}, log):

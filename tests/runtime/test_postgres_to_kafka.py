@@ -328,7 +328,7 @@ def test_members_killed_or_frozen_in_mid_stream_neither_lose_nor_double_a_row(
         "tasks": [[unique, 0, {**config, "task.units": table}]],
     }
 
-    def life(number: int) -> dict[str, object]:
+    def incarnation(number: int) -> dict[str, object]:
         own = {
             "incarnation": f"life-{number}",
             "epoch": [1, number],
@@ -356,17 +356,17 @@ def test_members_killed_or_frozen_in_mid_stream_neither_lose_nor_double_a_row(
     log, frozen_log = tmp_path / "member.log", tmp_path / "frozen.log"
     with growing(postgres, table):
         for number in range(2):
-            with member(life(number), log):
+            with member(incarnation(number), log):
                 goes_on("it writes")
-        with member(life(2), frozen_log) as frozen:
+        with member(incarnation(2), frozen_log) as frozen:
             goes_on("its successor writes")
             freeze_group(frozen)
-            with member(life(3), log):
+            with member(incarnation(3), log):
                 goes_on("the next one writes")
                 os.killpg(frozen, signal.SIGCONT)
                 eventually(lambda: "failed" in frozen_log.read_text(), 60, "it ends")
                 goes_on("the next one is not disturbed")
-    with member(life(4), log):
+    with member(incarnation(4), log):
         eventually(lambda: len(spark.records(unique)) >= postgres.count(table), 180, "it is all there")
     wanted = Counter(number for (number,) in postgres.query(f"SELECT id FROM {table}"))
     assert Counter(numbers(spark, unique)) == wanted

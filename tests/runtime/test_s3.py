@@ -182,9 +182,9 @@ def test_members_killed_and_frozen_in_mid_stream_deliver_once(
     }
     spark.produce(unique, [f"first {number}" for number in range(400)])
     log = tmp_path / "member.log"
-    for life in range(2):
+    for turn in range(2):
         before = lines_in(output).total()
-        with member({**told, "state_dir": str(tmp_path / f"s{life}"), "incarnation": f"life-{life}"}, log):
+        with member({**told, "state_dir": str(tmp_path / f"s{turn}"), "incarnation": f"life-{turn}"}, log):
             eventually(lambda before=before: lines_in(output).total() > before, 240, "it delivers")
 
     frozen = {**told, "state_dir": str(tmp_path / "a"), "incarnation": "a", "epoch": [1, 1]}
