@@ -39,7 +39,7 @@ class Flow:
     kafka: Kafka
     partitions: int
     tasks_max: int
-    produced: int = 0
+    fed: int = 0
     revision: int = 1
     incarnations: dict[str, str] = field(default_factory=dict)
     leader: LeaderService = field(init=False)
@@ -80,8 +80,8 @@ class Flow:
     # --- actions ---
 
     def feed(self, count: int) -> None:
-        values = [f"record {number}" for number in range(self.produced, self.produced + count)]
-        self.produced += count
+        values = [f"record {number}" for number in range(self.fed, self.fed + count)]
+        self.fed += count
         self.kafka.produce(self.source, values)
 
     def flowing(self) -> None:
@@ -141,8 +141,8 @@ class Flow:
         return self.kafka.committed(self.sink)
 
     def exact(self) -> None:
-        wanted = Counter(f"record {number}" for number in range(self.produced))
-        eventually(lambda: self.found().total() >= self.produced, PATIENCE_S, f"{self.fed} records are there")
+        wanted = Counter(f"record {number}" for number in range(self.fed))
+        eventually(lambda: self.found().total() >= self.fed, PATIENCE_S, f"{self.fed} records are there")
         assert self.found() == wanted
 
 
