@@ -66,6 +66,8 @@ def test_a_connector_can_be_created_paused_or_stopped(fake: FakeFront) -> None:
     assert fake.connectors.found["a"].spec.state.value == "Stopped"
     body = {"name": "b", "config": NOOP, "initial_state": "ASLEEP"}
     assert "initial_state is 'ASLEEP'" in fake.refused("POST /connectors", body)
+    body["initial_state"] = ["STOPPED"]
+    assert "initial_state is \"['STOPPED']\"" in fake.refused("POST /connectors", body)
 
 
 def test_numbers_and_booleans_become_text_and_nulls_are_left_out(fake: FakeFront) -> None:
