@@ -7,7 +7,7 @@ from tests.rest.fake_front import FakeFront
 ENTRY = {"partition": {"file": "x"}, "offset": {"position": 3}}
 
 
-def test_offsets_are_changed_of_a_stopped_connector_only(fake: FakeFront) -> None:
+def test_only_offsets_of_a_stopped_connector_can_be_changed(fake: FakeFront) -> None:
     fake.create("a")
     assert fake.ok("GET /connectors/a/offsets") == {"offsets": []}
     for line in ("PATCH /connectors/a/offsets", "DELETE /connectors/a/offsets"):
@@ -20,7 +20,7 @@ def test_offsets_are_changed_of_a_stopped_connector_only(fake: FakeFront) -> Non
     assert fake.ok("DELETE /connectors/a/offsets") == {"message": "reset"}
 
 
-def test_and_not_before_its_tasks_have_stopped(fake: FakeFront) -> None:
+def test_offsets_cannot_be_changed_before_the_tasks_have_stopped(fake: FakeFront) -> None:
     fake.create("a")
     fake.ok("PUT /connectors/a/stop", code=204)
     fake.group.busy.add("a")
@@ -38,5 +38,5 @@ def test_and_not_before_its_tasks_have_stopped(fake: FakeFront) -> None:
         ({"offsets": [ENTRY, {"partition": {}}]}, "offsets[1].offset is neither"),
     ],
 )
-def test_offsets_of_no_form_are_refused(fake: FakeFront, body: object, said: str) -> None:
+def test_malformed_offsets_are_refused(fake: FakeFront, body: object, said: str) -> None:
     assert said in fake.refused("PATCH /connectors/a/offsets", body)

@@ -6,7 +6,7 @@ from cooperator.rest.answers import Right
 from tests.rest.fake_front import FakeFront
 
 
-def test_who_is_unknown_is_401_and_who_may_not_is_403() -> None:
+def test_an_unknown_caller_is_401_and_a_caller_without_the_right_403() -> None:
     fake = FakeFront({"Bearer reader": {Right("list"), Right("get", name="a")}})
     assert fake("GET /connectors").status == 401
     assert fake("GET /connectors", authorization="Bearer reader").status == 200
@@ -39,7 +39,7 @@ def test_who_is_unknown_is_401_and_who_may_not_is_403() -> None:
         ("PUT /admin/loggers/root", Right("update", "workers", "loggers", "lake")),
     ],
 )
-def test_each_route_asks_for_its_right_before_anything_else(line: str, right: Right) -> None:
+def test_each_route_checks_its_right_first(line: str, right: Right) -> None:
     fake = FakeFront({"Bearer nobody": set()})
     assert fake(line, authorization="Bearer nobody").status == 403
     assert fake.access.asked == [right]

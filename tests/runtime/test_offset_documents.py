@@ -24,7 +24,7 @@ def entries(offset: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Entry]]:
 
 
 @given(current=entries(OFFSET), wanted=entries(st.none() | OFFSET))
-def test_the_changes_that_are_told_are_those_that_are_made(current: list[Entry], wanted: list[Entry]) -> None:
+def test_the_preview_lists_the_changes_that_are_made(current: list[Entry], wanted: list[Entry]) -> None:
     after = altered(current, wanted)
     replayed = {entry.key: entry.offset for entry in current}
     for change in changes(current, after):
@@ -39,7 +39,7 @@ def test_the_changes_that_are_told_are_those_that_are_made(current: list[Entry],
 
 
 @given(written=entries(st.none() | OFFSET))
-def test_what_is_printed_can_be_read(written: list[Entry]) -> None:
+def test_printed_offsets_can_be_parsed(written: list[Entry]) -> None:
     assert decode(json.dumps(encode(written)), "a.json") == written
 
 
@@ -57,7 +57,7 @@ def test_what_is_printed_can_be_read(written: list[Entry]) -> None:
         ),
     ],
 )
-def test_a_document_in_error_is_told_by_field(text: str, said: str) -> None:
+def test_errors_in_a_document_name_the_field(text: str, said: str) -> None:
     with pytest.raises(OffsetsError, match=said):
         decode(text, "a.json")
 
@@ -74,10 +74,10 @@ def checkpoint(root: Path, committed: int, newest: int) -> Path:
 
 
 @pytest.mark.parametrize(("sink_has", "committed", "seen"), [(True, 3, 3), (False, 2, 2), (None, 3, 2)])
-def test_a_batch_in_flight_is_done_if_the_sink_has_it_and_else_was_never_begun(
+def test_a_batch_in_flight_counts_as_done_if_the_sink_has_it_and_otherwise_as_never_begun(
     tmp_path: Path, sink_has: bool | None, committed: int, seen: int
 ) -> None:
-    """Where the sink cannot tell, its number is not used again."""
+    """If the sink cannot tell, the number of the batch is not used again."""
     root = checkpoint(tmp_path / "unit", committed=2, newest=3)
 
     def look(query: str, batch: int) -> bool | None:
@@ -106,14 +106,14 @@ def test_the_position_of_a_source_of_files_of_class_spark_is_not_altered() -> No
         RawOffsets(Sink()).check(None, [Entry({}, {"logOffset": 3})])
 
 
-# --- what a file sink has ---
+# --- batches in a file sink ---
 
 
 @pytest.mark.parametrize("spelling", ["{}", "file:{}", "file://{}", "file://localhost{}/"])
 def test_a_batch_in_flight_that_the_sink_has_counts_as_done_however_the_directory_is_spelled(
     tmp_path: Path, spelling: str
 ) -> None:
-    """Else its number would be given to other rows, which the sink would skip."""
+    """Otherwise its number would be given to other rows, which the sink would skip."""
     place = UnitPlace("group", "files", "unit-0", checkpoint(tmp_path / "unit", committed=1, newest=2))
     log = tmp_path / "out" / "_spark_metadata"
     log.mkdir(parents=True)
@@ -128,7 +128,7 @@ def test_a_batch_in_flight_that_the_sink_has_counts_as_done_however_the_director
     assert read_unit(place.checkpoint, sink.at(None, place)).committed == 2
 
 
-def test_what_cannot_be_looked_at_is_not_guessed(tmp_path: Path) -> None:
+def test_an_unreadable_sink_is_an_error(tmp_path: Path) -> None:
     place = UnitPlace("group", "files", "unit-0", checkpoint(tmp_path / "unit", committed=1, newest=2))
     sink = file_sink(lambda options, unit: "hdfs://names/out")
     with pytest.raises(

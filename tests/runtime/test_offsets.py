@@ -1,4 +1,4 @@
-"""Offsets of stopped connectors: what is listed, what would change, and what the next start reads."""
+"""Offsets of stopped connectors: the list, the preview of a change, and where the next start reads."""
 
 import json
 from collections import Counter
@@ -33,7 +33,7 @@ def kafka(topic: str, partition: int, offset: int | None) -> Entry:
 
 
 def run(spark: SparkBench, task: TaskId, config: dict[str, str], unit: str, done: Any) -> None:
-    """Runs one unit until ``done``, and until its batch is committed."""
+    """Runs one unit until ``done`` and until its batch is committed."""
     spark.start(task, {**config, "task.units": unit})
     spark.wait_started(task)
     root = spark.settings.checkpoints / task.connector / unit
@@ -47,7 +47,7 @@ def run(spark: SparkBench, task: TaskId, config: dict[str, str], unit: str, done
 
 
 @pytest.mark.real
-def test_a_topic_is_read_again_or_left_out_as_told_and_the_files_have_no_gap(
+def test_a_topic_is_reread_or_skipped_as_requested_and_the_files_have_no_gap(
     spark: SparkBench, tmp_path: Path, unique: str
 ) -> None:
     spark.produce(unique, [f"r{number}" for number in range(10)])
@@ -65,7 +65,7 @@ def test_a_topic_is_read_again_or_left_out_as_told_and_the_files_have_no_gap(
         table = read_units(out)
         return Counter(table["value"].to_pylist() if table.num_rows else [])
 
-    # Before it has ever run: where it is to begin.
+    # Before the first run, this is where it will begin.
     assert listed(about) == []
     with pytest.raises(OffsetsError, match=r"kafka_offset 11 is out of range; use 0 .* to 10"):
         alter(about, [kafka(unique, 0, 11)], dry_run=True)
@@ -80,7 +80,7 @@ def test_a_topic_is_read_again_or_left_out_as_told_and_the_files_have_no_gap(
     assert change == Change(kafka(unique, 0, 8).partition, {"kafka_offset": 10}, {"kafka_offset": 8})
     assert listed(about) == [kafka(unique, 0, 10)], "a dry run changes nothing"
     assert alter(about, [kafka(unique, 0, 8)], dry_run=False) == [change]
-    assert alter(about, [kafka(unique, 0, 8)], dry_run=False) == [], "nothing to do any more"
+    assert alter(about, [kafka(unique, 0, 8)], dry_run=False) == [], "nothing is left to do"
     run(spark, task, config, f"{unique}-0", lambda: found().total() >= 6)
     assert found() == Counter(["r6", "r7", "r8", "r8", "r9", "r9"])
 
@@ -104,7 +104,7 @@ def test_a_topic_is_read_again_or_left_out_as_told_and_the_files_have_no_gap(
 
 
 @pytest.mark.real
-def test_files_are_read_again_or_left_out_as_told(spark: SparkBench, tmp_path: Path, unique: str) -> None:
+def test_files_are_reread_or_skipped_as_requested(spark: SparkBench, tmp_path: Path, unique: str) -> None:
     root, task, unit = tmp_path / "in put", TaskId(unique, 0), "bucket-0-of-1"
     names = ["a/é 1+%.txt", "b.txt", "c;d=e.txt"]
 
@@ -164,7 +164,8 @@ def test_files_are_read_again_or_left_out_as_told(spark: SparkBench, tmp_path: P
 def test_a_batch_that_was_delivered_and_not_recorded_is_not_delivered_again_by_a_change(
     spark: SparkBench, tmp_path: Path, unique: str
 ) -> None:
-    """As after a kill between Kafka's commit and Spark's: the files of that batch count as read."""
+    """This is the state after a kill between Kafka's commit and Spark's: the files of that batch count as
+    read."""
     root, task, unit = tmp_path / "in", TaskId(unique, 0), "bucket-0-of-1"
     root.mkdir()
     for name in ("a.txt", "b.txt"):
@@ -184,7 +185,7 @@ def test_a_batch_that_was_delivered_and_not_recorded_is_not_delivered_again_by_a
     place = spark.settings.checkpoints / unique / unit
     for entry in (place / "commits" / "1", place / "commits" / ".1.crc"):
         entry.unlink()
-    assert len(listed(about)) == 2, "as the sink's marker says"
+    assert len(listed(about)) == 2, "the sink's marker has it"
     (root / "c.txt").write_text("c.txt")
     alter(about, [Entry({"path": "c.txt"}, {"modified_ms": 0})], dry_run=False)
     assert [entry.partition["path"] for entry in listed(about)] == ["a.txt", "b.txt", "c.txt"]
@@ -230,7 +231,7 @@ def test_a_topic_to_a_topic_and_the_class_spark(spark: SparkBench, tmp_path: Pat
 
 
 @pytest.mark.real
-def test_a_table_is_read_again_or_left_out_as_told(
+def test_a_table_is_reread_or_skipped_as_requested(
     spark: SparkBench, postgres: Postgres, unique: str
 ) -> None:
     table, topic = unique.replace("-", "_"), unique
