@@ -37,7 +37,7 @@ def test_a_session_has_room_for_lost_heartbeats() -> None:
 
 
 def test_a_round_takes_longer_than_to_hear_of_it() -> None:
-    with pytest.raises(ValueError, match="rebalance_timeout_ms 3000: must be above"):
+    with pytest.raises(ValueError, match="rebalance_timeout_ms 3000: must be greater than"):
         GroupConfig(**WORKER, rebalance_timeout_ms=3_000)
 
 
