@@ -73,13 +73,8 @@ class TestAssignments:
         member.stopped(A0)
         member.time_passes(250)
         answered = member.report
-<<<<<<< HEAD
-        assert member.stopped(A1) == [], "a join is on its way"
-        assert member.assignment(answers=answered) == [do.Rejoin("released a-1")]
-=======
         assert member.stopped(A1) == [], "a join is under way"
-        assert member.assignment(answers=answered) == [do.Rejoin("let go of a-1")]
->>>>>>> main
+        assert member.assignment(answers=answered) == [do.Rejoin("released a-1")]
 
     def test_a_rejoin_that_nobody_answers_is_asked_for_again(self, member):
         member.run(A0)
@@ -88,13 +83,8 @@ class TestAssignments:
         member.tell(ev.Contact(member.now_ms))
         assert do.Rejoin("released a-0") in member.time_passes(30_000)
 
-<<<<<<< HEAD
-    def test_a_revocation_of_what_is_not_there_is_acknowledged(self, member):
-        assert member.assignment(revoked=[A0]) == [do.Rejoin("released a-0")]
-=======
     def test_a_revocation_of_a_task_that_is_not_there_is_acknowledged(self, member):
-        assert member.assignment(revoked=[A0]) == [do.Rejoin("let go of a-0")]
->>>>>>> main
+        assert member.assignment(revoked=[A0]) == [do.Rejoin("released a-0")]
 
     def test_a_task_assigned_again_while_it_stops_starts_after_that(self, member):
         member.run(A0)

@@ -96,13 +96,8 @@ def test_the_last_claim_holds_in_a_store_too(place: Place) -> None:
     assert names(place / "unit" / "fence") == [second.claim]
 
 
-<<<<<<< HEAD
-def test_a_store_that_cannot_be_used_is_named_with_what_to_check(place: Place, server: S3Server) -> None:
-    with pytest.raises(NoPlace, match=r"spec\.checkpointLocation 'hdfs://a/b'.*use /a/directory or s3a://"):
-=======
 def test_an_unusable_store_is_named_with_the_remedy(place: Place, server: S3Server) -> None:
-    with pytest.raises(NoPlace, match=r"spec\.checkpointLocation 'hdfs://a/b'.*write /a/directory or s3a://"):
->>>>>>> main
+    with pytest.raises(NoPlace, match=r"spec\.checkpointLocation 'hdfs://a/b'.*use /a/directory or s3a://"):
         place_of("hdfs://a/b", {}, {})
     wrong = {**server.environment, "AWS_SECRET_ACCESS_KEY": "hunter3"}
     with pytest.raises(NoPlace, match=r"cannot be written.*credentials") as refused:

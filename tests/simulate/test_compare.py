@@ -30,17 +30,9 @@ def test_no_sum_over_all_scenarios_is_worse(compared: list[Compared], measure: s
 
 
 @pytest.mark.parametrize("measure", ["unassigned_task_ms", "max_one_task_unassigned_ms", "task_moves_by_pod"])
-<<<<<<< HEAD
-def test_even_without_knowing_what_was_ordered_waits_and_moves_are_fewer(
-    compared: list[Compared], measure: str
-) -> None:
+def test_even_without_facts_waits_and_moves_are_fewer(compared: list[Compared], measure: str) -> None:
     kafka, _, uninformed = sums(compared, measure)
     assert uninformed < kafka
-=======
-def test_even_without_facts_waits_and_moves_are_fewer(compared: list[Compared], measure: str) -> None:
-    kafka, _, untold = sums(compared, measure)
-    assert untold < kafka
->>>>>>> main
 
 
 def test_no_task_ever_runs_twice(compared: list[Compared]) -> None:

@@ -133,17 +133,11 @@ def test_new_tasks_wait_for_the_full_delay_if_a_member_left_too() -> None:
     events = ((60, "join", 2), (61, "fail_next", {"pods": [2], "dead": True}), (71, "leave", 2))
     config = {"connector1": 4, "connector2": 4, "connector3": 6}
     assert measured(KAFKA, *events, workers=2, **config)["max_one_task_unassigned_ms"] == 311_000
-<<<<<<< HEAD
     known, unknown = (
         measured(DEFAULT, *events, workers=2, informed=informed, **config) for informed in (True, False)
     )
-    assert known["max_one_task_unassigned_ms"] == 0, "who is about to leave gets nothing"
+    assert known["max_one_task_unassigned_ms"] == 0, "a member about to leave gets nothing"
     assert unknown["max_one_task_unassigned_ms"] == 11_000
-=======
-    told, untold = (measured(DEFAULT, *events, workers=2, told=told, **config) for told in (True, False))
-    assert told["max_one_task_unassigned_ms"] == 0, "a member about to leave gets nothing"
-    assert untold["max_one_task_unassigned_ms"] == 11_000
->>>>>>> main
 
 
 def test_phantoms_are_revoked_from_members_that_never_ran_them() -> None:
