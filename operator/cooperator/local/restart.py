@@ -44,4 +44,4 @@ def restart(
         }
         tell_host(directory, "/restart", body)
         of = "" if task is None else f", task {task}" if task >= 0 else ", its instance"
-        typer.echo(f"Connector {connector}{of}: {'what has failed restarts' if failed else 'restarts'}")
+        typer.echo(f"Connector {connector}{of}: {'failed tasks restart' if failed else 'restarts'}")

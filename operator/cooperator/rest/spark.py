@@ -110,7 +110,10 @@ class SparkOffsets:
 
     def reset(self, name: str, config: Mapping[str, str]) -> str:
         changed = self._ask(name, "reset")["changed"]
-        return f"All {changed} offsets of this connector have been reset: it will start as a new connector."
+        return (
+            f"The offsets of this connector have been reset, {changed} in all: it will start as a new "
+            "connector."
+        )
 
     def _ask(self, name: str, do: str, offsets: Sequence[Any] = ()) -> Any:
         key = self._key()
