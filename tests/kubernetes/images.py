@@ -45,6 +45,8 @@ _SUITE: Final = "bookworm"
 _SLIM: Final = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/info/*")
 _TRUST: Final = (Path("/usr/local/share/ca-certificates"), Path("/etc/pip.conf"))
 """A step of an image reaches the network as this machine does: with its authorities and pip's settings."""
+_APART: Final = ("unshare", "--mount", "--propagation=private")
+"""Runs a command in a mount namespace of its own: whatever happens, no mount is left behind."""
 
 
 class NoImages(Exception):
@@ -84,8 +86,10 @@ def write_archive(names: Iterable[str], archive: Path, known: Iterable[Path] = (
         for blob in known:
             (blobs / blob.name).symlink_to(blob)
         for name in names:
-            # What is there is not written again.
-            _buildah("push", "--quiet", "--disable-compression", name, f"oci:{layout}:{name}")
+            # What is there is not written again. `buildah push` would compress, and so find nothing there.
+            source = f"containers-storage:[overlay@{_store('images')}+{_store('run')}]{name}"
+            words = ("copy", "--quiet", "--dest-oci-accept-uncompressed-layers", source)
+            _call(*_APART, _program("skopeo"), *words, f"oci:{layout}:{name}")
         with tarfile.open(archive, "w") as tar:
             for path in layout.rglob("*"):
                 if path.is_file() and not path.is_symlink():
@@ -131,13 +135,12 @@ def _build(name: str, context: Path, *options: str, text: str | None = None) -> 
 
 
 def _buildah(*arguments: str, text: str | None = None) -> str:
-    store = cache_folder("buildah")
-    return _call(
-        # A mount namespace of its own: whatever happens, no mount is left behind.
-        *("unshare", "--mount", "--propagation=private", _program("buildah"), "--storage-driver=overlay"),
-        *(f"--root={store / 'images'}", f"--runroot={store / 'run'}", *arguments),
-        text=text,
-    )
+    where = ("--storage-driver=overlay", f"--root={_store('images')}", f"--runroot={_store('run')}")
+    return _call(*_APART, _program("buildah"), *where, *arguments, text=text)
+
+
+def _store(part: str) -> Path:
+    return cache_folder("buildah", part)
 
 
 def _program(name: str, package: str = "") -> Path:
