@@ -28,7 +28,7 @@ from cooperator.runtime import RuntimeSettings, TaskSpec
 from cooperator.runtime.spark import SparkRuntime
 
 MB = 2**20
-SHARE_OF_CORES = 0.5
+CORE_USAGE_LIMIT = 0.5
 """The mean processor use to plan for, so that a member can catch up after an absence."""
 
 
@@ -49,8 +49,8 @@ class Step:
     batch_s: float
 
 
-class StatusReading:
-    """A listener that records how many batches every task has done, and failures."""
+class BatchCounter:
+    """A listener that counts the batches of every task and keeps failures."""
 
     def __init__(self) -> None:
         self.batches: dict[TaskId, int] = {}
@@ -81,7 +81,7 @@ class Member:
     """This process and its JVM, as one member runs them."""
 
     def __init__(self, broker: str, root: Path, heap_mb: int, trigger_ms: int, partitions: int) -> None:
-        self.told = StatusReading()
+        self.told = BatchCounter()
         self._root, self._trigger_ms, self._partitions = root, trigger_ms, partitions
         settings = RuntimeSettings(
             member="bench-0",
@@ -189,10 +189,10 @@ def conclusions(steps: Sequence[Step], base: Step, trigger_ms: int) -> Iterator[
     for trigger_s in sorted({trigger_ms / 1000, 5.0, 30.0}):
         busy = idle + last.batch_s / trigger_s
         yield (
-            f"by processor, at {SHARE_OF_CORES:.0%} of it: {SHARE_OF_CORES / busy:.0f} tasks a core "
+            f"by processor, at {CORE_USAGE_LIMIT:.0%} of it: {CORE_USAGE_LIMIT / busy:.0f} tasks a core "
             f"where each has a batch every {trigger_s:g} s"
         )
-    yield f"{SHARE_OF_CORES / idle:.0f} tasks a core where nothing comes"
+    yield f"{CORE_USAGE_LIMIT / idle:.0f} tasks a core where nothing comes"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""Bad options are refused with the field, the value and the remedy."""
+"""Bad options are refused; errors name the field, the value and the remedy."""
 
 from dataclasses import fields
 from pathlib import Path
@@ -21,15 +21,15 @@ GOOD: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("field", "value", "remedy"),
     [
-        ("identity", "", "give it a value"),
-        ("incarnation", "", "give it a value"),
-        ("group_id", "", "give it a value"),
-        ("capacity", 0.0, "must be above 0"),
-        ("capacity", float("nan"), "must be above 0"),
-        ("kill_after_ms", 0, "must be above 0"),
-        ("drain_timeout_ms", -1, "must be above 0"),
-        ("lease_ms", 33_000, r"must be above rebalance_timeout_ms \+ heartbeat_interval_ms \(33000\)"),
-        ("host", "0.0.0.0", "give advertised_host"),
+        ("identity", "", "set it"),
+        ("incarnation", "", "set it"),
+        ("group_id", "", "set it"),
+        ("capacity", 0.0, "must be greater than 0"),
+        ("capacity", float("nan"), "must be greater than 0"),
+        ("kill_after_ms", 0, "must be greater than 0"),
+        ("drain_timeout_ms", -1, "must be greater than 0"),
+        ("lease_ms", 33_000, r"must be greater than rebalance_timeout_ms \+ heartbeat_interval_ms \(33000\)"),
+        ("host", "0.0.0.0", "set advertised_host"),
         ("heartbeat_interval_ms", 9_000, "third of session_timeout_ms"),
     ],
 )
@@ -39,7 +39,7 @@ def test_refusals(field: str, value: Any, remedy: str) -> None:
     assert field in str(refusal.value)
 
 
-def test_what_is_given_reaches_the_parts() -> None:
+def test_options_reach_the_parts_that_use_them() -> None:
     options = WorkerOptions(
         **GOOD, kill_after_ms=3_000, drain_timeout_ms=60_000, heap_mb=512, session_timeout_ms=9_500
     )

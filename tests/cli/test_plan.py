@@ -1,4 +1,4 @@
-"""``cooperator plan`` from a file: what it answers, and what it refuses."""
+"""``cooperator plan`` from a file: answers and refusals."""
 
 import json
 from pathlib import Path
@@ -10,13 +10,13 @@ from typer.testing import CliRunner
 from cooperator.cli.app import program
 from cooperator.model import INSTANCE, Member, TaskId
 from cooperator.planner import Facts, View
-from cooperator.simulate.snapshot import LedBy, Snapshot, fresh_memory, to_json
+from cooperator.scenarios.snapshot import LedBy, Snapshot, fresh_memory, to_json
 
 NOW = 1_700_000_000_000
 
 
 def snapshot() -> Snapshot:
-    """Two members; ``a`` has four units in four tasks, ``legacy`` is of a class that nobody knows."""
+    """Two members; ``a`` has four units in four tasks, ``legacy`` is of an unknown class."""
     owned = (
         (TaskId("a", INSTANCE), TaskId("a", 0), TaskId("a", 2), TaskId("legacy", 0)),
         (TaskId("legacy", INSTANCE), TaskId("a", 1), TaskId("a", 3), TaskId("legacy", 1)),
@@ -47,14 +47,14 @@ def answer(file: Path, *words: object) -> dict[str, Any]:
     return value
 
 
-def test_nothing_asked_of_a_group_at_rest(file: Path) -> None:
+def test_a_group_at_rest_without_changes(file: Path) -> None:
     text = run("--file", file)
     assert "group lake, led by the operator, policy Default, 2 members" in text
     assert "nothing changes" in text
     assert "note: seen at noon" in text
 
 
-def test_a_table_tells_who_waits_until_when_and_who_starts_what(file: Path) -> None:
+def test_a_table_shows_waits_with_their_ends_and_starts(file: Path) -> None:
     text = run("--file", file, "--die", "w-1")
     lines = [line.split() for line in text.splitlines()]
     [held] = [line for line in lines if line[2:4] == ["held", "for"]]
@@ -75,7 +75,7 @@ def test_a_table_tells_who_waits_until_when_and_who_starts_what(file: Path) -> N
     assert "the longest time that a task is unassigned: 300 s" in text
 
 
-def test_long_runs_of_tasks_are_short_to_read(file: Path) -> None:
+def test_long_ranges_of_tasks_are_abbreviated(file: Path) -> None:
     assert "b, b-[0..8]" in run("--file", file, "--add", "b=9", "--leave", "w-1")
 
 
@@ -129,30 +129,30 @@ def test_several_changes_and_options_given_again(file: Path) -> None:
     assert told["unassigned"] == []
 
 
-def test_a_new_tasks_max_deals_units_as_the_connector_does(file: Path) -> None:
+def test_a_new_tasks_max_groups_units_as_the_connector_does(file: Path) -> None:
     told = answer(file, "--tasks-max", "a=3")
     first, second = told["rounds"]
     assert sorted(step["name"] for step in first["lets_go"]) == ["a-0", "a-3"], "u3 goes to task 0"
     assert [step["name"] for step in second["starts"]] == ["a-0"]
     capped = answer(file, "--tasks-max", "a=9")
     assert capped["rounds"] == []
-    assert "--tasks-max a=9 is more than its units: 4 tasks run" in capped["notes"]
+    assert "--tasks-max a=9 exceeds its number of units: 4 tasks run" in capped["notes"]
 
 
-def test_of_a_class_that_is_not_installed_here_tasks_are_taken_to_stay_as_they_are(file: Path) -> None:
+def test_tasks_of_a_class_that_is_not_installed_are_assumed_unchanged(file: Path) -> None:
     told = answer(file, "--tasks-max", "legacy=3")
     assert [step["name"] for round_ in told["rounds"] for step in round_["starts"]] == ["legacy-2"]
-    assert any("legacy: tasks that stay" in note for note in told["notes"])
+    assert any("legacy: remaining tasks" in note for note in told["notes"])
 
 
-def test_other_rules_for_the_same_question(file: Path) -> None:
+def test_other_planners_for_the_same_change(file: Path) -> None:
     assert answer(file, "--restart", "w-1=20")["rest_after_ms"] == 20_000
     kafka = answer(file, "--restart", "w-1=20", "--policy", "Kip415")
     assert (kafka["policy"], kafka["longest_unassigned_ms"]) == ("Kip415", 300_000)
     assert answer(file, "--die", "w-1", "--max-delay-ms", 60_000)["rest_after_ms"] == 60_000
 
 
-def test_a_saved_file_is_what_was_asked_of(file: Path, tmp_path: Path) -> None:
+def test_a_saved_file_is_the_snapshot(file: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.json"
     before = file.read_text()
     run("--file", file, "--save", copy, "--die", "w-1")
@@ -162,18 +162,18 @@ def test_a_saved_file_is_what_was_asked_of(file: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--leave", "w-9"), "--leave w-9: no member has that name; members are: w-0, w-1"),
-        (("--restart", "w-1"), "--restart 'w-1' is not NAME=NUMBER: write it like --restart w-1=30"),
+        (("--leave", "w-9"), "--leave w-9: no such member; members are: w-0, w-1"),
+        (("--restart", "w-1"), "--restart 'w-1' is not NAME=NUMBER: write, for example, --restart w-1=30"),
         (("--restart", "w-1=soon"), "--restart 'w-1=soon' is not NAME=NUMBER"),
         (("--restart", "w-1=inf"), "--restart 'w-1=inf' is not NAME=NUMBER"),
-        (("--restart", "w-1=-5"), "--restart w-1=-5: give a number of seconds of at least 0"),
-        (("--join", "many"), "--join 'many' is no number: write it like --join 2"),
-        (("--join", "0"), "--join 0: give a number of members from 1 to 1000"),
-        (("--add", "b"), "--add 'b' is not NAME=NUMBER: write it like --add orders=4"),
-        (("--add", "a=2"), "--add a: there is a connector of that name"),
-        (("--tasks-max", "b=2"), "--tasks-max b: no connector has that name; known are: a, legacy"),
-        (("--tasks-max", "a=0"), "--tasks-max a=0: give a number of at least 1"),
-        (("--delete", "b"), "--delete b: no connector has that name"),
+        (("--restart", "w-1=-5"), "--restart w-1=-5: use a number of seconds of at least 0"),
+        (("--join", "many"), "--join 'many' is not a number: write, for example, --join 2"),
+        (("--join", "0"), "--join 0: use a number from 1 to 1000"),
+        (("--add", "b"), "--add 'b' is not NAME=NUMBER: write, for example, --add orders=4"),
+        (("--add", "a=2"), "--add a: the connector already exists"),
+        (("--tasks-max", "b=2"), "--tasks-max b: no such connector; connectors are: a, legacy"),
+        (("--tasks-max", "a=0"), "--tasks-max a=0: use a number of at least 1"),
+        (("--delete", "b"), "--delete b: no such connector"),
         (("--die", "w-1", "--drain", "w-1"), "several options name the member w-1"),
         (("--save", "/no/such/place"), "--save /no/such/place cannot be written: No such file or directory"),
     ],
@@ -187,8 +187,8 @@ def test_a_bad_option_is_named_with_its_value_and_a_remedy(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((), "name the group: --bootstrap-servers with --group, or --worker"),
-        (("--file", "x", "--worker", "lake"), "name the group"),
+        ((), "select a group with --bootstrap-servers and --group, with --worker"),
+        (("--file", "x", "--worker", "lake"), "select a group"),
         (("--group", "lake"), "--bootstrap-servers is missing"),
         (("--bootstrap-servers", "k:1"), "--group is missing"),
         (("--bootstrap-servers", "kafka", "--group", "lake"), "--bootstrap-servers 'kafka' is not host:port"),
@@ -196,11 +196,11 @@ def test_a_bad_option_is_named_with_its_value_and_a_remedy(
         (("--worker", "lake", "--state-dir", "/no/such/dir"), "there is no state directory /no/such/dir"),
     ],
 )
-def test_a_group_that_is_not_named_well(words: tuple[str, ...], message: str) -> None:
+def test_an_invalid_group_argument_is_refused(words: tuple[str, ...], message: str) -> None:
     assert message in " ".join(run(*words, code=1).split())
 
 
-def test_a_file_that_is_no_snapshot(tmp_path: Path) -> None:
+def test_a_file_without_a_snapshot_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "other.json"
     file.write_text('{"format": "something"}')
     assert "format is 'something', not 'cooperator-plan/1'" in " ".join(run("--file", file, code=1).split())

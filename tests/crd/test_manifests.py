@@ -1,4 +1,4 @@
-"""Manifests: what is read, what is refused and in which words, and that any input gets one of the two."""
+"""Manifests: every input is either read or refused with an error that names field and remedy."""
 
 import json
 import re
@@ -91,7 +91,7 @@ def test_a_refusal_names_file_document_line_resource_field_value_and_remedy() ->
 
     assert said == (
         "lake.yaml, document 2, line 12 (Connector sources): spec.tasksMax is 'four', but must be a whole "
-        "number (into how many tasks it may be split)"
+        "number (maximum number of tasks)"
     )
 
 
@@ -136,7 +136,7 @@ def test_all_problems_are_named_at_once() -> None:
         (LAKE.replace("Worker", "Wroker"), r"kind is 'Wroker': did you mean 'Worker'\?"),
         (LAKE.replace("v1alpha1", "v1"), r"apiVersion is 'cooperator.dev/v1', but must be .*v1alpha1"),
         (LAKE.replace("spec: {", "spec: ["), r"line 4: not valid YAML: "),
-        ("just text", r"the document is 'just text', but a resource is a mapping"),
+        ("just text", r"the document is 'just text', but must be a mapping"),
         ("kind: Worker", r"apiVersion is missing: add apiVersion: cooperator.dev/v1alpha1"),
         (
             SOURCES.replace("  workerRef: {name: lake}\n", ""),
@@ -154,10 +154,10 @@ def test_all_problems_are_named_at_once() -> None:
             r"spec\.state is 'Started', but must be 'Running', 'Paused' or 'Stopped'",
         ),
         (connector(taskWeight=True), r"spec\.taskWeight is true, but must be a number"),
-        (f"{LAKE}---\n{LAKE}", r"document 2, line 8 .*is in document 1 already: keep one"),
-        (LAKE + "kind: Worker\n", r"line 5: kind: is written twice: keep one of the two"),
+        (f"{LAKE}---\n{LAKE}", r"document 2, line 8 .*is already in document 1: keep one"),
+        (LAKE + "kind: Worker\n", r"line 5: kind: occurs twice: keep one of the two"),
         (LAKE + "1: x\n", r"a field's name is not text: put it in quotes"),
-        (LAKE + "<<: {a: b}\n", r"merge keys \(<<\) are not supported: write the fields out"),
+        (LAKE + "<<: {a: b}\n", r"merge keys \(<<\) are not supported: write out the fields"),
         (LAKE + "x: !!python/name:os.system x\n", r"the YAML tag .* is not supported|does not fit"),
         (LAKE + "x: .nan\n", r"x: is \.nan, which is not a finite number"),
         (LAKE + f"x: {'9' * 5000}\n", r"x: is too long for a number"),
@@ -177,14 +177,14 @@ def test_the_content_of_a_config_is_not_repeated() -> None:
     assert "hunter2" not in refusal(connector(config={"password": {"value": "hunter2"}}))
 
 
-def test_aliases_that_multiply_are_stopped() -> None:
+def test_exponential_aliases_are_refused() -> None:
     bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
         f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9)
     )
     assert "more than 100000 values" in refusal(bomb)
 
 
-# Any input at all: resources or a ResourceError, never another exception.
+# Any input gives resources or a ResourceError, never another exception.
 
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
@@ -212,7 +212,7 @@ def test_any_text_that_looks_like_yaml(text: str) -> None:
 
 @st.composite
 def damaged(draw: st.DrawFn) -> str:
-    """A good manifest in which any part is replaced by anything."""
+    """A valid manifest in which any part is replaced by anything."""
     manifest: Any = yaml.safe_load(draw(st.sampled_from([LAKE, SOURCES])))
     part, key = manifest, draw(st.sampled_from(sorted(manifest)))
     while isinstance(part[key], dict) and part[key] and draw(st.booleans()):
@@ -288,7 +288,7 @@ manifests = st.builds(
 
 @given(st.lists(manifests, max_size=3, unique_by=lambda m: (m["kind"], m["metadata"]["name"])))
 def test_resources_round_trip(documents: list[dict[str, Any]]) -> None:
-    # JSON is YAML, and leaves no doubt what is text.
+    # JSON is YAML, and strings are quoted in it.
     resources = parse("---\n".join(json.dumps(document) + "\n" for document in documents), "made")
 
     assert len(resources) == len(documents)
@@ -297,7 +297,7 @@ def test_resources_round_trip(documents: list[dict[str, Any]]) -> None:
         assert parse(json.dumps(to_manifest(resource)), "printed") == (resource,)
 
 
-def test_what_get_prints_can_be_applied() -> None:
+def test_the_output_of_get_can_be_applied() -> None:
     (lake,) = parse(LAKE, "lake.yaml")
     printed = {**to_manifest(lake), "status": {"whatever": [1]}}
 

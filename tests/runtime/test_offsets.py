@@ -1,4 +1,4 @@
-"""Offsets of stopped connectors: what is listed, what would change, and what the next start reads."""
+"""Offsets of stopped connectors: the list, the preview of a change, and where the next start reads."""
 
 import json
 from collections import Counter
@@ -6,120 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from cooperator.connectors.offsets import (
-    Change,
-    Entry,
-    OffsetsError,
-    Subject,
-    Where,
-    alter,
-    decode,
-    encode,
-    listed,
-    reset,
-)
-from cooperator.connectors.offsets.entries import altered, changes
-from cooperator.connectors.offsets.sinks import Sink, file_sink
-from cooperator.connectors.offsets.sources import UnitPlace
-from cooperator.connectors.offsets.unit_log import read_unit, settle_in_flight
+from cooperator.connectors.offset_operations import Subject, alter, listed, reset
+from cooperator.connectors.offsets import Change, Entry, OffsetsError, Where
+from cooperator.connectors.offsets.unit_log import read_unit
 from cooperator.connectors.output import read_units
-from cooperator.connectors.raw_offsets import RawOffsets
 from cooperator.connectors.references import Resolver
 from cooperator.model import TaskId
 from tests.harness.support import eventually
 from tests.runtime.postgres import Postgres
 from tests.runtime.spark_bench import SparkBench
-
-PARTITION = st.fixed_dictionaries({"p": st.integers(0, 4)})
-OFFSET = st.fixed_dictionaries({"o": st.integers(0, 3)})
-
-
-def entries(offset: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Entry]]:
-    return st.lists(st.builds(Entry, PARTITION, offset), unique_by=lambda entry: entry.key, max_size=5)
-
-
-@given(current=entries(OFFSET), wanted=entries(st.none() | OFFSET))
-def test_the_changes_that_are_told_are_those_that_are_made(current: list[Entry], wanted: list[Entry]) -> None:
-    after = altered(current, wanted)
-    replayed = {entry.key: entry.offset for entry in current}
-    for change in changes(current, after):
-        assert replayed.get(Entry(change.partition, None).key) == change.before != change.after
-        replayed[Entry(change.partition, None).key] = change.after
-    named = {entry.key: entry.offset for entry in wanted}
-    untouched = {entry.key: entry.offset for entry in current if entry.key not in named}
-    assert {key: offset for key, offset in replayed.items() if offset is not None} == {
-        **untouched,
-        **{key: offset for key, offset in named.items() if offset is not None},
-    }
-
-
-@given(written=entries(st.none() | OFFSET))
-def test_what_is_printed_can_be_read(written: list[Entry]) -> None:
-    assert decode(json.dumps(encode(written)), "a.json") == written
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("{", "a.json: the document is no JSON"),
-        ("[]", "a.json: offsets is no list"),
-        ('{"offsets": [], "offset": 1}', "a.json: offset is not known"),
-        ('{"offsets": [{"offset": {}}]}', r"offsets\[0\].partition is no object"),
-        ('{"offsets": [{"partition": {}}]}', r"offsets\[0\].offset is neither an object nor null"),
-        (
-            '{"offsets": [{"partition": {"a": 1}, "offset": null}, {"partition": {"a": 1}, "offset": {}}]}',
-            r'offsets\[1\] names the partition \{"a": 1\} a second time',
-        ),
-    ],
-)
-def test_a_document_in_error_is_told_by_field(text: str, said: str) -> None:
-    with pytest.raises(OffsetsError, match=said):
-        decode(text, "a.json")
-
-
-def checkpoint(root: Path, committed: int, newest: int) -> Path:
-    for batch in range(newest + 1):
-        (root / "offsets").mkdir(exist_ok=True, parents=True)
-        (root / "offsets" / str(batch)).write_text(f'v1\n{{"conf":{{}}}}\n{{"t":{{"0":{10 * batch + 10}}}}}')
-    for batch in range(committed + 1):
-        (root / "commits").mkdir(exist_ok=True)
-        (root / "commits" / str(batch)).write_text("v1\n{}")
-    (root / "metadata").write_text('{"id":"query"}')
-    return root
-
-
-@pytest.mark.parametrize(("sink_has", "committed", "seen"), [(True, 3, 3), (False, 2, 2), (None, 3, 2)])
-def test_a_batch_in_flight_is_done_if_the_sink_has_it_and_else_was_never_begun(
-    tmp_path: Path, sink_has: bool | None, committed: int, seen: int
-) -> None:
-    """Where the sink cannot tell, its number is not used again."""
-    root = checkpoint(tmp_path / "unit", committed=2, newest=3)
-
-    def look(query: str, batch: int) -> bool | None:
-        assert (query, batch) == ("query", 3)
-        return sink_has
-
-    assert read_unit(root, look).ends == (f'{{"t":{{"0":{10 * seen + 10}}}}}',)
-    found = settle_in_flight(root, look)
-    assert (found.committed, found.newest) == (committed, committed)
-    assert found.ends == (f'{{"t":{{"0":{10 * committed + 10}}}}}',)
-    assert settle_in_flight(root, look) == found
-
-
-def test_a_checkpoint_that_is_damaged_or_of_another_version_is_refused(tmp_path: Path) -> None:
-    root = checkpoint(tmp_path / "unit", committed=1, newest=1)
-    (root / "offsets" / "1").write_text("v2\n{}\n{}")
-    with pytest.raises(OffsetsError, match="version 'v2' is not known"):
-        read_unit(root, lambda query, batch: None)
-    (root / "offsets" / "1").unlink()
-    with pytest.raises(OffsetsError, match="reset the connector"):
-        read_unit(root, lambda query, batch: None)
-
-
-# --- real ones ---
 
 
 def subject(spark: SparkBench, name: str, config: dict[str, str]) -> Subject:
@@ -137,7 +33,7 @@ def kafka(topic: str, partition: int, offset: int | None) -> Entry:
 
 
 def run(spark: SparkBench, task: TaskId, config: dict[str, str], unit: str, done: Any) -> None:
-    """Runs one unit until ``done``, and until its batch is committed."""
+    """Runs one unit until ``done`` and until its batch is committed."""
     spark.start(task, {**config, "task.units": unit})
     spark.wait_started(task)
     root = spark.settings.checkpoints / task.connector / unit
@@ -151,7 +47,7 @@ def run(spark: SparkBench, task: TaskId, config: dict[str, str], unit: str, done
 
 
 @pytest.mark.real
-def test_a_topic_is_read_again_or_left_out_as_told_and_the_files_have_no_gap(
+def test_a_topic_is_reread_or_skipped_as_requested_and_the_files_have_no_gap(
     spark: SparkBench, tmp_path: Path, unique: str
 ) -> None:
     spark.produce(unique, [f"r{number}" for number in range(10)])
@@ -169,9 +65,9 @@ def test_a_topic_is_read_again_or_left_out_as_told_and_the_files_have_no_gap(
         table = read_units(out)
         return Counter(table["value"].to_pylist() if table.num_rows else [])
 
-    # Before it has ever run: where it is to begin.
+    # Before the first run, this is where it will begin.
     assert listed(about) == []
-    with pytest.raises(OffsetsError, match=r"kafka_offset 11 is not there; give 0 .* to 10"):
+    with pytest.raises(OffsetsError, match=r"kafka_offset 11 is out of range; use 0 .* to 10"):
         alter(about, [kafka(unique, 0, 11)], dry_run=True)
     with pytest.raises(OffsetsError, match="does not read other"):
         alter(about, [kafka("other", 0, 1)], dry_run=True)
@@ -184,7 +80,7 @@ def test_a_topic_is_read_again_or_left_out_as_told_and_the_files_have_no_gap(
     assert change == Change(kafka(unique, 0, 8).partition, {"kafka_offset": 10}, {"kafka_offset": 8})
     assert listed(about) == [kafka(unique, 0, 10)], "a dry run changes nothing"
     assert alter(about, [kafka(unique, 0, 8)], dry_run=False) == [change]
-    assert alter(about, [kafka(unique, 0, 8)], dry_run=False) == [], "nothing to do any more"
+    assert alter(about, [kafka(unique, 0, 8)], dry_run=False) == [], "nothing is left to do"
     run(spark, task, config, f"{unique}-0", lambda: found().total() >= 6)
     assert found() == Counter(["r6", "r7", "r8", "r8", "r9", "r9"])
 
@@ -197,7 +93,7 @@ def test_a_topic_is_read_again_or_left_out_as_told_and_the_files_have_no_gap(
     run(spark, task, config, f"{unique}-0", lambda: found()["last"] >= 2)
     assert (found()["r0"], found()["r9"], found()["left out"]) == (1, 3, 1)
 
-    with pytest.raises(OffsetsError, match="cannot be forgotten alone"):
+    with pytest.raises(OffsetsError, match="cannot be removed alone"):
         alter(about, [kafka(unique, 0, None)], dry_run=False)
     with pytest.raises(OffsetsError, match="move the directory away first"):
         reset(about, dry_run=True)
@@ -208,7 +104,7 @@ def test_a_topic_is_read_again_or_left_out_as_told_and_the_files_have_no_gap(
 
 
 @pytest.mark.real
-def test_files_are_read_again_or_left_out_as_told(spark: SparkBench, tmp_path: Path, unique: str) -> None:
+def test_files_are_reread_or_skipped_as_requested(spark: SparkBench, tmp_path: Path, unique: str) -> None:
     root, task, unit = tmp_path / "in put", TaskId(unique, 0), "bucket-0-of-1"
     names = ["a/é 1+%.txt", "b.txt", "c;d=e.txt"]
 
@@ -257,7 +153,7 @@ def test_files_are_read_again_or_left_out_as_told(spark: SparkBench, tmp_path: P
 
     with pytest.raises(OffsetsError, match=r'write \{"path": "<below '):
         alter(about, [Entry({"file": "b.txt"}, None)], dry_run=True)
-    with pytest.raises(OffsetsError, match=r'write \{"modified_ms": <number from 0 on>\}'):
+    with pytest.raises(OffsetsError, match=r'write \{"modified_ms": <number of at least 0>\}'):
         alter(about, [Entry({"path": "b.txt"}, {"position": 1})], dry_run=True)
     assert len(reset(about, dry_run=False)) == 5
     assert listed(about) == []
@@ -268,7 +164,8 @@ def test_files_are_read_again_or_left_out_as_told(spark: SparkBench, tmp_path: P
 def test_a_batch_that_was_delivered_and_not_recorded_is_not_delivered_again_by_a_change(
     spark: SparkBench, tmp_path: Path, unique: str
 ) -> None:
-    """As after a kill between Kafka's commit and Spark's: the files of that batch count as read."""
+    """This is the state after a kill between Kafka's commit and Spark's: the files of that batch count as
+    read."""
     root, task, unit = tmp_path / "in", TaskId(unique, 0), "bucket-0-of-1"
     root.mkdir()
     for name in ("a.txt", "b.txt"):
@@ -288,7 +185,7 @@ def test_a_batch_that_was_delivered_and_not_recorded_is_not_delivered_again_by_a
     place = spark.settings.checkpoints / unique / unit
     for entry in (place / "commits" / "1", place / "commits" / ".1.crc"):
         entry.unlink()
-    assert len(listed(about)) == 2, "as the sink's marker says"
+    assert len(listed(about)) == 2, "the sink's marker has it"
     (root / "c.txt").write_text("c.txt")
     alter(about, [Entry({"path": "c.txt"}, {"modified_ms": 0})], dry_run=False)
     assert [entry.partition["path"] for entry in listed(about)] == ["a.txt", "b.txt", "c.txt"]
@@ -334,7 +231,7 @@ def test_a_topic_to_a_topic_and_the_class_spark(spark: SparkBench, tmp_path: Pat
 
 
 @pytest.mark.real
-def test_a_table_is_read_again_or_left_out_as_told(
+def test_a_table_is_reread_or_skipped_as_requested(
     spark: SparkBench, postgres: Postgres, unique: str
 ) -> None:
     table, topic = unique.replace("-", "_"), unique
@@ -379,44 +276,7 @@ def test_a_table_is_read_again_or_left_out_as_told(
 
     with pytest.raises(OffsetsError, match=r'write \{"incrementing": <number>\}'):
         alter(about, [Entry({"table": table}, {"timestamp": "now"})], dry_run=True)
-    with pytest.raises(OffsetsError, match="the connector does not read it, but"):
+    with pytest.raises(OffsetsError, match="the connector does not read this table; it reads"):
         alter(about, [Entry({"table": "other"}, {"incrementing": 1})], dry_run=True)
     assert len(reset(about, dry_run=False)) == 1
     assert listed(about) == []
-
-
-def test_the_position_of_a_source_of_files_of_class_spark_is_not_altered() -> None:
-    with pytest.raises(OffsetsError, match="reset the connector, or use class files-to-kafka"):
-        RawOffsets(Sink()).check(None, [Entry({}, {"logOffset": 3})])
-
-
-# --- what a file sink has ---
-
-
-@pytest.mark.parametrize("spelling", ["{}", "file:{}", "file://{}", "file://localhost{}/"])
-def test_a_batch_in_flight_that_the_sink_has_counts_as_done_however_the_directory_is_spelled(
-    tmp_path: Path, spelling: str
-) -> None:
-    """Else its number would be given to other rows, which the sink would skip."""
-    place = UnitPlace("group", "files", "unit-0", checkpoint(tmp_path / "unit", committed=1, newest=2))
-    log = tmp_path / "out" / "_spark_metadata"
-    log.mkdir(parents=True)
-    (log / "owner").write_text("v1\nid\nname\n")
-    sink = file_sink(lambda options, unit: spelling.format(tmp_path / "out"))
-    assert sink.has(None, place, "", 2) is False
-    sink.refuse_forgetting(None, place)
-    (log / "2").write_text("v1")
-    assert sink.has(None, place, "", 2) is True
-    with pytest.raises(OffsetsError, match="move the directory away first"):
-        sink.refuse_forgetting(None, place)
-    assert read_unit(place.checkpoint, sink.at(None, place)).committed == 2
-
-
-def test_what_cannot_be_looked_at_is_not_guessed(tmp_path: Path) -> None:
-    place = UnitPlace("group", "files", "unit-0", checkpoint(tmp_path / "unit", committed=1, newest=2))
-    sink = file_sink(lambda options, unit: "hdfs://names/out")
-    with pytest.raises(
-        OffsetsError, match=r"hdfs://names/out has batch 2.*resume the connector until it is done"
-    ):
-        settle_in_flight(place.checkpoint, sink.at(None, place))
-    sink.refuse_forgetting(None, place)

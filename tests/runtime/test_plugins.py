@@ -1,4 +1,4 @@
-"""Plug-ins: what the suite finds wrong, what is said of one that is missing, and the example as a whole."""
+"""Plug-ins: the suite's findings, the errors for missing ones, and the example as a whole."""
 
 import os
 import re
@@ -28,7 +28,7 @@ Install = Callable[..., None]
 
 @pytest.fixture
 def visible(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], None]]:
-    """Have this process and its children find what is in a directory."""
+    """Lets this process and its children import from a directory."""
 
     def seen(folder: Path) -> None:
         monkeypatch.syspath_prepend(str(folder))
@@ -42,7 +42,7 @@ def visible(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], None]]
 
 @pytest.fixture
 def install(tmp_path: Path, visible: Callable[[Path], None]) -> Install:
-    """Install a package that declares an entry point."""
+    """Installs a package that declares an entry point."""
 
     def installed(name: str, value: str, package: str = "copies") -> None:
         folder = tmp_path / f"site-{package}"
@@ -58,7 +58,7 @@ def install(tmp_path: Path, visible: Callable[[Path], None]) -> Install:
 
 @pytest.fixture(scope="module")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The example, built and installed by pip into ``site``, where nobody looks unless told to."""
+    """The example, built and installed by pip into ``site``, a directory that is not on the path."""
     folder = tmp_path_factory.mktemp("example")
     source = folder / "copy"
     shutil.copytree(EXAMPLE, source, ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__"))
@@ -79,46 +79,54 @@ def test_a_plugin_that_keeps_the_rules_conforms(install: Install, tmp_path: Path
 
 DEFECTS = [
     ("Unmakeable", "found", "cannot be loaded from copies 1.2 .*missing 1 required positional .*'journal'"),
-    ("NoConnector", "found", "NoConnector. is no subclass of Connector; fix or uninstall copies 1.2"),
+    ("NoConnector", "found", "NoConnector. is not a subclass of Connector; fix or uninstall copies 1.2"),
     ("Remembers", "found", "its attributes have changed: {'asked': .*one instance serves all connectors"),
-    ("WithoutName", "options", "field 'batch_size' has no name; declare it by option"),
-    ("OpenSecret", "options", "option 'password' sounds like a secret; declare it with secret=True"),
+    ("WithoutName", "options", "field 'batch_size' has no name; declare it with option"),
+    ("OpenSecret", "options", "option 'password' looks like a secret; declare it with secret=True"),
     ("RepeatsValues", "options", "option 'prefix': its error repeats the value"),
-    ("TakesAnything", "accepts", "an option that is not known is taken; keep extra='forbid'"),
-    ("TakesNegativePauses", "refuses", "{'pause.ms': '0'} is taken; refuse it in a validator"),
+    ("TakesAnything", "accepts", "an unknown option is accepted; keep extra='forbid'"),
+    ("TakesNegativePauses", "refuses", "{'pause.ms': '0'} is accepted; refuse it in a validator"),
     ("SaysNothing", "delivery", "the note of delivery.. is ''; write a sentence"),
-    ("ForgetsUnits", "groups", "of 5 units and 2 tasks: each unit belongs into one task"),
+    ("ForgetsUnits", "groups", "for 5 units and 2 tasks: put each unit into exactly one task"),
     (
         "UnitsByHash",
         "units",
-        "one process tells .*, another .*; make ids, and their order, of what the",
+        "one process returns .*, another .*; derive ids and their order from the",
     ),
-    ("UnitsByPath", "units", "'/.*/in/ada' is no id; use letters, digits, dot, underscore and dash"),
+    ("UnitsByPath", "units", "'/.*/in/ada' is not a valid id; use letters, digits, dot, underscore and dash"),
     ("CannotStart", "starts", r"RuntimeError: the folder is locked\nin unit (ada|bob)\b"),
     ("LosesRecords", "delivers", r"\d+ of 40 records are not in the sink after 20 s, such as 'record"),
     ("Unclaimed", "claims", "unit .* runs without a claim; subclass SparkConnector, or begin open"),
     ("NeverLooksAgain", "grows", "no new units within 20 s"),
-    ("StopsInName", "stops", "was written after all tasks had stopped; let stop.. return when nothing"),
-    ("OffsetsDrift", "offsets", "altering what is listed to itself would change"),
+    ("StopsInName", "stops", "was written after all tasks had stopped; return from stop.. only when nothing"),
+    ("OffsetsDrift", "offsets", "altering the listed offsets to themselves would change"),
     ("LocksItselfOut", "resumes", r"process \d+ has locked it"),
-    ("BeginsAnew", "exact", "is in the sink 2 times, although delivery.. says ExactlyOnce; make a batch's"),
-    ("WritesTwice", "exact", "is in the sink 2 times, although delivery.. says ExactlyOnce; make a batch's"),
+    (
+        "BeginsAnew",
+        "exact",
+        "is in the sink 2 times, although delivery.. declares ExactlyOnce; make the write",
+    ),
+    (
+        "WritesTwice",
+        "exact",
+        "is in the sink 2 times, although delivery.. declares ExactlyOnce; make the write",
+    ),
     ("WritesLater", "survives", r"\d+ of \d+ records are not in the sink after 20 s"),
-    ("KnowsNoEpochs", "fenced", "an attempt of an older epoch was let run; give claim.. the context's epoch"),
+    ("KnowsNoEpochs", "fenced", "an attempt of an older epoch was allowed to run; pass the context's epoch"),
 ]
 
 
-# Some are only told when the patience is over.
-AT_A_DESK = slow("env -u CI pytest tests/runtime/test_plugins.py")
+# Some defects show only when the timeout is over.
+SLOW = slow("env -u CI pytest tests/runtime/test_plugins.py")
 LATE = ("NeverLooksAgain", "WritesLater")
 
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize(
     ("defect", "rule", "said"),
-    [pytest.param(*each, id=each[0], marks=AT_A_DESK if each[0] in LATE else ()) for each in DEFECTS],
+    [pytest.param(*each, id=each[0], marks=SLOW if each[0] in LATE else ()) for each in DEFECTS],
 )
-def test_a_defect_breaks_its_rule_and_is_told(
+def test_a_defect_breaks_its_rule_and_is_reported(
     install: Install, tmp_path: Path, defect: str, rule: str, said: str
 ) -> None:
     install("copies", f"copies_of_files:{defect}")
@@ -128,18 +136,18 @@ def test_a_defect_breaks_its_rule_and_is_told(
     assert re.search(said, str(broken.value), re.DOTALL), broken.value
 
 
-def test_every_rule_is_broken_by_one_of_them_and_told_in_the_docs() -> None:
+def test_every_rule_has_a_defect_and_is_in_the_docs() -> None:
     assert {rule for _, rule, _ in DEFECTS} == RULES.keys()
     docs = (ROOT / "docs" / "plugins.md").read_text()
     for rule, sentence in RULES.items():
         assert f"| `{rule}` | {sentence} |" in docs
 
 
-def test_a_class_that_is_not_installed_is_said_with_the_remedy() -> None:
+def test_a_class_that_is_not_installed_is_refused_with_the_remedy() -> None:
     [problem] = validate("kafka-to-fils", {})
     assert str(problem) == (
-        "option 'connector.class' = 'kafka-to-fils': is not a class that is installed here; did you mean "
-        "'kafka-to-files'? Otherwise install the plug-in that brings it, here and on every member of its "
+        "option 'connector.class' = 'kafka-to-fils': is not an installed class; did you mean "
+        "'kafka-to-files'? Otherwise install the plug-in that provides it, here and on every member of its "
         f"Worker (docs/plugins.md); installed are: {', '.join(known_classes())}"
     )
 
@@ -148,8 +156,8 @@ def test_options_of_a_plugin_are_checked_like_all_others(install: Install) -> No
     install("copies", "copies_of_files:Copies")
     problems = validate("copies", {"path": "/in", "pause.ms": "0", "paht": "x"})
     assert [str(problem) for problem in problems] == [
-        "option 'target': is required; give a directory to write to",
-        "option 'pause.ms' = '0': should be greater than or equal to 1; give milliseconds between two looks, "
+        "option 'target': is required; use a directory to write to",
+        "option 'pause.ms' = '0': should be greater than or equal to 1; use milliseconds between two looks, "
         "1 or more",
         "option 'paht' = 'x': is not an option of this class; did you mean 'path'?",
     ]
@@ -164,12 +172,12 @@ def test_a_package_that_cannot_be_imported_is_named(install: Install) -> None:
 def test_two_packages_that_bring_one_class_are_named(install: Install) -> None:
     install("copies", "copies_of_files:Copies")
     install("copies", "copies_of_files:WritesTwice", package="others")
-    said = r"is brought by copies 1.2 \(copies_of_files:Copies\) and others 1.2 .*; uninstall all but one"
+    said = r"is provided by copies 1.2 \(copies_of_files:Copies\) and others 1.2 .*; uninstall all but one"
     with pytest.raises(OptionError, match=said):
         find("copies")
 
 
-def test_the_manifest_of_the_example_is_taken_and_its_options_are_checked(
+def test_the_manifest_of_the_example_is_accepted_and_its_options_are_checked(
     example: Path, visible: Callable[[Path], None]
 ) -> None:
     visible(example / "site")
@@ -187,7 +195,7 @@ def test_the_manifest_of_the_example_is_taken_and_its_options_are_checked(
 @pytest.mark.real
 @pytest.mark.timeout(900)
 def test_the_example_passes_its_own_tests_where_it_is_installed(example: Path) -> None:
-    """As its author does it: pytest, without the sources at hand."""
+    """Its author's way: pytest, without the sources."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     tests = example / "copy" / "tests"
     done = subprocess.run(
