@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from cooperator.cli.app import program
 from cooperator.group import GroupState, describe_group
-from cooperator.leader.machine import REPEAT_MS
+from cooperator.leader.repeats import REPEAT_MS
 from cooperator.leader.service import LeaderService
 from cooperator.local.broker import EmbeddedBroker
 from tests.group.recording_member import RecordingMember

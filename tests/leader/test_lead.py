@@ -10,7 +10,6 @@ import pytest
 from cooperator.group import GroupConfig, JoinedMember, Round
 from cooperator.leader import events as ev
 from cooperator.leader.leader_thread import LeaderThread, LeadRefused
-from cooperator.leader.machine import LeaderMachine
 from cooperator.leader.routes import LeaderRoutes
 from cooperator.leader.state import LeaderSettings
 from cooperator.leader.stock.posts import NOT_NOW
@@ -38,6 +37,7 @@ from cooperator.wire import (
     sign,
 )
 from tests.harness.support import eventually
+from tests.harness.validated_leader import ValidatedLeader
 
 
 class Group:
@@ -71,7 +71,7 @@ class RunningLead:
         return logs
 
     def lead(self, group: Group, **options: object) -> LeaderThread:
-        machine = LeaderMachine(LeaderSettings(url="http://leader/"))
+        machine = ValidatedLeader(LeaderSettings(url="http://leader/"))
         lead = LeaderThread(machine, group, self.group_logs(), **options)  # type: ignore[arg-type]
         lead.start()
         self.closing.append(lead)

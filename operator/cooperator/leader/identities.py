@@ -112,8 +112,7 @@ class Identities:
                 replace(member, identity=names.get(member.identity, member.identity))
                 for member in state.evicted
             )
-            state.born = _renamed(state.born, names)
-            state.owners = {task: names.get(identity, identity) for task, identity in state.owners.items()}
+            state.history.rename(names)
             self._pending_starts.rename(names)
         serving = {member.identity: member.worker_id for member in told.members if not member.is_agent}
         if serving:
