@@ -63,6 +63,7 @@ class SteppedLead(LeaderThread):
         self._timer: Timer | None = None
         self._ended = False
         self._process.simulation.leads.append((self._process, self))
+        self._process.simulation.stories.append((self._process.name, self.machine))
 
     def start(self) -> None:
         """There is nothing to start."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from cooperator.leader.regroup import unsettled
 from cooperator.leader.state import LeaderState
 from cooperator.leader.story import Mark
-from cooperator.model import PolicyName, TaskId
+from cooperator.model import Memory, PolicyName, TaskId
 from cooperator.wire import Protocol
 
 
@@ -13,11 +13,18 @@ class BrokenInvariant(AssertionError):
     """The state contradicts itself: a bug in the leader."""
 
 
-def check(state: LeaderState, before: Mark, after: Mark, deadlines_ms: Iterable[int], now_ms: int) -> None:
+def check(
+    state: LeaderState,
+    before: Mark,
+    after: Mark,
+    durable: Memory | None,
+    deadlines_ms: Iterable[int],
+    now_ms: int,
+) -> None:
     """Raise BrokenInvariant unless ``state`` is consistent. Takes as long as planning a round.
 
-    ``before``, ``after``: the marks of the state before and after the last event. ``deadlines_ms``: of
-    requests for rounds and of requests that wait for a reply.
+    ``before``, ``after``: the marks of the state before and after the last event. ``durable``: the last
+    memory that was saved. ``deadlines_ms``: of requests for rounds and of requests that wait for a reply.
     """
     changed = "; ".join(after.changes(Mark.of(state)))
     _require(not changed, f"something else than an event changed the state: {changed}")
@@ -25,12 +32,11 @@ def check(state: LeaderState, before: Mark, after: Mark, deadlines_ms: Iterable[
     _round(state)
     _timer(state, deadlines_ms, now_ms)
     if state.sent is not None and state.generation == state.sent.memory.generation:
-        _assignments(state)
+        _assignments(state, durable)
 
 
 def _lead(state: LeaderState, before: Mark, after: Mark) -> None:
-    if before.leading and after.leading:
-        _require(after.term >= before.term, f"the term fell from {before.term} to {after.term}")
+    _require(after.term >= before.term, f"the term fell from {before.term} to {after.term}")
     _require(state.leading or not state.in_round, "a round, and no lead")
     if not state.leading:
         left = (state.members, state.awaited, state.regroups, state.plan, state.sent)
@@ -59,13 +65,13 @@ def _timer(state: LeaderState, deadlines_ms: Iterable[int], now_ms: int) -> None
         _require(wake_ms is not None and wake_ms <= min(due), f"sleeps until {wake_ms}, past {min(due)}")
 
 
-def _assignments(state: LeaderState) -> None:
+def _assignments(state: LeaderState, durable: Memory | None) -> None:
     """Of the round that was answered last; ``state.members`` is what comes of it."""
     assert state.sent is not None
-    plan, memory, saved = state.sent.plan, state.sent.memory, state.saved
+    plan, memory = state.sent.plan, state.sent.memory
     if state.completed == state.generation:
         _require(
-            saved is not None and (saved.term, saved.given) == (memory.term, memory.given),
+            durable is not None and (durable.term, durable.given) == (memory.term, memory.given),
             f"members were sent {memory.term}.{memory.generation}, which the leader log does not say",
         )
     _once(((i, tasks) for i, tasks in memory.given.items()), "should be run")
@@ -74,7 +80,9 @@ def _assignments(state: LeaderState) -> None:
     if state.policy.name is PolicyName.EAGER or state.protocol == Protocol.DEFAULT.value:
         return  # All have stopped what they report before they joined.
     new = {task: i for i, each in plan.assignments.items() for task in each.assigned}
-    for member in state.members:
+    facts = state.sent.facts
+    living = [m for m in state.members if (m.identity, m.incarnation) not in facts.ended]
+    for member in living:
         for task in member.owned:
             _require(
                 new.get(task, member.member_id) == member.member_id,
@@ -86,8 +94,8 @@ def _assignments(state: LeaderState) -> None:
             )
     staying = {
         (member.identity, member.incarnation)
-        for member in state.members
-        if not member.draining and member.identity not in state.sent.facts.leaving
+        for member in living
+        if not member.draining and member.identity not in facts.leaving
     }
     for identity, hold in memory.holds.items():
         _require((identity, hold.incarnation) not in staying, f"tasks are held for {identity}, which is here")

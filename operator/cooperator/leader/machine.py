@@ -29,7 +29,7 @@ from cooperator.leader.stock.pending_starts import PendingStarts
 from cooperator.leader.stock.write_window import WriteWindow
 from cooperator.leader.story import Mark, Story, StoryLine
 from cooperator.leader.writes import Writes
-from cooperator.model import Epoch, Policy
+from cooperator.model import Epoch, Memory, Policy
 from cooperator.planner.view import View
 
 RETRY_MS: Final = 1_000
@@ -47,6 +47,7 @@ class LeaderMachine:
         self._settings = settings
         self._state = state = LeaderState(policy=policy or Policy())
         self._before = self._mark = Mark.of(state)
+        self._durable: Memory | None = None
         self._now_ms = 0
         self._story = Story()
         self._requests = RoundRequests(settings.coalesce_ms)
@@ -116,7 +117,7 @@ class LeaderMachine:
         request_ms = self._requests.due_ms if self._state.leading and not self._state.in_round else None
         deadlines_ms = [*self._writes.waiting_until_ms(), *([] if request_ms is None else [request_ms])]
         try:
-            check(self._state, self._before, self._mark, deadlines_ms, self._now_ms)
+            check(self._state, self._before, self._mark, self._durable, deadlines_ms, self._now_ms)
         except BrokenInvariant as broken:
             told = "\n".join(map(str, self.story()[-_TOLD_LINES:]))
             raise BrokenInvariant(f"at {self._now_ms}: {broken}\n{told}") from None
@@ -156,7 +157,7 @@ class LeaderMachine:
             case ev.Joining():
                 self._write_window.joining()
             case ev.MemorySaved(memory):
-                state.saved = memory
+                state.saved = self._durable = memory
                 state.orphans = memory.orphans
             case ev.ConfigWritten():
                 return self._writes.written(event)
@@ -164,8 +165,9 @@ class LeaderMachine:
                 state.trouble = reason
                 # The wake-up that was asked for last may be among the instructions that were dropped.
                 wake_ms = state.wake_at_ms or 0
-                retry_ms = min(now_ms + RETRY_MS, *([wake_ms] if wake_ms > now_ms else []))
-                return [*self._writes.failed(), ev.WakeAt(retry_ms)]
+                retry_ms = now_ms + RETRY_MS
+                at_ms = min(wake_ms, retry_ms) if wake_ms > now_ms else retry_ms
+                return [*self._writes.failed(), ev.WakeAt(at_ms)]
             case ev.ConfigChanged(config):
                 state.config = config
                 state.regroups = unsettled(state.regroups, config)

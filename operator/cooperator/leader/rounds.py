@@ -54,8 +54,10 @@ class Rounds:
     def lead_taken(self, event: ev.LeadTaken, now_ms: int) -> list[ev.Instruction]:
         state = self._state
         state.policy = event.policy or state.policy
-        memory = absences.by_own_clock(event.memory, state.memory.term, state.policy, now_ms)
-        state.memory = replace(memory, term=memory.term + 1)
+        own_term = state.memory.term
+        memory = absences.by_own_clock(event.memory, own_term, state.policy, now_ms)
+        # The log may not say the own term: saving it may have failed, or the log was lost.
+        state.memory = replace(memory, term=max(memory.term, own_term) + 1)
         evicted = self._identities.tell(event.evicted)
         state.memory = absences.with_evicted(state.memory, evicted)
         state.saved = None

@@ -281,11 +281,14 @@ class LeaderService:
                 "group": settings.group_id,
             },
         )
+        now_ms = _now_ms()
         with self._lock:
-            lead.submit(ev.PolicyChanged(self._policy))
-            lead.submit(ev.FactsChanged(self._facts))
+            # What is known already comes before all that its thread is told. A machine that does not lead
+            # instructs nothing.
+            machine.handle(ev.PolicyChanged(self._policy), now_ms)
+            machine.handle(ev.FactsChanged(self._facts), now_ms)
             if self._desired is not None:
-                lead.submit(ev.DesiredChanged(self._desired))
+                machine.handle(ev.DesiredChanged(self._desired), now_ms)
             self._lead, self._membership = lead, membership
         lead.start()
         membership.start()
