@@ -75,6 +75,13 @@ class TestRounds:
         group.settle()
         assert TaskId("b", INSTANCE) in group.all_running()
 
+    def test_a_round_that_was_delivered_does_not_fail_any_more(self) -> None:
+        group = running_group()
+        memory = group.machine.state.memory
+        group._do(ev.RoundFailed(group.generation, "told late"))
+        assert group.machine.state.memory == memory
+        assert not group.asks_for_round()
+
     def test_members_that_know_a_newer_configuration_get_nothing_yet(self) -> None:
         group = running_group()
         starts = {member.member_id: list(member.starts) for member in group.members.values()}

@@ -310,7 +310,7 @@ class Events(RuleBasedStateMachine):
 
 TestEvents = Events.TestCase
 TestEvents.settings = settings(
-    max_examples=150, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )
 
 CAUGHT = (
@@ -331,7 +331,7 @@ def test_a_planted_bug_breaks_an_invariant(name: str) -> None:
         run_state_machine_as_test(  # type: ignore[no-untyped-call]
             Events,
             settings=settings(
-                max_examples=2_000,
+                max_examples=500,
                 stateful_step_count=30,
                 deadline=None,
                 derandomize=True,

@@ -203,7 +203,7 @@ class Rounds:
 
     def failed(self, event: ev.RoundFailed) -> None:
         state = self._state
-        if event.generation != state.generation or state.refusal:
+        if event.generation != state.generation or event.generation == state.completed or state.refusal:
             return
         state.in_round = False
         state.trouble = event.reason
