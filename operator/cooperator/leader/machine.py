@@ -96,6 +96,11 @@ class LeaderMachine:
         ended = self._state.facts.ended
         return tuple(m.member_id for m in self._state.members if (m.identity, m.incarnation) not in ended)
 
+    def absent_unproven(self) -> tuple[str, ...]:
+        """Identities whose tasks are held and whose end is not proven: one of them may lead by now."""
+        ended, holds = self._state.facts.ended, self._state.memory.holds
+        return tuple(i for i, hold in holds.items() if (i, hold.incarnation) not in ended)
+
     def view(self, now_ms: int, cause: str) -> View:
         """What a round would be planned with now."""
         return self._planning.view(now_ms, cause)
