@@ -46,7 +46,7 @@ def test_a_move_goes_on_with_its_event() -> None:
 
 
 def test_causes_in_words_are_no_ids() -> None:
-    assert ids("the config log was behind the members'") == []
+    assert ids("members have read more of the config log than the leader") == []
     assert ids(f"{DEATH},Node/m/5") == [DEATH, "Node/m/5"]
     assert joined(f"Pod/p/{n % 7}" for n in range(20)) == "Pod/p/0,Pod/p/1,Pod/p/2,Pod/p/3"
 

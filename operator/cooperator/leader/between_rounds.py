@@ -56,7 +56,7 @@ class BetweenRounds:
         state.still_away(state.members, now_ms)
         if state.topic_refusal:
             # Nothing is written, assigned or revoked; the topic is looked at again now and then.
-            self._requests.want("is the config topic this group's by now?", now_ms + REFUSED_PAUSE_MS)
+            self._requests.want("the config topic may be the group's by now", now_ms + REFUSED_PAUSE_MS)
             times = [now_ms + REFUSED_PAUSE_MS, *self._writes.waiting_until_ms()]
             return [*expired, *self._requests.due(now_ms), self._wake(times, now_ms)]
         known = {member.identity for member in state.members} | state.memory.holds.keys()

@@ -162,7 +162,7 @@ class Rounds:
         state.behind_ms = now_ms
         if event.config_end is None and not self._settings.owns_config:
             self._write_window.is_behind = False  # The topic may be a wrong one: no filler.
-        self._requests.want("the config log was behind the members'", 0)
+        self._requests.want("members have read more of the config log than the leader", 0)
         return [answers.mismatch(event, self._settings.url)]
 
     def _note_late_commit(self, event: ev.RoundReady) -> None:

@@ -98,7 +98,7 @@ class LeaderRoutes:
             member_id = str(question["member_id"])
             epoch = Epoch(int(question["term"]), int(question["generation"]))
         except (ValueError, KeyError, TypeError) as error:
-            return error_answer(400, f"a lease is asked for with member_id, term and generation: {error!r}")
+            return error_answer(400, f"a lease request needs member_id, term and generation: {error!r}")
         current = self._current()
         if current is None:
             return error_answer(409, "this member does not lead")

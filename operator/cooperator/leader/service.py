@@ -16,7 +16,7 @@ from cooperator.group import DescribedMember, GroupConfig, Joined, Membership, R
 from cooperator.leader import events as ev
 from cooperator.leader.await_even import await_even
 from cooperator.leader.endpoint import Endpoint
-from cooperator.leader.evicted import Evicted, as_last_heard
+from cooperator.leader.evicted import Evicted, LastHeard
 from cooperator.leader.leader_thread import LeaderThread, LeadRefused
 from cooperator.leader.machine import LeaderMachine
 from cooperator.leader.observability.conditions import Conditions
@@ -60,7 +60,7 @@ _GRACE_S: Final = 1.0
 """For the leader's thread to answer a request that has expired."""
 RETAKING: Final = "TakingLead"
 FIRST_READ_MS = 8_000
-"""Less than the 10 s within which a user is told that the broker does not answer."""
+"""Less than the 10 s after which users are told that the broker does not answer."""
 
 
 class NotLeading(TimeoutError):
@@ -95,7 +95,7 @@ class LeaderService:
         self.is_fenced = False
         """Another process leads under the same owner: this service leads no more and must be stopped."""
         self._evicted = Evicted()
-        self._described: dict[str, DescribedMember] = {}
+        self._last_heard = LastHeard(settings.owner.name)
         self._totals = Totals()
         self._logs: Logs | None = None
         self._lead: LeaderThread | None = None
@@ -370,10 +370,7 @@ class LeaderService:
             self.conditions.put("KafkaReachable", False, "Unreachable", message)
 
     def may_take_lead(self, members: Sequence[DescribedMember]) -> bool | str:
-        for member in members:
-            known = self._described.get(member.member_id)
-            if member.metadata or known is None:
-                self._described[member.member_id] = member
+        self._last_heard.note(members)
         described = [(member.client_id, member.metadata) for member in members]
         settings = self.settings
         policy = GroupPolicy.ADOPT if self._owned else settings.group_policy
@@ -384,9 +381,7 @@ class LeaderService:
         self.conditions.put("Leading", False, "GroupConflict", reason)
 
     def lead_taken(self, evicted: Sequence[str]) -> None:
-        described = [self._described[member_id] for member_id in evicted if member_id in self._described]
-        self._evicted = as_last_heard(described, self.settings.owner.name)
-        self._described.clear()
+        self._evicted = self._last_heard.evicted(evicted)
         self.conditions.put("Leading", True, "Leading")
 
     def lead_lost(self) -> None:
