@@ -8,5 +8,5 @@ Their shells are the thread that feeds the machine (``leader_thread``), what car
 a member needs when the broker makes it the leader (``member_lead``). Only events change the machine's state;
 ``invariants`` states what holds after each, and ``story`` tells what came of it.
 ``observability.group_inspector`` reads a group from outside, to answer questions "what if".
-May import ``group``, ``logs``, ``planner``, ``simulate``, ``wire`` and ``model``.
+May import ``group``, ``logs``, ``planner``, ``scenarios``, ``wire`` and ``model``.
 """

@@ -21,7 +21,7 @@ from cooperator.logs import LeaderRecords, LogsConfig, LogsRead, LogUnavailable,
 from cooperator.logs.config_log import ConfigLog
 from cooperator.model import ClusterConfig, Member, Memory, Policy, PolicyName, TaskId
 from cooperator.planner import Facts, View
-from cooperator.simulate.snapshot import LedBy, Snapshot, fresh_memory
+from cooperator.scenarios.snapshot import LedBy, Snapshot, fresh_memory
 from cooperator.wire import (
     NO_ERROR,
     DecodeError,
