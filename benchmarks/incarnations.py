@@ -146,7 +146,7 @@ class GroupIncarnation:
         for instruction in instructions:
             if isinstance(instruction, ev.SaveMemory):
                 self.memory = instruction.memory
-                self._machine.saved(instruction.memory)
+                self._machine.handle(ev.MemorySaved(instruction.memory), self._now_ms)
             elif isinstance(instruction, ev.Answer):
                 answer = instruction.assignments
                 self._reader.expect(self._machine.state.members, instruction.written)

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from cooperator.agent.metrics import MemberMetrics, Tally
 from cooperator.host.metrics import WorkerMetrics
-from cooperator.leader.observability.metrics_page import MetricsPage
+from cooperator.leader.endpoint import MetricsPage
 from cooperator.model import INSTANCE, TaskId
 
 Labels = Mapping[str, frozenset[str]]

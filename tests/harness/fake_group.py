@@ -4,11 +4,12 @@ It stands in for broker, logs and agents where only the leader's decisions are u
 when a test says so. ``check`` asserts the promises that hold after every step.
 """
 
-from collections.abc import Collection, Iterable
+from collections import deque
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from cooperator.leader import events as ev
-from cooperator.leader.machine import LeaderMachine
 from cooperator.leader.state import LeaderSettings
 from cooperator.leader.stock.write_window import SETTLE_MS
 from cooperator.model import (
@@ -30,11 +31,14 @@ from cooperator.planner.view import Facts
 from cooperator.wire import (
     ConfigFold,
     ConfigRecord,
+    FencingRecord,
+    RestartRecord,
     SessionKeyRecord,
     apply_status,
     decode_assignment,
     encode_config,
 )
+from tests.harness.validated_leader import ValidatedLeader
 
 
 @dataclass
@@ -85,12 +89,9 @@ class FakeMember:
 
 
 class FakeGroup:
-    def __init__(
-        self, policy: Policy | None = None, *, leading: bool = True, owns_config: bool = True
-    ) -> None:
+    def __init__(self, policy: Policy | None = None, *, leading: bool = True, **settings: Any) -> None:
         self.now_ms = 1_000_000
-        settings = LeaderSettings(url="http://leader/", owns_config=owns_config)
-        self.machine = LeaderMachine(settings, policy or Policy())
+        self.machine = ValidatedLeader(LeaderSettings("http://leader/", **settings), policy or Policy())
         self.members: dict[str, FakeMember] = {}
         self.generation = 0
         self.protocol = "sessioned"
@@ -107,6 +108,11 @@ class FakeGroup:
         self.wake_at_ms: int | None = None
         self.answers: dict[str, bytes] | None = None
         self.save_fails = False
+        self.config_log_away = False
+        self.replies: dict[int, int] = {}
+        self.requests = 0
+        self.later: deque[ev.Event] = deque()
+        self.working = False
         self.dead: set[tuple[str, str]] = set()
         self.departed: list[FakeMember] = []
         self.statuses: dict[TaskId, TaskStatus] = {}
@@ -160,10 +166,27 @@ class FakeGroup:
         self._do(ev.DesiredChanged(desired))
 
     def post(self, connector: str, *configs: str) -> int:
-        event = ev.TasksPosted(connector, tuple({"units": units} for units in configs))
-        code, instructions = self.machine.post_tasks(event, self.now_ms)
-        self._carry_out(instructions)
+        posted = tuple({"units": units} for units in configs)
+        code = self.ask(lambda request: ev.TasksPosted(connector, posted, request))
+        assert code is not None, "its caller would wait for ever"
         return code
+
+    def restart(self, record: RestartRecord, for_ms: int = 10_000) -> int:
+        """Request a restart; the number of the request, for ``replies``."""
+        self.ask(lambda request: ev.RestartRequested(record, self.now_ms + for_ms, request))
+        return self.requests
+
+    def fenced(self, record: FencingRecord, generation: int) -> int | None:
+        return self.ask(lambda request: ev.ProducersFenced(record, generation, request))
+
+    def ask(self, event_of: Callable[[int], ev.Event]) -> int | None:
+        """The reply to a request; None: there is none yet."""
+        self.requests += 1
+        self._do(event_of(self.requests))
+        return self.replies.get(self.requests)
+
+    def lose_lead(self, reason: str = "another leads") -> None:
+        self._do(ev.LeadLost(reason))
 
     def facts(self, facts: Facts, events: str = "") -> None:
         self._do(ev.FactsChanged(facts, events))
@@ -271,44 +294,73 @@ class FakeGroup:
     # --- the wiring ---
 
     def _do(self, event: ev.Event) -> None:
-        self._carry_out(self.machine.handle(event, self.now_ms))
+        """As the leader's thread does: one event and its instructions after the other."""
+        self.later.append(event)
+        if self.working:
+            return
+        self.working = True
+        try:
+            while self.later:
+                self._step(self.later.popleft())
+        finally:
+            self.working = False
 
-    def _carry_out(self, instructions: list[ev.Instruction]) -> None:
-        for instruction in instructions:
-            match instruction:
-                case ev.SaveMemory(memory):
-                    if self.save_fails:
-                        return
-                    self.saved = memory
-                    self.machine.saved(memory)
-                case ev.Answer(_, assignments):
-                    self.answers = dict(assignments)
-                case ev.RequestRejoin(reason):
-                    self.rejoins.append(reason)
-                case ev.WriteConfig(records, _):
-                    self.write(records)
-                    self.written.extend(encode_config(record).key for record in records)
-                case ev.MakeSessionKey():
-                    key = SessionKey(b"key", "HmacSHA256", self.now_ms)
-                    self.write([SessionKeyRecord(key)])
-                case ev.Evict(member_ids):
-                    self.evicted.extend(member_ids)
-                case ev.WakeAt(at_ms):
-                    self.wake_at_ms = at_ms
-                case ev.ReadStatuses(incarnations, leftovers):
-                    self.reads.append(instruction)
-                    if not self.status_log_away:
-                        self._do(ev.StatusesRead(dict(self.statuses), incarnations, leftovers))
-                case ev.ForgetStatuses(items):
-                    self._forget(items)
-                case _:
-                    pass
+    def _step(self, event: ev.Event) -> None:
+        for instruction in self.machine.handle(event, self.now_ms):
+            if not self._carry_out(instruction):
+                self._step(ev.StepFailed("a log is out of reach"))
+                return
+
+    def _carry_out(self, instruction: ev.Instruction) -> bool:
+        """Whether that succeeded."""
+        match instruction:
+            case ev.SaveMemory(memory):
+                if self.save_fails:
+                    return False
+                self.saved = memory
+                self._step(ev.MemorySaved(memory))
+            case ev.Answer(_, assignments):
+                self.answers = dict(assignments)
+            case ev.RequestRejoin(reason):
+                self.rejoins.append(reason)
+            case ev.WriteConfig(records, _, requests):
+                if self.config_log_away:
+                    return False
+                self.written.extend(encode_config(record).key for record in records)
+                self._append(records, requests)
+            case ev.MakeSessionKey():
+                if self.config_log_away:
+                    return False
+                self._append((SessionKeyRecord(SessionKey(b"k" * 32, "HmacSHA256", self.now_ms)),), ())
+            case ev.Evict(member_ids):
+                self.evicted.extend(member_ids)
+            case ev.Reply(request, code):
+                assert request not in self.replies, "a request has one reply"
+                self.replies[request] = code
+            case ev.WakeAt(at_ms):
+                self.wake_at_ms = at_ms
+            case ev.ReadStatuses(incarnations, leftovers):
+                self.reads.append(instruction)
+                if not self.status_log_away:
+                    self.later.append(ev.StatusesRead(dict(self.statuses), incarnations, leftovers))
+            case ev.ForgetStatuses(items):
+                self._forget(items)
+        return True
 
     def write(self, records: Iterable[ConfigRecord]) -> None:
+        """Somebody writes to the config log."""
+        self._fold(records)
+        self._do(ev.ConfigChanged(self.fold.snapshot()))
+
+    def _append(self, records: tuple[ConfigRecord, ...], requests: tuple[int, ...]) -> None:
+        self._fold(records)
+        self._step(ev.ConfigWritten(records, self.offset, requests))
+        self.later.append(ev.ConfigChanged(self.fold.snapshot()))
+
+    def _fold(self, records: Iterable[ConfigRecord]) -> None:
         for record in records:
             self.fold.apply(encode_config(record), self.offset)
             self.offset += 1
-        self._do(ev.ConfigChanged(self.fold.snapshot()))
 
     def _say(self, member: FakeMember, task: TaskId, state: TaskState) -> None:
         """Reports of stops may be late; those of starts come first."""
@@ -367,10 +419,14 @@ def tasks(connector: str, *numbers: int) -> set[TaskId]:
 
 
 def running_group(
-    policy: Policy | None = None, members: int = 3, task_count: int = 6, is_agent: bool = True
+    policy: Policy | None = None,
+    members: int = 3,
+    task_count: int = 6,
+    is_agent: bool = True,
+    **settings: Any,
 ) -> FakeGroup:
     """A settled group that runs connector ``a``."""
-    group = FakeGroup(policy)
+    group = FakeGroup(policy, **settings)
     for number in range(members):
         group.join(f"lake-{number}", is_agent=is_agent)
     group.facts(Facts(expected=frozenset(f"lake-{number}" for number in range(members))))

@@ -3,9 +3,9 @@
 import pytest
 
 from cooperator.leader import events as ev
-from cooperator.leader.machine import LeaderMachine
 from cooperator.model import Member, Policy, TaskId
 from tests.harness.fake_group import FakeGroup, FakeMember
+from tests.harness.validated_leader import ValidatedLeader
 
 LEASE_MS = 40_000
 LEASE_AND_MARGIN_MS = LEASE_MS + 5_000
@@ -113,7 +113,7 @@ class TestANewLeader:
     def test_whose_clock_is_ahead_waits_for_a_lease_by_its_own(self, group: FakeGroup) -> None:
         runs = cut_off(group, group.of("lake-1"))
         group.round()
-        group.machine = LeaderMachine(group.machine.settings, group.machine.state.policy)
+        group.machine = ValidatedLeader(group.machine.settings, group.machine.state.policy)
         group.now_ms += 3_600_000
         group.take_lead()
         group.desire(a=4)

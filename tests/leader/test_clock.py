@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from cooperator.leader.clock import SteadyClock
+from cooperator.leader.process import SteadyClock
 
 
 def test_it_tells_the_time_of_day_when_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from cooperator.group import DescribedGroup, DescribedMember, GroupState
 from cooperator.leader import events as ev
-from cooperator.leader.adoption import seen_refusal
+from cooperator.leader.observability.group_inspector import seen_refusal
 from cooperator.leader.observability.projection import plan_conditions, project
 from cooperator.leader.ownership import GroupPolicy, adoption_refusals
 from cooperator.leader.settings import ServiceSettings
@@ -81,11 +81,9 @@ def test_of_members_that_have_read_beyond_the_topic_nothing_is_revoked_and_nothi
         elif step == "post":
             assert group.post("jdbc", "a", "b") == ev.PostOutcome.AGAIN
         elif step == "restart":
-            code, _ = group.machine.restart(RestartRecord("other-0"), group.now_ms)
-            assert code == ev.PostOutcome.AGAIN
+            assert group.replies[group.restart(RestartRecord("other-0"))] == ev.PostOutcome.AGAIN
         elif step == "fenced":
-            code, _ = group.machine.fenced(FencingRecord("other-0", 1), 0, group.now_ms)
-            assert code == ev.PostOutcome.AGAIN
+            assert group.fenced(FencingRecord("other-0", 1), 0) == ev.PostOutcome.AGAIN
         elif step == "join":
             before |= {group.join(f"w-{len(group.members)}", is_agent=False).identity: set()}
         else:
@@ -197,7 +195,7 @@ def test_a_group_is_looked_at_before_its_lead_is_taken(
     client_id, data = stock_worker(offset)
     member = DescribedMember("m", None, client_id, "h", data, b"")
     seen = DescribedGroup(GroupState.STABLE, "connect", "sessioned", (member,))
-    monkeypatch.setattr("cooperator.leader.adoption.describe_group", lambda *_: seen)
+    monkeypatch.setattr("cooperator.leader.observability.group_inspector.describe_group", lambda *_: seen)
     config = LogsConfig("memory", "lake")
     transport = MemoryTransport(MemoryBroker())
     ensure_topics_of(transport, config.topic_names, 1, 5_000)

@@ -4,13 +4,13 @@ import asyncio
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from typing import Any
 
 import pytest
 
 from cooperator.group import GroupConfig, JoinedMember, Round
 from cooperator.leader import events as ev
 from cooperator.leader.leader_thread import LeaderThread, LeadRefused
-from cooperator.leader.machine import LeaderMachine
 from cooperator.leader.routes import LeaderRoutes
 from cooperator.leader.state import LeaderSettings
 from cooperator.leader.stock.posts import NOT_NOW
@@ -32,12 +32,14 @@ from cooperator.wire import (
     Metadata,
     Owner,
     Protocol,
+    RestartRecord,
     Role,
     decode_assignment,
     encode_metadata,
     sign,
 )
 from tests.harness.support import eventually
+from tests.harness.validated_leader import ValidatedLeader
 
 
 class Group:
@@ -71,7 +73,7 @@ class RunningLead:
         return logs
 
     def lead(self, group: Group, **options: object) -> LeaderThread:
-        machine = LeaderMachine(LeaderSettings(url="http://leader/"))
+        machine = ValidatedLeader(LeaderSettings(url="http://leader/"))
         lead = LeaderThread(machine, group, self.group_logs(), **options)  # type: ignore[arg-type]
         lead.start()
         self.closing.append(lead)
@@ -179,6 +181,28 @@ def test_tasks_whose_write_fails_are_answered_as_not_written_until_they_are(
     silence[0] = False
     eventually(lambda: asked(lead, logs)[0] == 204, 20)
     assert running_lead.group_logs().config.read_to_end(5_000).connectors["a"].tasks == ({"units": "u"},)
+
+
+def test_a_restart_whose_write_fails_is_answered_when_it_is_written(running_lead: RunningLead) -> None:
+    silence = [False]
+    lead, _ = leading_with_a_connector(running_lead, lambda: silence[0])
+    silence[0] = True
+    answer = lead.restart(RestartRecord("a"), timeout_s=60)
+    eventually(lambda: "still lead" in lead.machine.state.trouble, 10)
+    assert not answer.done()
+    silence[0] = False
+    assert answer.result(20) == 202
+
+
+def test_the_story_of_a_leader_is_served(running_lead: RunningLead) -> None:
+    lead, logs = leading_with_a_connector(running_lead, lambda: False)
+    routes = LeaderRoutes(
+        lambda: (lead, logs), lambda: 0, GroupConfig("memory:9092", "lake", "me", Role.WORKER)
+    )
+    answer: Any = asyncio.run(routes.all()["GET /story"](None))  # type: ignore[arg-type, func-returns-value]
+    told = [line["what"] for line in json.loads(answer.text)["lines"]]
+    assert "leading: False -> True" in told
+    assert "write 1 config records: desired connectors" in told
 
 
 def test_a_leader_that_finds_itself_fenced_answers_that_it_does_not_lead(running_lead: RunningLead) -> None:

@@ -9,12 +9,11 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
+from cooperator.leader.events import PostOutcome
 from cooperator.leader.stock.routes import StockRoutes
-from cooperator.logs import LogTimeout, LogUnavailable, WriterFenced
+from cooperator.logs import LogUnavailable
 from cooperator.model import ClusterConfig
 from cooperator.wire import CommitRecord, ConfigFold, ConnectorRecord, Protocol, RestartRecord, encode_config
-
-NOT_LEADING = 409
 
 
 def committed() -> ClusterConfig:
@@ -25,13 +24,16 @@ def committed() -> ClusterConfig:
     return fold.snapshot()
 
 
-async def answered(error: Exception, method: str, path: str, monkeypatch: pytest.MonkeyPatch) -> int:
-    """The HTTP code of a leader whose writes raise ``error``."""
+async def answered(outcome: int | Exception, method: str, path: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The HTTP code of a leader whose requests end with ``outcome``."""
     monkeypatch.setattr("cooperator.leader.stock.routes.PATIENCE_S", 0.0)
 
     def fails(*_: object) -> "Future[int]":
         failed: Future[int] = Future()
-        failed.set_exception(error)
+        if isinstance(outcome, Exception):
+            failed.set_exception(outcome)
+        else:
+            failed.set_result(outcome)
         return failed
 
     def restart(record: RestartRecord) -> int:
@@ -39,7 +41,7 @@ async def answered(error: Exception, method: str, path: str, monkeypatch: pytest
 
     config = SimpleNamespace(snapshot=committed, read_to_end=lambda _: committed())
     standing = SimpleNamespace(protocol=Protocol.COMPATIBLE.value, stock=True)
-    lead: Any = SimpleNamespace(asked_for_fence=lambda _: None, fenced=fails, standing=standing)
+    lead: Any = SimpleNamespace(submit=lambda _: None, fenced=fails, standing=standing)
     logs: Any = SimpleNamespace(config=config)
     routes = StockRoutes(lambda: (lead, logs), "lake", lambda ids, settings: None, restart, dict)
     app = web.Application()
@@ -50,16 +52,23 @@ async def answered(error: Exception, method: str, path: str, monkeypatch: pytest
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "error", "code"),
+    ("method", "path", "outcome", "code"),
     [
-        ("PUT", "/connectors/a/fence", LogUnavailable("no broker"), 503),
-        ("PUT", "/connectors/a/fence", LogTimeout("no broker"), 503),
-        ("PUT", "/connectors/a/fence", WriterFenced("another one leads"), NOT_LEADING),
-        ("POST", "/connectors/a/restart", WriterFenced("another one leads"), NOT_LEADING),
+        ("PUT", "/connectors/a/fence", PostOutcome.AGAIN, 503),
+        ("PUT", "/connectors/a/fence", TimeoutError(), 503),
+        ("PUT", "/connectors/a/fence", PostOutcome.NOT_LEADING, 409),
+        ("POST", "/connectors/a/restart", PostOutcome.NOT_LEADING, 409),
+        ("POST", "/connectors/a/restart", LogUnavailable("no broker"), 500),
+        ("POST", "/connectors/a/restart", TimeoutError(), 500),
     ],
 )
 def test_a_request_during_an_outage_is_answered(
-    method: str, path: str, error: Exception, code: int, monkeypatch: pytest.MonkeyPatch, caplog: Any
+    method: str,
+    path: str,
+    outcome: int | Exception,
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: Any,
 ) -> None:
-    assert asyncio.run(answered(error, method, path, monkeypatch)) == code
+    assert asyncio.run(answered(outcome, method, path, monkeypatch)) == code
     assert "Traceback" not in caplog.text

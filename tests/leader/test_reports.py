@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from cooperator.group import JoinedMember, Round
 from cooperator.leader import events as ev
-from cooperator.leader.machine import LeaderMachine
 from cooperator.leader.reports import ReportReader, Reports
 from cooperator.leader.state import LeaderSettings
 from cooperator.model import ClusterConfig, ConnectorConfig, Member, Memory, SessionKey, TaskId
@@ -22,6 +21,7 @@ from cooperator.wire import (
     encode_metadata,
     items,
 )
+from tests.harness.validated_leader import ValidatedLeader
 
 NO_CONFIG: Mapping[str, str] = {}
 CONFIG = ClusterConfig(
@@ -35,7 +35,7 @@ class Group:
     """Members that take up what they are given, and the leader that decides it."""
 
     def __init__(self) -> None:
-        self.machine = LeaderMachine(LeaderSettings(url="http://leader/"))
+        self.machine = ValidatedLeader(LeaderSettings(url="http://leader/"))
         self.machine.handle(ev.LeadTaken(Memory(), CONFIG), 0)
         self.reader = ReportReader()
         self.owned: dict[str, dict[TaskId, None]] = {}
@@ -55,7 +55,7 @@ class Group:
         ready = ev.RoundReady(self.generation, "sessioned", "leader", reports.members, (), 5, CONFIG, 0)
         for instruction in self.machine.handle(ready, self.generation):
             if isinstance(instruction, ev.SaveMemory):
-                self.machine.saved(instruction.memory)
+                self.machine.handle(ev.MemorySaved(instruction.memory), 0)
             elif isinstance(instruction, ev.Answer):
                 self.reader.expect(self.machine.state.members, instruction.written)
                 for name in names:

@@ -1,13 +1,13 @@
 """What the leader log is known to say when writes to it fail, or are not answered."""
 
 from cooperator.leader import events as ev
-from cooperator.leader.machine import LeaderMachine
 from cooperator.leader.state import LeaderSettings
 from cooperator.model import ClusterConfig, ConnectorConfig, Member, Memory
+from tests.harness.validated_leader import ValidatedLeader
 
 
 def test_the_term_is_saved_before_an_assignment_of_it_when_saving_it_had_failed() -> None:
-    machine = LeaderMachine(LeaderSettings(url="http://leader/"))
+    machine = ValidatedLeader(LeaderSettings(url="http://leader/"))
     machine.handle(ev.LeadTaken(Memory(term=3), ClusterConfig()), 0)  # whose SaveMemory fails
     instructions = machine.handle(ev.RoundReady(7, "sessioned", "l", (), (), -1, ClusterConfig()), 0)
     assert [type(each) for each in instructions] == [ev.SaveMemory, ev.Answer]
@@ -16,10 +16,10 @@ def test_the_term_is_saved_before_an_assignment_of_it_when_saving_it_had_failed(
 
 
 def test_after_a_save_of_unknown_outcome_the_next_round_saves_again() -> None:
-    machine = LeaderMachine(LeaderSettings(url="http://leader/"))
+    machine = ValidatedLeader(LeaderSettings(url="http://leader/"))
     taken = machine.handle(ev.LeadTaken(Memory(), ClusterConfig()), 0)
     assert isinstance(taken[0], ev.SaveMemory)
-    machine.saved(taken[0].memory)
+    machine.handle(ev.MemorySaved(taken[0].memory), 0)
     lake = Member("m", "lake-0", "life-1")
     config = ClusterConfig(0, {"a": ConnectorConfig({})})
     first = machine.handle(ev.RoundReady(1, "sessioned", "l", (lake,), (), 0, config), 0)

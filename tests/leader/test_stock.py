@@ -9,6 +9,7 @@ from cooperator.leader.observability.projection import project
 from cooperator.leader.owners import restart_url
 from cooperator.leader.reconcile import task_records
 from cooperator.leader.regroup import GATHER_MS, NEW_TASKS
+from cooperator.leader.state import LeaderState
 from cooperator.leader.stock.fencing import Zombies, overrides, zombies
 from cooperator.leader.stock.handback import lacks
 from cooperator.leader.stock.members import conditions, holding_down
@@ -70,12 +71,9 @@ class TestFencing:
         group = running_group(is_agent=False)
         generation = group.fold.snapshot().fencings["a"].generation
         assert group.post("a", *(f"v{n}" for n in range(6))) == 204
-        code, _ = group.machine.fenced(FencingRecord("a", 6), generation, group.now_ms)
-        assert code == ev.PostOutcome.OUTDATED
-        code, out = group.machine.fenced(FencingRecord("a", 6), generation + 1, group.now_ms)
-        assert code == ev.PostOutcome.AGAIN, "it is being written"
-        group._carry_out(out)
-        assert group.machine.fenced(FencingRecord("a", 6), generation + 1, group.now_ms)[0] == 204
+        assert group.fenced(FencingRecord("a", 6), generation) == ev.PostOutcome.OUTDATED
+        assert group.fenced(FencingRecord("a", 6), generation + 1) == ev.PostOutcome.AGAIN, "it is written"
+        assert group.fenced(FencingRecord("a", 6), generation + 1) == 204
 
 
 class TestChanges:
@@ -224,9 +222,8 @@ def test_who_left_unproven_is_named_once_its_hold_is_over() -> None:
 
 class TestSingleRestarts:
     def test_the_owner_is_asked(self) -> None:
-        group = FakeGroup()
-        state = group.machine.state
-        state.members = (worker("w", TaskId("a b", INSTANCE), TaskId("a b", 3)),)
+        members = (worker("w", TaskId("a b", INSTANCE), TaskId("a b", 3)),)
+        state = LeaderState(leading=True, members=members)
         told = restart_url(state, RestartRecord("a b", task=3))
         assert told == "http://w:8083/connectors/a%20b/tasks/3/restart?forward=false"
         assert (
@@ -237,9 +234,8 @@ class TestSingleRestarts:
         "record", [RestartRecord("a", True), RestartRecord("a", only_failed=True), RestartRecord("a", task=1)]
     )
     def test_of_several_and_of_what_nobody_runs_a_record_is_written(self, record: RestartRecord) -> None:
-        group = FakeGroup()
-        group.machine.state.members = (worker("w", TaskId("a", INSTANCE), TaskId("a", 0)),)
-        assert restart_url(group.machine.state, record) is None
+        members = (worker("w", TaskId("a", INSTANCE), TaskId("a", 0)),)
+        assert restart_url(LeaderState(leading=True, members=members), record) is None
 
 
 def layouts() -> st.SearchStrategy[tuple[int, dict[str, int], dict[str, float]]]:

@@ -16,7 +16,10 @@ from cooperator.agent.state import Report, State
 from cooperator.group import takeover
 from cooperator.leader import events as ev
 from cooperator.leader import reconcile, reports, routes
+from cooperator.leader.between_rounds import BetweenRounds
 from cooperator.leader.machine import LeaderMachine
+from cooperator.leader.rounds import Rounds
+from cooperator.leader.state import LeaderState
 from cooperator.leader.writes import Writes
 from cooperator.logs import LeadWriter
 from cooperator.model import Memory
@@ -152,8 +155,8 @@ def forgets_its_memory_with_the_leader() -> Sequence[Patch]:
 def forgets_its_memory_when_a_member_leads() -> Sequence[Patch]:
     """A member that leads does not read what the operator remembered."""
 
-    def wrong(machine: LeaderMachine, event: ev.LeadTaken) -> ev.LeadTaken:
-        if machine.settings.owns_config:
+    def wrong(rounds: Rounds, event: ev.LeadTaken) -> ev.LeadTaken:
+        if rounds._settings.owns_config:
             return event
         return replace(event, memory=Memory(term=event.memory.term))
 
@@ -163,14 +166,14 @@ def forgets_its_memory_when_a_member_leads() -> Sequence[Patch]:
 @planted
 def assigns_during_a_take_over() -> Sequence[Patch]:
     """What evicted members run is assigned before they are back."""
-    right = LeaderMachine._lead_taken
+    right = Rounds.lead_taken
 
-    def wrong(self: LeaderMachine, event: ev.LeadTaken, now_ms: int) -> list[ev.Instruction]:
+    def wrong(self: Rounds, event: ev.LeadTaken, now_ms: int) -> list[ev.Instruction]:
         out = right(self, replace(event, memory=Memory(term=event.memory.term), evicted=()), now_ms)
-        self.state.awaited = {}
+        self._state.awaited = {}
         return out
 
-    return [patch.object(LeaderMachine, "_lead_taken", wrong)]
+    return [patch.object(Rounds, "lead_taken", wrong)]
 
 
 @planted
@@ -187,18 +190,18 @@ def writes_connectors_without_their_tasks() -> Sequence[Patch]:
 @planted
 def never_saves_its_memory() -> Sequence[Patch]:
     """Assignments are sent that the leader log does not contain."""
-    return [patch.object(LeaderMachine, "_is_durable", lambda self, memory: True)]
+    return [patch.object(LeaderState, "is_durable", PropertyMock(return_value=True))]
 
 
 @planted
 def sends_before_it_saves() -> Sequence[Patch]:
     """The answer of a round goes out before the memory is durable."""
-    right = LeaderMachine._round
+    right = Rounds.ready
 
-    def wrong(self: LeaderMachine, event: ev.RoundReady, now_ms: int) -> list[ev.Instruction]:
+    def wrong(self: Rounds, event: ev.RoundReady, now_ms: int) -> list[ev.Instruction]:
         return sorted(right(self, event, now_ms), key=lambda i: isinstance(i, ev.SaveMemory))
 
-    return [patch.object(LeaderMachine, "_round", wrong)]
+    return [patch.object(Rounds, "ready", wrong)]
 
 
 @planted
@@ -216,7 +219,7 @@ def does_not_fence_its_predecessor() -> Sequence[Patch]:
 @planted
 def sleeps_through_the_end_of_a_hold() -> Sequence[Patch]:
     """No timer is set for what the plan waits for."""
-    return [patch.object(LeaderMachine, "_next_wake_ms", lambda self, now_ms: now_ms + 3_600_000)]
+    return [patch.object(BetweenRounds, "_next_ms", lambda self, now_ms: [now_ms + 3_600_000])]
 
 
 @planted
@@ -373,13 +376,13 @@ def _watchdog_sleeps() -> Patch:
     return patch.object(settle, "_kill_ms", wrong)
 
 
-def _lead_taken(change: Callable[[LeaderMachine, ev.LeadTaken], ev.LeadTaken]) -> Patch:
-    right = LeaderMachine._lead_taken
+def _lead_taken(change: Callable[[Rounds, ev.LeadTaken], ev.LeadTaken]) -> Patch:
+    right = Rounds.lead_taken
 
-    def wrong(self: LeaderMachine, event: ev.LeadTaken, now_ms: int) -> list[ev.Instruction]:
+    def wrong(self: Rounds, event: ev.LeadTaken, now_ms: int) -> list[ev.Instruction]:
         return right(self, change(self, event), now_ms)
 
-    return patch.object(LeaderMachine, "_lead_taken", wrong)
+    return patch.object(Rounds, "lead_taken", wrong)
 
 
 def _module(of: Callable[..., Any]) -> Any:

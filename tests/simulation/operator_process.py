@@ -5,13 +5,14 @@ pool's actions on the API. Losing the Lease, or being fenced, ends the process, 
 another one.
 """
 
-from collections import deque
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cooperator.host.group import group_seen, planner_facts
-from cooperator.leader.clock import SteadyClock
 from cooperator.leader.leader_thread import LeaderThread
+from cooperator.leader.observability.history import History
 from cooperator.leader.observability.projection import project
+from cooperator.leader.process import SteadyClock
 from cooperator.leader.service import LeaderService, ServiceSettings
 from cooperator.logs import LogUnavailable, TopicMisconfigured
 from cooperator.planner.view import Facts
@@ -215,13 +216,9 @@ class OperatorProcess(Process):
         lead = self.lead
         if service is None or lead is None or service._logs is None:
             return None
-        state = lead.machine.state
         # The history is for people, and long.
-        history, state.rebalances = state.rebalances, deque()
-        try:
-            return group_seen(self._in_names_of_pods(project(state, service._logs.status.snapshot())))
-        finally:
-            state.rebalances = history
+        state = replace(lead.machine.state, history=History())
+        return group_seen(self._in_names_of_pods(project(state, service._logs.status.snapshot())))
 
     def _in_names_of_pods(self, projected: dict[str, Any]) -> dict[str, Any]:
         """Translate as a person would: workers that share a client id are known by their addresses."""

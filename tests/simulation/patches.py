@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from unittest.mock import patch
 
 from cooperator.group import DescribedGroup, GroupState
-from cooperator.leader import machine
+from cooperator.leader import planning
 from cooperator.model import Memory
 from cooperator.planner import Workspace
 from cooperator.planner.plan import Plan
@@ -57,9 +57,9 @@ def simulated(simulation: Simulation) -> Iterator[None]:
         simulation.planned(view, memory, plan, after)
         return plan, after
 
-    decide = machine.decide  # type: ignore[attr-defined]
+    decide = planning.decide  # type: ignore[attr-defined]
     replaced = {
-        "cooperator.leader.machine.decide": recorded,
+        "cooperator.leader.planning.decide": recorded,
         "cooperator.agent.main.queue": SimpleNamespace(SimpleQueue=stages.Queue, Empty=queue.Empty),
         "cooperator.agent.main.Endpoint": stages.Endpoint,
         "cooperator.agent.main.LeaderCalls": stages.Calls,
@@ -72,7 +72,7 @@ def simulated(simulation: Simulation) -> Iterator[None]:
         "cooperator.leader.service.Membership": stages.SteppedMembership,
         "cooperator.leader.service.open_logs": open_logs,
         "cooperator.leader.service.ensure_topics": ensure_topics,
-        "cooperator.leader.adoption.describe_group": lambda *_: DescribedGroup(
+        "cooperator.leader.observability.group_inspector.describe_group": lambda *_: DescribedGroup(
             GroupState.EMPTY, "connect", "", ()
         ),
         "cooperator.group.membership.threading": threads,

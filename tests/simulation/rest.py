@@ -61,7 +61,7 @@ class Rest:
             unsent = sorted(name for name, c in connectors.items() if c.applied != c.config)
             if unsent:
                 return f"tasks are to come of {unsent}"
-        if lead is not None and lead.machine._rejoin_since_ms is not None:
+        if lead is not None and lead.machine.wants_round:
             # Commits of tasks share a round: it is asked for a moment after the first of them.
             return "the leader is about to ask for a round"
         plan = lead.machine.state.plan if lead is not None else None

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from random import Random
 
 from cooperator.leader.leader_thread import LeaderThread
+from cooperator.leader.machine import LeaderMachine
 from cooperator.leader.ownership import GroupPolicy
 from cooperator.logs import Topics as TopicNames
 from cooperator.model import Fencing, Member, Memory, Policy
@@ -135,6 +136,8 @@ class Simulation:
         self.rounds: list[tuple[int, Planned]] = []
         self.operators: list[OperatorProcess] = []
         self.leads: list[tuple[Process, LeaderThread]] = []
+        self.stories: list[tuple[str, LeaderMachine]] = []
+        """Every leader that there was, by the name of its process."""
         self.endpoints: dict[str, tuple[Process, Endpoint]] = {}
         self.lines: list[Line] = []
         self.healing: list[Callable[[], None]] = []

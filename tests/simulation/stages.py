@@ -19,6 +19,7 @@ from cooperator.group.lead import JoinAnswer
 from cooperator.group.membership import _FRESH_START_S, _Session
 from cooperator.leader import events as ev
 from cooperator.leader.endpoint import Handler
+from cooperator.leader.invariants import BrokenInvariant
 from cooperator.leader.leader_thread import LeaderThread
 from tests.simulation.loop import Loop
 from tests.simulation.process import Process, here
@@ -62,12 +63,21 @@ class SteppedLead(LeaderThread):
         self._timer: Timer | None = None
         self._ended = False
         self._process.simulation.leads.append((self._process, self))
+        self._process.simulation.stories.append((self._process.name, self.machine))
 
     def start(self) -> None:
         """There is nothing to start."""
 
     def stop(self, timeout_s: float = 10) -> None:
         self._queue.put(None)
+
+    def _decide(self, event: ev.Event) -> list[ev.Instruction]:
+        instructions = super()._decide(event)
+        try:
+            self.machine.validate()
+        except BrokenInvariant as broken:
+            self._process.simulation.errors.append(f"{self._process.name}: {broken}")
+        return instructions
 
     def _turn(self) -> None:
         step = self._queue.get()
@@ -89,8 +99,7 @@ class SteppedLead(LeaderThread):
 
     def _tick(self) -> None:
         if not self._ended:
-            self._wake_at_ms = None
-            self._step(lambda: self._handle(ev.Tick()))
+            self._wake_up()
             self._set_timer()
 
 

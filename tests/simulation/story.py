@@ -1,7 +1,8 @@
 """What happened, in plain lines: to one task, to one member, or to all.
 
 Lines are merged by time: faults and the world's events (``-``), what supervisors report of their tasks and of
-themselves (the member's name), and why leaders assigned and revoked tasks (``plan``).
+themselves (the member's name), what leaders learned and did (``lead`` and their process's name), and why they
+assigned and revoked tasks (``plan``).
 """
 
 import re
@@ -15,7 +16,8 @@ from tests.simulation.simulation import Planned
 def story(outcome: Outcome, subject: str | None = None) -> list[StoryEvent]:
     """All lines, or those that concern ``subject``: a task, or a member's identity or name. Faults, and
     events of whole members, concern everybody."""
-    return in_order([*_of_world(outcome), *_of_members(outcome), *_of_plans(outcome)], subject)
+    lines = [*_of_world(outcome), *_of_members(outcome), *_of_leaders(outcome), *_of_plans(outcome)]
+    return in_order(lines, subject)
 
 
 def line_of(told: StoryEvent) -> str:
@@ -41,6 +43,15 @@ def _of_members(outcome: Outcome) -> list[StoryEvent]:
             subjects = frozenset({str(line.task)}) if line.task is not None else frozenset[str]()
             what = line.what if line.task is None else f"{line.task}: {line.what}"
             lines.append(StoryEvent(line.at_ms, member.name, f"{what}  <- {line.cause}", subjects))
+    return lines
+
+
+def _of_leaders(outcome: Outcome) -> list[StoryEvent]:
+    lines = []
+    for name, machine in outcome.simulation.stories:
+        who = f"lead {name}"
+        for line in machine.story():
+            lines.append(StoryEvent(line.at_ms, who, f"{line.what}  <- {line.cause}", frozenset({name})))
     return lines
 
 

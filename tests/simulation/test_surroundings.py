@@ -121,5 +121,5 @@ def test_a_world_is_not_at_rest_while_its_leader_is_about_to_ask_for_a_round() -
     rest = Rest(simulation)
     assert rest.lacks() == ""
     lead = next(operator.lead for operator in simulation.operators if operator.lead is not None)
-    lead.machine._want_round(NEW_TASKS, simulation.now_ms)
+    lead.machine._requests.want(NEW_TASKS, simulation.now_ms)
     assert rest.lacks() == "the leader is about to ask for a round"

@@ -6,8 +6,8 @@ from typing import Protocol
 
 from cooperator.agent.options import WorkerOptions
 from cooperator.group import Joined, Round
+from cooperator.leader.actuator import GroupHandle
 from cooperator.leader.endpoint import Handler
-from cooperator.leader.leader_thread import GroupHandle
 from cooperator.leader.member_lead import MemberLead
 from cooperator.logs import Logs
 

@@ -15,7 +15,7 @@ import psutil
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from cooperator.agent.synchronized import SynchronizedSupervisor
-from cooperator.leader.observability.metrics_page import MetricsPage
+from cooperator.leader.endpoint import MetricsPage
 from cooperator.model import TaskId
 from cooperator.model.status import RATE_VALID_MS
 from cooperator.runtime import RuntimeListener

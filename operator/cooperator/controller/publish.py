@@ -255,7 +255,7 @@ class Publisher:
         wanted = None if before is None or carried_out else record(connector_name(body), before, now)
         if wanted is not None:
             try:
-                code = leader.restart(wanted) if leader is not None else 409
+                code = leader.restart(wanted, timeout_s=2) if leader is not None else 409
             except (TimeoutError, LogUnavailable) as error:
                 log.warning("restart of %s: %s", metadata["name"], error)
                 return

@@ -39,7 +39,7 @@ from cooperator.host.leader import changed_connectors, leader_settings, same_lea
 from cooperator.host.pool_step import PoolStep
 from cooperator.host.status import WorkerFacts
 from cooperator.host.stock import StockIncarnations
-from cooperator.leader.clock import SteadyClock
+from cooperator.leader.process import SteadyClock
 from cooperator.leader.service import LeaderService
 from cooperator.log_lines import within
 from cooperator.model import DesiredConnector

@@ -15,7 +15,7 @@ from prometheus_client.core import (
     SummaryMetricFamily,
 )
 
-from cooperator.leader.observability.metrics_page import MetricsPage
+from cooperator.leader.endpoint import MetricsPage
 from cooperator.model import INSTANCE
 
 Status = Mapping[str, Any]

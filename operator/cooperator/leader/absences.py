@@ -1,8 +1,7 @@
-"""What a memory may still be taken for when it may have missed something.
+"""What remains certain of a memory that may have missed rounds.
 
-A lease is renewed by every answered JoinGroup, also in a round that ends before its plan is saved. So an
-incarnation that the memory calls missing may have been there since: nobody may count its lease from the old
-absence.
+Every answered JoinGroup renews a lease, also in a round that ends before its plan is saved. So an incarnation
+that the memory calls missing may have been a member since: its lease must not be counted from that absence.
 """
 
 from collections import Counter
@@ -13,7 +12,7 @@ from cooperator.model import Hold, HoldReason, Member, Memory, Policy, Unstopped
 
 NEVER_MS = 2**62
 UNKNOWN = "(unknown)"
-"""Stands for lives of ours that a stranger may have given work to, and of which nothing is heard."""
+"""Stands for unseen incarnations of agents to which another leader may have assigned tasks."""
 
 
 def for_round(memory: Memory, generation: int) -> Memory:
@@ -27,9 +26,11 @@ def for_round(memory: Memory, generation: int) -> Memory:
 
 
 def by_own_clock(memory: Memory, own_term: int, policy: Policy, now_ms: int) -> Memory:
-    """``memory`` for a leader whose last term was ``own_term``. If another one wrote it, absences begin anew:
-    that one's clock and ours may be further apart than a lease is long. Until when a hold is worth its wait
-    stays as it was said."""
+    """``memory`` for a leader whose last term was ``own_term``.
+
+    If another leader wrote it, absences begin anew: the two clocks may be further apart than a lease is long.
+    The deadlines of holds stay.
+    """
     if memory.term == own_term:
         return memory
     holds = {
@@ -54,22 +55,21 @@ def over_ms(entry: Unstopped, policy: Policy) -> int:
 
 
 def may_run(entry: Unstopped, ended: Container[tuple[str, str]], policy: Policy, now_ms: int) -> bool:
-    """Whether an incarnation that is no member may still run what it was told to stop, or had when last
-    seen."""
+    """Whether an incarnation that is no member may still run the entry's tasks."""
     if (entry.identity, entry.incarnation) in ended:
         return False
     return entry.gone_since_ms is None or now_ms < over_ms(entry, policy)
 
 
 def as_given(memory: Memory) -> Iterable[Unstopped]:
-    """What each incarnation was given, of those that were members in the last round that was planned."""
+    """The assignments of the members of the last planned round, by incarnation."""
     for identity, tasks in memory.given.items():
         leased = identity not in memory.leaseless
         yield Unstopped(identity, memory.incarnations.get(identity, ""), tasks, leased=leased)
 
 
 def any_stock(members: Iterable[Member]) -> bool:
-    """Whether one of them would plan by Kafka's rules, and leave no memory, if it were to lead."""
+    """Whether a member would plan by Kafka's rules, and leave no memory, if it led."""
     return any(not member.is_agent for member in members)
 
 
@@ -86,9 +86,9 @@ def after_strangers(
     """``memory`` for the first round of a tenure: what is known if a stock worker may have led before it.
 
     ``present``: the members of that round; ``evicted``: to lead it; ``away``: those of them not back yet.
-    What the evicted ones said of themselves is older than the last assignments. So nothing that nobody
-    reports starts before all of them are back. And lives of ours that were given work and have vanished
-    since may run on under their leases.
+    The reports of evicted members are older than their last assignments. So no unreported task starts before
+    all of them are back. Agents that were assigned tasks meanwhile and have vanished since may run on under
+    their leases.
     """
     everybody = (*present, *evicted)
     is_new = generation == 1 and memory.generation < 0

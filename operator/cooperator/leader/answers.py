@@ -74,7 +74,7 @@ def mismatch(event: ev.RoundReady, url: str) -> ev.Answer:
 
 
 def unchanged(event: ev.RoundReady, url: str) -> ev.Answer:
-    """Nobody gets or loses anything; each stock worker is told the offset that it has, so that it rests."""
+    """Change nothing: each stock worker is sent the offset that it has, so that it does not rejoin."""
     protocol = Protocol(event.protocol)
     if protocol is Protocol.DEFAULT:
         # It has no word for "as before": no tasks would mean that they end.

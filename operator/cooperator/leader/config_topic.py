@@ -1,5 +1,7 @@
-"""Is the config topic that of the group? A group that is adopted has its own, and a wrong one says that
-nothing is to run. Pure."""
+"""Checks that the config topic is the group's. Pure.
+
+An adopted group has its own; by a wrong one, nothing of what its members run is configured.
+"""
 
 from collections.abc import Iterable
 
@@ -10,15 +12,19 @@ from cooperator.wire import DecodeError, Metadata, decode_metadata
 
 
 def read_to(members: Iterable[tuple[str, bytes]]) -> int:
-    """The highest offset of the config topic that stock workers among ``members`` (see ``member_refusal``)
-    have read to; -1: none says."""
+    """The highest offset of the config topic that stock workers among ``members`` have read to.
+
+    -1: none reports one. ``members``: see ``member_refusal``.
+    """
     told = [metadata for _, data in members if data and (metadata := read_metadata(data)) is not None]
     return max((metadata.config_offset for metadata in told if metadata.agent is None), default=-1)
 
 
 def topic_refusal(group_id: str, topic: str, end: int, read_to: int) -> str:
-    """Why ``topic``, which ends at offset ``end``, cannot be the config topic of a group that is adopted, and
-    whose members have read to ``read_to``; empty when it can."""
+    """Why ``topic`` cannot be the config topic of an adopted group; empty when it can.
+
+    ``end``: its end offset. ``read_to``: the offset that members have read theirs to.
+    """
     if read_to <= end:
         return ""
     return (
@@ -30,9 +36,11 @@ def topic_refusal(group_id: str, topic: str, end: int, read_to: int) -> str:
 def content_refusal(
     group_id: str, topic: str, config: ClusterConfig, members: Iterable[Member], read_to: int
 ) -> str:
-    """Why ``topic``, which says ``config``, cannot be the config topic of a group that is adopted, whose
-    stock ``members`` have read less of theirs: it has none of the connectors that they run. Empty when it
-    can."""
+    """Why ``topic`` cannot be the config topic of an adopted group; empty when it can.
+
+    It cannot if it is longer than the one that the stock ``members`` have read, and ``config``, its content,
+    has none of the connectors that they run.
+    """
     running = {task.connector for member in members if not member.is_agent for task in member.owned}
     if not running or read_to >= config.offset or not running.isdisjoint(config.connectors):
         return ""

@@ -1,4 +1,4 @@
-"""The leader's HTTP endpoint for members: one thread with its own event loop."""
+"""An HTTP endpoint: one thread with its own event loop, answers in Kafka Connect's shape, and metrics."""
 
 import asyncio
 import json
@@ -7,6 +7,9 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
 
 log = logging.getLogger(__name__)
 
@@ -77,3 +80,21 @@ def json_answer(status: int, body: object) -> web.Response:
 def error_answer(status: int, message: str) -> web.Response:
     """An error in Kafka Connect's shape: ``{"error_code", "message"}``."""
     return json_answer(status, {"error_code": status, "message": message})
+
+
+class MetricsPage(Collector):
+    """The metrics page for Prometheus: implement ``collect``, which is called on every request by any thread.
+
+    Includes metrics of the process.
+    """
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+        ProcessCollector(registry=self._registry)
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        """Answer in the format that the ``Accept`` header asks for."""
+        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        page = await asyncio.to_thread(encode, self._registry)
+        return web.Response(body=page, headers={"Content-Type": content_type})

@@ -1,4 +1,7 @@
-"""The events and instructions of a leader: the values of ``machine``."""
+"""The events and instructions of a leader: the values of ``machine``.
+
+A ``request`` is a number by which the shell finds whom to give the ``Reply``.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,7 +9,7 @@ from dataclasses import dataclass, field
 from cooperator.leader.starts import MemberIncarnation
 from cooperator.model import ClusterConfig, Desired, Member, Memory, Policy, TaskId, TaskStatus
 from cooperator.planner.view import Facts
-from cooperator.wire import ConfigRecord
+from cooperator.wire import ConfigRecord, FencingRecord, RestartRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,12 +19,14 @@ class LeadTaken:
     * ``evicted``: members removed to take the lead, with their last reports; they run on and will rejoin.
     * ``unread``: removed likewise, but the broker did not return their last reports, so what they run is not
       known from them.
+    * ``policy``: the leader log's, for a leader that has none of its own; None: the present one stays.
     """
 
     memory: Memory
     config: ClusterConfig
     evicted: tuple[Member, ...] = ()
     unread: tuple[Member, ...] = ()
+    policy: Policy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +113,60 @@ class HandBack:
 
 
 @dataclass(frozen=True, slots=True)
+class MemorySaved:
+    """``memory`` is durable: the leader log says this and nothing newer."""
+
+    memory: Memory
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigWritten:
+    """``records`` are durable: the last one is before ``offset``. ``requests``: as in ``WriteConfig``."""
+
+    records: tuple[ConfigRecord, ...]
+    offset: int
+    requests: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StepFailed:
+    """An instruction was not carried out, nor were those after it. Whether a write happened is unknown."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class TasksPosted:
     """The connector's instance computed new task configurations (POST /connectors/{name}/tasks)."""
 
     connector: str
     configs: tuple[Mapping[str, str], ...]
+    request: int
+
+
+@dataclass(frozen=True, slots=True)
+class RestartRequested:
+    """The members are to restart what ``record`` names; nobody waits for it after ``until_ms``."""
+
+    record: RestartRecord
+    until_ms: int
+    request: int
+
+
+@dataclass(frozen=True, slots=True)
+class FenceRequested:
+    """A stock worker starts a task of ``connector``: it asks to fence the task's earlier producers."""
+
+    connector: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProducersFenced:
+    """Those of earlier tasks were, for the tasks of ``generation``: ``record`` is to be written."""
+
+    record: FencingRecord
+    generation: int
+    request: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +195,13 @@ Event = (
     | FactsChanged
     | PolicyChanged
     | HandBack
+    | MemorySaved
+    | ConfigWritten
+    | StepFailed
     | TasksPosted
+    | RestartRequested
+    | FenceRequested
+    | ProducersFenced
     | StatusesRead
     | Tick
 )
@@ -149,7 +209,7 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class SaveMemory:
-    """Write the memory to the leader log. It must be durable before the ``Answer`` that follows."""
+    """Write the memory to the leader log, then report ``MemorySaved``; only then carry out what follows."""
 
     memory: Memory
 
@@ -181,10 +241,14 @@ class RefuseRound:
 
 @dataclass(frozen=True, slots=True)
 class WriteConfig:
-    """Append to the config log, in one transaction and in this order."""
+    """Append to the config log, in one transaction and in this order; then report ``ConfigWritten``.
+
+    ``requests``: those that wait for this write.
+    """
 
     records: tuple[ConfigRecord, ...]
     why: str
+    requests: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +287,14 @@ class ForgetStatuses:
 
 
 @dataclass(frozen=True, slots=True)
+class Reply:
+    """Answer a request with an HTTP code (see ``PostOutcome``)."""
+
+    request: int
+    code: int
+
+
+@dataclass(frozen=True, slots=True)
 class WakeAt:
     """Send a ``Tick`` at this time (ms since the epoch). Replaces the previous one."""
 
@@ -240,12 +312,13 @@ Instruction = (
     | Evict
     | ReadStatuses
     | ForgetStatuses
+    | Reply
     | WakeAt
 )
 
 
 class PostOutcome:
-    """The outcome of ``TasksPosted`` as an HTTP code."""
+    """The outcome of a request as an HTTP code."""
 
     WRITTEN = 204
     PENDING = 202

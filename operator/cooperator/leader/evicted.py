@@ -1,8 +1,7 @@
-"""Members that were removed to take the lead, as far as the broker has told of them.
+"""Members that were evicted to take the lead, as the broker described them.
 
-The broker tells what a member reported only while the group is stable. Where the lead is taken in mid-round,
-as after a crash of the broker, no more is known than ids. Such members run what they ran all the same, and
-are waited for like the others.
+The broker returns their reports only while the group is stable. If the lead is taken in mid-round, as after a
+crash of the broker, only their ids are known. Such members run on, and are awaited like the others.
 """
 
 import re
@@ -19,6 +18,28 @@ class Evicted(NamedTuple):
 
     reported: tuple[Member, ...] = ()
     unread: tuple[Member, ...] = ()
+
+
+class LastHeard:
+    """The members of a group as the broker described them last, with their reports if it ever returned them.
+
+    ``worker``: as in ``as_last_heard``.
+    """
+
+    def __init__(self, worker: str) -> None:
+        self._worker = worker
+        self._known: dict[str, DescribedMember] = {}
+
+    def note(self, members: Iterable[DescribedMember]) -> None:
+        for member in members:
+            if member.metadata or member.member_id not in self._known:
+                self._known[member.member_id] = member
+
+    def evicted(self, member_ids: Iterable[str]) -> Evicted:
+        """Those of them that were evicted to take the lead; all are forgotten."""
+        found = [self._known[member_id] for member_id in member_ids if member_id in self._known]
+        self._known.clear()
+        return as_last_heard(found, self._worker)
 
 
 def as_last_heard(members: Iterable[DescribedMember], worker: str) -> Evicted:

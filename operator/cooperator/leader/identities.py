@@ -84,8 +84,11 @@ def rename(memory: Memory, names: Mapping[str, str]) -> Memory:
 
 
 def addresses(before: Memory, after: Memory, members: Iterable[Member]) -> dict[str, str]:
-    """What ``after`` should know of where stock workers serve: those of ``before`` that it remembers; of
-    several incarnations among ``members``, where the one serves that it was given by."""
+    """The addresses of stock workers for the memory ``after``.
+
+    Those of ``before`` that it still has identities for, and those of ``members``; of several incarnations of
+    an identity, the one that ``after`` names counts.
+    """
     kept = after.incarnations.keys() | after.holds.keys()
     known = {identity: address for identity, address in before.addresses.items() if identity in kept}
     for member in members:
@@ -101,7 +104,7 @@ class Identities:
         self._settings, self._state, self._pending_starts = settings, state, pending_starts
 
     def tell(self, members: tuple[Member, ...]) -> tuple[Member, ...]:
-        """The members with identities of their own; all that the leader knows goes by these from now on."""
+        """The members with identities of their own; the state uses these identities from now on."""
         state = self._state
         told = tell_apart(members, state.memory, self._is_pod)
         names = told.renamed
@@ -112,8 +115,7 @@ class Identities:
                 replace(member, identity=names.get(member.identity, member.identity))
                 for member in state.evicted
             )
-            state.born = _renamed(state.born, names)
-            state.owners = {task: names.get(identity, identity) for task, identity in state.owners.items()}
+            state.history.rename(names)
             self._pending_starts.rename(names)
         serving = {member.identity: member.worker_id for member in told.members if not member.is_agent}
         if serving:
@@ -121,10 +123,12 @@ class Identities:
         return told.members
 
     def of_unread(self, members: tuple[Member, ...]) -> tuple[Member, ...]:
-        """``members``, of which the broker told no more than ids, with the identities that they may have: the
-        one that last had the member id, else each that is known by the client id. Several members that no
-        address tells apart are as many incarnations of one identity. The address of the one that memory was
-        given by is known."""
+        """``members``, of which only ids are known, with the identities that they may have.
+
+        That is the one that last had the member id, else each that is known by the client id. Several members
+        that no address tells apart are as many incarnations of one identity. The address is known only of the
+        incarnation that the memory names.
+        """
         memory = self._state.memory
         known = _known_names(memory)
         by_incarnation = {incarnation: identity for identity, incarnation in memory.incarnations.items()}
@@ -198,7 +202,7 @@ def _names(
 
 
 def _heir(client_id: str, newly_named: Iterable[Member], memory: Memory) -> Member | None:
-    """Who of the members is what the memory knows by the client id alone; None where that is not certain."""
+    """The member that the memory knows by the client id alone; None if that is not certain."""
     if client_id not in memory.incarnations and client_id not in memory.holds:
         return None
 
@@ -214,7 +218,7 @@ def _heir(client_id: str, newly_named: Iterable[Member], memory: Memory) -> Memb
 
 
 def _overlap(member: Member, identity: str, memory: Memory) -> int:
-    """How much of what the identity should run the member reports."""
+    """The number of the identity's tasks that the member reports."""
     hold = memory.holds.get(identity)
     due = memory.given.get(identity, _NONE) | (hold.tasks if hold is not None else _NONE)
     return len(due.intersection(member.owned))

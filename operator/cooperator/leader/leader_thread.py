@@ -6,20 +6,18 @@ while heartbeats go on.
 
 import logging
 import queue
-import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Protocol
 
 from cooperator.group import Round
 from cooperator.leader import events as ev
-from cooperator.leader.clock import SteadyClock
+from cooperator.leader.actuator import CATCH_UP_MS, Actuator, GroupHandle
 from cooperator.leader.evicted import Evicted
 from cooperator.leader.machine import LeaderMachine
-from cooperator.leader.reconcile import deleted_connectors
+from cooperator.leader.process import SteadyClock
 from cooperator.leader.reports import ReportReader
 from cooperator.log_lines import within
 from cooperator.log_lines.context import event as current_event
@@ -30,22 +28,12 @@ from cooperator.logs import (
     LogUnavailable,
     WriterFenced,
 )
-from cooperator.model import ClusterConfig, Epoch, Memory, Policy, PolicyName, SessionKey, TaskId
-from cooperator.wire import ConfigRecord, FencingRecord, RestartRecord, SessionKeyRecord, encode_config
+from cooperator.model import ClusterConfig, Epoch, Memory, Policy, PolicyName
+from cooperator.wire import FencingRecord, RestartRecord
 
 log = logging.getLogger(__name__)
 
-CATCH_UP_MS = 3_000
-"""How long a round waits for the config log to reach the members' offsets (worker.sync.timeout.ms)."""
 READ_LOGS_MS = 10_000
-RETRY_MS = 1_000
-
-
-class GroupHandle(Protocol):
-    """What the leader uses of its group membership; all calls return at once."""
-
-    def rejoin(self, reason: str) -> None: ...
-    def evict(self, member_ids: Sequence[str]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +53,6 @@ class Standing:
     absent: tuple[str, ...] = ()
     protocol: str = ""
     stock: bool = False
-
-
-class PlanRefused(Exception):
-    """The plan cannot be sent; the text names the reason and the remedy."""
 
 
 class LeadRefused(Exception):
@@ -111,14 +95,12 @@ class LeaderThread:
         self._claim = claim
         self._policy_of_log = policy_of_log
         self._on_refused = on_refused
-        self._is_silent = is_silent
         self._clock_ms = clock_ms or SteadyClock()
         self._queue: queue.Queue[Callable[[], None] | None] = queue.Queue()
-        self._wake_at_ms: int | None = None
         self._reader = ReportReader()
-        self._written_offset = -1
-        self._tenure = False
-        self._round: tuple[int, Future[Mapping[str, bytes]]] | None = None
+        self._actuator = Actuator(
+            machine.settings, group, logs, self._handle, self.submit, is_silent, self._clock_ms
+        )
         self._thread = threading.Thread(target=self._be, name="lead", daemon=True)
         logs.config.on_change(lambda config: self.submit(ev.ConfigChanged(config)))
 
@@ -161,42 +143,38 @@ class LeaderThread:
 
     def post_tasks(self, connector: str, configs: Sequence[Mapping[str, str]]) -> "Future[int]":
         """See ``Writes.post_tasks``; the future yields the HTTP code."""
-        event = ev.TasksPosted(connector, tuple(dict(config) for config in configs))
-        return self._answered(lambda machine, now_ms: machine.post_tasks(event, now_ms))
+        posted = tuple(dict(config) for config in configs)
+        return self._request(lambda request: ev.TasksPosted(connector, posted, request))
 
-    def restart(self, record: RestartRecord) -> "Future[int]":
-        """See ``Writes.restart``; the future yields the HTTP code."""
-        return self._answered(lambda machine, now_ms: machine.restart(record, now_ms))
+    def restart(self, record: RestartRecord, timeout_s: float) -> "Future[int]":
+        """See ``Writes.restart``; the future yields the HTTP code, 503 after ``timeout_s``."""
+        until_ms = self._clock_ms() + int(timeout_s * 1000)
+        return self._request(lambda request: ev.RestartRequested(record, until_ms, request))
 
     def fenced(self, record: FencingRecord, generation: int) -> "Future[int]":
         """See ``Writes.fenced``; the future yields the HTTP code."""
-        return self._answered(lambda machine, now_ms: machine.fenced(record, generation, now_ms))
+        return self._request(lambda request: ev.ProducersFenced(record, generation, request))
 
     def lacks_for_hand_back(self) -> "Future[object]":
         """See ``LeaderMachine.lacks_for_hand_back``."""
         return self.ask(lambda machine: machine.lacks_for_hand_back(self._clock_ms()))
 
-    def asked_for_fence(self, connector: str) -> None:
-        """A task of ``connector`` is being started (see ``pending_starts``)."""
-        self._queue.put(lambda: self.machine.pending_starts.asked_for_fence(connector))
-
-    def _answered(
-        self, decide: Callable[[LeaderMachine, int], tuple[int, list[ev.Instruction]]]
-    ) -> "Future[int]":
+    def _request(self, event_of: Callable[[int], ev.Event]) -> "Future[int]":
+        """Hand over the event of a request; the machine says when it is answered, and how."""
         future: Future[int] = Future()
-        event = current_event()
+        context = current_event()
 
-        def answer() -> None:
+        def take() -> None:
+            request = self._actuator.expect_reply(future)
             try:
-                code, instructions = decide(self.machine, self._clock_ms())
-                with within(event=event):
-                    self._carry_out(instructions)
-                future.set_result(code)
+                instructions = self._decide(event_of(request))
             except Exception as error:
-                future.set_exception(error)
+                self._actuator.fail_reply(request, error)
                 raise
+            with within(event=context):
+                self._carry_out(instructions)
 
-        self._queue.put(answer)
+        self._queue.put(take)
         return future
 
     # --- the thread ---------------------------------------------------------------------------------
@@ -210,18 +188,20 @@ class LeaderThread:
             try:
                 step = self._queue.get(timeout=self._patience_s())
             except queue.Empty:
-                self._wake_at_ms = None
-                self._step(lambda: self._handle(ev.Tick()))
+                self._wake_up()
                 continue
             if step is None:
                 break
             self._step(step)
         self._lost("stopped")
 
+    def _wake_up(self) -> None:
+        self._actuator.wake_at_ms = None
+        self._step(lambda: self._handle(ev.Tick()))
+
     def _patience_s(self) -> float | None:
-        if self._wake_at_ms is None:
-            return None
-        return max(0.0, (self._wake_at_ms - self._clock_ms()) / 1000)
+        wake_at_ms = self._actuator.wake_at_ms
+        return None if wake_at_ms is None else max(0.0, (wake_at_ms - self._clock_ms()) / 1000)
 
     def _step(self, step: Callable[[], None]) -> None:
         try:
@@ -233,11 +213,10 @@ class LeaderThread:
             self._group.rejoin("its writer was fenced")
         except LogUnavailable as error:
             log.warning("a log is out of reach, trying again: %s", error)
-            self.machine.state.trouble = str(error)
-            self._wake_at_ms = self._clock_ms() + RETRY_MS
-        except Exception:
+            self._handle(ev.StepFailed(str(error)))
+        except Exception as error:
             log.exception("the leader could not carry out a step")
-            self._wake_at_ms = self._clock_ms() + RETRY_MS
+            self._handle(ev.StepFailed(f"{type(error).__name__}: {error}"))
 
     def _handle(self, event: ev.Event) -> None:
         instructions = self._decide(event)
@@ -266,14 +245,14 @@ class LeaderThread:
         return instructions
 
     def _plan(self, round_: Round, evicted: Evicted, future: "Future[Mapping[str, bytes]]") -> None:
-        self._round = (round_.generation, future)
+        self._actuator.answer_round(round_.generation, future)
         try:
             reports = self._reader.read(round_)
             if not self.machine.state.leading or round_.generation <= self.machine.state.generation:
                 self._take(evicted)
             # Members that read on while they join have read the leader's own records: the round must include
             # them.
-            config = self._config_up_to(max(reports.highest_offset, self._written_offset))
+            config = self._config_up_to(max(reports.highest_offset, self._actuator.written_offset))
             self._handle(
                 ev.RoundReady(
                     round_.generation,
@@ -299,7 +278,7 @@ class LeaderThread:
                 return
             raise
         finally:
-            self._round = None
+            self._actuator.forget_round()
 
     def _config_up_to(self, offset: int) -> ClusterConfig:
         """The config log's state at ``offset``, or as far as it can be read in time."""
@@ -319,98 +298,32 @@ class LeaderThread:
             return None
 
     def _take(self, evicted: Evicted) -> None:
-        self._tenure = True
-        self._logs.writer.open()
+        writer = self._actuator.begin()
         state = self._logs.leader.read_to_end(READ_LOGS_MS)
         if self._claim is not None:
-            self._claim(state, self._logs.writer)
-        if self._policy_of_log:
-            self.machine.state.policy = state.policy or Policy()
+            self._claim(state, writer)
+        policy = state.policy or Policy() if self._policy_of_log else None
         config = self._logs.config.read_to_end(READ_LOGS_MS)
-        self._handle(ev.LeadTaken(state.memory or Memory(), config, *evicted))
+        self._handle(ev.LeadTaken(state.memory or Memory(), config, *evicted, policy))
         log.info("leading in term %d", self.machine.state.memory.term)
 
     def _lost(self, reason: str) -> None:
-        self._tenure = False
-        self._logs.writer.close()
+        self._actuator.end()
         self._handle(ev.LeadLost(reason))
-
-    @property
-    def _writer(self) -> LeadWriter:
-        if not self._tenure:
-            raise WriterFenced("the lead was lost before this could be written")
-        return self._logs.writer
-
-    @property
-    def _config_writer(self) -> LeadWriter:
-        if self._is_silent():
-            raise LogUnavailable("not written: the broker has not confirmed for a session that we still lead")
-        return self._writer
 
     def _carry_out(self, instructions: Sequence[ev.Instruction]) -> None:
         for instruction in instructions:
-            if isinstance(instruction, ev.SaveMemory):
-                self._writer.write_leader(memory=instruction.memory)
-                self.machine.saved(instruction.memory)
-            elif isinstance(instruction, ev.Answer):
-                if self._round is not None and self._round[0] == instruction.generation:
-                    self._round[1].set_result(instruction.assignments)
-                    self._say_round(instruction.generation)
+            self._actuator.carry_out(instruction)
+            if isinstance(instruction, ev.Answer):
+                self._say_round(instruction.generation)
                 if self.machine.state.policy.name is PolicyName.DEFAULT:
                     self._reader.expect(self.machine.state.members, instruction.written)
-            elif isinstance(instruction, ev.RefuseRound):
-                log.error("round %d is not sent: %s", instruction.generation, instruction.reason)
-                if self._round is not None and self._round[0] == instruction.generation:
-                    self._round[1].set_exception(PlanRefused(instruction.reason))
-            elif isinstance(instruction, ev.RequestRejoin):
-                log.info("asking for a round: %s", instruction.reason)
-                self._group.rejoin(instruction.reason)
-            elif isinstance(instruction, ev.WriteConfig):
-                if deleted := deleted_connectors(instruction.records):
-                    log.warning("deleting connectors, which nobody asks for any more: %s", ", ".join(deleted))
-                log.info("writing %d config records: %s", len(instruction.records), instruction.why)
-                self._write_config(instruction.records)
-            elif isinstance(instruction, ev.Evict):
-                log.info("evicting %s: %s", ", ".join(instruction.member_ids), instruction.reason)
-                self._group.evict(instruction.member_ids)
-            elif isinstance(instruction, ev.ReadStatuses):
-                self._read_statuses(instruction)
-            elif isinstance(instruction, ev.ForgetStatuses):
-                self._forget_statuses(instruction.items)
-            elif isinstance(instruction, ev.WakeAt):
-                self._wake_at_ms = instruction.at_ms
-            elif isinstance(instruction, ev.SavePolicy):
-                self._writer.write_leader(policy=instruction.policy)
-            elif isinstance(instruction, ev.MakeSessionKey):
-                settings = self.machine.settings
-                data = secrets.token_bytes(settings.session_key_bytes)
-                key = SessionKey(data, settings.session_key_algorithm, self._clock_ms())
-                self._write_config((SessionKeyRecord(key),))
-
-    def _write_config(self, records: Sequence[ConfigRecord]) -> None:
-        offset = self._config_writer.write_config([encode_config(record) for record in records])
-        self._written_offset = max(offset, self._written_offset)
-        self.machine.write_window.wrote(len(records), offset)
 
     def _say_round(self, generation: int) -> None:
-        done = self.machine.state.rebalances
+        done = self.machine.state.history.rebalances
         if done and done[-1].generation == generation:
             with within(event=done[-1].events, generation=f"{done[-1].term}.{generation}"):
                 log.info(
                     "generation %d: %d assigned, %d revoked, %d held: %s",
                     *(generation, done[-1].assigned, done[-1].revoked, done[-1].held, done[-1].cause),
                 )
-
-    def _read_statuses(self, wanted: ev.ReadStatuses) -> None:
-        try:
-            statuses = self._logs.status.read_to_end(CATCH_UP_MS)
-        except LogUnavailable as error:
-            log.debug("the statuses cannot be read now: %s", error)
-            return
-        self.submit(ev.StatusesRead(statuses, wanted.incarnations, wanted.leftovers))
-
-    def _forget_statuses(self, items: Sequence[TaskId]) -> None:
-        if self._tenure:
-            log.info("forgetting the statuses of %d items that are no more, such as %s", len(items), items[0])
-            for item in items:
-                self._logs.status.tombstone(item)

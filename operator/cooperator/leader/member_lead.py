@@ -10,8 +10,9 @@ from concurrent.futures import Future
 
 from cooperator.group import Joined, Round
 from cooperator.leader import events as ev
+from cooperator.leader.actuator import GroupHandle
 from cooperator.leader.endpoint import Handler
-from cooperator.leader.leader_thread import GroupHandle, LeaderThread
+from cooperator.leader.leader_thread import LeaderThread
 from cooperator.leader.machine import LeaderMachine
 from cooperator.leader.plugins import installed_assignors
 from cooperator.leader.routes import LeaderRoutes, LeaseTimes

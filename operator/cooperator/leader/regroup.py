@@ -1,10 +1,10 @@
 """A change of task configurations while tasks run (KIP-429 for pipelines).
 
 Units never change; a new ``tasksMax`` only deals them to tasks anew. Two tasks must not run one unit,
-so the tasks whose units change are let go first, everywhere, and only then are the new configurations
-written and assigned. Tasks that stay as they are run on.
+so the tasks whose units change are revoked first, everywhere, and only then are the new configurations
+written and assigned. Unchanged tasks run on.
 
-What still runs of an earlier connector of the same name has units, too: it has to end as well.
+Tasks of an earlier connector of the same name have units, too: they must end as well.
 """
 
 from collections.abc import Container, Iterable, Mapping
@@ -16,7 +16,7 @@ from cooperator.model import ClusterConfig, Member, Memory, Policy, TaskFencing,
 TaskConfigs = tuple[Mapping[str, str], ...]
 NEW_TASKS = "task configurations were committed"
 GATHER_MS = 50
-"""Commits within this time share a round: connectors that change together are not told one by one."""
+"""Commits within this time share a round: connectors that change together make one round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,14 @@ class Regroup:
         policy: Policy,
         now_ms: int,
     ) -> bool:
-        """Whether such a task may still run at a departed incarnation, one that is none of ``members`` and
-        whose end is not in ``ended``: be it what that had, or what it was told to stop, or what nobody
-        knows."""
+        """Whether such a task may still run at a departed incarnation.
+
+        That is one that is none of ``members``, and whose end is not in ``ended``. Its assignment counts,
+        what it was told to stop, and tasks that are not known.
+        """
         if any(hold.blanket_until_ms > now_ms for hold in memory.holds.values()):
             return True
-        # A stock worker has no lease by which it would have stopped: its hold is all that there is.
+        # A stock worker has no lease by which it would have stopped: only its hold is known.
         if memory.stock and any(
             self._concerns(hold.tasks)
             and hold.deadline_ms > now_ms
@@ -60,7 +62,7 @@ class Regroup:
         ):
             return True
         present = {(member.identity, member.incarnation) for member in members}
-        # Who is missing since a round that was not planned is not known to be missing yet.
+        # Members that are missing since a round that was not planned are not known to be missing yet.
         entries = [*memory.unstopped, *absences.as_given(memory)]
         return any(
             self._concerns(entry.tasks)

@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any, Protocol
 
 from aiohttp import web
@@ -31,7 +32,7 @@ class LeaseTimes(Protocol):
 
 
 class LeaderRoutes:
-    """``POST /connectors/{name}/tasks`` and ``POST /lease``.
+    """``POST /connectors/{name}/tasks``, ``POST /lease`` and ``GET /story``.
 
     ``current``: returns the lead and its logs, or None while there is none. ``contact_age_ms``: time since
     the leader itself sent its last answered request to the broker.
@@ -49,7 +50,11 @@ class LeaderRoutes:
         self._asked: dict[str, Asked] = {}
 
     def all(self) -> dict[str, Handler]:
-        return {"POST /connectors/{name}/tasks": self._post_tasks, "POST /lease": self._post_lease}
+        return {
+            "POST /connectors/{name}/tasks": self._post_tasks,
+            "POST /lease": self._post_lease,
+            "GET /story": self._get_story,
+        }
 
     async def answer_status(self, status: Callable[[], dict[str, Any]]) -> web.Response:
         loop = asyncio.get_running_loop()
@@ -93,7 +98,7 @@ class LeaderRoutes:
             member_id = str(question["member_id"])
             epoch = Epoch(int(question["term"]), int(question["generation"]))
         except (ValueError, KeyError, TypeError) as error:
-            return error_answer(400, f"a lease is asked for with member_id, term and generation: {error!r}")
+            return error_answer(400, f"a lease request needs member_id, term and generation: {error!r}")
         current = self._current()
         if current is None:
             return error_answer(409, "this member does not lead")
@@ -115,3 +120,13 @@ class LeaderRoutes:
         ):
             return json_answer(200, {"confirmed": True})
         return error_answer(409, "it is not certain that nothing was reassigned")
+
+    async def _get_story(self, _: web.Request) -> web.StreamResponse:
+        """How the leader came to its state, oldest first: {"lines": [{"at_ms", "cause", "what"}]}."""
+        current = self._current()
+        if current is None:
+            return error_answer(409, "this member does not lead")
+        story = asyncio.wrap_future(current[0].ask(lambda machine: machine.story()))
+        lines = await asyncio.wait_for(story, ANSWER_S)
+        assert isinstance(lines, tuple)
+        return json_answer(200, {"lines": [asdict(line) for line in lines]})

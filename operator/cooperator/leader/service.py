@@ -14,20 +14,20 @@ from typing import Any, Final
 
 from cooperator.group import DescribedMember, GroupConfig, Joined, Membership, Round
 from cooperator.leader import events as ev
-from cooperator.leader.adoption import seen_refusal
 from cooperator.leader.await_even import await_even
 from cooperator.leader.endpoint import Endpoint
-from cooperator.leader.evicted import Evicted, as_last_heard
+from cooperator.leader.evicted import Evicted, LastHeard
 from cooperator.leader.leader_thread import LeaderThread, LeadRefused
 from cooperator.leader.machine import LeaderMachine
 from cooperator.leader.observability.conditions import Conditions
-from cooperator.leader.observability.durations import Durations
-from cooperator.leader.observability.projection import is_settled, plan_conditions, project
-from cooperator.leader.observability.unassigned import UnassignedTime
+from cooperator.leader.observability.group_inspector import seen_refusal
+from cooperator.leader.observability.projection import is_settled, plan_conditions
+from cooperator.leader.observability.totals import Totals
 from cooperator.leader.owners import ask_worker, restart_url
 from cooperator.leader.ownership import GroupPolicy, instance_id, log_refusal, member_refusal
 from cooperator.leader.routes import LeaderRoutes
 from cooperator.leader.settings import ServiceSettings as ServiceSettings
+from cooperator.leader.stock.posts import NOT_NOW
 from cooperator.leader.stock.routes import StockRoutes
 from cooperator.log_lines.context import event as current_event
 from cooperator.logs import (
@@ -56,9 +56,11 @@ from cooperator.wire import (
 log = logging.getLogger(__name__)
 
 RETRY_S = 2.0
+_GRACE_S: Final = 1.0
+"""For the leader's thread to answer a request that has expired."""
 RETAKING: Final = "TakingLead"
 FIRST_READ_MS = 8_000
-"""Less than the 10 s within which a user is told that the broker does not answer."""
+"""Less than the 10 s after which users are told that the broker does not answer."""
 
 
 class NotLeading(TimeoutError):
@@ -93,10 +95,8 @@ class LeaderService:
         self.is_fenced = False
         """Another process leads under the same owner: this service leads no more and must be stopped."""
         self._evicted = Evicted()
-        self._described: dict[str, DescribedMember] = {}
-        self._projected: dict[str, Any] = {}
-        self._durations = Durations()
-        self._unassigned = UnassignedTime()
+        self._last_heard = LastHeard(settings.owner.name)
+        self._totals = Totals()
         self._logs: Logs | None = None
         self._lead: LeaderThread | None = None
         self._membership: Membership | None = None
@@ -187,15 +187,20 @@ class LeaderService:
     def restart(self, record: RestartRecord, timeout_s: float = 10) -> int:
         """Have the members restart what ``record`` names.
 
-        Returns 202, 404 if it is not configured, or 409 while this leader does not lead. A single item of a
-        stock worker is restarted by that worker, whose code is returned. Raises TimeoutError, LogUnavailable.
+        Returns 202 once that is in the config log, 404 if it is not configured, or 409 while this leader does
+        not lead. A single item of a stock worker is restarted by that worker, whose code is returned. Raises
+        TimeoutError, LogUnavailable; it is written later only after a TimeoutError, which is rare.
         """
         if self._lead is None:
             return ev.PostOutcome.NOT_LEADING
         at = self._lead.ask(lambda machine: restart_url(machine.state, record)).result(timeout_s)
         if isinstance(at, str):
             return ask_worker(at, timeout_s)
-        return self._lead.restart(record).result(timeout_s)
+        code = self._lead.restart(record, timeout_s).result(timeout_s + _GRACE_S)
+        if code == ev.PostOutcome.AGAIN:
+            why = self._lead.machine.state.topic_refusal or NOT_NOW
+            raise LogUnavailable(f"the restart is not written: {why}")
+        return code
 
     def _fence(self, transactional_ids: Sequence[str], overrides: Mapping[str, str]) -> None:
         fence_producers(self._logs_config, transactional_ids, overrides)
@@ -208,30 +213,11 @@ class LeaderService:
         lead, logs = self._lead, self._logs
         answer: dict[str, Any] = {"group_id": self.settings.group_id, "url": self.url, "settled": False}
         if lead is not None and logs is not None:
-            statuses = logs.status.snapshot()
-            try:
-                projected = lead.ask(lambda machine: project(machine.state, statuses)).result(timeout_s)
-            except TimeoutError:
-                # The thread waits for the broker; the last known state is better than nothing.
-                answer["stale"] = True
-                projected = self._projected
-            assert isinstance(projected, dict)
-            self._projected = projected
-            with self._lock:
-                self._durations.note(projected)
-                self._unassigned.note(projected, time.monotonic())
-                answer["totals"] = {
-                    "rebalances": self._durations.count,
-                    "rebalances_ms": self._durations.total_ms,
-                    "plans": lead.plans,
-                    "plans_ms": lead.planning_s * 1000,
-                    "unassigned_task_ms": self._unassigned.total_s * 1000,
-                    "forced_rounds": lead.machine.write_window.forced,
-                }
+            projected = self._totals.projected(lead, logs.status.snapshot(), timeout_s)
+            answer.update(projected)
             for condition in plan_conditions(projected):
                 self.conditions.put(*condition)
-            answer.update(projected)
-            answer["settled"] = bool(projected) and is_settled(projected)
+            answer["settled"] = "leading" in projected and is_settled(projected)
         answer["conditions"] = [asdict(condition) for condition in self.conditions.all()]
         return answer
 
@@ -295,10 +281,14 @@ class LeaderService:
                 "group": settings.group_id,
             },
         )
+        now_ms = _now_ms()
         with self._lock:
-            machine.state.policy = self._policy
-            machine.state.facts = self._facts
-            machine.state.desired = self._desired
+            # What is known already comes before all that its thread is told. A machine that does not lead
+            # instructs nothing.
+            machine.handle(ev.PolicyChanged(self._policy), now_ms)
+            machine.handle(ev.FactsChanged(self._facts), now_ms)
+            if self._desired is not None:
+                machine.handle(ev.DesiredChanged(self._desired), now_ms)
             self._lead, self._membership = lead, membership
         lead.start()
         membership.start()
@@ -380,10 +370,7 @@ class LeaderService:
             self.conditions.put("KafkaReachable", False, "Unreachable", message)
 
     def may_take_lead(self, members: Sequence[DescribedMember]) -> bool | str:
-        for member in members:
-            known = self._described.get(member.member_id)
-            if member.metadata or known is None:
-                self._described[member.member_id] = member
+        self._last_heard.note(members)
         described = [(member.client_id, member.metadata) for member in members]
         settings = self.settings
         policy = GroupPolicy.ADOPT if self._owned else settings.group_policy
@@ -394,9 +381,7 @@ class LeaderService:
         self.conditions.put("Leading", False, "GroupConflict", reason)
 
     def lead_taken(self, evicted: Sequence[str]) -> None:
-        described = [self._described[member_id] for member_id in evicted if member_id in self._described]
-        self._evicted = as_last_heard(described, self.settings.owner.name)
-        self._described.clear()
+        self._evicted = self._last_heard.evicted(evicted)
         self.conditions.put("Leading", True, "Leading")
 
     def lead_lost(self) -> None:

@@ -1,15 +1,14 @@
 """A leader's settings and its state."""
 
-from collections import deque
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cooperator.leader import absences
 from cooperator.leader.observability.causes import Causes
-from cooperator.leader.observability.history import Rebalance
+from cooperator.leader.observability.history import History
 from cooperator.leader.regroup import Regroup
 from cooperator.leader.stock.members import Hung
-from cooperator.model import ClusterConfig, Desired, Epoch, Member, Memory, Policy, TaskId
+from cooperator.model import ClusterConfig, Desired, Member, Memory, Policy
 from cooperator.planner.assignors import BUILT_IN
 from cooperator.planner.plan import Plan
 from cooperator.planner.problem import Assignor
@@ -47,21 +46,39 @@ class LeaderSettings:
     assignors: Mapping[str, Assignor] = field(default_factory=lambda: BUILT_IN, repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What a round was answered with: its plan, and the memory that must be durable before it is sent.
+
+    ``facts``: those that it was planned with.
+    """
+
+    plan: Plan
+    memory: Memory
+    facts: Facts
+
+
 @dataclass(slots=True)
 class LeaderState:
-    """The machine's state. Shells and projections read it; only the machine writes it.
+    """The machine's state. Shells and projections read it; only the machine writes it, in ``handle``.
 
-    * ``born``: for each identity whose present incarnation this leader has seen begin, that incarnation and
-      the epoch of its first round.
-    * ``owners``: the last identity that ran each task which nobody runs now.
-    * ``busy_since_ms``: when the current activity began (ms since the epoch); None while there is none.
-    * ``reasons``: number of rounds by cause.
+    * ``in_round``: members join, or their assignments are on their way; also from taking the lead until its
+      first round has been answered.
+    * ``saved``: what the leader log says for certain, but for the generation; None: not known.
+    * ``planned_with``: the memory before the present round; ``planned``: the configuration of the last one.
+    * ``is_new``: no round was planned in this tenure.
+    * ``sent``: for the present generation; None: its members were sent nothing new.
+    * ``commit_is_late``: the last round was planned with a commit that a member had not read; the next one is
+      for it.
+    * ``behind_ms``: when members had last read more than the leader can.
+    * ``wake_at_ms``: the last ``WakeAt``.
     * ``held_down_by``: members that may be why the group does not speak the newest protocol.
     * ``handing_back``: the layout is being made even, so that stock workers can go on without this leader.
     * ``orphans``: connectors that outlive their resource, as far as the leader log is known to say so.
     * ``evicted``: members that were removed to take the lead.
     * ``awaited``: identities of evicted members that are not back, and until when (ms) they are awaited.
     * ``has_memory``: whether there was a memory when the lead was taken.
+    * ``trouble``: the last failure of a round or a log.
     * ``topic_refusal``: why nothing is planned, as the config topic is not the group's; empty: it is.
     """
 
@@ -70,9 +87,18 @@ class LeaderState:
     desired: Desired | None = None
     facts: Facts = field(default_factory=Facts)
     memory: Memory = field(default_factory=Memory)
+    saved: Memory | None = None
+    planned_with: Memory = field(default_factory=Memory)
+    planned: ClusterConfig = field(default_factory=ClusterConfig)
     leading: bool = False
+    is_new: bool = False
+    in_round: bool = False
     generation: int = -1
     completed: int = -1
+    sent: Sent | None = None
+    commit_is_late: bool = False
+    behind_ms: int | None = None
+    wake_at_ms: int | None = None
     leader_id: str = ""
     protocol: str = ""
     members: tuple[Member, ...] = ()
@@ -84,17 +110,19 @@ class LeaderState:
     trouble: str = ""
     refusal: str = ""
     topic_refusal: str = ""
-    born: dict[str, tuple[str, Epoch]] = field(default_factory=dict)
-    owners: dict[TaskId, str] = field(default_factory=dict)
-    busy_since_ms: int | None = None
     hung: tuple[Hung, ...] = ()
     held_down_by: tuple[str, ...] = ()
     handing_back: bool = False
     orphans: tuple[str, ...] = ()
-    rebalances: deque[Rebalance] = field(default_factory=lambda: deque(maxlen=100))
-    counters: dict[str, int] = field(default_factory=dict)
-    reasons: dict[str, int] = field(default_factory=dict)
+    history: History = field(default_factory=History)
     causes: Causes = field(default_factory=Causes)
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether the leader log says what ``memory`` does."""
+        # The generation alone decides nothing: a round that changed nothing is not written.
+        saved = self.saved
+        return saved is not None and replace(self.memory, generation=saved.generation) == saved
 
     @property
     def all_stock(self) -> bool:
@@ -125,8 +153,3 @@ class LeaderState:
         identities = {member.identity for member in away}
         self.awaited = {i: at for i, at in self.awaited.items() if at > now_ms and i in identities}
         return away
-
-    def mark_busy(self, now_ms: int) -> None:
-        """Note that a round is necessary."""
-        if self.busy_since_ms is None:
-            self.busy_since_ms = now_ms

@@ -16,8 +16,13 @@ class StatusLogMaintenance:
     """One tenure's view of the status log. ``pause_ms``: pause between searches for leftovers."""
 
     def __init__(self, pause_ms: int) -> None:
+        self._pause_ms = pause_ms
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything: another tenure begins."""
         self.starts = Starts()
-        self.leftovers = Leftovers(pause_ms)
+        self.leftovers = Leftovers(self._pause_ms)
 
     def wanted(self, state: LeaderState, now_ms: int) -> ev.ReadStatuses | None:
         """What to read now, if anything."""

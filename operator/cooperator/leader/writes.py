@@ -1,49 +1,40 @@
 """The leader's writes to the config log: never inside a round (see ``write_window``). Pure."""
 
-from collections.abc import Container
+from collections.abc import Callable, Container
+from dataclasses import dataclass
 
 from cooperator.leader import events as ev
 from cooperator.leader.reconcile import connector_records, task_records
 from cooperator.leader.regroup import Regroup
+from cooperator.leader.repeats import Repeats
 from cooperator.leader.state import LeaderSettings, LeaderState
 from cooperator.leader.stock.write_window import WriteWindow
 from cooperator.model import INSTANCE, TaskFencing
 from cooperator.wire import (
     ConfigRecord,
-    FencingRecord,
     Protocol,
-    RestartRecord,
     TargetStateRecord,
     encode_config,
 )
 
-REPEAT_MS = 2_000
-"""A write or a request that shows no effect is repeated after this time."""
 
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A request that gets ``code`` once ``records`` are in the log.
 
-class Repeats:
-    """Recent requests whose effects may not be visible yet."""
+    ``until_ms``: until then a failed write is repeated; None: it is not, and the request fails with it.
+    """
 
-    def __init__(self) -> None:
-        self._emitted: dict[object, int] = {}
-
-    def once(self, key: object, instruction: ev.Instruction, now_ms: int) -> list[ev.Instruction]:
-        """``instruction``, unless the same was issued so recently that its effect may not be visible yet."""
-        self._emitted = {k: at for k, at in self._emitted.items() if now_ms - at < REPEAT_MS}
-        if key in self._emitted:
-            return []
-        self._emitted[key] = now_ms
-        return [instruction]
-
-    def next_ms(self) -> list[int]:
-        return [at + REPEAT_MS for at in self._emitted.values()]
-
-    def clear(self) -> None:
-        self._emitted.clear()
+    records: tuple[ConfigRecord, ...]
+    code: int
+    until_ms: int | None = None
 
 
 class Writes:
-    """The records that are due. Call ``due`` only where a record may be written."""
+    """The records that are due, and the requests that wait for them to be durable.
+
+    Call ``due`` only where a record may be written.
+    """
 
     def __init__(
         self, settings: LeaderSettings, state: LeaderState, repeats: Repeats, write_window: WriteWindow
@@ -52,10 +43,42 @@ class Writes:
         self._state = state
         self._repeats = repeats
         self._write_window = write_window
-        self._restarts: list[RestartRecord] = []
+        self._waiting: dict[int, _Waiting] = {}
 
-    def clear(self) -> None:
-        self._restarts = []
+    # --- requests -----------------------------------------------------------------------------------
+
+    def written(self, event: ev.ConfigWritten) -> list[ev.Instruction]:
+        """The replies to the requests that have waited for this write."""
+        self._write_window.wrote(len(event.records), event.offset)
+        return self._reply(lambda request, waiting: request in event.requests)
+
+    def failed(self) -> list[ev.Instruction]:
+        """The replies to the requests whose write failed and is not repeated."""
+        return self._reply(lambda _, waiting: waiting.until_ms is None, ev.PostOutcome.AGAIN)
+
+    def expired(self, now_ms: int) -> list[ev.Instruction]:
+        """The replies to the requests for which nobody waits any longer; their records are dropped."""
+        return self._reply(
+            lambda _, waiting: waiting.until_ms is not None and waiting.until_ms <= now_ms,
+            ev.PostOutcome.AGAIN,
+        )
+
+    def lead_lost(self) -> list[ev.Instruction]:
+        return self._reply(lambda _, waiting: True, ev.PostOutcome.NOT_LEADING)
+
+    def waiting_until_ms(self) -> list[int]:
+        """The times (ms) at which requests expire."""
+        return [waiting.until_ms for waiting in self._waiting.values() if waiting.until_ms is not None]
+
+    def _reply(self, whom: Callable[[int, _Waiting], bool], code: int | None = None) -> list[ev.Instruction]:
+        found = {request: waiting for request, waiting in self._waiting.items() if whom(request, waiting)}
+        for request in found:
+            del self._waiting[request]
+        return [
+            ev.Reply(request, waiting.code if code is None else code) for request, waiting in found.items()
+        ]
+
+    # --- what is due --------------------------------------------------------------------------------
 
     def due(self, now_ms: int) -> list[ev.Instruction]:
         """All writes that are due now."""
@@ -77,9 +100,11 @@ class Writes:
         # In an adopted group only what is in its topic already may be passed over (see ``topic_refusal``).
         if self._write_window.is_behind:
             out += self._repeats.once("again", self._again(), now_ms)
-        if self._restarts:
-            out.append(ev.WriteConfig(tuple(self._restarts), "restarts that were asked for"))
-            self._restarts = []
+        restarts = {request: each for request, each in self._waiting.items() if each.until_ms is not None}
+        if restarts:
+            records = tuple(record for each in restarts.values() for record in each.records)
+            write = ev.WriteConfig(records, "restarts were requested", tuple(restarts))
+            out += self._repeats.once(("restarts", *restarts), write, now_ms)
         for regroup in state.regroups.values():
             if not self._in_use(regroup, now_ms):
                 records = task_records(regroup.connector, regroup.configs)
@@ -112,77 +137,82 @@ class Writes:
         key = self._state.config.session_key
         return (key.created_ms if key else now_ms) + self._settings.session_key_ttl_ms
 
-    def post_tasks(
-        self, event: ev.TasksPosted, in_round: bool, now_ms: int
-    ) -> tuple[int, list[ev.Instruction]]:
-        """Take a connector's new task configurations; returns the HTTP code and the instructions.
+    def post_tasks(self, event: ev.TasksPosted, now_ms: int) -> list[ev.Instruction]:
+        """Take a connector's new task configurations.
 
-        204: the config log has them, or they are being written. 202: running tasks change, so those are
-        revoked first; the caller repeats the request until it gets 204, which also survives a change of
-        leader. 503: an earlier write of the same configurations is not in the log yet, or all members are
-        stock workers, which would take a 202 for done, and nothing may be written just now. 404 and 409 as in
-        Kafka Connect (docs/protocol.md, 9).
+        204: the config log has them. 202: running tasks change, so those are revoked first; the caller
+        repeats the request until it gets 204, which also survives a change of leader. 503: the write failed,
+        or an earlier one of the same configurations is not in the log yet, or all members are stock workers,
+        which would take a 202 for done, and nothing may be written just now. 404 and 409 as in Kafka Connect
+        (docs/protocol.md, 9).
         """
         state = self._state
-        if not state.leading:
-            return ev.PostOutcome.NOT_LEADING, []
-        if state.topic_refusal:
-            return ev.PostOutcome.AGAIN, []
+        if refused := self._refusal(event.request):
+            return refused
         committed = state.config.connectors.get(event.connector)
         if committed is None:
-            return ev.PostOutcome.UNKNOWN_CONNECTOR, []
+            return [ev.Reply(event.request, ev.PostOutcome.UNKNOWN_CONNECTOR)]
         known = () if committed.inconsistent else committed.tasks
         stale = state.all_stock and committed.applied != committed.config
         if known == event.configs and not committed.inconsistent and not stale:
             state.regroups.pop(event.connector, None)
-            return ev.PostOutcome.WRITTEN, []
+            return [ev.Reply(event.request, ev.PostOutcome.WRITTEN)]
         regroup = Regroup.between(event.connector, known, event.configs)
-        blocked = in_round or not self._write_window.is_over(now_ms)
-        if not blocked and not self._in_use(regroup, now_ms):
+        if self._may_write(now_ms) and not self._in_use(regroup, now_ms):
             state.regroups.pop(event.connector, None)
             records = task_records(event.connector, event.configs)
-            writing = self._write(records, f"tasks of {event.connector}", now_ms)
-            # Asked for a moment ago, and not in the log: that write may have failed.
-            return (ev.PostOutcome.WRITTEN if writing else ev.PostOutcome.AGAIN), writing
+            waiting = _Waiting(records, ev.PostOutcome.WRITTEN)
+            return self._write_for(event.request, waiting, f"tasks of {event.connector}", now_ms)
         if state.all_stock:
             # They would take any 2xx for done, and they stop changed tasks themselves: nothing is to be
             # revoked.
-            return ev.PostOutcome.AGAIN, []
+            return [ev.Reply(event.request, ev.PostOutcome.AGAIN)]
         state.regroups[event.connector] = regroup
-        return ev.PostOutcome.PENDING, []
+        return [ev.Reply(event.request, ev.PostOutcome.PENDING)]
 
-    def restart(self, record: RestartRecord) -> int:
-        """Ask the members to restart what ``record`` names: 202, or 404 and 409 as for ``post_tasks``."""
-        if not self._state.leading:
-            return ev.PostOutcome.NOT_LEADING
-        if self._state.topic_refusal:
-            return ev.PostOutcome.AGAIN
+    def restart(self, event: ev.RestartRequested) -> list[ev.Instruction]:
+        """Have the members restart what the record names.
+
+        202: the config log has the record. 503: it could not be written in time. 404 and 409 as for
+        ``post_tasks``.
+        """
+        if refused := self._refusal(event.request):
+            return refused
+        record = event.record
         known = self._state.config.connectors.get(record.connector)
         if known is None or not (record.task is None or INSTANCE <= record.task < known.task_count):
-            return ev.PostOutcome.UNKNOWN_CONNECTOR
-        self._restarts.append(record)
-        return ev.PostOutcome.PENDING
+            return [ev.Reply(event.request, ev.PostOutcome.UNKNOWN_CONNECTOR)]
+        self._waiting[event.request] = _Waiting((record,), ev.PostOutcome.PENDING, event.until_ms)
+        return []
 
-    def fenced(
-        self, record: FencingRecord, generation: int, in_round: bool, now_ms: int
-    ) -> tuple[int, list[ev.Instruction]]:
+    def fenced(self, event: ev.ProducersFenced, now_ms: int) -> list[ev.Instruction]:
         """Record that the producers of earlier tasks were fenced for the tasks of ``generation``.
 
         204: recorded. 503: ask again. 410: there is a later generation by now. 409: not leading.
         """
-        state = self._state
-        if not state.leading:
-            return ev.PostOutcome.NOT_LEADING, []
-        if state.topic_refusal:
-            return ev.PostOutcome.AGAIN, []
-        known = state.config.fencings.get(record.connector, TaskFencing())
-        if known.generation != generation:
-            return ev.PostOutcome.OUTDATED, []
+        request, record = event.request, event.record
+        if refused := self._refusal(request):
+            return refused
+        known = self._state.config.fencings.get(record.connector, TaskFencing())
+        if known.generation != event.generation:
+            return [ev.Reply(request, ev.PostOutcome.OUTDATED)]
         if not known.pending and known.recorded == record.task_count:
-            return ev.PostOutcome.WRITTEN, []
-        if in_round or not self._write_window.is_over(now_ms):
-            return ev.PostOutcome.AGAIN, []
-        return ev.PostOutcome.AGAIN, self._write((record,), f"fencing of {record.connector}", now_ms)
+            return [ev.Reply(request, ev.PostOutcome.WRITTEN)]
+        if not self._may_write(now_ms):
+            return [ev.Reply(request, ev.PostOutcome.AGAIN)]
+        # Once it is in the log, tasks may have been committed before it: the next question finds out.
+        waiting = _Waiting((record,), ev.PostOutcome.AGAIN)
+        return self._write_for(request, waiting, f"fencing of {record.connector}", now_ms)
+
+    def _refusal(self, request: int) -> list[ev.Instruction]:
+        if not self._state.leading:
+            return [ev.Reply(request, ev.PostOutcome.NOT_LEADING)]
+        if self._state.topic_refusal:
+            return [ev.Reply(request, ev.PostOutcome.AGAIN)]
+        return []
+
+    def _may_write(self, now_ms: int) -> bool:
+        return not self._state.in_round and self._write_window.is_over(now_ms)
 
     def _in_use(self, regroup: Regroup, now_ms: int) -> bool:
         state = self._state
@@ -191,8 +221,18 @@ class Writes:
             return True
         return regroup.may_run(state.members, state.memory, ended, state.policy, now_ms)
 
-    def _write(self, records: tuple[ConfigRecord, ...], why: str, now_ms: int) -> list[ev.Instruction]:
+    def _write_for(self, request: int, waiting: _Waiting, why: str, now_ms: int) -> list[ev.Instruction]:
+        writing = self._write(waiting.records, why, now_ms, (request,))
+        if not writing:
+            # Asked for a moment ago, and not in the log: that write may have failed.
+            return [ev.Reply(request, ev.PostOutcome.AGAIN)]
+        self._waiting[request] = waiting
+        return writing
+
+    def _write(
+        self, records: tuple[ConfigRecord, ...], why: str, now_ms: int, requests: tuple[int, ...] = ()
+    ) -> list[ev.Instruction]:
         if not records:
             return []
         same = tuple(encode_config(record) for record in records)
-        return self._repeats.once(same, ev.WriteConfig(records, why), now_ms)
+        return self._repeats.once(same, ev.WriteConfig(records, why, requests), now_ms)

@@ -15,7 +15,7 @@ from cooperator.crd.choices import DeletionPolicy
 from cooperator.host.desired import pool_desired
 from cooperator.host.leader import changed_connectors, leader_settings, port_of, same_leader, started_leader
 from cooperator.host.status import WorkerFacts
-from cooperator.leader.clock import SteadyClock
+from cooperator.leader.process import SteadyClock
 from cooperator.leader.service import LeaderService
 from cooperator.local.layout import WorkerDir, read_json, write_atomically, write_json
 from cooperator.local.members import MemberProcesses

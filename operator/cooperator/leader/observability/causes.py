@@ -27,12 +27,12 @@ class Causes:
 
     def hear(self, events: str, now_ms: int) -> None:
         """Note the events of a change reported to the leader; empty if unknown."""
+        self._heard = {each: at for each, at in self._heard.items() if now_ms - at < HEARD_MS}
         self._heard.update(dict.fromkeys(ids(events), now_ms))
 
     def pending(self, now_ms: int) -> str:
         """Events that have not led to a round yet."""
-        self._heard = {each: at for each, at in self._heard.items() if now_ms - at < HEARD_MS}
-        return joined(self._heard)
+        return joined(each for each, at in self._heard.items() if now_ms - at < HEARD_MS)
 
     def of_round(self, pending: str, before: Memory, after: Memory) -> str:
         """The events of a round between two memories: ``pending`` and the origins of its holds and moves.

@@ -1,7 +1,8 @@
-"""A group as its leader sees it, read from outside: the starting point of questions "what if".
+"""A group as its leader sees it, read from outside: the starting point of questions "what if", and of a
+leader that is about to adopt it.
 
-It reads the broker's description of the group and the group's logs. It neither joins nor writes, and it works
-whoever leads, since every member's metadata reports what it runs.
+It reads the broker's description of the group and the group's logs. It neither joins nor writes, none of the
+members notices, and it works whoever leads, since every member's metadata reports what it runs.
 """
 
 import time
@@ -15,7 +16,9 @@ from cooperator.group import DescribedGroup, DescribedMember, GroupState, GroupU
 from cooperator.leader.config_topic import read_to, topic_refusal
 from cooperator.leader.identities import tell_apart
 from cooperator.leader.ownership import GroupPolicy, member_refusal
+from cooperator.leader.settings import ServiceSettings
 from cooperator.logs import LeaderRecords, LogsConfig, LogsRead, LogUnavailable, Topics, read_logs
+from cooperator.logs.config_log import ConfigLog
 from cooperator.model import ClusterConfig, Member, Memory, Policy, PolicyName, TaskId
 from cooperator.planner import Facts, View
 from cooperator.scenarios.snapshot import LedBy, Snapshot, fresh_memory
@@ -31,6 +34,7 @@ from cooperator.wire import (
 )
 
 UNITS: Final = "task.units"
+_ADOPTION_MS: Final = 8_000
 _AGAIN_S: Final = 0.3
 
 
@@ -82,6 +86,25 @@ def look(where: Where, timeout_s: float = 10) -> Snapshot:
                 "only between rounds; ask again in a moment"
             )
         before = after
+
+
+def seen_refusal(settings: ServiceSettings, config: ConfigLog) -> str:
+    """Why ``config`` cannot be the config log of the group, as its members are seen from outside.
+
+    Empty when it can, or when the group is not to be adopted. Raises LogUnavailable.
+    """
+    if settings.group_policy is not GroupPolicy.ADOPT:
+        return ""
+    try:
+        group = describe_group(
+            settings.bootstrap_servers, settings.group_id, settings.group_security, _ADOPTION_MS / 1000
+        )
+    except GroupUnavailable as error:
+        raise LogUnavailable(str(error)) from error
+    # The end is asked for later than the members: what they have read is in it.
+    read = read_to((member.client_id, member.metadata) for member in group.members)
+    topic = settings.logs_config().topic_names.config
+    return topic_refusal(settings.group_id, topic, config.end(_ADOPTION_MS), read)
 
 
 def _describe(where: Where, deadline: float) -> DescribedGroup:

@@ -1,13 +1,11 @@
 """The effects of past rounds, for people: a short list of the last ones, and totals."""
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
-from cooperator.model import Epoch, Memory
+from cooperator.model import Epoch, Member, Memory, TaskId
 from cooperator.planner.plan import Plan
-
-if TYPE_CHECKING:
-    from cooperator.leader.state import LeaderState
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,56 +29,91 @@ class Rebalance:
     events: str = ""
 
 
-def note_births(state: "LeaderState", epoch: Epoch) -> None:
-    """Note incarnations that join for the first time. One that already runs something is older than that."""
-    known = state.memory.incarnations
-    for member in state.members:
-        if not member.owned and known.get(member.identity) != member.incarnation:
-            state.born[member.identity] = member.incarnation, epoch
+@dataclass(slots=True)
+class History:
+    """What one leader remembers of its rounds; nothing is decided by it.
 
-
-def record_rebalance(
-    state: "LeaderState", plan: Plan, memory: Memory, cause: str, now_ms: int, events: str = ""
-) -> None:
-    """Add the round of ``plan`` to the history. ``memory`` is its outcome, ``state.memory`` the one before.
-
-    A move is an assignment to another identity than the last owner.
+    * ``born``: for each identity whose present incarnation this leader has seen begin, that incarnation and
+      the epoch of its first round.
+    * ``owners``: the last identity that ran each task which nobody runs now.
+    * ``busy_since_ms``: when the current activity began (ms since the epoch); None while there is none.
+    * ``reasons``: number of rounds by cause.
     """
-    state.mark_busy(now_ms)
-    since_ms = state.busy_since_ms or now_ms
-    if not memory.moving and not any(entry.leased for entry in memory.unstopped):
-        state.busy_since_ms = None
-    assigned = revoked = moved = 0
-    owners = state.owners
-    present = {member.identity for member in state.members}
-    for identity, tasks in state.memory.given.items():
-        if identity not in present:
-            owners.update(dict.fromkeys(tasks, identity))
-    for member in state.members:
-        assignment = plan.assignments[member.member_id]
-        revoked += len(assignment.revoked)
-        owners.update(dict.fromkeys(assignment.revoked, member.identity))
-    for member in state.members:
-        assignment = plan.assignments[member.member_id]
-        assigned += len(assignment.assigned)
-        if owners:
-            moved += sum(owners.pop(task, member.identity) != member.identity for task in assignment.assigned)
-    state.rebalances.append(
-        Rebalance(
-            now_ms,
-            since_ms,
-            state.memory.term,
-            state.generation,
-            cause,
-            len(state.members),
-            assigned,
-            revoked,
-            moved,
-            len(plan.held),
-            events,
+
+    rebalances: deque[Rebalance] = field(default_factory=lambda: deque(maxlen=100))
+    counters: dict[str, int] = field(default_factory=dict)
+    reasons: dict[str, int] = field(default_factory=dict)
+    born: dict[str, tuple[str, Epoch]] = field(default_factory=dict)
+    owners: dict[TaskId, str] = field(default_factory=dict)
+    busy_since_ms: int | None = None
+
+    def mark_busy(self, now_ms: int) -> None:
+        """Note that a round is necessary."""
+        if self.busy_since_ms is None:
+            self.busy_since_ms = now_ms
+
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Rename identities."""
+        self.born = {names.get(identity, identity): birth for identity, birth in self.born.items()}
+        self.owners = {task: names.get(identity, identity) for task, identity in self.owners.items()}
+
+    def note_births(self, members: Iterable[Member], before: Memory, epoch: Epoch) -> None:
+        """Note incarnations that join for the first time. One that already runs something is older."""
+        for member in members:
+            if not member.owned and before.incarnations.get(member.identity) != member.incarnation:
+                self.born[member.identity] = member.incarnation, epoch
+
+    def record(
+        self,
+        plan: Plan,
+        members: tuple[Member, ...],
+        before: Memory,
+        after: Memory,
+        cause: str,
+        now_ms: int,
+        events: str = "",
+    ) -> None:
+        """Add the round of ``plan``, which made the memory ``after`` of the one ``before``.
+
+        A move is an assignment to another identity than the last owner.
+        """
+        self.mark_busy(now_ms)
+        since_ms = self.busy_since_ms or now_ms
+        if not after.moving and not any(entry.leased for entry in after.unstopped):
+            self.busy_since_ms = None
+        assigned = revoked = moved = 0
+        owners = self.owners
+        present = {member.identity for member in members}
+        for identity, tasks in before.given.items():
+            if identity not in present:
+                owners.update(dict.fromkeys(tasks, identity))
+        for member in members:
+            assignment = plan.assignments[member.member_id]
+            revoked += len(assignment.revoked)
+            owners.update(dict.fromkeys(assignment.revoked, member.identity))
+        for member in members:
+            assignment = plan.assignments[member.member_id]
+            assigned += len(assignment.assigned)
+            if owners:
+                moved += sum(
+                    owners.pop(task, member.identity) != member.identity for task in assignment.assigned
+                )
+        self.rebalances.append(
+            Rebalance(
+                now_ms,
+                since_ms,
+                after.term,
+                after.generation,
+                cause,
+                len(members),
+                assigned,
+                revoked,
+                moved,
+                len(plan.held),
+                events,
+            )
         )
-    )
-    state.reasons[cause] = state.reasons.get(cause, 0) + 1
-    changes = {"rebalances": 1, "assigned": assigned, "revoked": revoked, "moved": moved}
-    for name, count in changes.items():
-        state.counters[name] = state.counters.get(name, 0) + count
+        self.reasons[cause] = self.reasons.get(cause, 0) + 1
+        changes = {"rebalances": 1, "assigned": assigned, "revoked": revoked, "moved": moved}
+        for name, count in changes.items():
+            self.counters[name] = self.counters.get(name, 0) + count

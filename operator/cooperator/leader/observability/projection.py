@@ -49,9 +49,9 @@ def project(state: LeaderState, statuses: Mapping[TaskId, TaskStatus]) -> dict[s
             for name, connector in sorted(state.config.connectors.items())
         },
         "tasks": list(_tasks(state, statuses, owner_of)),
-        "rebalances": [asdict(rebalance) for rebalance in state.rebalances],
-        "counters": dict(sorted(state.counters.items())),
-        "reasons": dict(sorted(state.reasons.items())),
+        "rebalances": [asdict(rebalance) for rebalance in state.history.rebalances],
+        "counters": dict(sorted(state.history.counters.items())),
+        "reasons": dict(sorted(state.history.reasons.items())),
         "trouble": state.trouble,
         "refusal": state.refusal,
         "topic_refusal": state.topic_refusal,
@@ -181,7 +181,7 @@ def _tasks(
             "progress": "",
             "trace": "",
         }
-        if owner is not None and reported is not None and _is_of(reported, owner, state.born):
+        if owner is not None and reported is not None and _is_of(reported, owner, state.history.born):
             entry["state"] = reported.state.value
             entry["epoch"] = str(reported.epoch) if isinstance(reported.epoch, Epoch) else None
             entry["progress"] = reported.progress

@@ -84,7 +84,7 @@ class Fencer:
 
     async def fenced(self, lead: LeaderThread, logs: Logs, connector: str) -> None:
         """Return when no producer of an earlier task can write any more. Raises PostRefused."""
-        lead.asked_for_fence(connector)
+        lead.submit(ev.FenceRequested(connector))
         running = self._running.get(connector)
         if running is None:
             running = asyncio.create_task(self._round(lead, logs, connector))

@@ -103,11 +103,11 @@ def conditions(status: Mapping[str, Any]) -> Iterator[tuple[str, bool, str, str]
     eager = status.get("protocol") == Protocol.DEFAULT.value
     text = (
         f"{who} speaks no protocol but the eager one (connect.protocol=eager): in every round all workers "
-        "stop all their tasks, and nothing is held for who is away; set connect.protocol to sessioned"
+        "stop all their tasks, and no tasks are held for absent workers; set connect.protocol to sessioned"
     )
     yield "EagerProtocol", eager, "EagerWorker" if eager else "Incremental", text if eager else ""
     unsigned = eager or status.get("protocol") == Protocol.COMPATIBLE.value
-    text = f"{who} does not sign its requests (connect.protocol): whoever reaches the leader may make them"
+    text = f"{who} does not sign its requests (connect.protocol): anybody who reaches the leader may send one"
     yield "UnsignedRequests", unsigned, "NotSessioned" if unsigned else "Signed", text if unsigned else ""
 
 

@@ -4,7 +4,6 @@ import json
 from collections.abc import Awaitable, Mapping
 
 from cooperator.leader.events import PostOutcome
-from cooperator.logs import LogUnavailable, WriterFenced
 from cooperator.model import SessionKey
 from cooperator.wire import AlgorithmNotAllowed, Protocol, SignatureMissing, SignatureWrong, verify
 
@@ -21,12 +20,10 @@ class PostRefused(Exception):
 
 
 async def outcome_of(answer: Awaitable[int]) -> int:
-    """The code that a leader answers; AGAIN or NOT_LEADING if it could not write what it decided to."""
+    """The code that a leader answers; AGAIN if it does not answer in time."""
     try:
         return await answer
-    except WriterFenced:
-        return PostOutcome.NOT_LEADING
-    except (LogUnavailable, TimeoutError):
+    except TimeoutError:
         # It is unknown whether the record was written; a repeated request finds out.
         return PostOutcome.AGAIN
 

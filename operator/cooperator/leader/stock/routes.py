@@ -13,7 +13,7 @@ from cooperator.leader.endpoint import Handler, error_answer, json_answer
 from cooperator.leader.leader_thread import LeaderThread
 from cooperator.leader.stock.fencing import FenceProducers, Fencer
 from cooperator.leader.stock.posts import PostRefused, check_signature
-from cooperator.logs import Logs, LogUnavailable, WriterFenced
+from cooperator.logs import Logs, LogUnavailable
 from cooperator.wire import RestartRecord
 
 PATIENCE_S: Final = 15.0
@@ -133,8 +133,6 @@ class StockRoutes:
             return error_answer(403, MANAGED)
         try:
             code = await asyncio.to_thread(self._restart, record)
-        except WriterFenced:
-            return error_answer(409, "this member does not lead")
         except (TimeoutError, LogUnavailable) as error:
             return error_answer(500, f"the restart could not be asked for: {error or type(error).__name__}")
         if code >= 300:

@@ -1,0 +1,67 @@
+"""What a round is planned with, and what a plan would change. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from cooperator.leader.state import LeaderState
+from cooperator.leader.status_log_maintenance import StatusLogMaintenance
+from cooperator.leader.stock.handback import evenly
+from cooperator.model import ConnectorConfig, Memory, Policy, PolicyName
+from cooperator.planner import Workspace
+from cooperator.planner import plan as decide
+from cooperator.planner.plan import Plan
+from cooperator.planner.problem import Assignor
+from cooperator.planner.view import View
+from cooperator.wire import Protocol
+
+
+class Planning:
+    """Asks the planner on behalf of one leader."""
+
+    def __init__(
+        self, state: LeaderState, maintenance: StatusLogMaintenance, assignors: Mapping[str, Assignor]
+    ) -> None:
+        self._state = state
+        self._maintenance = maintenance
+        self._workspace = Workspace(assignors)
+        self._counted: tuple[Mapping[str, ConnectorConfig], Mapping[str, int]] | None = None
+
+    def decide(self, view: View, memory: Memory) -> tuple[Plan, Memory]:
+        """The plan of a round, and the memory that must be durable before the plan is sent."""
+        return decide(view, memory, self._workspace)
+
+    @property
+    def policy(self) -> Policy:
+        """Where a member speaks only the eager protocol, all stop everything before they join."""
+        eager = self._state.protocol == Protocol.DEFAULT.value
+        return replace(self._state.policy, name=PolicyName.EAGER) if eager else self._state.policy
+
+    def view(self, now_ms: int, cause: str) -> View:
+        """What a round would be planned with now."""
+        state = self._state
+        suspended = frozenset(t for regroup in state.regroups.values() for t in regroup.affected)
+        desired = state.desired.connectors if state.desired is not None else {}
+        weights = {name: connector.weight for name, connector in desired.items() if connector.weight != 1.0}
+        view = View(
+            now_ms=now_ms,
+            generation=state.generation,
+            members=state.members,
+            tasks=self.task_counts(),
+            policy=self.policy,
+            facts=state.facts,
+            weights=weights,
+            suspended=suspended,
+            unstarted=self._maintenance.starts.never,
+            awaited={i: until for i, until in state.awaited.items() if until > now_ms},
+            cause=cause,
+            last_completed_generation=state.completed,
+            leader_id=state.leader_id,
+        )
+        return evenly(view) if state.handing_back else view
+
+    def task_counts(self) -> Mapping[str, int]:
+        """The same object as long as the connectors are; only the offset differs from round to round."""
+        connectors = self._state.config.connectors
+        if self._counted is None or self._counted[0] is not connectors:
+            self._counted = connectors, self._state.config.task_counts()
+        return self._counted[1]

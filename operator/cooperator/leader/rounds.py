@@ -1,0 +1,214 @@
+"""A tenure and its rounds: what a leader learns when it takes the lead, and how it answers a round. Pure.
+
+    LeadTaken --> RoundReady --> SaveMemory, Answer --> Delivered --> (between rounds) --> RoundReady ...
+                           \\--> refused: nothing moves --> RoundFailed --> another round
+
+A plan counts from its answer on. If the answer does not reach the members, the memory before it is restored,
+unless it is durable already; what the members hold is unknown until they report again.
+"""
+
+from dataclasses import replace
+
+from cooperator.leader import absences, answers
+from cooperator.leader import events as ev
+from cooperator.leader.config_topic import round_refusal
+from cooperator.leader.identities import Identities, addresses
+from cooperator.leader.planning import Planning
+from cooperator.leader.reconcile import with_managed
+from cooperator.leader.regroup import committed_since, unsettled
+from cooperator.leader.repeats import REPEAT_MS, RoundRequests
+from cooperator.leader.state import LeaderSettings, LeaderState, Sent
+from cooperator.leader.status_log_maintenance import StatusLogMaintenance
+from cooperator.leader.stock.members import holding_down
+from cooperator.leader.stock.pending_starts import PendingStarts
+from cooperator.leader.stock.write_window import WriteWindow
+from cooperator.model import Epoch, Memory
+from cooperator.planner.plan import Plan
+from cooperator.wire import AgentAssignment, Protocol
+
+REFUSED_PAUSE_MS = 30_000
+
+
+class Rounds:
+    """Answers rounds for the machine, whose parts it shares."""
+
+    def __init__(
+        self,
+        settings: LeaderSettings,
+        state: LeaderState,
+        planning: Planning,
+        requests: RoundRequests,
+        maintenance: StatusLogMaintenance,
+        pending_starts: PendingStarts,
+        write_window: WriteWindow,
+    ) -> None:
+        self._settings = settings
+        self._state = state
+        self._planning = planning
+        self._requests = requests
+        self._maintenance = maintenance
+        self._pending_starts = pending_starts
+        self._write_window = write_window
+        self._identities = Identities(settings, state, pending_starts)
+
+    def lead_taken(self, event: ev.LeadTaken, now_ms: int) -> list[ev.Instruction]:
+        state = self._state
+        state.policy = event.policy or state.policy
+        own_term = state.memory.term
+        memory = absences.by_own_clock(event.memory, own_term, state.policy, now_ms)
+        # The log may not say the own term: saving it may have failed, or the log was lost.
+        state.memory = replace(memory, term=max(memory.term, own_term) + 1)
+        evicted = self._identities.tell(event.evicted)
+        state.memory = absences.with_evicted(state.memory, evicted)
+        state.saved = None
+        state.planned_with = state.memory
+        state.config = event.config
+        unread = self._identities.of_unread(event.unread)
+        state.await_evicted(evicted, unread, now_ms, self._settings.awaited_ms)
+        state.leading = state.is_new = True
+        state.members = ()
+        state.sent = None
+        state.regroups = {}
+        state.topic_refusal = ""
+        self._maintenance.clear()
+        self._pending_starts.clear()
+        state.in_round = True
+        return [ev.SaveMemory(state.memory), ev.SavePolicy(state.policy)]
+
+    def lead_lost(self) -> None:
+        state = self._state
+        state.leading = state.in_round = False
+        state.members = ()
+        state.awaited = {}
+        state.regroups = {}
+        state.plan = state.sent = None
+        self._requests.clear()
+
+    def ready(self, event: ev.RoundReady, now_ms: int) -> list[ev.Instruction]:
+        """Answer the round that all members have joined."""
+        event, requested, turns = self._learn(event)
+        state = self._state
+        away = state.still_away(event.members, now_ms)
+        state.topic_refusal = round_refusal(self._settings, event, state.is_new)
+        if state.topic_refusal:
+            return [answers.unchanged(event, self._settings.url)]
+        if event.highest_offset > event.config.offset:
+            return self._behind(event, now_ms)
+        latest = max((m.applied.term for m in event.members if m.applied is not None), default=0)
+        if latest > state.memory.term:
+            # The leader log was lost: members would refuse every assignment of an older term.
+            state.memory = replace(state.memory, term=latest + 1)
+        if state.is_new:
+            until_ms = now_ms + self._settings.awaited_ms
+            seen = event.members, state.evicted, away
+            state.memory = absences.after_strangers(
+                state.memory, event.generation, *seen, state.policy, now_ms, until_ms
+            )
+            state.is_new = False
+        state.memory = state.planned_with = absences.for_round(state.memory, event.generation)
+        cause = requested or "members changed"
+        pending = state.causes.pending(now_ms)
+        view = replace(self._planning.view(now_ms, pending or cause), turns_eager=turns)
+        plan, memory = self._planning.decide(view, state.memory)
+        if turns:
+            self._requests.want("the group has turned eager", now_ms)
+        events = state.causes.of_round(pending, state.memory, memory)
+        memory = replace(
+            memory,
+            generation=event.generation,
+            stock=absences.any_stock(event.members),
+            addresses=addresses(state.memory, memory, event.members),
+        )
+        memory = with_managed(memory, state.memory, state.desired, state.config)
+        epoch = Epoch(memory.term, event.generation)
+        assignment = AgentAssignment(epoch, state.policy.lease_ms, events)
+        answer = answers.of_plan(event, plan, self._settings.url, assignment)
+        state.refusal = answers.misfit(event, answer, self._settings.max_group_bytes)
+        if state.refusal:
+            state.in_round = False
+            self._requests.hold_off(now_ms + REFUSED_PAUSE_MS)
+            return [ev.RefuseRound(event.generation, state.refusal)]
+        state.history.note_births(state.members, state.memory, epoch)
+        state.history.record(plan, state.members, state.memory, memory, cause, now_ms, events)
+        self._note_late_commit(event)
+        return self._send(event, answer, plan, memory)
+
+    def _learn(self, event: ev.RoundReady) -> tuple[ev.RoundReady, str, bool]:
+        """The event with identities, why the round was requested, and whether the group has turned eager."""
+        state = self._state
+        event = replace(event, members=self._identities.tell(event.members))
+        state.config = event.config
+        state.generation = event.generation
+        state.leader_id = event.leader_id
+        ids = {member.member_id for member in state.members}
+        state.held_down_by = holding_down(
+            event.protocol, state.protocol, ids, state.held_down_by, event.members
+        )
+        turns = event.protocol == Protocol.DEFAULT.value != state.protocol
+        state.protocol = event.protocol
+        state.members = event.members
+        state.in_round, state.sent = True, None
+        state.regroups = unsettled(state.regroups, state.config)
+        self._write_window.round(event.generation, event.members, event.offsets, event.config.offset)
+        self._pending_starts.report(event.members, state.facts.ended)
+        return event, self._requests.begun(), turns
+
+    def _behind(self, event: ev.RoundReady, now_ms: int) -> list[ev.Instruction]:
+        """Members have read more of the config log than the leader can: nothing is planned."""
+        state = self._state
+        if state.behind_ms is not None and now_ms < state.behind_ms + REPEAT_MS:
+            # Not once more at once: members that can never be reached would have rounds without end.
+            self._requests.hold_off(now_ms + REPEAT_MS)
+        state.behind_ms = now_ms
+        if event.config_end is None and not self._settings.owns_config:
+            self._write_window.is_behind = False  # The topic may be a wrong one: no filler.
+        self._requests.want("members have read more of the config log than the leader", 0)
+        return [answers.mismatch(event, self._settings.url)]
+
+    def _note_late_commit(self, event: ev.RoundReady) -> None:
+        """Members that joined before the newest commit stop what it changes when they read it, and wait."""
+        state = self._state
+        late = any(offset < event.config.offset for offset in event.offsets.values())
+        state.commit_is_late = (
+            late and not state.commit_is_late and committed_since(state.planned, state.config)
+        )
+        if not state.commit_is_late:
+            state.planned = state.config
+
+    def _send(
+        self, event: ev.RoundReady, answer: ev.Answer, plan: Plan, memory: Memory
+    ) -> list[ev.Instruction]:
+        state = self._state
+        epoch = Epoch(memory.term, event.generation)
+        self._maintenance.starts.give(event.members, plan, epoch)
+        state.plan = plan
+        state.sent = Sent(plan, memory, state.facts)
+        state.memory = memory
+        state.members = tuple(answers.projected(event.members, plan, epoch))
+        if not state.is_durable:
+            return [ev.SaveMemory(memory), answer]
+        state.saved = memory  # The next one has its sets: what is the same object is compared at once.
+        return [answer]
+
+    def delivered(self, event: ev.Delivered, now_ms: int) -> None:
+        """The assignments are with the members: what of them stock workers take up is followed from now."""
+        state = self._state
+        if event.generation != state.generation:
+            return
+        state.in_round = False
+        state.completed = event.generation
+        if state.sent is not None:
+            self._pending_starts.give(state.members, state.sent.plan, state.generation, now_ms)
+        self._write_window.delivered(state.generation, state.config.offset, now_ms)
+
+    def failed(self, event: ev.RoundFailed) -> None:
+        state = self._state
+        if event.generation != state.generation or event.generation == state.completed or state.refusal:
+            return
+        state.in_round = False
+        state.trouble = event.reason
+        if not state.is_durable:
+            # A write without an answer may have happened: what the log says is unknown until the next.
+            state.memory, state.saved = state.planned_with, None
+        # What the members hold is unknown until they report again.
+        self._requests.want("the last round failed", 0)
