@@ -8,12 +8,13 @@ from typing import Any
 from cooperator.controller.api.client import PODS, Api, ApiError
 from cooperator.controller.names import LEAVING
 from cooperator.controller.observe import Body
+from cooperator.pool import Action, Create, Delete, Drain, Kill, Remove, UnDrain
 
 log = logging.getLogger(__name__)
 
 
-class KubernetesPodActuator:
-    """Creates, marks and deletes the pods of one Worker (``host.pool_step.PodActuator``).
+class PodActuator:
+    """Creates, marks and deletes the pods of one Worker.
 
     ``manifest`` makes a pod from an identity and a revision. ``refused`` receives the reason when the API
     refuses an action. A failed action has no effect and is requested again.
@@ -37,41 +38,41 @@ class KubernetesPodActuator:
         self.pods: Mapping[str, Body] = {}
         """The pods as the present step sees them."""
 
-    def create(self, identity: str, revision: str) -> None:
-        def make() -> None:
-            try:
-                self._created(self._api.create(PODS, self._manifest(identity, revision)))
-            except ApiError as error:
-                if not error.is_conflict:
-                    raise
-
-        self._try(make)
-
-    def mark(self, identity: str, incarnation: str, reason: str) -> None:
-        body = self.pods.get(identity)
-        if body is None:
-            return
-        # The mark outlives this process: if the memory is lost, the pods say which of them leave.
-        value = f"{reason}/{time.time_ns() // 1_000_000}" if reason else None
-        patch = {"metadata": {"uid": body["metadata"]["uid"], "annotations": {LEAVING: value}}}
-        self._try(lambda: self._created(self._api.merge(PODS, self._namespace, identity, patch)))
-
-    def terminate(self, identity: str, incarnation: str) -> None:
-        body = self.pods.get(identity)
-        if body is not None:
-            uid = body["metadata"]["uid"]
-            self._try(lambda: self._api.delete(PODS, self._namespace, identity, uid))
-
-    def kill(self, identity: str, incarnation: str) -> None:
-        raise AssertionError("the kubelet kills what outlives its grace period")
-
-    def remove(self, identity: str, incarnation: str) -> None:
-        self._buried(incarnation)
-        self.terminate(identity, incarnation)
-
-    def _try(self, act: Callable[[], None]) -> None:
+    def act(self, action: Action) -> None:
         try:
-            act()
+            match action:
+                case Create(identity, revision):
+                    self._create(identity, revision)
+                case Drain(identity, _, reason):
+                    # The mark outlives this process: if the memory is lost, the pods say which of them leave.
+                    self._mark(identity, f"{reason.value}/{time.time_ns() // 1_000_000}")
+                case UnDrain(identity):
+                    self._mark(identity, None)
+                case Delete(identity):
+                    self._delete(identity)
+                case Kill():
+                    raise AssertionError("the kubelet kills what outlives its grace period")
+                case Remove(identity, incarnation):
+                    self._buried(incarnation)
+                    self._delete(identity)
         except ApiError as error:
             log.warning("%s", error)
             self._refused(str(error))
+
+    def _create(self, identity: str, revision: str) -> None:
+        try:
+            self._created(self._api.create(PODS, self._manifest(identity, revision)))
+        except ApiError as error:
+            if not error.is_conflict:
+                raise
+
+    def _mark(self, identity: str, mark: str | None) -> None:
+        body = self.pods.get(identity)
+        if body is not None:
+            patch = {"metadata": {"uid": body["metadata"]["uid"], "annotations": {LEAVING: mark}}}
+            self._created(self._api.merge(PODS, self._namespace, identity, patch))
+
+    def _delete(self, identity: str) -> None:
+        body = self.pods.get(identity)
+        if body is not None:
+            self._api.delete(PODS, self._namespace, identity, body["metadata"]["uid"])

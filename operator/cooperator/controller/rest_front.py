@@ -33,7 +33,7 @@ OFF: Final = (
 
 
 class WorkerFront:
-    """Used by one reconciler's thread. ``leader`` returns the Worker's present one. ``refused`` receives the
+    """Used by one Worker's thread. ``leader`` returns the Worker's present one. ``refused`` receives the
     reason when a Worker asks for something that is not served. ``in_effect`` returns the Worker's Connectors
     by their Kafka names, as last seen."""
 

@@ -8,9 +8,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from cooperator.local.cluster import ClusterError
 from cooperator.local.daemon import HostAway, ask_host
-from cooperator.local.layout import StateDir
+from cooperator.local.layout import ClusterError, StateDir
 from cooperator.local.options import DEFAULT_STATE, HOST_AWAY, StateOption, errors_said, existing_state
 from cooperator.model.similar import choice
 from cooperator.terminal import tables

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from cooperator.local import processes
-from cooperator.local.cluster import ClusterError
-from cooperator.local.layout import StateDir
+from cooperator.local.layout import ClusterError, StateDir
 from cooperator.local.members import ProcessIncarnation, read_incarnations
 from cooperator.local.options import DEFAULT_STATE, StateOption, errors_said, existing_state
 from cooperator.terminal.console import Console

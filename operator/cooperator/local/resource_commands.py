@@ -11,9 +11,8 @@ import typer
 from cooperator.crd import Connector, Resource, parse, worker_found
 from cooperator.crd.connector import State
 from cooperator.host.verbs import PAUSE, RESUME, START, STOP, Verb, into
-from cooperator.local.cluster import ClusterError
 from cooperator.local.daemon import host_pid
-from cooperator.local.layout import StateDir
+from cooperator.local.layout import ClusterError, StateDir
 from cooperator.local.notes import without_effect
 from cooperator.local.options import (
     DEFAULT_STATE,
