@@ -106,6 +106,16 @@ def test_a_new_loop_finds_the_members_of_its_predecessor(world: World) -> None:
     assert again.leader.told[-1].expected == {"lake-0", "lake-1"}
 
 
+def test_a_new_loop_proves_ends_that_no_loop_has_seen(world: World) -> None:
+    started(world, 2)
+    ended = world.members()["lake-1"]
+    world.end("lake-1")
+    again = world.again()
+    for _ in range(3):
+        again.loop.step()
+    assert ("lake-1", ended) in again.leader.told[-1].ended
+
+
 def test_a_deleted_worker_ends_its_members_first(world: World) -> None:
     started(world, 2)
     world.delete()
@@ -120,7 +130,8 @@ def test_a_deleted_worker_ends_its_members_first(world: World) -> None:
 
 
 def test_an_orphaned_worker_is_handed_back_and_its_members_run_on(world: World) -> None:
-    world.ask(worker(replicas=2, deletionPolicy="Orphan"), connector("a"))
+    orphan = {"runtime": "connect", "deletionPolicy": "Orphan"}
+    world.ask(worker(replicas=2, **orphan), connector("a"))
     world.loop.step()
     world.loop.step()
     world.log.clear()

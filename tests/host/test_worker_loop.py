@@ -8,6 +8,7 @@ import pytest
 
 from cooperator.crd import Connector
 from cooperator.host import leadership, worker_loop
+from cooperator.host.group import group_seen
 from cooperator.host.leader import leader_settings
 from cooperator.host.platform import Goal, Observation, PlatformError, Wanted
 from cooperator.host.pool_step import HALT_KILL_MS, pool_desired
@@ -33,6 +34,7 @@ class FakePlatform:
     shown: list[WorkerFacts] = field(default_factory=list)
     fails: dict[str, BaseException] = field(default_factory=dict)
     is_led: bool = True
+    starts: int = 0
     now_ms: int = BEGIN_MS
     leader: FakeLeader = field(init=False)
     tasks: dict[str, list[str]] = field(default_factory=dict)
@@ -61,9 +63,9 @@ class FakePlatform:
         self._may_fail("act")
         match action:
             case Create(identity, revision):
-                number = int(self.pods[identity].incarnation) + 1 if identity in self.pods else 0
+                self.starts += 1
                 self.pods[identity] = Pod(
-                    identity, identity, str(number), Phase.RUNNING, revision, self.now_ms
+                    identity, identity, f"i{self.starts}", Phase.RUNNING, revision, self.now_ms
                 )
             case Delete(identity):
                 self._change(identity, phase=Phase.TERMINATING, terminating_since_ms=self.now_ms)
@@ -161,7 +163,7 @@ def test_a_leader_is_told_of_an_end_even_if_nothing_can_be_done_or_published(pla
     platform.end("lake-1")
     with pytest.raises(OSError, match="disk full"):
         loop.step()
-    assert ("lake-1", "0") in platform.leader.told[-1].ended
+    assert ("lake-1", "i2") in platform.leader.told[-1].ended
 
 
 def test_a_thread_outlives_whatever_its_platform_raises(
@@ -309,3 +311,13 @@ def test_tasks_that_kill_their_members_are_told_as_poisoned_until_they_are_pardo
     platform.ask(Goal.RUN, connector("bad", config={"now": "good"}), replicas=1)
     loop.step()
     assert platform.leader.told[-1].poisoned == frozenset(), "what was changed may be fixed"
+
+
+def test_a_task_in_quarantine_does_not_keep_the_group_from_being_calm() -> None:
+    task = {"name": "bad-0", "connector": "bad", "task": 0, "member": None, "reason": "PoisonTask"}
+    led = {"leading": True, "generation": 3, "members": []}
+    failed = group_seen({**led, "tasks": [{**task, "state": "FAILED"}]})
+    on_its_way = group_seen({**led, "tasks": [{**task, "state": "UNASSIGNED", "reason": ""}]})
+    assert failed is not None
+    assert on_its_way is not None
+    assert (failed.calm, on_its_way.calm) == (True, False)

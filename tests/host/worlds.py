@@ -1,7 +1,10 @@
-"""Both platforms in a world that the test makes up: processes and pods that are only said to run, and a leader
-that notes what it is told."""
+"""Both platforms in a world that the test makes up: processes and pods that are only said to run.
+
+Their leader notes what it is told.
+"""
 
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -28,8 +31,7 @@ from cooperator.model import Desired, Policy
 from cooperator.planner.view import Facts
 
 NAME = ("default", "lake")
-BEGIN_MS = 1_800_000_000_000
-CALM = {"scaleDownDelayMs": 0}
+BEGIN_MS = time.time_ns() // 1_000_000
 
 
 def worker(**spec: Any) -> Worker:
@@ -266,6 +268,8 @@ class FakeApi:
         self.world = world
         self.objects: dict[tuple[str, str], dict[str, Any]] = {}
         self.version = 0
+        self.incarnations: list[tuple[str, str]] = []
+        """All that the group has seen, in their own names."""
 
     def put(self, plural: str, body: Mapping[str, Any]) -> dict[str, Any]:
         self.version += 1
@@ -305,6 +309,7 @@ class FakeApi:
         body: dict[str, Any] = {**manifest, "metadata": metadata}
         if kind is PODS:
             self.world.log.append(f"create {identity}")
+            self.incarnations.append((identity, incarnation_of(body)))
             state = {"running": {"startedAt": now}}
             body["status"] = {"phase": "Running", "containerStatuses": [{"name": CONTAINER, "state": state}]}
         return self.put(kind.plural, body)
@@ -345,6 +350,11 @@ def stamp(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def incarnation_of(body: Mapping[str, Any]) -> str:
+    started = datetime.fromisoformat(body["metadata"]["creationTimestamp"])
+    return f"{body['metadata']['uid']}.{int(started.timestamp() * 1000)}"
+
+
 class KubernetesWorld:
     def __init__(self, folder: Path, api: FakeApi | None = None, now_ms: int = BEGIN_MS) -> None:
         self.log: list[str] = []
@@ -365,16 +375,12 @@ class KubernetesWorld:
             self.api.put(plural, body)
 
     def _projection(self) -> dict[str, Any]:
-        known = [[identity, name] for identity, name in self._incarnations.items()]
-        return {**projection_of(self, self.tasks), "incarnations": known}
+        return {**projection_of(self, self.tasks), "incarnations": self.api.incarnations}
 
     @property
     def _incarnations(self) -> Mapping[str, str]:
         pods = {name: body for (plural, name), body in self.api.objects.items() if plural == "pods"}
-        return {name: f"{body['metadata']['uid']}.{self._start(body)}" for name, body in pods.items()}
-
-    def _start(self, body: Mapping[str, Any]) -> int:
-        return int(datetime.fromisoformat(body["metadata"]["creationTimestamp"]).timestamp() * 1000)
+        return {name: incarnation_of(body) for name, body in pods.items()}
 
     def ask(self, asked: Worker, *connectors: Connector) -> None:
         for plural, resource in (("workers", asked), *(("connectors", each) for each in connectors)):

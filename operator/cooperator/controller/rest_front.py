@@ -10,12 +10,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from cooperator.controller.api.client import ENDPOINT_SLICES, SERVICES, Api, ApiError, Kind
-from cooperator.controller.api.managers import REST
 from cooperator.controller.manifests.pods import owner
 from cooperator.controller.names import WORKER_LABEL
 from cooperator.controller.options import OperatorOptions
 from cooperator.controller.rest_access import KubernetesAccess
-from cooperator.controller.rest_store import KubernetesConnectors
+from cooperator.controller.rest_store import REST, KubernetesConnectors
 from cooperator.crd import Connector, Worker
 from cooperator.leader.service import LeaderService
 from cooperator.rest.app import Server
