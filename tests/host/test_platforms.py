@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from cooperator.controller import publish
-from cooperator.host import leadership
+from cooperator.host import leader
 from tests.host.worlds import KubernetesWorld, LocalWorld, World, connector, done, worker
 
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leadership, "_STATUS_S", 0.0)
+    monkeypatch.setattr(leader, "_STATUS_S", 0.0)
     monkeypatch.setattr(publish, "_EVERY_S", 0.0)
 
 

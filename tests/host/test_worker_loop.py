@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from cooperator.crd import Connector
-from cooperator.host import leadership, worker_loop
+from cooperator.host import leader, worker_loop
 from cooperator.host.group import group_seen
 from cooperator.host.leader import leader_settings
 from cooperator.host.platform import Goal, Observation, PlatformError, Wanted
@@ -125,7 +125,7 @@ class FakePlatform:
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leadership, "_STATUS_S", 0.0)
+    monkeypatch.setattr(leader, "_STATUS_S", 0.0)
     monkeypatch.setattr(worker_loop, "_ERROR_PAUSE_S", 0.01)
     monkeypatch.setattr(worker_loop, "_SHORTEST_PAUSE_S", 0.001)
 

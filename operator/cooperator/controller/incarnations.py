@@ -6,15 +6,12 @@ incarnation that the pool knows stands for every member of the same pod whose en
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from cooperator.controller.observe import Body, container, has_ended, phase, pod
+from cooperator.host.status import Leader
 from cooperator.host.stock import Incarnation
 from cooperator.model import PodIncarnation
 from cooperator.pool import Phase
-
-Leader = Mapping[str, Any]
-"""A leader's own projection (``LeaderService.status``)."""
 
 
 def in_pool_names(leader: Leader, pods: Mapping[str, Body]) -> Leader:

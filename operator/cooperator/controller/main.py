@@ -102,7 +102,7 @@ class Operator:
             return unheard
         with self._lock:
             dead = [name for name, each in self._loops.items() if not (each.is_alive or each.done)]
-        return f"nobody looks after {dead[0][0]}/{dead[0][1]}" if dead else ""
+        return f"the loop of Worker {dead[0][0]}/{dead[0][1]} has ended" if dead else ""
 
     def statuses(self) -> Mapping[Name, Mapping[str, Any]]:
         """The statuses of all Workers' leaders."""

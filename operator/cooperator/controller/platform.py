@@ -2,21 +2,20 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from cooperator.controller.api.access import KafkaAccess
 from cooperator.controller.api.client import PODS, WORKERS, Api, ApiError
 from cooperator.controller.incarnations import in_pool_names, pod_status, proven_ends
 from cooperator.controller.manifests.pins import PINNED, pin_of, upgrade_available
 from cooperator.controller.manifests.pods import pod_manifest, servers
-from cooperator.controller.names import FINALIZER, WORKER_LABEL
+from cooperator.controller.names import FINALIZER, LEAVING, WORKER_LABEL
 from cooperator.controller.observe import Body, milliseconds, nodes, phase, pod
 from cooperator.controller.options import OperatorOptions
 from cooperator.controller.outputs import Outputs, OutputsSeen
-from cooperator.controller.pod_actuator import PodActuator
 from cooperator.controller.publish import Publisher
 from cooperator.controller.resources import Readings, SeenConnectors, read_connectors
 from cooperator.controller.rest_front import WorkerFront
@@ -34,7 +33,7 @@ from cooperator.leader.clock import SteadyClock
 from cooperator.leader.service import LeaderService
 from cooperator.leader.settings import ServiceSettings
 from cooperator.log_lines import within
-from cooperator.pool import Action, Phase
+from cooperator.pool import Action, Create, Delete, Drain, Kill, Phase, Remove, UnDrain
 
 log = logging.getLogger(__name__)
 
@@ -69,14 +68,6 @@ class KubernetesPlatform:
         self._access = KafkaAccess(api, folder)
         self._outputs = outputs
         self._publisher = Publisher(api, name, store)
-        self._actuator = PodActuator(
-            api,
-            name[0],
-            self._manifest,
-            created=lambda body: store.put(POD, body),
-            buried=self._tombstones.bury,
-            refused=self._publisher.refused,
-        )
         self._front = WorkerFront(
             api,
             options,
@@ -117,7 +108,6 @@ class KubernetesPlatform:
         settings = self._settings(worker)
         self._wanted = self._resources(worker, goal, seen, leader, settings is not None)
         self._tombstones.see(seen.pods.values(), seen.gone)
-        self._actuator.pods = seen.pods
         pods = tuple(pod(body) for body in (*seen.pods.values(), *self._tombstones.standing(seen.pods)))
         bodies = [*seen.pods.values(), *seen.gone]
         incarnations = [(identity, name) for identity, name in leader.get("incarnations", ())]
@@ -137,7 +127,25 @@ class KubernetesPlatform:
         )
 
     def act(self, action: Action) -> None:
-        self._actuator.act(action)
+        try:
+            match action:
+                case Create(identity, revision):
+                    self._create(identity, revision)
+                case Drain(identity, _, reason):
+                    # The mark outlives this process: if the memory is lost, the pods say which of them leave.
+                    self._mark(identity, f"{reason.value}/{time.time_ns() // 1_000_000}")
+                case UnDrain(identity):
+                    self._mark(identity, None)
+                case Delete(identity):
+                    self._delete(identity)
+                case Kill():
+                    raise AssertionError("the kubelet kills what outlives its grace period")
+                case Remove(identity, incarnation):
+                    self._tombstones.bury(incarnation)
+                    self._delete(identity)
+        except ApiError as error:
+            log.warning("%s", error)
+            self._publisher.refused(str(error))
 
     def publish(self, facts: WorkerFacts, leader: LeaderService | None) -> None:
         assert self._wanted is not None
@@ -238,11 +246,27 @@ class KubernetesPlatform:
             connectors = self._publisher.bind(worker, connectors, seen, leader, withheld)
         return Wanted(worker, connectors, goal, withheld, found.ending, found.kept)
 
-    def _manifest(self, identity: str, revision: str) -> Mapping[str, Any]:
-        assert self._wanted is not None
-        return pod_manifest(self._wanted.worker, self._defaults, identity, revision)
-
     # --- what it writes -----------------------------------------------------------------------------
+
+    def _create(self, identity: str, revision: str) -> None:
+        assert self._wanted is not None
+        manifest = pod_manifest(self._wanted.worker, self._defaults, identity, revision)
+        try:
+            self._store.put(POD, self._api.create(PODS, manifest))
+        except ApiError as error:
+            if not error.is_conflict:
+                raise
+
+    def _mark(self, identity: str, mark: str | None) -> None:
+        body = self._seen.pods.get(identity)
+        if body is not None:
+            patch = {"metadata": {"uid": body["metadata"]["uid"], "annotations": {LEAVING: mark}}}
+            self._store.put(POD, self._api.merge(PODS, self._name[0], identity, patch))
+
+    def _delete(self, identity: str) -> None:
+        body = self._seen.pods.get(identity)
+        if body is not None:
+            self._api.delete(PODS, self._name[0], identity, body["metadata"]["uid"])
 
     def _try(self, act: Callable[[], object]) -> None:
         """Log what the API refuses and continue, so that the group is still looked after."""

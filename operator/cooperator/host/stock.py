@@ -11,10 +11,9 @@ previous id is then over as well.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-Leader = Mapping[str, Any]
-"""A leader's own projection (``LeaderService.status``)."""
+from cooperator.host.status import Leader
+
 Incarnation = tuple[str, str]
 """(identity, incarnation)."""
 

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 from cooperator.host.group import group_seen
-from cooperator.host.leader import started_leader
-from cooperator.host.leadership import Leadership, StartLeader
+from cooperator.host.leader import Leadership, StartLeader, started_leader
 from cooperator.host.platform import Goal, Observation, Platform, PlatformError, event_of
 from cooperator.host.pool_step import PoolStep
 from cooperator.host.status import Leader, WorkerFacts

@@ -45,7 +45,7 @@ def get(
         directory = existing_state(state)
         plural = kind.lower() if kind.lower().endswith("s") else f"{kind.lower()}s"
         if plural not in _TABLES:
-            raise ClusterError(f"there are no {kind!r}: {choice(kind, _TABLES)}")
+            raise ClusterError(f"unknown kind {kind!r}; {choice(kind, _TABLES)}")
         if watch and output is not Output.TABLE:
             raise ClusterError("--watch prints tables: leave out --output, or --watch")
         if watch:
@@ -57,7 +57,7 @@ def get(
         elif items:
             typer.echo(_TABLES[plural](items, at_ms))
         else:
-            console.say(f"there are no {plural}")
+            console.say(f"no {plural} found")
 
 
 def _watched(directory: StateDir, console: Console, plural: str, name: str | None) -> tuple[str, object]:

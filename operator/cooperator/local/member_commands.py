@@ -26,7 +26,7 @@ def kill(
         process = _member(existing_state(state), member)
         number = getattr(signal, f"SIG{signal_name.upper().removeprefix('SIG')}", None)
         if not isinstance(number, signal.Signals):
-            raise ClusterError(f"there is no signal {signal_name!r}: KILL, TERM, INT, STOP, CONT, …")
+            raise ClusterError(f"unknown signal {signal_name!r}; use one of KILL, TERM, INT, STOP, CONT, …")
         if process.pid is None or not processes.signal_group(process.pid, process.incarnation, number):
             raise ClusterError(f"{member} does not run")
         typer.echo(f"{member} (process group {process.pid}) got {number.name}")
@@ -80,7 +80,5 @@ def _log(state: StateDir, what: str) -> Path:
     folders = [folder for folder, process in _incarnations(state) if process.identity == what]
     if not folders:
         members = ", ".join(process.identity for _, process in _incarnations(state))
-        raise ClusterError(
-            f"there is no log of {what!r}: choose host, broker or a member ({members or 'none yet'})"
-        )
+        raise ClusterError(f"unknown log {what!r}; use host, broker or a member ({members or 'none yet'})")
     return folders[0] / "member.log"

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -17,9 +17,8 @@ from cooperator.host.status import Leader, WorkerFacts
 from cooperator.leader.service import LeaderService
 from cooperator.local.layout import WorkerDir, read_json, write_atomically, write_json
 from cooperator.local.members import MemberProcesses, ProcessIncarnation
-from cooperator.local.pods import past_ends, pod
 from cooperator.local.template import MemberCommand
-from cooperator.pool import Action, Create, Delete, Drain, Kill, Remove, UnDrain
+from cooperator.pool import Action, Create, Delete, Drain, Kill, Mark, MarkReason, Phase, Pod, Remove, UnDrain
 
 log = logging.getLogger(__name__)
 
@@ -153,3 +152,33 @@ class LocalPlatform:
         if worker.spec.restart_nonce:
             template.append(worker.spec.restart_nonce)
         return hashlib.sha256(json.dumps(template).encode()).hexdigest()[:10]
+
+
+def pod(process: ProcessIncarnation) -> Pod:
+    """Returns an incarnation as a pod. A local pod has only one incarnation, so both have the same name."""
+    return Pod(
+        identity=process.identity,
+        uid=process.incarnation,
+        incarnation=process.incarnation,
+        phase=_phase(process),
+        revision=process.revision,
+        started_ms=process.started_ms,
+        mark=Mark(MarkReason(process.marked_for), process.marked_ms) if process.marked_for else None,
+        terminating_since_ms=process.terminating_ms,
+    )
+
+
+def _phase(process: ProcessIncarnation) -> Phase:
+    if process.ended:
+        return Phase.ENDED
+    if process.terminating_ms is not None:
+        return Phase.TERMINATING
+    return Phase.PENDING if process.pid is None else Phase.RUNNING
+
+
+def past_ends(incarnations: Iterable[ProcessIncarnation]) -> frozenset[tuple[str, str]]:
+    """Returns (identity, incarnation) of ended incarnations, even from before the pool's first look."""
+    ended = {(process.identity, incarnation) for process in incarnations for incarnation in process.past}
+    return frozenset(
+        ended | {(process.identity, process.incarnation) for process in incarnations if process.ended}
+    )
