@@ -7,7 +7,7 @@ demo:
 tests:
 	$(PYTHON) run.py tests
 
-# Every fault on two real nodes: of kind's where an engine can run it (docs/e2e.md), else of this machine's own.
+# Every fault on two real nodes: of kind's where an engine can run it (docs/evidence/e2e.md), else of this machine's own.
 e2e:
 	@if command -v kind >/dev/null && docker info >/dev/null 2>&1; \
 	then echo "==> nodes: kind"; COOPERATOR_NODES=kind $(PYTHON) run.py tests e2e -s; \

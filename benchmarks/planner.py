@@ -192,19 +192,20 @@ def document(sizes: Sequence[Mapping[str, Any]]) -> str:
     where = f"{platform.machine()}, {os.cpu_count()} cores, CPython {platform.python_version()}"
     return f"""# How long a decision takes
 
-Written by `python -m benchmarks.planner --document docs/speed.md` ({where}).
-Kafka is `IncrementalCooperativeAssignor` of Connect {KAFKA_VERSION} on a warm JVM; ours is the whole
-leader: reports read, plan made, shares encoded. Every connector has {TASKS_PER_CONNECTOR} tasks. In
-`taken up` all members report for the first time what they were given; in `no change` only offset and epoch
-differ.
+Written by `python -m benchmarks.planner --document docs/evidence/speed.md` ({where}).
+Kafka is `IncrementalCooperativeAssignor` of Connect {KAFKA_VERSION} on a warm JVM. Ours is the whole leader:
+it reads the reports, makes the plan and encodes the assignments. Every connector has
+{TASKS_PER_CONNECTOR} tasks. In the round `taken up` all members report their assignments for the first time;
+in `no change` only offset and epoch differ.
 
-Kafka and cooperator take turns of a few lives of a group, each in a process of its own. Times are medians
-over all lives but the first third. `ratio` is ours by Kafka's: below 1 is faster than Kafka. The ratio of the
-shortest times stands beside it: where the two differ much, the machine was busy with something else. `must`
-and `goal` judge `ratio`. The peak is of the whole Python process, with the members that the benchmark plays
-in it. `afterwards` is in no ratio: once the shares are delivered the leader asks whether another round is
-needed, and gets ready for what the members will say, while they start and stop; the longest of all rounds
-is given. What bounds it is said in [planner.md](planner.md#how-long-it-takes).
+Kafka and cooperator take turns; each runs several incarnations of a group, in a process of its own. Times
+are medians over all incarnations but the first third. `ratio` is our time divided by Kafka's: below 1, ours
+is faster. The next column has the ratio of the shortest times; where the two ratios differ much, other work
+kept the machine busy. `must` and `goal` judge `ratio`. The peak memory is of the whole Python process,
+including the members that the benchmark plays in it. No ratio includes `afterwards`: once the assignments
+are delivered, and while the members start and stop tasks, the leader decides whether another round is needed
+and prepares for the members' next reports. The table has the longest time of all rounds.
+[planner.md](../planner.md#how-long-it-takes) explains what bounds these times.
 
 ![The time of a round by the number of tasks, 100 tasks a member](pictures/speed.svg)
 

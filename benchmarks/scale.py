@@ -194,7 +194,7 @@ def pods(replicas: int = 200, connectors: int = 500, tasks: int = 2) -> None:
         node = LightNode(place.cluster.api, "node", ["bench"], place.bootstrap_servers)
         node.start()
         began = time.monotonic()
-        said = {"heartbeatIntervalMs": HEARTBEAT_MS, "sessionTimeoutMs": 10_000}
+        said: dict[str, Any] = {"heartbeatIntervalMs": HEARTBEAT_MS, "sessionTimeoutMs": 10_000}
         place.worker(replicas=replicas, **said)
         wait(lambda: one.is_settled(), 900, "the Worker is Ready")
         pods_s = time.monotonic() - began

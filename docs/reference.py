@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""``docs/reference.md``, written out of the models: ``python docs/reference.py``. A test compares."""
+"""``docs/reference.md``, generated from the models: ``python docs/reference.py``. A test compares."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,14 +12,15 @@ TARGET: Final = Path(__file__).with_suffix(".md")
 INTRO: Final = """\
 # Reference
 
-Every field of the two resources, written by `python docs/reference.py` out of the models that check them;
-`kubectl explain worker.spec` shows the same. The custom resource definitions are in `crds/` and come from
-`cooperator crds`. Times are in milliseconds unless a name says otherwise. Fields in bold are required.
+Every field of the two resources. `python docs/reference.py` generates this page from the models that validate
+them; `kubectl explain worker.spec` shows the same. The custom resource definitions are in `crds/`, and
+`cooperator crds` prints them. Times are in milliseconds unless a name says otherwise. Fields in bold are
+required.
 """
 REFUSED: Final = """\
-The API server refuses these at once, beside types, choices and ranges, and so does `cooperator local`. What
-only the operator can tell (options of a class, the syntax of labels) is said by the condition `Stalled` with
-the reason `InvalidSpec`; what ran before runs on.
+The API server and `cooperator local` refuse these at once, in addition to wrong types, choices and ranges.
+Problems that only the operator can detect (options of a class, the syntax of labels) set the condition
+`Stalled` with the reason `InvalidSpec`; the previous spec stays in force.
 """
 
 Schema = Mapping[str, Any]

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""``docs/values.md``, written out of the chart's values.yaml: ``python docs/values.py``. A test compares.
+"""``docs/values.md``, generated from the chart's values.yaml: ``python docs/values.py``. A test compares.
 
-The line of comment above a key is its meaning. What has one is a value; what has none is a group, and those
-below it are values.
+The comment above a key is its meaning. A key with a comment is a value; a key without one is a group of
+values.
 """
 
 import json
@@ -19,9 +19,9 @@ SOURCE: Final = Path(__file__).parents[1] / "charts" / "cooperator" / "values.ya
 INTRO: Final = """\
 # Values of the chart
 
-Written by `python docs/values.py` out of `charts/cooperator/values.yaml`. `values.schema.json` beside it
-refuses what is unknown or of another form, and helm names the value then. The chart `cooperator-crds` has no
-values. How the charts are installed, upgraded and removed: [kubernetes.md](kubernetes.md#install).
+`python docs/values.py` generates this page from `charts/cooperator/values.yaml`. `values.schema.json` beside
+it refuses unknown and malformed values, and helm names the value. The chart `cooperator-crds` has no values.
+[kubernetes.md](kubernetes.md#install) describes how to install, upgrade and remove the charts.
 """
 _LINE: Final = re.compile(r"^(?P<indent> *)(?:# (?P<comment>.*)|(?P<key>[A-Za-z]+):.*)?$")
 

@@ -8,9 +8,9 @@ import pytest
 
 from cooperator.artifacts import resolve
 from e2e.node_installation import NodeNamespace
-from e2e.release import WORKER
 from tests.harness.stock_connectors import plugin_path
 from tests.harness.support import eventually, slow
+from tests.kubernetes.images import WORKER
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 

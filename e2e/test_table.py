@@ -13,10 +13,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import dashboard
 import pytest
 
 from cooperator.model import TaskId, TaskState
+from e2e import dashboard
 from e2e.flows import Flow
 from e2e.measured import Cost, Fault, cost, spans, where
 from e2e.node_installation import NodeNamespace

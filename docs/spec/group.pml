@@ -3,7 +3,7 @@
  *     EMPTY -> PREPARING -> COMPLETING -> STABLE     (PreparingRebalance, CompletingRebalance of Kafka)
  *
  * Any join, leave or end of a session leads to PREPARING. A round completes when all members have joined; it is
- * over when its leader has sent the shares. Workers learn of a round in preparation by their heartbeats.
+ * over when its leader has sent the assignments. Workers learn of a round in preparation by their heartbeats.
  */
 
 /* A round in preparation; one that was being completed is void, its plan with it. Its JoinGroups were answered,
@@ -20,19 +20,19 @@ inline prepare()
 }
 
 /* What the broker and the wire know of l. */
-inline forget_share(l)
+inline forget_assignment(l)
 {
-  has_share = has_share & ~BIT(l);
-  share_assigned[l] = 0; share_revoked[l] = 0; reported[l] = 0; reported_stopping[l] = 0
+  has_assignment = has_assignment & ~BIT(l);
+  sent_assigned[l] = 0; sent_revoked[l] = 0; reported[l] = 0; reported_stopping[l] = 0
 }
 
-/* Its member id is gone: by the end of its session, or by a LeaveGroup. The life itself runs on. */
+/* Its member id is gone: by the end of its session, or by a LeaveGroup. The incarnation itself runs on. */
 inline remove(l)
 {
   members = members & ~BIT(l);
   parked = parked & ~BIT(l);
   if
-  :: !HAS(has_share, l) -> forget_share(l)
+  :: !HAS(has_assignment, l) -> forget_assignment(l)
   :: else
   fi;
   if
@@ -45,9 +45,9 @@ inline remove(l)
 inline complete()
 {
   syncing = 0;
-  for (i : 0 .. LIVES - 1) {
+  for (i : 0 .. INCARNATIONS - 1) {
     if
-    :: HAS(members, i) && life[i] == UP ->
+    :: HAS(members, i) && state[i] == UP ->
       syncing = syncing | BIT(i);
       renewed = renewed | (memory.gone & BIT(i))
     :: else
@@ -61,14 +61,14 @@ inline read_memory(by_operator)
 {
 #ifdef BUG_FORGET_HOLDS
   for (i : 0 .. WORKERS - 1) { memory.held[i] = 0 }
-  for (i : 0 .. LIVES - 1) { memory.unstopped[i] = 0 }
+  for (i : 0 .. INCARNATIONS - 1) { memory.unstopped[i] = 0 }
   memory.due = 0; memory.gone = 0;
 #endif
 #ifdef BUG_MEMBER_FORGETS
   if
   :: !by_operator ->
     for (i : 0 .. WORKERS - 1) { memory.held[i] = 0; memory.given[i] = 0; memory.incarnation[i] = NOBODY }
-    for (i : 0 .. LIVES - 1) { memory.unstopped[i] = 0 }
+    for (i : 0 .. INCARNATIONS - 1) { memory.unstopped[i] = 0 }
     memory.due = 0; memory.gone = 0
   :: else
   fi;
@@ -100,12 +100,12 @@ inline worker_steps(l)
 {
   if
   :: d_step { /* JoinGroup: as a new member, because a round is in preparation, to acknowledge, or to lead one */
-      life[l] == UP && !HAS(parked, l) &&
+      state[l] == UP && !HAS(parked, l) &&
       (!HAS(members, l) || group == PREPARING ||
-       (group == STABLE && HAS(must_acknowledge, l) && !HAS(has_share, l)) ||
+       (group == STABLE && HAS(must_acknowledge, l) && !HAS(has_assignment, l)) ||
        (group == STABLE && leader == l && asks)) ->
-#ifndef BUG_SHARE_OUTLIVES_JOIN
-      forget_share(l);                    /* a later join overtakes a share that was not taken up */
+#ifndef BUG_ASSIGNMENT_OUTLIVES_JOIN
+      forget_assignment(l);               /* a later join overtakes an assignment that was not taken up */
 #endif
       reported[l] = running[l];
       reported_stopping[l] = running[l] & ~keep[l];
@@ -119,24 +119,24 @@ inline worker_steps(l)
       TO_COMPLETE && leader == NOBODY && HAS(members, l) -> leader = l; read_memory(false); complete();
       SAY_OF(l, "is elected, and the round completes\n")
     }
-  :: d_step { /* take the share up: what is in neither list goes on untouched */
-      HAS(has_share, l) && MAY_RUN(l) ->
-      has_share = has_share & ~BIT(l);
+  :: d_step { /* take the assignment up: what is in neither list goes on untouched */
+      HAS(has_assignment, l) && MAY_RUN(l) ->
+      has_assignment = has_assignment & ~BIT(l);
       for (i : 0 .. TASKS - 1) {
         if
-        :: HAS(share_assigned[l], i) -> check_start(l, i); holder[i] = l + 1
+        :: HAS(sent_assigned[l], i) -> check_start(l, i); holder[i] = l + 1
         :: else
         fi
       }
-      running[l] = running[l] | share_assigned[l];
-      keep[l] = (keep[l] | share_assigned[l]) & ~share_revoked[l];
-      must_acknowledge = (((reported[l] | share_revoked[l]) & ~running[l]) ->
+      running[l] = running[l] | sent_assigned[l];
+      keep[l] = (keep[l] | sent_assigned[l]) & ~sent_revoked[l];
+      must_acknowledge = (((reported[l] | sent_revoked[l]) & ~running[l]) ->
                           must_acknowledge | BIT(l) : must_acknowledge & ~BIT(l));
       if
-      :: !HAS(members, l) -> forget_share(l)
+      :: !HAS(members, l) -> forget_assignment(l)
       :: else
       fi;
-      printf("w%d.%d takes its share up: keeps %d%d%d of %d%d%d\n", ID(l), (l) / WORKERS,
+      printf("w%d.%d takes its assignment up: keeps %d%d%d of %d%d%d\n", ID(l), (l) / WORKERS,
              BITS(keep[l]), BITS(running[l]))
     }
   :: d_step { /* a revoked task has stopped; the next JoinGroup will say so */
@@ -151,7 +151,7 @@ inline worker_steps(l)
       printf("w%d.%d has stopped one: still runs %d%d%d\n", ID(l), (l) / WORKERS, BITS(running[l]))
     }
   :: d_step { /* its session ends: it is silent, and no JoinGroup of it is parked */
-      HAS(members, l) && !HAS(parked, l) && life[l] != UP -> remove(l); prepare();
+      HAS(members, l) && !HAS(parked, l) && state[l] != UP -> remove(l); prepare();
       SAY_OF(l, "is dropped: its session has ended\n")
     }
   fi

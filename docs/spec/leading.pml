@@ -4,14 +4,14 @@
  * leaves a memory on the log whose plan nobody has. What the leader knows between rounds is what is on the log.
  */
 
-/* Between rounds: would a round held now change any share? Only then is one asked for (decision 011). */
+/* Between rounds: would a round held now change any assignment? Only then is one asked for (decision 011). */
 inline consider()
 {
   if
   :: group == STABLE ->
-    for (i : 0 .. LIVES - 1) {
-      seen[i] = reported[i] | share_assigned[i];
-      seen_stopping[i] = reported_stopping[i] | share_revoked[i]
+    for (i : 0 .. INCARNATIONS - 1) {
+      seen[i] = reported[i] | sent_assigned[i];
+      seen_stopping[i] = reported_stopping[i] | sent_revoked[i]
     }
     decide(leader == OPERATOR);
 #ifdef BUG_NEVER_ASKS
@@ -35,7 +35,7 @@ inline save()
     memory.incarnation[i] = next.incarnation[i];
     memory.held[i] = next.held[i]
   }
-  for (i : 0 .. LIVES - 1) { memory.unstopped[i] = next.unstopped[i] }
+  for (i : 0 .. INCARNATIONS - 1) { memory.unstopped[i] = next.unstopped[i] }
   memory.due = next.due;
   renewed = renewed & memory.gone & next.gone;
   memory.gone = next.gone
@@ -46,7 +46,7 @@ inline leader_steps()
   if
   :: d_step { /* plan and save; a plan that is not saved leaves no trace, so these are one step */
       group == COMPLETING && CAN_LEAD && !planned ->
-      for (i : 0 .. LIVES - 1) { seen[i] = reported[i]; seen_stopping[i] = reported_stopping[i] }
+      for (i : 0 .. INCARNATIONS - 1) { seen[i] = reported[i]; seen_stopping[i] = reported_stopping[i] }
       decide(leader == OPERATOR);
 #ifndef BUG_SEND_BEFORE_SAVE
       save();
@@ -55,10 +55,10 @@ inline leader_steps()
       check_two_rounds();
       learn_who_is_here();
       check_holds();
-      for (i : 0 .. LIVES - 1) {
+      for (i : 0 .. INCARNATIONS - 1) {
         if
         :: HAS(members, i) ->
-          share_assigned[i] = assigned[i]; share_revoked[i] = revoked[i];
+          sent_assigned[i] = assigned[i]; sent_revoked[i] = revoked[i];
           check_revocation(i);
           printf("the plan for w%d.%d: assigns %d%d%d, revokes %d%d%d\n", ID(i), i / WORKERS,
                  BITS(assigned[i]), BITS(revoked[i]))
@@ -71,10 +71,10 @@ inline leader_steps()
       planned = false; group = STABLE;
       SAY("the plan is sent\n");
       check_memory();
-      for (i : 0 .. LIVES - 1) {
+      for (i : 0 .. INCARNATIONS - 1) {
         if
-        :: HAS(members, i) && HAS(syncing, i) && life[i] == UP -> has_share = has_share | BIT(i)
-        :: HAS(members, i) && !(HAS(syncing, i) && life[i] == UP) ->
+        :: HAS(members, i) && HAS(syncing, i) && state[i] == UP -> has_assignment = has_assignment | BIT(i)
+        :: HAS(members, i) && !(HAS(syncing, i) && state[i] == UP) ->
           must_acknowledge = must_acknowledge | BIT(i)  /* it missed the answer, and will join again */
         :: else
         fi
@@ -88,7 +88,7 @@ inline leader_steps()
   fi
 }
 
-/* An evicted life runs on. What it reported is told while the group is stable, and is taken into the memory. */
+/* An evicted incarnation runs on. The broker tells its report while the group is stable; it enters the memory. */
 inline evict_for_the_lead(l)
 {
 #ifdef BUG_ASSIGN_IN_TAKEOVER
@@ -96,7 +96,7 @@ inline evict_for_the_lead(l)
 #else
   if
   :: group != STABLE || !reported[l] -> skip
-#ifdef BUG_MERGE_LIVES
+#ifdef BUG_MERGE_INCARNATIONS
   :: else -> memory.given[ID(l)] = memory.given[ID(l)] | reported[l]; memory.incarnation[ID(l)] = l
 #else
   :: else ->
@@ -138,7 +138,7 @@ inline operator_steps()
       operator == BACK && !STILL_LEADS ->
       operator = LEADS;
       read_memory(true);
-      for (i : 0 .. LIVES - 1) {
+      for (i : 0 .. INCARNATIONS - 1) {
         if
         :: HAS(members, i) -> evict_for_the_lead(i); remove(i)
         :: else

@@ -1,34 +1,34 @@
 /* One decision of the leader: decide() = planner/{roster,claims,holds,target,step}.py, on bit sets of tasks.
  *
  *     present     members of the round whose end is not proven             (the operator has proofs)
- *     current     of each identity, its newest present life; older lives let go of everything
+ *     current     of each identity, its newest present incarnation; older incarnations let go of everything
  *     unreported  = all - U reported(l)                                    nothing else starts anywhere
- *     fenced      = what a life was given or was stopping that is not present and may still run
+ *     fenced      = what an incarnation was given or was stopping that is not present and may still run
  *     lost(w)     = (given(w) + held(w)) * unreported
  *                   w absent:  held until the deadline of its own departure, then unclaimed
  *                   w present: owed to w at once (reserved for it while fenced)
  *     unclaimed        = unreported - owed - reserved - held - fenced
  *     assigned    = owed + unclaimed (to whom has the least)
- *     revoked     = what older lives run + the surplus over the fair share; the latter only if nobody waits
+ *     revoked     = what older incarnations run + the surplus over the fair share; the latter only if nobody waits
  *
  * Reads `seen`, `seen_stopping` (the reports), `members`, `memory`. Writes `assigned`, `revoked`, `next`.
  * All other names are scratch: `hidden`, no part of a state.
  */
 
-typedef Memory {
-  byte given[WORKERS];      /* per identity: what it should be running                   Memory.given       */
-  byte incarnation[WORKERS];/* per identity: the life that was given it                  .incarnations      */
-  byte held[WORKERS];       /* per departed identity: the tasks that wait for it         .holds[].tasks     */
-  byte due;                 /* identities whose deadline has passed                      .holds[].deadline  */
-  byte unstopped[LIVES];    /* per life: what it may still run and should not            .unstopped[].tasks */
-  byte gone                 /* lives with an `unstopped` whose lease is being counted    .gone_since_ms     */
+typedef Memory {                 /*                                                    class Memory */
+  byte given[WORKERS];            /* per identity: what it should be running              .given */
+  byte incarnation[WORKERS];      /* per identity: the incarnation that was given it      .incarnations */
+  byte held[WORKERS];             /* per departed identity: the tasks that wait for it    .holds[].tasks */
+  byte due;                       /* identities whose deadline has passed                 .holds[].deadline */
+  byte unstopped[INCARNATIONS];   /* per incarnation: what it may still run, but should not  .unstopped[].tasks */
+  byte gone                       /* incarnations whose lease is being counted            .gone_since_ms */
 }
 
-hidden byte seen[LIVES], seen_stopping[LIVES];
-hidden byte assigned[LIVES], revoked[LIVES];
+hidden byte seen[INCARNATIONS], seen_stopping[INCARNATIONS];
+hidden byte assigned[INCARNATIONS], revoked[INCARNATIONS];
 
 hidden byte present, current[WORKERS], occupied, unreported, fenced, waiting, unclaimed, all_stays;
-hidden byte stays[LIVES], owed[WORKERS], reserved[WORKERS];
+hidden byte stays[INCARNATIONS], owed[WORKERS], reserved[WORKERS];
 hidden byte i, j, k, n, least, target, receivers, fair, extras, lost;
 hidden byte changes;
 
@@ -40,7 +40,7 @@ hidden byte changes;
 #define TOO_MANY(n) (n > fair + (extras -> 1 : 0))
 #endif
 
-/* Give each of `tasks` to the current life with the least load. */
+/* Give each of `tasks` to the current incarnation with the least load. */
 inline deal(tasks)
 {
   for (j : 0 .. TASKS - 1) {
@@ -63,12 +63,12 @@ inline decide(by_operator)
   /* roster */
   present = 0; occupied = 0; receivers = 0;
   for (i : 0 .. WORKERS - 1) { current[i] = NOBODY; owed[i] = 0; reserved[i] = 0 }
-  for (i : 0 .. LIVES - 1) {
+  for (i : 0 .. INCARNATIONS - 1) {
     stays[i] = 0; assigned[i] = 0; revoked[i] = 0;
     if
     :: HAS(members, i) && !(by_operator && ENDED(i)) ->
       present = present | BIT(i);
-      current[ID(i)] = i;               /* later lives have higher numbers */
+      current[ID(i)] = i;               /* later incarnations have higher numbers */
       assert((occupied & seen[i]) == 0);/* nobody ever reports what another one reports */
 #ifdef BUG_START_BEFORE_STOP
       occupied = occupied | (seen[i] & ~seen_stopping[i])
@@ -82,7 +82,7 @@ inline decide(by_operator)
 
   /* claims */
   all_stays = 0;
-  for (i : 0 .. LIVES - 1) {
+  for (i : 0 .. INCARNATIONS - 1) {
     if
     :: HAS(present, i) && current[ID(i)] == i ->
       stays[i] = seen[i] & ~seen_stopping[i];
@@ -92,9 +92,9 @@ inline decide(by_operator)
     fi
   }
 
-  /* fences: a life that is not here may still run what it had */
+  /* fences: an incarnation that is not here may still run what it had */
   fenced = 0; waiting = 0; next.due = 0; next.gone = 0;
-  for (i : 0 .. LIVES - 1) {
+  for (i : 0 .. INCARNATIONS - 1) {
     next.unstopped[i] = 0;
     lost = memory.unstopped[i];
     if
@@ -133,8 +133,8 @@ inline decide(by_operator)
     fi
   }
   waiting = waiting | fenced;
-  for (i : 0 .. LIVES - 1) {
-    if  /* what an older life still runs is the newest life's own */
+  for (i : 0 .. INCARNATIONS - 1) {
+    if  /* what an older incarnation still runs is the newest incarnation's own */
     :: HAS(present, i) && current[ID(i)] != i -> reserved[ID(i)] = reserved[ID(i)] | (seen[i] & ~all_stays)
     :: else
     fi
@@ -181,7 +181,7 @@ inline decide(by_operator)
   deal(unclaimed);
 #ifdef BUG_ASSIGN_AT_ONCE
   lost = 0;
-  for (i : 0 .. LIVES - 1) { lost = lost | revoked[i] }
+  for (i : 0 .. INCARNATIONS - 1) { lost = lost | revoked[i] }
   deal(lost);
 #endif
 
@@ -195,7 +195,7 @@ inline decide(by_operator)
     :: else
     fi
   }
-  for (i : 0 .. LIVES - 1) {
+  for (i : 0 .. INCARNATIONS - 1) {
     changes = changes | assigned[i] | revoked[i];
     if
     :: HAS(present, i) -> next.unstopped[i] = seen[i] & ~stays[i]

@@ -3,18 +3,18 @@
  * there is no cycle of states (a run without end).
  */
 
-byte holder[TASKS];         /* life + 1 that ran it last and was not seen to have stopped it */
-byte sure;                  /* lives that a leader may take for ended: lease and margin are over */
+byte holder[TASKS];         /* incarnation + 1 that ran it last and was not seen to have stopped it */
+byte sure;                  /* incarnations that a leader may take for ended: lease and margin are over */
 byte belongs[TASKS];        /* identity + 1 to which the saved plans gave it: it waits for that one */
 
 /* Nothing runs at two places; nothing starts before the end of its last holder is certain. */
 inline check_start(l, t)
 {
-  for (j : 0 .. LIVES - 1) { assert(!HAS(running[j], t)) }
+  for (j : 0 .. INCARNATIONS - 1) { assert(!HAS(running[j], t)) }
   j = holder[t];
   if
   :: j && j - 1 != l ->
-    assert(life[j - 1] == PROVEN || HAS(sure, j - 1))
+    assert(state[j - 1] == PROVEN || HAS(sure, j - 1))
   :: else
   fi
 }
@@ -23,7 +23,7 @@ inline check_start(l, t)
 inline check_two_rounds()
 {
   n = 0; k = 0;
-  for (i : 0 .. LIVES - 1) {
+  for (i : 0 .. INCARNATIONS - 1) {
     if
     :: HAS(present, i) -> n = n | assigned[i]; k = k | revoked[i] | reported[i]
     :: else
@@ -35,10 +35,10 @@ inline check_two_rounds()
 /* A plan is delivered: the memory on the log knows all that members may run from now on. */
 inline check_memory()
 {
-  for (i : 0 .. LIVES - 1) {
+  for (i : 0 .. INCARNATIONS - 1) {
     if
-    :: HAS(members, i) && life[i] != PROVEN ->
-      assert(((reported[i] | share_assigned[i]) & ~memory.unstopped[i] &
+    :: HAS(members, i) && state[i] != PROVEN ->
+      assert(((reported[i] | sent_assigned[i]) & ~memory.unstopped[i] &
               ~(memory.incarnation[ID(i)] == i -> memory.given[ID(i)] : 0)) == 0)
     :: else
     fi
@@ -67,7 +67,7 @@ inline check_holds()
     :: k && current[k - 1] != NOBODY && !HAS(next.given[k - 1], j) -> belongs[j] = 0; k = 0
     :: else
     fi;
-    for (i : 0 .. LIVES - 1) {
+    for (i : 0 .. INCARNATIONS - 1) {
       if
       :: HAS(assigned[i], j) -> assert(!k || k == ID(i) + 1); belongs[j] = ID(i) + 1
       :: else
@@ -100,15 +100,15 @@ inline release(w)
   for (j : 0 .. TASKS - 1) { belongs[j] = (belongs[j] == w + 1 -> 0 : belongs[j]) }
 }
 
-/* When nothing more can happen: every task runs once, balanced, at the newest life of an identity that is up,
+/* When nothing more can happen: every task runs once, balanced, at the newest incarnation of an identity that is up,
    all who are up are members of a stable group, and nothing is waited for. */
 inline check_rest()
 {
   n = 0; present = 0;
   for (i : 0 .. WORKERS - 1) { current[i] = NOBODY }
-  for (i : 0 .. LIVES - 1) {
+  for (i : 0 .. INCARNATIONS - 1) {
     if
-    :: life[i] == UP -> present = present | BIT(i); n = n | running[i]; current[ID(i)] = i
+    :: state[i] == UP -> present = present | BIT(i); n = n | running[i]; current[ID(i)] = i
     :: else
     fi
   }
@@ -120,7 +120,7 @@ inline check_rest()
     assert(!present || !memory.held[i]);
     receivers = receivers + (current[i] != NOBODY -> 1 : 0)
   }
-  for (i : 0 .. LIVES - 1) {
+  for (i : 0 .. INCARNATIONS - 1) {
     assert(running[i] == keep[i] && (current[ID(i)] == i || !running[i]));
     if
     :: current[ID(i)] == i ->

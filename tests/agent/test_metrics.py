@@ -1,6 +1,7 @@
 """What Prometheus reads from a member, as its own parser sees it."""
 
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +17,7 @@ from tests.runtime.heard import Heard
 A, A0, A1 = (TaskId("a", task) for task in (INSTANCE, 0, 1))
 
 
-def test_each_task_has_a_state_and_counts_and_leaves_no_series_behind(tmp_path) -> None:
+def test_each_task_has_a_state_and_counts_and_leaves_no_series_behind(tmp_path: Path) -> None:
     member = Played(tmp_path)
     member.start()
     records = noop_records("a", ["u-0", "u-1"], member.journal.path, **{"fail.after.ms": "0"})
@@ -42,7 +43,7 @@ def test_each_task_has_a_state_and_counts_and_leaves_no_series_behind(tmp_path) 
     member.stop()
 
 
-def test_a_paused_task_says_so(tmp_path) -> None:
+def test_a_paused_task_says_so(tmp_path: Path) -> None:
     member = Played(tmp_path)
     member.start()
     records = noop_records("a", ["u-0"], member.journal.path)

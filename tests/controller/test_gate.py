@@ -51,7 +51,7 @@ def uids(installation: Installation) -> set[str]:
 @pytest.mark.parametrize("side", SIDES)
 def test_wherever_an_operator_ends_the_next_one_goes_on(installation: Installation, side: str) -> None:
     # Operators die here one after the other, some of them just after they took the lead: no round in between
-    # proves anything to the members, for longer than any usual lease (docs/reliability.md).
+    # proves anything to the members, for longer than any usual lease (docs/evidence/reliability.md).
     settings = {"scheduledRebalanceMaxDelayMs": 600_000, "leaseMs": 600_000}
 
     def running() -> bool:

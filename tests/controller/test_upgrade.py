@@ -14,7 +14,7 @@ pytestmark = pytest.mark.real
 
 FOUR = tuple(f"a-{n}" for n in range(4))
 NEXT = """
-from cooperator.controller import pods
+from cooperator.controller.manifests import pods
 
 pods.RENDER_VERSION = 2
 earlier = pods.template

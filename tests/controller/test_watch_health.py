@@ -206,6 +206,6 @@ def test_what_the_handlers_are_told_is_what_counts(tmp_path: Path) -> None:
     made = operator(tmp_path, clock)
     [note] = [each.fn for each in registry_of(made)._watching.get_all_handlers() if each.id == "pods"]
     listing(made.store, 6, pod(5))
-    asyncio.run(note(event={"type": "MODIFIED", "object": pod(5)}))
+    asyncio.run(note(event={"type": "MODIFIED", "object": pod(5)}))  # type: ignore[call-arg]
     clock.now_s += LATE
     assert asked(made) == (200, "ok")

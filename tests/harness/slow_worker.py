@@ -41,5 +41,5 @@ class SlowRuntime(InlineRuntime):
         super()._job(spec, attempt, run)
 
 
-agent.InlineRuntime = SlowRuntime  # type: ignore[misc]
+agent.InlineRuntime = SlowRuntime  # type: ignore[misc, attr-defined]
 main()

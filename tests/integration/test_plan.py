@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from cooperator.cli.app import program
 from cooperator.group import GroupState, describe_group
-from cooperator.leader.machine import REPEAT_MS
 from cooperator.leader.service import LeaderService
+from cooperator.leader.writes import REPEAT_MS
 from cooperator.local.broker import EmbeddedBroker
 from tests.group.recording_member import RecordingMember
 from tests.harness.connect_worker import MAX_DELAY_MS, ConnectWorker

@@ -17,12 +17,14 @@ def confirmed(
     epoch: Epoch = NOW,
     current: Epoch | None = NOW,
     contact_age_ms: int = 60_000,
+    absent: tuple[str, ...] = (),
 ) -> bool:
     return may_confirm(
         member_id,
         epoch,
         current=current,
         member_ids=MEMBERS,
+        absent=absent,
         asked=asked,
         leader_contact_age_ms=contact_age_ms,
         leader_session_ms=25_000,
@@ -54,6 +56,13 @@ def test_a_member_of_another_epoch_is_not_confirmed() -> None:
 
 def test_in_an_outage_all_members_together_are_confirmed() -> None:
     assert confirmed(everyone())
+
+
+def test_a_member_that_departed_before_and_may_live_can_have_been_elected_elsewhere() -> None:
+    assert not confirmed(everyone(), absent=("lake-3",))
+    assert confirmed(everyone(), absent=("lake-3",), contact_age_ms=3_000), (
+        "the broker has elected nobody else"
+    )
 
 
 @given(

@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from cooperator.leader import events as ev
 from cooperator.model import INSTANCE, Policy, TaskId
 from cooperator.planner.view import Facts
-from tests.harness.fake_group import FakeGroup
+from tests.harness.fake_group import FakeGroup, FakeMember
 
 IDENTITIES = [f"lake-{number}" for number in range(4)]
 CONNECTORS = ["a", "b"]
@@ -20,7 +20,7 @@ class Histories(RuleBasedStateMachine):
         self.group = FakeGroup(Policy(scheduled_rebalance_max_delay_ms=60_000))
         self.tasks: dict[str, tuple[str, ...]] = {}
         self.wanted: dict[str, int] = {}
-        self.absent_unproven: list[tuple[int, object]] = []
+        self.absent_unproven: list[tuple[int, FakeMember]] = []
         self.group.facts(Facts(expected=frozenset(IDENTITIES)))
         self.group.round()
 

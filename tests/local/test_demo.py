@@ -14,7 +14,7 @@ from rich.console import Console
 from cooperator.crd import parse
 from cooperator.demo.check import SinkCounter, compare, content_of_lake, content_of_sources
 from cooperator.demo.job import ARCHIVE_TASKS, SOURCE_TASKS, manifests
-from cooperator.demo.live import Scene, Show
+from cooperator.demo.live import DemoView, Show
 from cooperator.demo.run import run_demo
 from cooperator.demo.sources import collect, read_lines
 from cooperator.demo.watch import History, Kill, judge
@@ -254,23 +254,23 @@ VIEW = {
 }
 
 
-def rendered(scenes: list[Scene], terminal: bool) -> str:
+def rendered(views: list[DemoView], terminal: bool) -> str:
     console = Console(force_terminal=terminal, width=100, file=StringIO(), color_system=None)
     with Show(console) as show:
-        for scene in scenes:
-            show.show(scene)
+        for view in views:
+            show.show(view)
     file = console.file
     assert isinstance(file, StringIO)
     return file.getvalue()
 
 
 def test_without_a_terminal_a_line_now_and_then_and_every_event_once() -> None:
-    scenes = [
-        Scene(VIEW, (10, 100), 1.0),
-        Scene(VIEW, (10, 100), 2.0, ["kill -9 [12]"]),
-        Scene(VIEW, (20_000, 100_000), 66.0, ["kill -9 [12]"]),
+    views = [
+        DemoView(VIEW, (10, 100), 1.0),
+        DemoView(VIEW, (10, 100), 2.0, ["kill -9 [12]"]),
+        DemoView(VIEW, (20_000, 100_000), 66.0, ["kill -9 [12]"]),
     ]
-    assert rendered(scenes, terminal=False).splitlines() == [
+    assert rendered(views, terminal=False).splitlines() == [
         "0:01 1 member, 2 of 4 tasks run, 1 held for lake-1, 41 s left, 10 of 100 rows in the lake",
         "0:02 kill -9 [12]",
         "1:06 1 member, 2 of 4 tasks run, 1 held for lake-1, 41 s left, 20,000 of 100,000 rows in the lake",
@@ -278,7 +278,7 @@ def test_without_a_terminal_a_line_now_and_then_and_every_event_once() -> None:
 
 
 def test_on_a_terminal_the_picture_has_members_tasks_holds_and_rebalances() -> None:
-    shown = rendered([Scene(VIEW, (10, 100), 1.0)], terminal=True)
+    shown = rendered([DemoView(VIEW, (10, 100), 1.0)], terminal=True)
     for text in (
         "rows in the lake: 10 of 100",
         "HELD for lake-1, 41 s left",
@@ -291,8 +291,8 @@ def test_on_a_terminal_the_picture_has_members_tasks_holds_and_rebalances() -> N
 
 
 def test_before_the_daemon_answers_there_is_nothing_to_show_and_no_error() -> None:
-    assert "0 of 0 tasks run" in rendered([Scene()], terminal=False)
-    assert "MEMBER" in rendered([Scene()], terminal=True)
+    assert "0 of 0 tasks run" in rendered([DemoView()], terminal=False)
+    assert "MEMBER" in rendered([DemoView()], terminal=True)
 
 
 # --- all of it ---

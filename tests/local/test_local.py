@@ -227,7 +227,7 @@ def test_connectors_are_paused_stopped_and_started_where_they_were(running: Loca
     assert "ticks: Paused -> Stopped" in running("stop", "ticks")
     eventually(lambda: not states() & {"RUNNING", "PAUSED"}, CALM_S)
     refused = running("start", "ticks", "tocks", code=1)
-    assert "there is no connector 'tocks'; known: ticks" in refused
+    assert "there is no connector 'tocks'; did you mean 'ticks'? known: ticks" in refused
     assert "Stopped -> Running" not in refused, "all are there, or nothing is done"
     assert "ticks: Stopped -> Running" in running("start", "ticks")
     assert running.settled() == before

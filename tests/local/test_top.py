@@ -1,6 +1,7 @@
 """The live picture, and tables that are watched: what they show of a moment, and when they print."""
 
 import io
+import operator
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -151,7 +152,7 @@ def test_a_watched_table_is_printed_when_it_changes(capsys: pytest.CaptureFixtur
     looks = iter([("one, 1s", 1), ("one, 2s", 1), ("two, 3s", 2), ("two, 4s", 2), ("one, 5s", 1)])
 
     def pause() -> None:
-        if not looks.__length_hint__():
+        if not operator.length_hint(looks):
             raise KeyboardInterrupt
 
     with pytest.raises(typer.Exit) as ended:

@@ -16,6 +16,7 @@ from cooperator.connectors.base import UnitContext
 from cooperator.connectors.conversion import Conversion
 from cooperator.connectors.options import parse
 from cooperator.connectors.output import read_units
+from cooperator.connectors.records import as_records
 from cooperator.model import TaskId
 from tests.harness.support import eventually
 from tests.runtime.spark_bench import SparkBench
@@ -52,7 +53,7 @@ SINKS = {
     "kafka": Sink(
         kafka_to_kafka.KafkaToKafkaOptions,
         {"topic": "out"},
-        lambda o, c: Conversion(o, c, kafka_to_kafka.as_records, kafka_to_kafka._COLUMNS),
+        lambda o, c: Conversion(o, c, as_records, kafka_to_kafka._COLUMNS),
         gives_columns=False,
     ),
     "postgres": Sink(

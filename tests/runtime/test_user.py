@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from cooperator.runtime import user
 from cooperator.runtime.user import NobodyKnowsThisUser, user_environment
 
 
@@ -20,8 +19,8 @@ def unknown(monkeypatch: pytest.MonkeyPatch) -> int:
     def nobody(user: int) -> pwd.struct_passwd:
         raise KeyError(user)
 
-    monkeypatch.setattr(user.pwd, "getpwuid", nobody)
-    monkeypatch.setattr(user.os, "getuid", lambda: 1_000_650_000)
+    monkeypatch.setattr("cooperator.runtime.user.pwd.getpwuid", nobody)
+    monkeypatch.setattr("cooperator.runtime.user.os.getuid", lambda: 1_000_650_000)
     return 1_000_650_000
 
 
@@ -31,7 +30,7 @@ def test_where_nothing_can_name_it_the_remedy_is_said(
     def missing(name: str) -> None:
         raise OSError(f"{name}: no such file")
 
-    monkeypatch.setattr(user.ctypes, "CDLL", missing)
+    monkeypatch.setattr("cooperator.runtime.user.ctypes.CDLL", missing)
     with pytest.raises(NobodyKnowsThisUser, match=r"1000650000.*install libnss-wrapper"):
         user_environment(tmp_path, {})
 
@@ -39,7 +38,7 @@ def test_where_nothing_can_name_it_the_remedy_is_said(
 def test_the_library_is_loaded_beside_others_and_finds_the_name(
     unknown: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(user.ctypes, "CDLL", lambda name: None)
+    monkeypatch.setattr("cooperator.runtime.user.ctypes.CDLL", lambda name: None)
     made = user_environment(tmp_path / "user", {"LD_PRELOAD": "libfast.so"})
     assert made["LD_PRELOAD"] == "libfast.so libnss_wrapper.so"
     # As the library's own reader and every other takes such a file apart.

@@ -9,7 +9,7 @@ from cooperator.simulate.scenario import Scenario, parse_scenarios
 from tests.harness.kafka_vectors import lines
 from tests.simulate.short_scenarios import scenario
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "comparison.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "evidence" / "comparison.md"
 AT_LEAST_AS_GOOD = (
     *("rebalances", "task_starts", "task_moves_by_pod", "last_change_ms"),
     *("final_total_spread", "final_worst_connector_skew", "final_task_spread"),
@@ -80,7 +80,8 @@ def test_wherever_default_is_worse_the_reason_is_known(compared: list[Compared])
 def test_the_document_is_what_the_command_writes(compared: list[Compared]) -> None:
     written = DOCUMENT.read_text("utf-8")
     assert written.endswith(markdown(compared)), (
-        "docs/comparison.md is out of date: cooperator simulate --compare on tests/planner/vectors/named"
+        "docs/evidence/comparison.md is out of date: "
+        "cooperator simulate --compare on tests/planner/vectors/named"
     )
 
 

@@ -20,6 +20,7 @@ from cooperator.leader.machine import LeaderMachine
 from cooperator.leader.writes import Writes
 from cooperator.logs import LeadWriter
 from cooperator.model import Memory
+from cooperator.model.memory import HoldReason
 from cooperator.planner import claims, default, holds, roster, step
 from cooperator.planner.assignors import sticky
 from cooperator.pool import decide, incarnations
@@ -81,7 +82,7 @@ def renews_holds() -> Sequence[Patch]:
 
     def wrong(self: Any, identity: str, hold: Any) -> Any:
         delay_ms = self.view.policy.scheduled_rebalance_max_delay_ms
-        return replace(hold, deadline_ms=self.now_ms + delay_ms, reason=holds.HoldReason.DEPARTED)
+        return replace(hold, deadline_ms=self.now_ms + delay_ms, reason=HoldReason.DEPARTED)
 
     return [patch.object(holds._Settling, "_refresh", wrong)]
 

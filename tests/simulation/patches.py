@@ -56,7 +56,7 @@ def simulated(simulation: Simulation) -> Iterator[None]:
         simulation.planned(view, memory, plan, after)
         return plan, after
 
-    decide = machine.decide
+    decide = machine.decide  # type: ignore[attr-defined]
     replaced = {
         "cooperator.leader.machine.decide": recorded,
         "cooperator.agent.main.queue": SimpleNamespace(SimpleQueue=stages.Queue, Empty=queue.Empty),

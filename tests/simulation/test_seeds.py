@@ -37,9 +37,9 @@ def test_a_run_names_its_fresh_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.simulation import seeds
 
     monkeypatch.delenv(seeds.FIRST_FRESH)
-    monkeypatch.setattr(seeds.time, "time", lambda: 1_000.0)
+    monkeypatch.setattr("tests.simulation.seeds.time.time", lambda: 1_000.0)
     first = seeds.first_fresh()
-    monkeypatch.setattr(seeds.time, "time", lambda: 2_000.0)
+    monkeypatch.setattr("tests.simulation.seeds.time.time", lambda: 2_000.0)
     assert seeds.first_fresh() == first, "another process of the same run"
     assert f"--start {first} --seeds {FRESH}" in seeds.name_fresh()
     monkeypatch.delenv(seeds.FIRST_FRESH)

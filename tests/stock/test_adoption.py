@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from cooperator.cli.app import program
 from cooperator.crd import Connector, Worker, compile_desired, parse
-from cooperator.crd.worker import GroupPolicy
+from cooperator.crd.choices import GroupPolicy
 from cooperator.leader.service import LeaderService
 from tests.harness.support import eventually, slow
 from tests.stock.worker_group import StockGroup, doubled, is_instance, missing

@@ -138,7 +138,7 @@ TopicNames = Annotated[tuple[TopicName, ...], BeforeValidator(_split)]
 class Options(BaseModel):
     """The options of every connector. The repr shows names only: values may be resolved secrets."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, defer_build=True)
 
     connector_class: str = option("connector.class", expected="the class of the connector", fixed=True)
     name: str = option("name", "", expected="the connector's name", instance_only=True)

@@ -19,7 +19,9 @@ Lenient = Field(strict=False)
 class Model(BaseModel):
     """camelCase in manifests, snake_case in Python; unknown fields and wrong types are errors."""
 
-    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(
+        alias_generator=to_camel, extra="forbid", frozen=True, strict=True, defer_build=True
+    )
 
 
 class ObjectMeta(Model):

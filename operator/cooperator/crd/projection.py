@@ -19,7 +19,9 @@ LISTED: Final = 100
 class Projection(BaseModel):
     """Built in Python by field names, printed in camelCase; never read from a manifest."""
 
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, defer_build=True
+    )
 
 
 def _cut(limit: int) -> BeforeValidator:

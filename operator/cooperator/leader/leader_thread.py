@@ -55,13 +55,15 @@ class Standing:
 
     * ``epoch``: the members' epoch after the last delivered round; None during a round, and while not
       leading.
-    * ``member_ids``: the members of that round.
+    * ``member_ids``: the members of that round whose end is not proven.
+    * ``absent``: identities that departed before it, are still awaited, and whose end is not proven.
     * ``protocol``: their protocol.
     * ``stock``: whether there are stock workers among them.
     """
 
     epoch: Epoch | None = None
     member_ids: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
     protocol: str = ""
     stock: bool = False
 
@@ -256,7 +258,13 @@ class LeaderThread:
         machine = self.machine
         state = machine.state
         stock = any(not member.is_agent for member in state.members)
-        self.standing = Standing(machine.delivered_epoch(), machine.living_members(), state.protocol, stock)
+        self.standing = Standing(
+            machine.delivered_epoch(),
+            machine.living_members(),
+            machine.absent_unproven(),
+            state.protocol,
+            stock,
+        )
         return instructions
 
     def _plan(self, round_: Round, evicted: Evicted, future: "Future[Mapping[str, bytes]]") -> None:

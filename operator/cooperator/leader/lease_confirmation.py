@@ -4,7 +4,9 @@ A member that has lost its broker asks here. Confirming is safe in two cases. If
 contact with the broker, then the group still counts the member, and a member that departs later is not
 replaced before lease + margin. If the leader has no broker either, then an outage cannot be told from a
 partition; the leader confirms only while *every* member of the last round asks from the same epoch, since a
-leader elected elsewhere would have had to take one of them into a newer epoch.
+leader elected elsewhere would have had to take one of them into a newer epoch. A member that departed before
+that round, and may still live, could be that leader: while there is one, a leader without its broker confirms
+nothing.
 """
 
 from collections.abc import Collection, Mapping
@@ -27,6 +29,7 @@ def may_confirm(
     *,
     current: Epoch | None,
     member_ids: Collection[str],
+    absent: Collection[str],
     asked: Mapping[str, Asked],
     leader_contact_age_ms: int,
     leader_session_ms: int,
@@ -37,6 +40,7 @@ def may_confirm(
 
     * ``current``: the epoch of the last delivered round; None during a round, and while not leading.
     * ``member_ids``: members of that round whose end is not proven.
+    * ``absent``: identities that departed before that round, are still awaited, and whose end is not proven.
     * ``asked``: the last question of each member.
     * ``leader_contact_age_ms``: time since the leader sent its last answered heartbeat.
     * ``recent_ms``: maximum age of the other members' questions.
@@ -45,7 +49,7 @@ def may_confirm(
         return False
     if leader_contact_age_ms < leader_session_ms:
         return True
-    return all(
+    return not absent and all(
         (question := asked.get(other)) is not None
         and question.epoch == current
         and now_ms - question.at_ms <= recent_ms

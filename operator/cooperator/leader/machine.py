@@ -141,6 +141,11 @@ class LeaderMachine:
         ended = self.state.facts.ended
         return tuple(m.member_id for m in self.state.members if (m.identity, m.incarnation) not in ended)
 
+    def absent_unproven(self) -> tuple[str, ...]:
+        """Identities whose tasks are held and whose end is not proven: one of them may lead by now."""
+        ended, holds = self.state.facts.ended, self.state.memory.holds
+        return tuple(i for i, hold in holds.items() if (i, hold.incarnation) not in ended)
+
     # --- taking and losing the lead -----------------------------------------------------------------
 
     def _lead_taken(self, event: ev.LeadTaken, now_ms: int) -> list[ev.Instruction]:

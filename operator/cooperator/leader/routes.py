@@ -106,6 +106,7 @@ class LeaderRoutes:
             epoch,
             current=standing.epoch,
             member_ids=standing.member_ids,
+            absent=standing.absent,
             asked=self._asked,
             leader_contact_age_ms=self._contact_age_ms(),
             leader_session_ms=self._times.session_timeout_ms,
