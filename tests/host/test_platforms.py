@@ -146,7 +146,18 @@ def test_an_orphaned_worker_is_handed_back_and_its_members_run_on(world: World) 
     assert set(world.leader.desired[-1].connectors) == {"a"}, "its tasks are not stopped"
 
 
-def test_a_worker_that_is_led_elsewhere_under_other_settings_gets_a_new_leader(world: World) -> None:
+def test_pods_of_an_orphaned_worker_are_not_collected_with_it(tmp_path: Path) -> None:
+    world = KubernetesWorld(tmp_path)
+    world.ask(worker(replicas=1, runtime="connect", deletionPolicy="Orphan"))
+    world.loop.step()
+    pod = ("pods", "lake-0")
+    assert (world.is_kept(), len(world.api.objects[pod]["metadata"]["ownerReferences"])) == (True, 1)
+    world.delete()
+    world.loop.step()
+    assert (world.is_kept(), world.api.objects[pod]["metadata"]["ownerReferences"]) == (False, None)
+
+
+def test_other_settings_need_a_new_leader_and_another_policy_does_not(world: World) -> None:
     started(world, 1)
     world.ask(worker(replicas=1, policy="Kip415"))
     world.loop.step()

@@ -383,7 +383,8 @@ class KubernetesWorld:
         return {name: incarnation_of(body) for name, body in pods.items()}
 
     def ask(self, asked: Worker, *connectors: Connector) -> None:
-        for plural, resource in (("workers", asked), *(("connectors", each) for each in connectors)):
+        resources: list[tuple[str, Worker | Connector]] = [("workers", asked)]
+        for plural, resource in [*resources, *(("connectors", each) for each in connectors)]:
             name = resource.metadata.name
             known = self.api.objects.get((plural, name), {"metadata": {"finalizers": []}})
             generation = known["metadata"].get("generation", 0) + 1
