@@ -49,8 +49,8 @@ class Step:
     batch_s: float
 
 
-class StatusReading:
-    """A listener that records how many batches every task has done, and failures."""
+class BatchCounter:
+    """A listener that counts the batches of every task and keeps failures."""
 
     def __init__(self) -> None:
         self.batches: dict[TaskId, int] = {}
@@ -81,7 +81,7 @@ class Member:
     """This process and its JVM, as one member runs them."""
 
     def __init__(self, broker: str, root: Path, heap_mb: int, trigger_ms: int, partitions: int) -> None:
-        self.told = StatusReading()
+        self.told = BatchCounter()
         self._root, self._trigger_ms, self._partitions = root, trigger_ms, partitions
         settings = RuntimeSettings(
             member="bench-0",

@@ -66,7 +66,7 @@ class Worker:
         self.applied = assignment.agent.epoch
 
 
-class Life:
+class GroupIncarnation:
     """One incarnation of a group that our leader leads. ``rounds`` plays and times it."""
 
     def __init__(self, tasks: int, members: int) -> None:

@@ -30,7 +30,7 @@ from typing import Any, Final
 
 from matplotlib.figure import Figure
 
-from benchmarks.incarnations import ROUNDS, TASKS_PER_CONNECTOR, Life, Timed, play_kafka
+from benchmarks.incarnations import ROUNDS, TASKS_PER_CONNECTOR, GroupIncarnation, Timed, play_kafka
 from benchmarks.kafka_leader import KafkaLeader
 from cooperator.artifacts import KAFKA_VERSION
 from cooperator.leader.process import prepare_process
@@ -93,7 +93,7 @@ class OurIncarnation:
 
 def play_ours(tasks: int, members: int) -> OurIncarnation:
     """Play one incarnation of our side, in this process."""
-    group = Life(tasks, members)
+    group = GroupIncarnation(tasks, members)
     rounds = list(group.rounds())
     began = time.perf_counter_ns()
     encode_leader(group.memory)

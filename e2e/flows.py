@@ -57,7 +57,7 @@ class Flow:
         def exact() -> bool:
             arrived = self._arrived()
             more, less = arrived - self._written, self._written - arrived
-            assert not more, f"{len(more)} rows arrived twice"
+            assert not more, f"{len(more)} rows have arrived twice"
             assert not less, f"{len(less)} of {self._written.total()} rows have not arrived"
             return True
 
@@ -101,7 +101,7 @@ def committed(servers: str, topic: str) -> Counter[str]:
     unread = set(partitions)
     while unread:
         message = consumer.poll(30)
-        assert message is not None, f"{topic}: no word for 30 s"
+        assert message is not None, f"{topic}: no message for 30 s"
         error = message.error()
         if error is None:
             found[(message.value() or b"").decode()] += 1

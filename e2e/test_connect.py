@@ -48,7 +48,7 @@ def stopped_by(place: NodeNamespace, incarnation: str) -> set[str]:
 
 
 @slow("env -u CI pytest e2e/test_connect.py")
-def test_stock_workers_run_as_pods_and_each_gets_its_own_back(place: NodeNamespace) -> None:
+def test_stock_workers_run_as_pods_and_each_gets_its_own_tasks_back(place: NodeNamespace) -> None:
     kafka_home(place.shared / "kafka")
     place.operator()
     place.worker(
@@ -98,7 +98,7 @@ def test_stock_workers_run_as_pods_and_each_gets_its_own_back(place: NodeNamespa
     eventually(lambda: {r.task for r in place.journal.runs() if r.incarnation == second} >= own, 240)
     assert place.runs(*TASKS, timeout_s=60) == before
     assert uid(place, "lake-0") == other
-    assert stopped_by(place, other) == moved_first, "nobody else was touched"
+    assert stopped_by(place, other) == moved_first, "no other task was touched"
 
     # The pod is deleted: its tasks are handed over before the worker is told to end.
     place.settled()

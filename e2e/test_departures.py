@@ -44,7 +44,7 @@ def note_ends(place: NodeNamespace, pod: str) -> None:
             place.journal.ended.setdefault(str(incarnation), time.time_ns() // 1_000_000)
 
 
-def test_a_member_that_is_killed_gets_its_own_tasks_back_and_nobody_else_is_touched(
+def test_a_member_that_is_killed_gets_its_own_tasks_back_and_no_other_is_touched(
     place: NodeNamespace,
 ) -> None:
     before = started(place)
@@ -86,10 +86,10 @@ def test_a_drained_node_gives_its_tasks_away_first_and_its_members_come_back_els
         place.cluster.kubectl("uncordon", node)
     for run in place.journal.runs():
         if run.task in of(before, *there) and run.member == before[run.task] and run.end_ms is None:
-            assert place.runs(*SIX)[run.task] == run.member, "what left was stopped, not cut off"
+            assert place.runs(*SIX)[run.task] == run.member, "the drained members stopped in order"
 
 
-def test_a_silent_kubelet_moves_nothing_and_a_dead_machine_moves_what_was_on_it(place: NodeNamespace) -> None:
+def test_a_silent_kubelet_moves_nothing_and_a_dead_machine_moves_its_tasks(place: NodeNamespace) -> None:
     before = started(place, scheduledRebalanceMaxDelayMs=600_000)
     count = starts(place)
     # The operator is on the other one.
@@ -100,7 +100,7 @@ def test_a_silent_kubelet_moves_nothing_and_a_dead_machine_moves_what_was_on_it(
     try:
         node.freeze()
         place.eventually(lambda: not node.is_ready(), 120, "Kubernetes takes the node for lost")
-        assert place.runs(*SIX) == before, "its members are in the group still: they live"
+        assert place.runs(*SIX) == before, "its members are still in the group and run"
         assert starts(place) == count
 
         node.kill()
@@ -113,7 +113,7 @@ def test_a_silent_kubelet_moves_nothing_and_a_dead_machine_moves_what_was_on_it(
         began = time.monotonic()
         after = place.runs(*SIX, timeout_s=120)
         assert not of(after, *there) or all(place.node_of(m) != name for m in after.values())
-        assert time.monotonic() - began < 60, "not the hold of ten minutes: the machine is known to be dead"
+        assert time.monotonic() - began < 60, "the machine is proven dead, so there is no hold of ten minutes"
     finally:
         place.cluster.kubectl("taint", "node", name, "node.kubernetes.io/out-of-service-")
         node.up()

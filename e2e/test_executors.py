@@ -79,7 +79,7 @@ class Rows:
         def arrived() -> bool:
             table = read_units(self._place.shared / "out")
             found = Counter(table["value"].to_pylist() if table.num_rows else ())
-            assert found <= self._produced, "nothing twice"
+            assert found <= self._produced, "no row arrives twice"
             return found == self._produced
 
         self._place.eventually(arrived, 300)
@@ -110,7 +110,7 @@ class Rows:
         return pod
 
 
-def test_rows_go_through_an_executor_in_a_pod_which_goes_with_the_pod_of_its_driver(
+def test_rows_pass_an_executor_pod_that_ends_with_the_pod_of_its_driver(
     place: NodeNamespace,
 ) -> None:
     rows = Rows(place)
@@ -130,7 +130,7 @@ def test_rows_go_through_an_executor_in_a_pod_which_goes_with_the_pod_of_its_dri
 
 
 @slow("env -u CI pytest e2e/test_executors.py")
-def test_an_incarnation_that_begins_in_the_same_pod_removes_the_executor_of_the_incarnation_before(
+def test_an_incarnation_in_the_same_pod_removes_the_executor_of_its_predecessor(
     place: NodeNamespace,
 ) -> None:
     rows = Rows(place)

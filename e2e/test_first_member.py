@@ -1,4 +1,4 @@
-"""The riskiest part first: definitions, operator, and Spark members as pods on real kubelets."""
+"""The first end-to-end test: definitions, operator, and Spark members as pods on real kubelets."""
 
 from collections import Counter
 
@@ -11,7 +11,7 @@ from tests.harness.support import eventually
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 
 
-def test_data_flows_through_spark_in_restricted_pods_also_when_one_is_killed(place: NodeNamespace) -> None:
+def test_data_flows_through_spark_in_restricted_pods_even_when_one_is_killed(place: NodeNamespace) -> None:
     written: Counter[str] = Counter()
 
     def write(files: range) -> None:

@@ -33,7 +33,7 @@ def test_a_task_that_moves_in_order_costs_its_hand_over() -> None:
     assert cost(records, Fault(1_000, {"x": None}), 1) == Cost(1, 1, 0, 0.5)
 
 
-def test_starts_that_nothing_asked_for_are_needless() -> None:
+def test_starts_without_a_cause_are_needless() -> None:
     records = (
         *BEFORE,
         record(TWO, TaskState.UNASSIGNED, "y", 2_000),
@@ -42,16 +42,18 @@ def test_starts_that_nothing_asked_for_are_needless() -> None:
         record(ONE, TaskState.UNASSIGNED, "y", 2_700, 2),
         record(ONE, TaskState.RUNNING, "x", 2_800, 3),
     )
-    assert cost(records, Fault(1_000, {"x": 2_000}), 3).needless == 2, "one of TWO, the second of ONE"
+    assert cost(records, Fault(1_000, {"x": 2_000}), 3).needless == 2, (
+        "one start of TWO and the second start of ONE"
+    )
     assert cost(records, Fault(1_000, {"x": 2_000}, for_balance=1), 3).needless == 1
 
 
-def test_one_incarnation_ends_with_the_words_of_its_own_member() -> None:
+def test_an_incarnation_ends_with_the_report_of_its_own_member() -> None:
     again = record(ONE, TaskState.STARTING, "x", 2_000), record(ONE, TaskState.RUNNING, "x", 2_300)
     assert cost((*BEFORE, *again), Fault(1_000, {"x": None}), 0) == Cost(0, 0, 0, 0.3)
     early = record(ONE, TaskState.STARTING, "y", 2_000, 2)
     assert where((*BEFORE, early)) == {ONE: "x", TWO: "y"}
 
 
-def test_what_began_only_then_costs_nothing() -> None:
+def test_a_task_created_during_the_fault_costs_nothing() -> None:
     assert cost((record(ONE, TaskState.RUNNING, "x", 2_000),), Fault(1_000, {}), 1) == Cost(1, 0, 0, 0.0)

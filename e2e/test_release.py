@@ -32,7 +32,7 @@ def test_a_release_is_upgraded_removed_and_brought_back_and_no_task_notices(plac
         flow.goes_on()
         Helm(place.cluster, "kube-system").uninstall(CRDS)
         assert place.get("workers", "lake")["spec"]["replicas"] == 1, (
-            "definitions are kept, and all of that kind"
+            "the definitions and their resources are kept"
         )
         Helm(place.cluster, "kube-system").install(CRDS, CRDS)
         place.operator()
@@ -49,7 +49,7 @@ def test_a_release_is_upgraded_removed_and_brought_back_and_no_task_notices(plac
         place.settled()
 
         there = {name: pod["metadata"]["uid"] for name, pod in place.pods().items() if "lake" in name}
-        assert there == members, "the same pods"
+        assert there == members, "the pods are the same"
         assert seen.starts() == {**starts, TaskId("late", 0): 1}, "no task was started again"
         flow.complete()
 
@@ -57,7 +57,7 @@ def test_a_release_is_upgraded_removed_and_brought_back_and_no_task_notices(plac
             place.delete("connectors", name)
         place.delete("workers", "lake")
         place.eventually(lambda: place.is_gone("workers", "lake"), 120)
-        assert set(seen.states().values()) == {TaskState.UNASSIGNED}, "all stopped in order"
+        assert set(seen.states().values()) == {TaskState.UNASSIGNED}, "all members stopped in order"
     place.eventually(lambda: all(not name.startswith("lake") for name in place.pods()), 60)
 
 
@@ -76,7 +76,7 @@ def test_two_releases_side_by_side_do_not_disturb_each_other(
     place.settled()
     place.helm.uninstall("cooperator")
     assert set(place.runs("a-0", "a-1")) == {"a-0", "a-1"}
-    assert other.journal.starts() == before, "what is done in one namespace is nothing to the other"
+    assert other.journal.starts() == before, "a change in one namespace does not affect the other"
     # It still leads and has kept its own rights.
     other.connector("b", tasksMax=1)
     other.runs("a-0", "a-1", "b-0")

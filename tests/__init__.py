@@ -1,1 +1,1 @@
-"""Tests, by the room they are about. Harnesses that several rooms use are in ``harness``."""
+"""Tests, one package per package of the program. ``harness`` has what several of them use."""

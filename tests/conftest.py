@@ -1,4 +1,4 @@
-"""What all rooms' tests share: one broker and one Kubernetes for a run, and names nobody else uses."""
+"""Fixtures of all tests: one broker and one Kubernetes per run, and unique names."""
 
 import os
 import re
@@ -29,16 +29,17 @@ __all__ = [
     "two_nodes",
 ]
 
-# What a shell has started in the background ignores Ctrl-C, and so would all that tests start and interrupt.
+# A process that a shell starts in the background ignores Ctrl-C, and so would the processes that tests start
+# and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# How long an example takes says more about the machine than about the code. slow every run tries new
-# examples; a run that decides about a change tries the same ones again.
+# The duration of an example depends on the machine more than on the code. Local runs try new examples; runs
+# with CI set repeat the same ones.
 settings.register_profile("cooperator", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("cooperator")
 
-# Before processes are started that share the tests: all of them look at the same fresh seeds.
+# This comes before the start of processes that share the tests, so that all use the same fresh seeds.
 first_fresh()
 
 
@@ -50,7 +51,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
-    """A running broker. A test that stops it starts it again; groups and topics are named by ``unique``."""
+    """A running broker. A test that stops it starts it again; ``unique`` names groups and topics."""
     broker = EmbeddedBroker(tmp_path_factory.mktemp("broker"))
     broker.start()
     yield broker

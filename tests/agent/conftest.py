@@ -1,4 +1,4 @@
-"""A member to talk to: events are told one by one, and what it wants done is what the test reads."""
+"""A supervisor to talk to: the test sends events one by one and reads the instructions that follow."""
 
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
@@ -23,9 +23,8 @@ T = TypeVar("T")
 LEASE_MS = 40_000
 
 
-class Talk:
-    """A supervisor with a clock. WriteWindow instructions (timers, the watchdog) are left out of the
-    answers."""
+class Conversation:
+    """A supervisor with a clock. Answers omit the instructions SetTimer, Watch and PutStatus."""
 
     def __init__(self, settings: Settings) -> None:
         self.supervisor = Supervisor(settings)
@@ -44,14 +43,14 @@ class Talk:
         return [one for one in self.said if not isinstance(one, do.SetTimer | do.Watch | do.PutStatus)]
 
     def statuses(self) -> list[tuple[str, TaskState]]:
-        """Of the last answer."""
+        """The statuses in the last answer."""
         return [(str(one.status.task), one.status.state) for one in self.all(do.PutStatus)]
 
     def all(self, kind: type[T]) -> list[T]:
         return [one for one in self.said if isinstance(one, kind)]
 
     def time_passes(self, ms: int) -> list[do.Instruction]:
-        """All that is wanted meanwhile; a tick comes when a timer is due."""
+        """Returns all instructions of that time; a tick comes whenever a timer is due."""
         until_ms = self.now_ms + ms
         heard: list[do.Instruction] = []
         while (at_ms := self.supervisor.state.timer_ms) is not None and at_ms <= until_ms:
@@ -67,7 +66,7 @@ class Talk:
         tasks: Sequence[Mapping[str, str]] = ({"unit": "0"}, {"unit": "1"}, {"unit": "2"}),
         auto_restart: AutoRestart | None = None,
     ) -> list[do.Instruction]:
-        """The config log now says this of connector a."""
+        """Changes the configuration of connector a."""
         more = {} if auto_restart is None else auto_restart.settings()
         connector = ConnectorConfig({"path": path, **more}, target, tuple(tasks))
         self.config = ClusterConfig(self.config.offset + 1, {"a": connector})
@@ -83,7 +82,7 @@ class Talk:
         epoch: Epoch | None = None,
         **more: object,
     ) -> list[do.Instruction]:
-        """A round completes: the broker answers, and then the assignment comes."""
+        """Completes a round: the broker answers, then the assignment arrives."""
         self.generation += 1
         self.tell(ev.Contact(self.now_ms))
         assignment = ev.AssignmentReceived(
@@ -100,7 +99,7 @@ class Talk:
         return self.tell(assignment)
 
     def run(self, *tasks: TaskId) -> None:
-        """The tasks are assigned, and run."""
+        """Assigns the tasks and confirms their starts."""
         for start in [one for one in self.assignment(tasks) if isinstance(one, do.StartTask)]:
             self.tell(ev.Started(start.task, start.attempt))
 
@@ -112,7 +111,7 @@ class Talk:
 
 
 @pytest.fixture
-def member() -> Talk:
-    talk = Talk(Settings("lake-0", drain_timeout_ms=300_000))
+def member() -> Conversation:
+    talk = Conversation(Settings("lake-0", drain_timeout_ms=300_000))
     talk.configure()
     return talk

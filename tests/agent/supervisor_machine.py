@@ -1,6 +1,6 @@
-"""What surrounds a supervisor, as far as it matters: a runtime, a broker, a leader, a clock.
+"""A supervisor's environment as far as it matters here: a runtime, a broker, a leader, a clock.
 
-``SupervisorMachine`` is the machinery; what can happen in it is in the rules of the test.
+``SupervisorMachine`` has the mechanics; the rules in the test say what can happen.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ TASKS = [TaskId(connector, task) for connector in ("a", "b") for task in (INSTAN
 
 @dataclass
 class Runtime:
-    """Runs attempts, and tells of them some time later. ``runs``: what is going on, by task."""
+    """Runs attempts and reports on them later. ``runs`` maps each task to its running attempt."""
 
     runs: dict[TaskId, int] = field(default_factory=dict)
     configs: dict[TaskId, Mapping[str, str]] = field(default_factory=dict)
@@ -84,8 +84,8 @@ class SupervisorMachine(RuleBasedStateMachine):
         self.elsewhere: set[TaskId] = set()
         self.believed: set[TaskId] = set()
         self.needs: dict[TaskId, int] = {}
-        # Failures, as told to the supervisor: since when a task has failed, since when it had been running,
-        # and how many restarts in a row came before; and what was said of each task last.
+        # As reported to the supervisor: when each task failed, when it had started, how many restarts in a
+        # row came before, and the last status of each task.
         self.failed: dict[TaskId, int] = {}
         self.running: dict[TaskId, int] = {}
         self.restarts: dict[TaskId, int] = {}
@@ -129,7 +129,7 @@ class SupervisorMachine(RuleBasedStateMachine):
         return AutoRestart(enabled=False) if known is None else AutoRestart.of(known.config)
 
     def note_start(self, task: TaskId) -> None:
-        """A failed task that nobody asked for starts when its pause is over, and not too often."""
+        """A failed task restarts on its own only after its pause, and no more often than allowed."""
         failed_ms = self.failed.pop(task, None)
         self.running.pop(task, None)
         before = self.restarts.get(task, 0)
@@ -149,7 +149,7 @@ class SupervisorMachine(RuleBasedStateMachine):
             case do.StartTask(task, attempt, config):
                 assert config == self.config.task_config(task)
                 assert self.config.offset >= self.needs[task]
-                assert config.keys() <= {"path", "unit"}, "what is reserved is not for connectors"
+                assert config.keys() <= {"path", "unit"}, "connectors must not see reserved settings"
                 self.note_start(task)
                 self.runtime.start(task, attempt, config)
             case do.PutStatus(status, in_ms):
@@ -165,7 +165,9 @@ class SupervisorMachine(RuleBasedStateMachine):
             case do.Leave():
                 self.left = True
                 in_peace = self.depart_by_ms is None or self.now_ms < self.depart_by_ms
-                assert not (in_peace and self.believed), "leaves before the leader knows what it let go of"
+                assert not (in_peace and self.believed), (
+                    "the member leaves before the leader knows what it released"
+                )
             case do.Exit():
                 assert not self.runtime.runs
                 self.ended = True
@@ -199,13 +201,13 @@ class SupervisorMachine(RuleBasedStateMachine):
         )
         self.believed = (owned | set(assignment.assigned)) - set(assignment.revoked)
         if fate == "lost":
-            # A SyncGroup without an answer: the membership joins again by itself.
+            # The SyncGroup gets no answer; the membership rejoins on its own.
             self.wants_rejoin = True
         else:
             self.assignments.append((self.joins, assignment))
 
     def prove(self) -> None:
-        """A request is sent, and the broker accepts it: the leader counts from here."""
+        """The member sends a request that the broker accepts; the leader counts the lease from here."""
         if self.member:
             self.accepted_ms = self.now_ms
             self.contacts.append(self.now_ms)

@@ -1,4 +1,4 @@
-"""Who else a member deals with, played by the test: a group, a watchdog; and a member that uses them."""
+"""Test doubles for the group and the watchdog, and a member that uses them."""
 
 import threading
 import time
@@ -83,7 +83,7 @@ class Group:
 
 
 class Watchdog:
-    """Writes down what it is asked for, and kills nobody."""
+    """Records its calls and kills nothing."""
 
     def __init__(self) -> None:
         self.watching: list[int | None] = []
@@ -101,9 +101,9 @@ class Watchdog:
 
 
 def noop_records(name: str, task_units: Sequence[str], journal: Path, **options: str) -> tuple[Record, ...]:
-    """A ``noop`` connector in the config log; ``task_units``: the units of each task.
+    """The records of a ``noop`` connector in the config log; ``task_units`` lists the units of each task.
 
-    As its own instance would write it, when its units are unit-0, unit-1, … and each task has as many.
+    They equal what its instance would write for units unit-0, unit-1, … if each task has as many.
     """
     units = ",".join(task_units).split(",")
     tasks_max = len(task_units)
@@ -126,8 +126,8 @@ def noop_records(name: str, task_units: Sequence[str], journal: Path, **options:
 
 
 @dataclass
-class Played:
-    """A member on a thread of this process; its group, its logs and its watchdog are the test's."""
+class LocalMember:
+    """A member on a thread of this process; the test provides its group, logs and watchdog."""
 
     directory: Path
     runtime: Callable[[WorkerOptions, RuntimeListener], Runtime] = make_runtime
@@ -171,12 +171,12 @@ class Played:
         eventually(lambda: self.group.joins, 10)
 
     def write(self, *records: Record) -> int:
-        """To the config log; the offset that an assignment has to carry."""
+        """Writes to the config log; returns the offset that an assignment has to carry."""
         return self.logs.writer.write_config(records)
 
     def ended(self) -> int:
         self._thread.join(20)
-        assert self.code is not None, "the member goes on"
+        assert self.code is not None, "the member still runs"
         return self.code
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""The calls to the leader's endpoint: what goes over the wire, and which event comes of each answer."""
+"""The calls to the leader's endpoint: the bytes on the wire, and the event that each answer becomes."""
 
 import json
 import queue
@@ -20,7 +20,7 @@ CONFIGS = ({"unit": "0"}, {"unit": "ü"})
 
 
 class Leader:
-    """An endpoint that writes down what it is sent, and answers ``status``."""
+    """An endpoint that records its requests and answers with ``status``."""
 
     def __init__(self) -> None:
         self.status = 204
@@ -70,7 +70,7 @@ def test_task_configurations_are_posted_signed(leader: Leader, caller: Caller) -
     verify(KEY, headers, body)
 
 
-def test_without_a_key_they_are_posted_unsigned_and_the_refusal_is_told(
+def test_without_a_key_they_are_posted_unsigned_and_the_refusal_is_reported(
     leader: Leader, caller: Caller
 ) -> None:
     caller.key = None
@@ -81,14 +81,14 @@ def test_without_a_key_they_are_posted_unsigned_and_the_refusal_is_told(
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/", "no url at all", ""])
-def test_a_leader_that_cannot_be_reached_is_told(caller: Caller, url: str) -> None:
+def test_an_unreachable_leader_is_reported(caller: Caller, url: str) -> None:
     caller.calls.post(do.PostTaskConfigs("a", 1, CONFIGS, url))
     answer: Any = caller.answer()
     assert (answer.connector, answer.number) == ("a", 1)
     assert answer.error
 
 
-def test_a_confirmation_counts_from_the_question(leader: Leader, caller: Caller) -> None:
+def test_a_confirmation_counts_from_the_time_of_the_request(leader: Leader, caller: Caller) -> None:
     leader.status = 200
     caller.calls.ask(do.AskLeader(leader.endpoint.url, "member-1", Epoch(2, 5)))
     assert caller.answer() == ev.LeaderConfirmed(7_000, Epoch(2, 5))
@@ -97,11 +97,9 @@ def test_a_confirmation_counts_from_the_question(leader: Leader, caller: Caller)
     assert json.loads(body) == {"member_id": "member-1", "term": 2, "generation": 5}
 
 
-def test_a_leader_that_does_not_confirm_is_not_taken_for_one_that_does(
-    leader: Leader, caller: Caller
-) -> None:
+def test_a_refused_confirmation_is_no_confirmation(leader: Leader, caller: Caller) -> None:
     leader.status = 409
     caller.calls.ask(do.AskLeader(leader.endpoint.url, "member-1", Epoch(2, 5)))
     caller.calls.ask(do.AskLeader("http://127.0.0.1:1/", "member-1", Epoch(2, 5)))
     caller.calls.post(do.PostTaskConfigs("a", 1, CONFIGS, "http://127.0.0.1:1/"))
-    assert isinstance(caller.answer(), ev.PostAnswered), "and nothing else"
+    assert isinstance(caller.answer(), ev.PostAnswered), "nothing else is reported"

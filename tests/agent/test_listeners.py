@@ -1,4 +1,4 @@
-"""What the membership is told and tells: reports in joins, shares out of answers, and their race."""
+"""The membership's listener: reports in joins, assignments out of answers, and the race between them."""
 
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -30,8 +30,8 @@ OPTIONS = WorkerOptions(
 )
 
 
-class Lead:
-    """The part that leads, writing down what it is told."""
+class RecordingLeader:
+    """A leader that records its calls."""
 
     def __init__(self) -> None:
         self.told: list[Any] = []
@@ -50,7 +50,7 @@ class Lead:
         self.told.append(reason)
 
 
-class Hearing:
+class ListenerHarness:
     def __init__(self) -> None:
         self.queue: list[EventOf] = []
         self.supervisor = SynchronizedSupervisor(Supervisor(Settings("lake-0")))
@@ -83,7 +83,7 @@ class Hearing:
         self.listener.joined(Joined(generation, "lake-0-life-1-uuid", "sessioned", encoded))
 
     def hear(self) -> list[ev.Event]:
-        """The agent's thread takes all that was put."""
+        """The agent's thread handles all queued events."""
         events = []
         for event_of in self.queue:
 
@@ -100,11 +100,11 @@ class Hearing:
 
 
 @pytest.fixture
-def hearing() -> Hearing:
-    return Hearing()
+def hearing() -> ListenerHarness:
+    return ListenerHarness()
 
 
-def test_a_join_tells_who_and_what_this_is(hearing: Hearing) -> None:
+def test_a_join_carries_the_members_identity_and_state(hearing: ListenerHarness) -> None:
     protocols = hearing.listener.protocols()
     assert [name for name, _ in protocols] == ["sessioned", "compatible"]
     for _, data in protocols:
@@ -116,7 +116,7 @@ def test_a_join_tells_who_and_what_this_is(hearing: Hearing) -> None:
         assert (agent.zone, agent.capacity, agent.applied, agent.draining) == ("z", 2.0, None, False)
 
 
-def test_an_assignment_is_taken_with_what_it_answers(hearing: Hearing) -> None:
+def test_an_assignment_names_the_report_that_it_answers(hearing: ListenerHarness) -> None:
     hearing.listener.protocols()
     hearing.answer(3, [A0], agent=AgentAssignment(Epoch(7, 3), 20_000))
     [contact, assignment] = hearing.hear()
@@ -132,12 +132,12 @@ def test_an_assignment_is_taken_with_what_it_answers(hearing: Hearing) -> None:
     assert metadata.agent.applied == Epoch(7, 3)
 
 
-def test_what_stops_is_reported_as_owned_and_stopping(hearing: Hearing) -> None:
+def test_a_task_that_is_stopping_is_reported_as_owned_and_stopping(hearing: ListenerHarness) -> None:
     hearing.listener.protocols()
     hearing.answer(1, [A0, A1])
     hearing.listener.protocols()
     hearing.hear()
-    assert hearing.owned() == (), "overtaken by a join"
+    assert hearing.owned() == (), "a join has overtaken it"
     hearing.answer(2, [A0, A1])
     hearing.hear()
     hearing.listener.protocols()
@@ -150,8 +150,8 @@ def test_what_stops_is_reported_as_owned_and_stopping(hearing: Hearing) -> None:
     assert metadata.agent.stopping == {A1}
 
 
-def test_an_assignment_that_waits_while_the_next_join_goes_out_is_not_taken(hearing: Hearing) -> None:
-    """That join says nothing of the assignment, so the leader gives its tasks to somebody else."""
+def test_an_assignment_still_queued_when_the_next_join_goes_out_is_dropped(hearing: ListenerHarness) -> None:
+    """That join does not report the assignment, so the leader gives its tasks to another member."""
     hearing.listener.protocols()
     hearing.answer(1, [A0])
     assert decode_metadata(hearing.listener.protocols()[0][1]).allocation is None
@@ -161,7 +161,7 @@ def test_an_assignment_that_waits_while_the_next_join_goes_out_is_not_taken(hear
     assert hearing.owned() == ()
 
 
-def test_an_assignment_that_was_taken_is_in_the_next_join(hearing: Hearing) -> None:
+def test_an_applied_assignment_is_in_the_next_join(hearing: ListenerHarness) -> None:
     hearing.listener.protocols()
     hearing.answer(1, [A0])
     hearing.hear()
@@ -170,7 +170,7 @@ def test_an_assignment_that_was_taken_is_in_the_next_join(hearing: Hearing) -> N
     assert allocation.assigned == (A0,)
 
 
-def test_a_stock_leader_writes_no_epoch_and_its_generation_counts(hearing: Hearing) -> None:
+def test_a_stock_leader_writes_no_epoch_and_its_generation_counts(hearing: ListenerHarness) -> None:
     hearing.listener.protocols()
     hearing.answer(3, [A0], agent=AgentAssignment(Epoch(7, 3), 20_000))
     hearing.hear()
@@ -182,7 +182,7 @@ def test_a_stock_leader_writes_no_epoch_and_its_generation_counts(hearing: Heari
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00\x02\x00"])
-def test_an_assignment_that_cannot_be_read_changes_nothing(hearing: Hearing, data: bytes) -> None:
+def test_an_assignment_that_cannot_be_read_changes_nothing(hearing: ListenerHarness, data: bytes) -> None:
     hearing.listener.protocols()
     hearing.answer(1, [A0])
     hearing.hear()
@@ -192,8 +192,8 @@ def test_an_assignment_that_cannot_be_read_changes_nothing(hearing: Hearing, dat
     assert hearing.owned() == (A0,)
 
 
-def test_who_plans_a_round_leads_until_another_does(hearing: Hearing) -> None:
-    lead = Lead()
+def test_the_member_that_plans_a_round_leads_until_another_does(hearing: ListenerHarness) -> None:
+    lead = RecordingLeader()
     hearing.listener.lead = lead  # type: ignore[assignment]
     hearing.listener.protocols()
     hearing.listener.plan(Round(1, "sessioned", "lake-0-life-1-uuid", ()))
@@ -208,8 +208,8 @@ def test_who_plans_a_round_leads_until_another_does(hearing: Hearing) -> None:
     assert lead.told == ["plan", "joined", "void", "another member leads"]
 
 
-def test_who_is_dropped_leads_no_more_and_runs_on(hearing: Hearing) -> None:
-    lead = Lead()
+def test_a_member_that_is_dropped_no_longer_leads_and_runs_on(hearing: ListenerHarness) -> None:
+    lead = RecordingLeader()
     hearing.listener.lead = lead  # type: ignore[assignment]
     hearing.listener.protocols()
     hearing.answer(1, [A0])
@@ -220,14 +220,14 @@ def test_who_is_dropped_leads_no_more_and_runs_on(hearing: Hearing) -> None:
     assert hearing.owned() == (A0,)
 
 
-def test_one_that_cannot_lead_says_so(hearing: Hearing) -> None:
+def test_a_member_that_cannot_lead_says_so(hearing: ListenerHarness) -> None:
     plan = hearing.listener.plan(Round(1, "sessioned", "lake-0-life-1-uuid", ()))
     with pytest.raises(RuntimeError, match="cannot lead"):
         plan.result(0)
     assert hearing.listener.may_take_lead([]) is not True
 
 
-def test_the_runtime_is_heard(hearing: Hearing) -> None:
+def test_events_of_the_runtime_reach_the_supervisor(hearing: ListenerHarness) -> None:
     listener = AgentRuntimeListener(hearing.queue.append)
     hearing.listener.protocols()
     hearing.answer(1, [A0])

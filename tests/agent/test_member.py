@@ -1,4 +1,4 @@
-"""A member's process as a whole, but for the broker: thread, ears, logs, runtime and endpoint together."""
+"""A member's process without a broker: its thread, listener, logs, runtime and endpoint together."""
 
 import json
 import urllib.error
@@ -18,21 +18,21 @@ from cooperator.model import INSTANCE, TaskId, TaskState, Warmth
 from cooperator.runtime import RuntimeListener, TaskSpec
 from cooperator.runtime.inline import InlineRuntime
 from cooperator.wire import RestartRecord, encode_config
-from tests.agent.surroundings import Played, noop_records
+from tests.agent.surroundings import LocalMember, noop_records
 from tests.harness.support import eventually
 
 A, A0, A1 = (TaskId("a", task) for task in (INSTANCE, 0, 1))
 
 
 @pytest.fixture
-def member(tmp_path: Path) -> Iterator[Played]:
-    member = Played(tmp_path)
+def member(tmp_path: Path) -> Iterator[LocalMember]:
+    member = LocalMember(tmp_path)
     member.start()
     yield member
     member.stop()
 
 
-def states(member: Played) -> dict[str, TaskState]:
+def states(member: LocalMember) -> dict[str, TaskState]:
     return {str(task): status.state for task, status in member.logs.status.snapshot().items()}
 
 
@@ -49,7 +49,7 @@ def post(url: str, body: bytes = b"[]") -> int:
         return error.code
 
 
-def test_it_runs_its_assignment_and_says_so(member: Played) -> None:
+def test_a_member_runs_its_assignment_and_reports_it(member: LocalMember) -> None:
     offset = member.write(*noop_records("a", ["u-0", "u-1"], member.journal.path))
     member.group.assignment([A0, A1], config_offset=offset)
     eventually(lambda: set(member.journal.running()) == {"a-0", "a-1"}, 10)
@@ -57,11 +57,11 @@ def test_it_runs_its_assignment_and_says_so(member: Played) -> None:
     status = member.logs.status.snapshot()[A0]
     assert status.worker == "lake-0"
     assert status.epoch == (1, 1)
-    assert status.at_ms > 1_600_000_000_000, "the wall clock's"
+    assert status.at_ms > 1_600_000_000_000, "times are the wall clock's"
     assert member.watchdog.watching[-1] is not None
 
 
-def test_a_revocation_is_acknowledged_when_it_has_stopped(member: Played) -> None:
+def test_a_revocation_is_acknowledged_when_it_has_stopped(member: LocalMember) -> None:
     records = noop_records("a", ["u-0", "u-1"], member.journal.path, **{"stop.delay.ms": "300"})
     member.group.assignment([A0, A1], config_offset=member.write(*records))
     eventually(lambda: set(member.journal.running()) == {"a-0", "a-1"}, 10)
@@ -69,13 +69,13 @@ def test_a_revocation_is_acknowledged_when_it_has_stopped(member: Played) -> Non
     member.group.assignment(revoked=[A0])
     join = eventually(lambda: len(member.group.joins) > 2 and member.group.joins[-1], 10)
     assert member.group.reasons == ["let go of a-0"]
-    assert set(member.journal.running()) == {"a-1"}, "it had stopped by then"
+    assert set(member.journal.running()) == {"a-1"}, "the task had stopped by then"
     assert join.allocation is not None
     assert join.allocation.assigned == (A1,)
     assert member.journal.starts("a-1") == 1
 
 
-def test_a_restart_is_read_from_the_config_log(member: Played) -> None:
+def test_a_restart_is_read_from_the_config_log(member: LocalMember) -> None:
     offset = member.write(*noop_records("a", ["u-0"], member.journal.path))
     member.group.assignment([A0], config_offset=offset)
     eventually(lambda: states(member) == {"a-0": TaskState.RUNNING}, 10)
@@ -84,7 +84,7 @@ def test_a_restart_is_read_from_the_config_log(member: Played) -> None:
     assert member.journal.doubled() == []
 
 
-def test_a_drain_ends_when_everything_is_taken_away(member: Played) -> None:
+def test_a_drain_ends_when_everything_is_taken_away(member: LocalMember) -> None:
     offset = member.write(*noop_records("a", ["u-0"], member.journal.path))
     member.group.assignment([A0], config_offset=offset)
     eventually(lambda: states(member) == {"a-0": TaskState.RUNNING}, 10)
@@ -102,7 +102,7 @@ def test_a_drain_ends_when_everything_is_taken_away(member: Played) -> None:
     assert member.journal.running() == {}
 
 
-def test_a_second_request_to_go_waits_for_nobody(member: Played) -> None:
+def test_a_second_request_to_stop_does_not_wait_for_the_drain(member: LocalMember) -> None:
     offset = member.write(*noop_records("a", ["u-0"], member.journal.path))
     member.group.assignment([A0], config_offset=offset)
     eventually(lambda: states(member) == {"a-0": TaskState.RUNNING}, 10)
@@ -113,7 +113,7 @@ def test_a_second_request_to_go_waits_for_nobody(member: Played) -> None:
     assert member.journal.running() == {}
 
 
-def test_what_its_instance_computes_reaches_the_leader(member: Played) -> None:
+def test_task_configurations_of_its_instance_reach_the_leader(member: LocalMember) -> None:
     posted: list[tuple[str, Any]] = []
 
     async def take(request: web.Request) -> web.StreamResponse:
@@ -131,11 +131,13 @@ def test_what_its_instance_computes_reaches_the_leader(member: Played) -> None:
     offset = member.write(*noop_records("b", ["unit-2", "unit-0"], member.journal.path, units="3"))
     member.group.assignment([A, TaskId("b", INSTANCE)], config_offset=offset, leader_url=leader.url)
     eventually(lambda: len(posted) > 1, 10)
-    assert [config["task.units"] for config in posted[1][1]] == ["unit-2,unit-1", "unit-0"], "dealt anew"
+    assert [config["task.units"] for config in posted[1][1]] == ["unit-2,unit-1", "unit-0"], (
+        "the units are dealt anew"
+    )
     leader.stop()
 
 
-def test_an_event_that_cannot_be_changes_nothing(member: Played, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_impossible_event_changes_nothing(member: LocalMember, caplog: pytest.LogCaptureFixture) -> None:
     member.agent.tell(ev.Stopped(A0, 17))
     offset = member.write(*noop_records("a", ["u-0"], member.journal.path))
     member.group.assignment([A0], config_offset=offset)
@@ -143,8 +145,8 @@ def test_an_event_that_cannot_be_changes_nothing(member: Played, caplog: pytest.
     assert "attempt 17 of a-0 was never made" in caplog.text
 
 
-def test_an_instruction_that_cannot_be_carried_out_ends_nothing_else(
-    member: Played, monkeypatch: pytest.MonkeyPatch
+def test_a_failing_instruction_does_not_stop_the_others(
+    member: LocalMember, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(reason: str) -> None:
         raise OSError("no loop to wake")
@@ -163,7 +165,7 @@ def test_an_instruction_that_cannot_be_carried_out_ends_nothing_else(
 
 
 class SlowRuntime(InlineRuntime):
-    """It is warm when the test says so."""
+    """A runtime that is warm when the test says so."""
 
     def warm_up(self) -> bool:
         return True
@@ -172,14 +174,14 @@ class SlowRuntime(InlineRuntime):
         self._dispatcher.warmed_up()
 
 
-def test_it_joins_cold_and_says_when_it_is_warm(tmp_path: Path) -> None:
+def test_a_member_joins_cold_and_reports_when_it_is_warm(tmp_path: Path) -> None:
     made: list[SlowRuntime] = []
 
     def slow(options: WorkerOptions, listener: RuntimeListener) -> SlowRuntime:
         made.append(SlowRuntime(options.runtime_settings(), listener))
         return made[0]
 
-    member = Played(tmp_path, runtime=slow)
+    member = LocalMember(tmp_path, runtime=slow)
     member.start()
     [join] = member.group.joins
     assert join.agent is not None
@@ -199,11 +201,11 @@ class BrokenRuntime(InlineRuntime):
         raise OSError("out of threads")
 
 
-def test_a_runtime_that_does_not_take_a_task_has_failed_it(tmp_path: Path) -> None:
+def test_a_task_that_the_runtime_refuses_has_failed(tmp_path: Path) -> None:
     def broken(options: WorkerOptions, listener: RuntimeListener) -> BrokenRuntime:
         return BrokenRuntime(options.runtime_settings(), listener)
 
-    member = Played(tmp_path, runtime=broken)
+    member = LocalMember(tmp_path, runtime=broken)
     member.start()
     member.group.assignment(
         [A0], config_offset=member.write(*noop_records("a", ["u-0"], member.journal.path))
@@ -211,12 +213,12 @@ def test_a_runtime_that_does_not_take_a_task_has_failed_it(tmp_path: Path) -> No
     eventually(lambda: states(member) == {"a-0": TaskState.RESTARTING}, 10)
     status = member.logs.status.snapshot()[A0]
     assert "out of threads" in status.trace
-    assert status.next_attempt_ms == status.at_ms + 10_000, "by the wall clock"
+    assert status.next_attempt_ms == status.at_ms + 10_000, "times are the wall clock's"
     member.stop()
 
 
-def test_what_does_not_stop_in_time_is_killed(tmp_path: Path) -> None:
-    member = Played(tmp_path, options={"kill_after_ms": 200})
+def test_a_member_whose_tasks_do_not_stop_in_time_is_killed(tmp_path: Path) -> None:
+    member = LocalMember(tmp_path, options={"kill_after_ms": 200})
     member.start()
     records = noop_records("a", ["u-0"], member.journal.path, **{"stop.delay.ms": "2000"})
     member.group.assignment([A0], config_offset=member.write(*records))
@@ -226,7 +228,7 @@ def test_what_does_not_stop_in_time_is_killed(tmp_path: Path) -> None:
     assert member.ended() == 1
 
 
-def test_its_endpoint_tells_what_it_is_and_does(member: Played) -> None:
+def test_its_endpoint_serves_identity_and_state(member: LocalMember) -> None:
     offset = member.write(*noop_records("a", ["u-0"], member.journal.path))
     member.group.assignment([A, A0], config_offset=offset)
     eventually(lambda: states(member).get("a-0") is TaskState.RUNNING, 10)
@@ -240,11 +242,11 @@ def test_its_endpoint_tells_what_it_is_and_does(member: Played) -> None:
     assert "assigned by 1.1" in told
     assert get(f"{url}tasks/a/instance/story")
     for route in ("connectors/a/tasks", "lease"):
-        assert post(url + route) == 409, "it does not lead"
+        assert post(url + route) == 409, "the member does not lead"
 
 
-class Leads:
-    """A lead that answers everything with 204."""
+class PermissiveLeader:
+    """A leader that answers every request with 204."""
 
     def __init__(self) -> None:
         self.stopped = False
@@ -266,14 +268,14 @@ class Leads:
 
 
 def test_its_endpoint_serves_the_leaders_routes(tmp_path: Path) -> None:
-    lead = Leads()
+    lead = PermissiveLeader()
     given: list[Any] = []
 
-    def make(*arguments: Any) -> Leads:
+    def make(*arguments: Any) -> PermissiveLeader:
         given.extend(arguments)
         return lead
 
-    member = Played(tmp_path, lead=make)
+    member = LocalMember(tmp_path, lead=make)
     member.start()
     url, group, logs, _, contact_age_ms = given
     assert (url, group, logs) == (member.agent.url, member.group, member.logs)
@@ -284,8 +286,8 @@ def test_its_endpoint_serves_the_leaders_routes(tmp_path: Path) -> None:
     assert lead.stopped
 
 
-def test_a_taken_port_is_said_before_anything_is_joined(member: Played, tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported_before_the_member_joins(member: LocalMember, tmp_path: Path) -> None:
     port = int(member.agent.url.rstrip("/").rpartition(":")[2])
-    other = Played(tmp_path, options={"port": port})
+    other = LocalMember(tmp_path, options={"port": port})
     with pytest.raises(OSError, match=str(port)):
         other.agent.open()

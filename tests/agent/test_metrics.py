@@ -1,4 +1,4 @@
-"""What Prometheus reads from a member, as its own parser sees it."""
+"""A member's metrics, as Prometheus' own parser reads them."""
 
 from collections import defaultdict
 from pathlib import Path
@@ -9,7 +9,7 @@ from cooperator.agent.metrics import Tally
 from cooperator.model import INSTANCE, TargetState, TaskId
 from cooperator.model.status import RATE_VALID_MS
 from cooperator.wire import TargetStateRecord, encode_config
-from tests.agent.surroundings import Played, noop_records
+from tests.agent.surroundings import LocalMember, noop_records
 from tests.harness.scrapes import scraped
 from tests.harness.support import eventually
 from tests.runtime.heard import Heard
@@ -18,7 +18,7 @@ A, A0, A1 = (TaskId("a", task) for task in (INSTANCE, 0, 1))
 
 
 def test_each_task_has_a_state_and_counts_and_leaves_no_series_behind(tmp_path: Path) -> None:
-    member = Played(tmp_path)
+    member = LocalMember(tmp_path)
     member.start()
     records = noop_records("a", ["u-0", "u-1"], member.journal.path, **{"fail.after.ms": "0"})
     member.group.assignment([A, A0, A1], config_offset=member.write(*records))
@@ -43,8 +43,8 @@ def test_each_task_has_a_state_and_counts_and_leaves_no_series_behind(tmp_path: 
     member.stop()
 
 
-def test_a_paused_task_says_so(tmp_path: Path) -> None:
-    member = Played(tmp_path)
+def test_a_paused_task_has_its_own_state(tmp_path: Path) -> None:
+    member = LocalMember(tmp_path)
     member.start()
     records = noop_records("a", ["u-0"], member.journal.path)
     paused = encode_config(TargetStateRecord("a", TargetState.PAUSED))
@@ -55,7 +55,7 @@ def test_a_paused_task_says_so(tmp_path: Path) -> None:
     member.stop()
 
 
-def test_what_the_runtime_tells_is_kept_and_passed_on() -> None:
+def test_metrics_of_the_runtime_are_kept_and_exported() -> None:
     heard = Heard()
     tally = Tally(heard)
     tally.started(A0, 1)
@@ -71,7 +71,7 @@ def test_what_the_runtime_tells_is_kept_and_passed_on() -> None:
 
 
 @pytest.mark.parametrize("end", ["paused", "stopped", "failed"])
-def test_figures_of_the_moment_end_with_the_attempt_that_told_them(end: str) -> None:
+def test_gauges_end_with_the_attempt_that_reported_them(end: str) -> None:
     tally = Tally(Heard())
     tally.progress(A0, 1, '{"rows_in": 7, "rows_per_s": 7089.0, "lag": 3}')
     arguments = (A0, 1, "no disk") if end == "failed" else (A0, 1)
@@ -79,7 +79,7 @@ def test_figures_of_the_moment_end_with_the_attempt_that_told_them(end: str) -> 
     assert tally.of(A0).keys() & {"rows_in", "rows_per_s", "lag"} == {"rows_in"}
 
 
-def test_a_rate_that_is_not_told_again_is_no_metric_any_more() -> None:
+def test_a_rate_that_is_not_reported_again_is_dropped() -> None:
     now_s = 1_000.0
     tally = Tally(Heard(), lambda: now_s)
     tally.progress(A0, 1, '{"rows_per_s": 7089.0}')
@@ -88,4 +88,4 @@ def test_a_rate_that_is_not_told_again_is_no_metric_any_more() -> None:
     assert tally.of(A0)["rows_per_s"] == 7089.0
     now_s += 0.1
     assert "rows_per_s" not in tally.of(A0)
-    assert tally.of(A1)["rows_per_s"] == 0.0, "it has read nothing since"
+    assert tally.of(A1)["rows_per_s"] == 0.0, "the task has read nothing since"

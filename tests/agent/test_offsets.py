@@ -1,4 +1,4 @@
-"""A member's page for offsets: whom it serves, and of what."""
+"""A member's endpoint for offsets: which callers it serves, and for which connectors."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +26,7 @@ CONFIG = {
 
 
 class Member:
-    """The page on a port of its own. ``config``: what the config log says."""
+    """The endpoint on a port of its own. ``config`` is the content of the config log."""
 
     def __init__(self, root: Path) -> None:
         self.config = ClusterConfig()
@@ -61,7 +61,7 @@ def refused(call: Any) -> tuple[int, str]:
     return caught.value.code, str(caught.value)
 
 
-def test_who_has_the_session_key_is_told_the_offsets_and_resets_them(member: Member) -> None:
+def test_a_caller_with_the_session_key_reads_and_resets_offsets(member: Member) -> None:
     member.has(TargetState.STOPPED)
     offsets = member.asked()
     assert offsets.listed("copy", {}) == [{"partition": PARTITION, "offset": {"kafka_offset": 5}}]
@@ -69,7 +69,7 @@ def test_who_has_the_session_key_is_told_the_offsets_and_resets_them(member: Mem
     assert offsets.listed("copy", {}) == []
 
 
-def test_nobody_else_is(member: Member) -> None:
+def test_callers_without_the_session_key_are_refused(member: Member) -> None:
     member.has(TargetState.STOPPED)
     assert refused(lambda: member.asked(OTHER).reset("copy", {}))[0] == 403
     urls = [member.endpoint.url.rstrip("/")]
@@ -79,7 +79,7 @@ def test_nobody_else_is(member: Member) -> None:
     assert refused(lambda: member.asked(None).listed("copy", {}))[0] == 503
 
 
-def test_nothing_is_moved_that_the_config_log_does_not_call_stopped(member: Member) -> None:
+def test_offsets_move_only_of_connectors_that_the_config_log_calls_stopped(member: Member) -> None:
     member.has(TargetState.PAUSED)
     assert len(member.asked().listed("copy", {})) == 1
     code, said = refused(lambda: member.asked().alter("copy", {}, [(PARTITION, None)]))
@@ -87,12 +87,12 @@ def test_nothing_is_moved_that_the_config_log_does_not_call_stopped(member: Memb
     assert refused(lambda: member.asked().listed("other", {}))[0] == 404
 
 
-def test_what_is_wrong_is_said_by_name(member: Member) -> None:
+def test_refusals_name_what_is_wrong(member: Member) -> None:
     member.has(TargetState.STOPPED)
     code, said = refused(lambda: member.asked().alter("copy", {}, [({"topic": "in"}, {"offset": 1})]))
     assert code == 400
     assert "topic" in said
 
 
-def test_without_members_it_is_to_be_asked_again() -> None:
+def test_without_members_the_caller_is_told_to_retry() -> None:
     assert refused(lambda: SparkOffsets(lambda: (), lambda: KEY).listed("copy", {}))[0] == 503

@@ -1,4 +1,4 @@
-"""Bad options are refused with the field, the value and the remedy."""
+"""Bad options are refused; errors name the field, the value and the remedy."""
 
 from dataclasses import fields
 from pathlib import Path
@@ -39,7 +39,7 @@ def test_refusals(field: str, value: Any, remedy: str) -> None:
     assert field in str(refusal.value)
 
 
-def test_what_is_given_reaches_the_parts() -> None:
+def test_options_reach_the_parts_that_use_them() -> None:
     options = WorkerOptions(
         **GOOD, kill_after_ms=3_000, drain_timeout_ms=60_000, heap_mb=512, session_timeout_ms=9_500
     )

@@ -1,4 +1,4 @@
-"""The progress of a task on its way to the status log: never too often, and never an old one in the end."""
+"""The progress of a task on its way to the status log: rate-limited, and the newest one is written last."""
 
 from itertools import pairwise
 
@@ -9,14 +9,14 @@ from cooperator.agent import events as ev
 from cooperator.agent import instructions as do
 from cooperator.agent.state import Settings
 from cooperator.model import TaskId, TaskState, TaskStatus
-from tests.agent.conftest import Talk
+from tests.agent.conftest import Conversation
 
 A0 = TaskId("a", 0)
 EVERY_MS = Settings("lake-0").progress_every_ms
 
 
-class Written(Talk):
-    """A member whose statuses are kept, each with the time of its writing."""
+class Written(Conversation):
+    """A member that records its statuses, each with the time of its writing."""
 
     def __init__(self) -> None:
         super().__init__(Settings("lake-0"))
@@ -40,7 +40,7 @@ class Written(Talk):
         return self.written[-1][1]
 
 
-def test_what_comes_too_early_is_written_when_it_is_time() -> None:
+def test_progress_that_comes_too_early_is_written_after_the_interval() -> None:
     member = Written()
     member.run(A0)
     member.progress("0 rows, 7,089/s")
@@ -52,7 +52,7 @@ def test_what_comes_too_early_is_written_when_it_is_time() -> None:
     assert (member.last.state, member.last.progress) == (TaskState.RUNNING, "11,247 rows, 0/s")
 
 
-def test_a_task_that_is_being_started_tells_what_it_waits_for() -> None:
+def test_a_starting_task_reports_what_it_waits_for() -> None:
     member = Written()
     member.assignment([A0])
     member.progress("waiting for PostgreSQL")
@@ -61,12 +61,12 @@ def test_a_task_that_is_being_started_tells_what_it_waits_for() -> None:
     member.tell(ev.Started(A0, member.attempt(A0)))
     assert (member.last.state, member.last.progress) == (TaskState.RUNNING, "")
     member.quiet(2 * EVERY_MS)
-    assert member.last.progress == "", "what it waited for is over"
+    assert member.last.progress == "", "the wait is over"
     member.progress("1 row")
     assert member.last.progress == "1 row"
 
 
-def test_a_wait_that_is_over_is_taken_back_at_once_and_the_next_one_keeps_the_interval() -> None:
+def test_the_end_of_a_wait_is_written_at_once_and_the_next_one_keeps_the_interval() -> None:
     searching, done = '{"rows_in": 0, "trouble": "searching"}', '{"rows_in": 9}'
     member = Written()
     member.run(A0)
@@ -83,7 +83,7 @@ def test_a_wait_that_is_over_is_taken_back_at_once_and_the_next_one_keeps_the_in
     assert member.last.progress == searching
 
 
-def test_what_a_failed_attempt_told_last_is_not_written_behind_its_failure() -> None:
+def test_the_last_progress_of_a_failed_attempt_is_not_written_after_its_failure() -> None:
     member = Written()
     member.run(A0)
     member.progress("1 row")

@@ -1,4 +1,4 @@
-"""The lease goes by the newest proof there is, however many events wait before it."""
+"""The lease follows the newest proof, however many events are queued before it."""
 
 import threading
 import time
@@ -10,14 +10,14 @@ from cooperator.agent import events as ev
 from cooperator.agent import main
 from cooperator.agent.proofs import Proofs
 from cooperator.model import Epoch, TaskId
-from tests.agent.surroundings import Played, noop_records
+from tests.agent.surroundings import LocalMember, noop_records
 from tests.harness.support import eventually
 
 LEASE_MS = 40_000
 A0 = TaskId("a", 0)
 
 
-def test_the_newest_of_each_kind_is_taken_the_newest_first() -> None:
+def test_the_newest_proof_of_each_kind_is_taken_newest_first() -> None:
     proofs = Proofs()
     confirmed = ev.LeaderConfirmed(7_000, Epoch(1, 2))
     for proof in (ev.Contact(5_000), ev.Contact(6_000), confirmed, ev.Contact(5_500)):
@@ -27,13 +27,13 @@ def test_the_newest_of_each_kind_is_taken_the_newest_first() -> None:
 
 
 @pytest.mark.parametrize("confirmed", [False, True], ids=["by the broker", "by the leader"])
-def test_a_member_that_stood_still_goes_by_the_last_answer_that_waits(
+def test_a_member_that_was_frozen_uses_the_newest_queued_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, confirmed: bool
 ) -> None:
-    # Seed 179552455549 of the simulation: all was stopped by the first answer that waited, an old one.
+    # A run of the simulation found this: the first queued answer, an old one, stopped everything.
     begun_ms, later_ms = int(time.monotonic() * 1000), [0]
     monkeypatch.setattr(main, "now_ms", lambda: int(time.monotonic() * 1000) + later_ms[0])
-    member = Played(tmp_path)
+    member = LocalMember(tmp_path)
     member.start()
     try:
         member.group.assignment(

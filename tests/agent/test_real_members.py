@@ -1,4 +1,4 @@
-"""Members in a real group: a real broker, real memberships and logs, and a leader that does as it is told."""
+"""Members in a real group: a real broker, real memberships and logs, and a leader that follows a script."""
 
 import pickle
 import signal
@@ -58,7 +58,7 @@ A = [TaskId("a", task) for task in range(4)]
 
 @dataclass
 class Script:
-    """What the leader gives. ``wanted``: identity to tasks. A task goes on only when nobody reports it."""
+    """The leader's plan. ``wanted`` maps identities to tasks. A task moves only when nobody reports it."""
 
     wanted: Mapping[str, set[TaskId]] = field(default_factory=dict)
     config_offset: int = -1
@@ -101,7 +101,7 @@ class Script:
 
 
 class RealMember:
-    """One group of this test, with everything that has to end with it."""
+    """One group of this test, and everything that has to end with it."""
 
     def __init__(self, broker: EmbeddedBroker, group_id: str, directory: Path) -> None:
         self.broker = broker
@@ -140,7 +140,7 @@ class RealMember:
         )
 
     def lead(self) -> None:
-        """The leader of the script is there, and leads, before any member."""
+        """Starts the script's leader, which leads before any member joins."""
         self.leader.membership.start()
         eventually(lambda: self.leader.generations, 30)
 
@@ -176,7 +176,7 @@ class RealMember:
         )
 
     def member(self, identity: str, parts: Parts = _FOLLOWS) -> Agent:
-        """A member on threads of this process."""
+        """Starts a member on threads of this process."""
         options = self._options(identity, f"life-{len(self.threads)}")
         watchdog = self.watchdogs[identity] = Watchdog()
         agent = self.members[identity] = Agent(options, watchdog, parts)
@@ -187,7 +187,7 @@ class RealMember:
         return agent
 
     def process(self, identity: str) -> "subprocess.Popen[bytes]":
-        """A member as a process of its own."""
+        """Starts a member as a process of its own."""
         options = self._options(identity, f"{identity}-process")
         process = processes.spawn(
             [sys.executable, "-c", _RUN, pickle.dumps(options).hex()],
@@ -205,7 +205,7 @@ class RealMember:
         )
 
     def want(self, **wanted: Sequence[TaskId]) -> None:
-        """From the next round on, which is asked for."""
+        """Changes the plan and asks for a round."""
         self.script.wanted = {name.replace("_", "-"): set(tasks) for name, tasks in wanted.items()}
         if not self.leader.membership.alive:
             self.lead()
@@ -215,7 +215,7 @@ class RealMember:
         return {task: member for task, member in self.journal.running().items() if task != "a"}
 
     def runs(self, timeout_s: float = 30, **wanted: Sequence[TaskId]) -> None:
-        """Wait until exactly this runs."""
+        """Waits until exactly these tasks run."""
         expected = {str(task): name.replace("_", "-") for name, tasks in wanted.items() for task in tasks}
 
         def seen() -> bool:
@@ -260,7 +260,7 @@ def test_tasks_move_between_members_and_the_others_stay(real_member: RealMember)
     assert real_member.journal.starts("a-2", "a-3") == 4
 
 
-def test_a_member_that_drains_goes_when_its_tasks_are_elsewhere(real_member: RealMember) -> None:
+def test_a_draining_member_leaves_when_its_tasks_run_elsewhere(real_member: RealMember) -> None:
     real_member.configure()
     real_member.want(m_0=A[:2], m_1=A[2:])
     leaver, _ = real_member.member("m-0"), real_member.member("m-1")
@@ -289,7 +289,7 @@ def test_an_evicted_member_runs_on_and_comes_back_with_its_tasks(real_member: Re
     assert real_member.journal.starts() == 4
 
 
-def test_without_an_operator_a_member_leads_and_even_that_one_drains(real_member: RealMember) -> None:
+def test_without_an_operator_a_member_leads_and_can_drain_too(real_member: RealMember) -> None:
     real_member.configure()
     both = [real_member.member("m-0", _MAY_LEAD), real_member.member("m-1", _MAY_LEAD)]
     eventually(lambda: set(real_member.running()) == {str(task) for task in A}, 40)
@@ -316,7 +316,7 @@ def test_its_instance_posts_signed_when_the_log_says_otherwise(real_member: Real
     assert (name, [config["task.units"] for config in configs]) == ("a", ["unit-0", "unit-1"])
 
 
-def test_a_process_that_is_told_to_stop_leaves_nothing_behind(real_member: RealMember) -> None:
+def test_a_process_that_is_stopped_leaves_nothing_behind(real_member: RealMember) -> None:
     real_member.configure()
     real_member.want(m_0=A)
     process = real_member.process("m-0")
@@ -327,7 +327,7 @@ def test_a_process_that_is_told_to_stop_leaves_nothing_behind(real_member: RealM
     real_member.runs()
 
 
-def test_a_process_that_is_told_to_go_drains_first(real_member: RealMember) -> None:
+def test_a_process_that_gets_sigterm_drains_first(real_member: RealMember) -> None:
     real_member.configure()
     real_member.want(m_0=A)
     process = real_member.process("m-0")
@@ -346,7 +346,7 @@ def test_a_process_whose_python_is_killed_takes_its_group_along(real_member: Rea
     real_member.want(m_0=A)
     process = real_member.process("m-0")
     real_member.runs(m_0=A)
-    assert len(processes.marked("m-0-process")) == 2, "itself and its watchdog"
+    assert len(processes.marked("m-0-process")) == 2, "the process and its watchdog"
     process.kill()
     process.wait(20)
     eventually(lambda: processes.marked("m-0-process") == (), 10)

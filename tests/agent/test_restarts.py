@@ -1,4 +1,4 @@
-"""Conversations with the supervisor about failed tasks: pauses, their limit, who begins a new count."""
+"""Conversations with the supervisor about failed tasks: pauses, their limit, and when a new count begins."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def fails(member, task=A0, trace="no disk"):
 
 
 def last(member):
-    """The last status that was said, and in how long (ms) it announces an attempt."""
+    """The last status, and the delay (ms) until the attempt that it announces."""
     [put] = member.all(do.PutStatus)
     return put.status, put.next_attempt_in_ms
 
@@ -26,7 +26,7 @@ def starts(said):
 
 
 def comes_back(member, after_ms, task=A0):
-    """It starts when its pause is over, no earlier, and runs."""
+    """The task restarts exactly when its pause is over, and runs."""
     assert starts(member.time_passes(after_ms - 1)) == []
     assert starts(member.time_passes(1)) == [task]
     assert member.statuses() == [(str(task), TaskState.STARTING)]
@@ -35,7 +35,7 @@ def comes_back(member, after_ms, task=A0):
 
 
 def gives_up(member):
-    """Nothing starts, however long one waits; the lease is kept."""
+    """The task never restarts while the lease is renewed."""
     for _ in range(100):
         assert starts(member.time_passes(30_000)) == []
         member.tell(ev.Contact(member.now_ms))
@@ -54,11 +54,11 @@ def test_pauses_double_up_to_the_longest_and_then_the_task_stays_failed(member):
     status, in_ms = last(member)
     assert (status.state, status.reason, in_ms) == (TaskState.FAILED, "RestartLimit", None)
     assert "after 4 automatic restarts (maxRestarts is 4)" in status.trace
-    assert error_of(status.trace) == "no disk", "the cause stands first"
+    assert error_of(status.trace) == "no disk", "the cause comes first"
     assert status.trace.startswith("no disk")
     gives_up(member)
-    assert member.report.owned == (A0, A1), "it is not let go of"
-    assert member.attempt(A1) == 2, "the other one was left alone"
+    assert member.report.owned == (A0, A1), "the member keeps the task"
+    assert member.attempt(A1) == 2, "the other task is untouched"
 
 
 def test_an_instance_is_restarted_as_well(member):
@@ -73,7 +73,7 @@ def test_restarts_make_no_round(member):
     assert [type(one) for one in member.time_passes(10_000)] == [do.StartTask]
 
 
-def test_without_automatic_restarts_it_waits_for_somebody(member):
+def test_without_automatic_restarts_a_failed_task_waits_for_a_request(member):
     member.configure(auto_restart=AutoRestart(enabled=False))
     member.run(A0)
     fails(member)
@@ -82,14 +82,14 @@ def test_without_automatic_restarts_it_waits_for_somebody(member):
     gives_up(member)
 
 
-def test_who_has_run_long_enough_begins_a_new_count(member):
+def test_a_task_that_has_run_long_enough_begins_a_new_count(member):
     member.configure(auto_restart=TWICE)
     member.run(A0)
     fails(member)
     comes_back(member, 1_000)
     member.time_passes(29_999)
     fails(member)
-    assert last(member)[1] == 2_000, "not long enough"
+    assert last(member)[1] == 2_000, "the task has not run long enough"
     member.tell(ev.Contact(member.now_ms))
     comes_back(member, 2_000)
     member.time_passes(30_000)
@@ -97,7 +97,7 @@ def test_who_has_run_long_enough_begins_a_new_count(member):
     assert last(member)[1] == 1_000
 
 
-def test_time_in_which_it_is_paused_is_no_time_in_which_it_runs(member):
+def test_paused_time_does_not_count_as_running_time(member):
     member.configure(auto_restart=TWICE)
     member.run(A0)
     fails(member)
@@ -125,7 +125,7 @@ def test_a_restart_by_hand_comes_at_once_and_begins_a_new_count(member, only_fai
 def test_one_task_alone_is_restarted(member):
     member.run(A, A0, A1)
     fails(member, A1)
-    # What stock workers are told besides is no matter here.
+    # The message to stock workers does not matter here.
     one = ev.RestartRequested("a", include_tasks=False, only_failed=True, task=0)
     assert member.tell(one) == [do.StopTask(A0, 2)]
     assert starts(member.stopped(A0)) == [A0]
@@ -156,7 +156,7 @@ def test_a_raised_limit_counts_at_once_and_restarts_nothing_that_runs(member):
     assert (member.attempt(A), member.attempt(A1)) == (1, 3)
 
 
-def test_what_is_paused_meanwhile_comes_back_paused(member):
+def test_a_task_paused_meanwhile_comes_back_paused(member):
     member.run(A0)
     fails(member)
     member.configure(target=TargetState.PAUSED)
@@ -164,7 +164,7 @@ def test_what_is_paused_meanwhile_comes_back_paused(member):
     assert start.paused
 
 
-def test_what_is_revoked_meanwhile_does_not_come_back(member):
+def test_a_task_revoked_meanwhile_does_not_come_back(member):
     member.run(A0)
     fails(member)
     assert member.assignment(revoked=[A0]) == [do.Rejoin("let go of a-0")]

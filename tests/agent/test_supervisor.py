@@ -1,4 +1,4 @@
-"""Conversations with the supervisor: shares, configuration, failures."""
+"""Conversations with the supervisor: assignments, configuration, failures."""
 
 from cooperator.agent import events as ev
 from cooperator.agent import instructions as do
@@ -9,15 +9,15 @@ A, A0, A1, A2 = (TaskId("a", task) for task in (INSTANCE, 0, 1, 2))
 URL = "http://leader/"
 
 
-class TestShares:
-    def test_what_is_assigned_starts_with_its_configuration(self, member):
+class TestAssignments:
+    def test_an_assigned_task_starts_with_its_configuration(self, member):
         said = member.assignment([A0])
         assert said == [do.StartTask(A0, 1, {"unit": "0"}, paused=False, epoch=Epoch(1, 1))]
         assert member.report.owned == (A0,)
         member.tell(ev.Started(A0, 1))
         assert member.statuses() == [("a-0", TaskState.RUNNING)]
 
-    def test_that_a_task_starts_is_said_before_it_does(self, member):
+    def test_a_start_is_reported_before_it_happens(self, member):
         member.assignment([A0])
         [word, start] = [one for one in member.said if isinstance(one, do.PutStatus | do.StartTask)]
         assert isinstance(start, do.StartTask)
@@ -38,10 +38,10 @@ class TestShares:
         assert member.stopped(A0) == [do.Rejoin("let go of a-0")]
         assert member.statuses() == [("a-0", TaskState.UNASSIGNED)]
         assert (member.report.owned, member.report.stopping) == ((A1,), frozenset())
-        assert member.report.nonce != before, "other bytes, or the broker makes no round"
+        assert member.report.nonce != before, "without other bytes the broker makes no round"
         assert member.assignment() == []
 
-    def test_a_late_word_of_an_earlier_assignment_says_nothing_of_this_one(self, member):
+    def test_a_late_report_of_an_earlier_assignment_does_not_count_for_this_one(self, member):
         member.run(A0)
         member.assignment(revoked=[A0])
         member.stopped(A0)
@@ -57,7 +57,7 @@ class TestShares:
         assert member.stopped(A1) == []
         assert member.stopped(A2) == [do.Rejoin("let go of a-0 and 2 more")]
 
-    def test_a_slow_stop_does_not_delay_what_has_stopped(self, member):
+    def test_a_slow_stop_does_not_delay_the_acknowledgement_of_others(self, member):
         member.run(A0, A1)
         member.assignment(revoked=[A0, A1])
         assert member.stopped(A0) == []
@@ -73,7 +73,7 @@ class TestShares:
         member.stopped(A0)
         member.time_passes(250)
         answered = member.report
-        assert member.stopped(A1) == [], "a join is on its way"
+        assert member.stopped(A1) == [], "a join is under way"
         assert member.assignment(answers=answered) == [do.Rejoin("let go of a-1")]
 
     def test_a_rejoin_that_nobody_answers_is_asked_for_again(self, member):
@@ -83,10 +83,10 @@ class TestShares:
         member.tell(ev.Contact(member.now_ms))
         assert do.Rejoin("let go of a-0") in member.time_passes(30_000)
 
-    def test_a_revocation_of_what_is_not_there_is_acknowledged(self, member):
+    def test_a_revocation_of_a_task_that_is_not_there_is_acknowledged(self, member):
         assert member.assignment(revoked=[A0]) == [do.Rejoin("let go of a-0")]
 
-    def test_what_is_assigned_again_while_it_stops_starts_after_that(self, member):
+    def test_a_task_assigned_again_while_it_stops_starts_after_that(self, member):
         member.run(A0)
         member.assignment(revoked=[A0])
         assert member.assignment([A0]) == []
@@ -94,13 +94,13 @@ class TestShares:
         [start] = member.stopped(A0)
         assert start == do.StartTask(A0, 2, {"unit": "0"}, paused=False, epoch=Epoch(1, 3))
 
-    def test_an_assignment_from_the_past_is_refused_and_another_round_asked_for(self, member):
+    def test_a_stale_assignment_is_refused_and_another_round_requested(self, member):
         member.run(A0)
         assert member.assignment(revoked=[A0], epoch=Epoch(0, 99)) == []
         again = do.Rejoin("the last assignment could not be taken")
         assert member.time_passes(2_000) == [again]
         assert member.report.owned == (A0,)
-        assert again in member.time_passes(30_000), "as long as no other share comes"
+        assert again in member.time_passes(30_000), "until another assignment comes"
 
     def test_a_round_without_a_plan_changes_nothing(self, member):
         member.run(A0)
@@ -108,14 +108,14 @@ class TestShares:
         assert member.time_passes(2_000) == [do.Rejoin("the last assignment could not be taken")]
         assert member.assignment(revoked=[A0]) == [do.StopTask(A0, 1)]
 
-    def test_a_repeated_assignment_is_not_taken_twice(self, member):
+    def test_a_repeated_assignment_is_not_applied_twice(self, member):
         member.run(A0)
         member.time_passes(40_000)
         member.stopped(A0)
         assert member.assignment([A0], epoch=Epoch(1, 1)) == [do.Rejoin("let go of a-0")]
         assert member.report.owned == ()
 
-    def test_an_assignment_that_a_join_has_overtaken_is_not_taken(self, member):
+    def test_an_assignment_that_a_join_has_overtaken_is_not_applied(self, member):
         assert member.assignment([A0], superseded=True) == []
         assert member.report.owned == ()
 
@@ -128,7 +128,7 @@ class TestShares:
 class TestConfiguration:
     def test_a_task_waits_until_the_config_log_is_read(self, member):
         assert member.assignment([A0], config_offset=1) == []
-        assert member.report.owned == (A0,), "owned all the same"
+        assert member.report.owned == (A0,), "the task is owned nevertheless"
         [start] = member.configure(tasks=[{"unit": "new"}])
         assert start.config == {"unit": "new"}
 
@@ -137,13 +137,13 @@ class TestConfiguration:
         assert member.statuses() == [("a-7", TaskState.UNASSIGNED)]
         assert "config log up to 0" in member.all(do.PutStatus)[0].status.progress
         member.tell(ev.Tick())
-        assert member.statuses() == [], "once"
+        assert member.statuses() == [], "said once"
 
     def test_a_changed_instance_restarts_alone(self, member):
         member.run(A, A0)
         assert member.configure(path="/elsewhere") == [do.StopTask(A, 1)]
         assert member.statuses() == [("a", TaskState.RESTARTING)]
-        assert member.report.stopping == frozenset(), "it is not let go of"
+        assert member.report.stopping == frozenset(), "the member keeps the instance"
         assert member.stopped(A) == [
             do.StartTask(A, 3, {"path": "/elsewhere"}, paused=False, epoch=Epoch(1, 1))
         ]
@@ -174,7 +174,7 @@ class TestConfiguration:
         member.tell(ev.Started(A0, 2))
         assert member.statuses() == [("a-0", TaskState.RUNNING)]
 
-    def test_what_is_paused_starts_paused(self, member):
+    def test_a_paused_task_starts_paused(self, member):
         member.configure(target=TargetState.PAUSED)
         [start] = member.assignment([A0])
         assert start.paused
@@ -219,12 +219,12 @@ class TestFailures:
             "The task ended by itself; a streaming task has no end.",
         )
 
-    def test_a_failure_while_it_stops_is_the_end_of_it(self, member):
+    def test_a_failure_while_a_task_stops_ends_it(self, member):
         member.run(A0)
         member.assignment(revoked=[A0])
         assert member.tell(ev.Failed(A0, 1, "too late")) == [do.Rejoin("let go of a-0")]
 
-    def test_a_restart_of_what_failed(self, member):
+    def test_a_restart_of_failed_tasks(self, member):
         member.run(A, A0, A1)
         member.tell(ev.Failed(A0, 2, "no disk"))
         [start] = member.tell(ev.RestartRequested("a", include_tasks=True, only_failed=True))
@@ -245,7 +245,7 @@ class TestFailures:
         [start] = member.configure(tasks=[{"unit": "there"}])
         assert start.config == {"unit": "there"}
 
-    def test_late_news_of_an_attempt_that_is_over_changes_nothing(self, member):
+    def test_late_events_of_an_attempt_that_is_over_change_nothing(self, member):
         member.run(A0)
         member.tell(ev.RestartRequested("a", include_tasks=True, only_failed=False))
         member.stopped(A0)

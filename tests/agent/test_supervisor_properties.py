@@ -1,7 +1,8 @@
-"""The supervisor in a world that delays, repeats and loses: what must hold in every one of its days.
+"""Properties of the supervisor in an environment that delays, repeats and loses messages.
 
-The world has a runtime (any order and delay of its answers), a broker (joins, contacts, drops), and a
-leader that gives to others what the member does not report, and everything once its lease must be over.
+The environment has a runtime (which answers in any order, with any delay), a broker (joins, contacts, drops),
+and a leader that gives away whatever the member does not report, and everything once the lease must have
+ended.
 """
 
 from dataclasses import replace
@@ -28,12 +29,12 @@ from tests.agent.supervisor_machine import (
 SOME = st.one_of(st.just(set(TASKS)), st.sets(st.sampled_from(TASKS), max_size=4))
 
 
-class MemberInAWorld(SupervisorMachine):
+class MemberInAnEnvironment(SupervisorMachine):
     @initialize(assigned=SOME)
     def a_working_member(self, assigned: set[TaskId]) -> None:
         self.a_round_gives(assigned)
 
-    # Time
+    # Time.
 
     @rule(ms=st.sampled_from([1, 100, 300, 1_000, 5_000, 21_000, 50_000]))
     def time_passes(self, ms: int) -> None:
@@ -43,7 +44,7 @@ class MemberInAWorld(SupervisorMachine):
             self.tell(ev.Tick())
         self.now_ms = until_ms
 
-    # The runtime
+    # The runtime.
 
     @precondition(lambda self: self.runtime.runs)
     @rule(data=st.data())
@@ -104,7 +105,7 @@ class MemberInAWorld(SupervisorMachine):
         if not self.ended:
             self.tell(event)
 
-    # The group
+    # The group.
 
     @precondition(lambda self: not self.left)
     @rule()
@@ -137,8 +138,8 @@ class MemberInAWorld(SupervisorMachine):
     @precondition(lambda self: not self.left)
     @rule(assigned=SOME)
     def a_join_overtakes_an_assignment(self, assigned: set[TaskId]) -> None:
-        """The assignment is on its way inside of the member while its next join tells of a member without
-        it."""
+        """The assignment is queued inside the member while its next join, without that assignment, goes
+        out."""
         self.a_join_is_sent()
         self.complete_round(assigned, set())
         self.a_join_is_sent()
@@ -165,7 +166,7 @@ class MemberInAWorld(SupervisorMachine):
         named = {*assignment.assigned, *assignment.revoked}
         for instruction in out:
             if isinstance(instruction, do.StartTask | do.StopTask | do.Pause | do.Resume):
-                assert instruction.task in named, "an untouched task is left alone"
+                assert instruction.task in named, "an untouched task keeps running"
 
     @precondition(lambda self: self.past_assignments)
     @rule(data=st.data())
@@ -231,7 +232,7 @@ class MemberInAWorld(SupervisorMachine):
     def others_let_go(self, tasks: set[TaskId]) -> None:
         self.elsewhere -= tasks
 
-    # The config log
+    # The config log.
 
     @rule(
         connector=st.sampled_from("ab"),
@@ -284,7 +285,7 @@ class MemberInAWorld(SupervisorMachine):
         self.depart_by_ms = min(by_ms, self.depart_by_ms or by_ms)
         self.tell(which)
 
-    # What must hold
+    # Invariants.
 
     @invariant()
     def nothing_runs_that_runs_elsewhere(self) -> None:
@@ -325,7 +326,7 @@ class MemberInAWorld(SupervisorMachine):
         self.supervisor.validate()
 
     def teardown(self) -> None:
-        """The world calms down: every revocation is acknowledged, and every assigned task runs."""
+        """Once the faults stop, every revocation is acknowledged and every assigned task runs."""
         self.elsewhere.clear()
         tasks = ({"unit": "u"}, {"unit": "v"})
         if not self.ended:
@@ -333,7 +334,7 @@ class MemberInAWorld(SupervisorMachine):
             self.put_config({"a": calm, "b": calm})
             self.the_config_log_is_read()
         if self.answered_joins != self.joins or not self.joins:
-            # The membership sees a join through to its assignment, and joins again when that fails.
+            # The membership completes a join with an assignment, and joins again when that fails.
             self.wants_rejoin = True
         for _ in range(160):
             if self.ended:
@@ -341,10 +342,12 @@ class MemberInAWorld(SupervisorMachine):
             self.a_calm_second()
         state = self.supervisor.state
         assert not state.acknowledgement_due
-        assert self.believed == set(self.report.owned), "the leader knows what the member has"
+        assert self.believed == set(self.report.owned), "the leader knows the member's tasks"
         assert not self.report.stopping
-        assert state.answered is None or state.answered.warmth is state.warmth, "the leader knows its warmth"
-        assert not state.draining, "a departure comes to its end"
+        assert state.answered is None or state.answered.warmth is state.warmth, (
+            "the leader knows whether the member is warm"
+        )
+        assert not state.draining, "a departure completes"
         assert {t.phase for t in state.tasks.values()} <= {Phase.RUNNING, Phase.FAILED}
         for key, task in state.tasks.items():
             assert task.phase is Phase.RUNNING or self.restarts[key] == MAX_RESTARTS, (
@@ -376,7 +379,7 @@ class MemberInAWorld(SupervisorMachine):
             self.time_passes(1_000)
 
 
-MemberInAWorld.TestCase.settings = settings(
+MemberInAnEnvironment.TestCase.settings = settings(
     max_examples=150, stateful_step_count=50, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
-TestMemberInAWorld = MemberInAWorld.TestCase
+TestMemberInAnEnvironment = MemberInAnEnvironment.TestCase

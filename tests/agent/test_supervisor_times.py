@@ -1,4 +1,4 @@
-"""Conversations with the supervisor: the lease, departures, posts, and what is told of all that."""
+"""Conversations with the supervisor: the lease, departures, posts, and the story that explains them."""
 
 import pytest
 
@@ -22,19 +22,19 @@ class TestLease:
         member.time_passes(1)
         assert member.report.stopping == {A0}
 
-    def test_when_it_ends_everything_stops_without_a_word(self, member):
+    def test_when_it_ends_everything_stops_without_a_request(self, member):
         member.configure(auto_restart=AutoRestart(enabled=False))
         member.run(A0, A1)
         member.tell(ev.Failed(A1, 2, "no disk"))
         member.assignment([TaskId("a", 9)])
         assert do.StopTask(A0, 1) in member.time_passes(40_000)
         assert member.statuses() == []
-        assert member.report.owned == (A0,), "only what still stops"
+        assert member.report.owned == (A0,), "only what is still stopping"
         member.stopped(A0)
         assert member.statuses() == []
         assert member.report.owned == ()
 
-    def test_what_was_let_go_of_comes_back_with_the_next_assignment(self, member):
+    def test_released_tasks_come_back_with_the_next_assignment(self, member):
         member.run(A0)
         member.time_passes(40_000)
         said = member.stopped(A0)
@@ -53,28 +53,28 @@ class TestLease:
         assert member.time_passes(1) == [asked]
         assert member.time_passes(4_000) == [asked, asked]
 
-    def test_its_word_keeps_the_tasks_running(self, member):
+    def test_the_leaders_confirmation_keeps_the_tasks_running(self, member):
         member.run(A0)
         for _ in range(10):
             member.time_passes(20_000)
             member.tell(ev.LeaderConfirmed(member.now_ms, Epoch(1, 1)))
         assert member.report.stopping == frozenset()
 
-    def test_the_word_for_another_assignment_does_not(self, member):
+    def test_a_confirmation_of_another_assignment_does_not(self, member):
         member.run(A0)
         member.time_passes(30_000)
         member.tell(ev.LeaderConfirmed(member.now_ms, Epoch(1, 0)))
         member.time_passes(10_000)
         assert member.report.stopping == {A0}
 
-    def test_a_member_that_leads_does_not_take_its_own_word(self, member):
+    def test_a_member_that_leads_does_not_confirm_its_own_lease(self, member):
         member.assignment([A0], leads=True)
         member.time_passes(30_000)
         member.tell(ev.LeaderConfirmed(member.now_ms, Epoch(1, 1)))
         member.time_passes(10_000)
         assert member.report.stopping == {A0}
 
-    def test_one_without_tasks_asks_as_well_for_the_others_sake(self, member):
+    def test_a_member_without_tasks_asks_too_for_the_others_sake(self, member):
         member.assignment()
         assert do.AskLeader(URL, "member-1", Epoch(1, 1)) in member.time_passes(20_000)
 
@@ -83,10 +83,10 @@ class TestLease:
         assert member.tell(ev.Dropped("session lost")) == []
         assert member.assignment(answers=member.report) == []
 
-    def test_what_hangs_is_killed_with_its_process_group(self, member):
+    def test_a_task_that_hangs_is_killed_with_its_process_group(self, member):
         member.run(A0)
         watch_ms = member.supervisor.state.watch_ms
-        assert watch_ms == member.now_ms + 44_000, "the watchdog knows it in advance"
+        assert watch_ms == member.now_ms + 44_000, "the watchdog has the deadline in advance"
         member.time_passes(40_000)
         said = member.time_passes(4_000)
         assert said[-1] == do.KillGroup("not stopped in time: a-0")
@@ -105,13 +105,13 @@ class TestDeparture:
         member.run(A0, A1)
         assert member.tell(ev.DrainRequested()) == [do.Rejoin("departs")]
         assert member.report.draining
-        assert member.report.stopping == frozenset(), "it runs on until it is revoked"
+        assert member.report.stopping == frozenset(), "a task runs until it is revoked"
         assert member.assignment(revoked=[A0, A1]) == [do.StopTask(A0, 1), do.StopTask(A1, 2)]
         member.stopped(A0)
         assert member.stopped(A1) == [do.Rejoin("let go of a-0 and 1 more")]
         assert member.assignment() == [do.Leave(), do.Exit(0)]
 
-    def test_without_tasks_the_leader_is_told_all_the_same(self, member):
+    def test_a_departure_without_tasks_is_announced_too(self, member):
         member.assignment()
         in_flight = member.report
         assert member.tell(ev.DrainRequested()) == [do.Rejoin("departs")]
@@ -121,10 +121,10 @@ class TestDeparture:
         member.stopped(A0)
         assert member.assignment() == [do.Leave(), do.Exit(0)]
 
-    def test_one_that_has_never_joined_goes_at_once(self, member):
+    def test_a_member_that_has_never_joined_leaves_at_once(self, member):
         assert member.tell(ev.DrainRequested()) == [do.Leave(), do.Exit(0)]
 
-    def test_a_leader_that_never_revokes_is_not_waited_for_for_ever(self, member):
+    def test_a_drain_does_not_wait_forever_for_a_leader_that_never_revokes(self, member):
         member.run(A0)
         member.tell(ev.DrainRequested())
         for _ in range(29):
@@ -144,7 +144,7 @@ class TestDeparture:
         assert member.tell(ev.StopRequested(code=3)) == [do.StopTask(A0, 1)]
         assert member.stopped(A0) == [do.Leave(), do.Exit(3)]
 
-    def test_what_does_not_stop_is_killed(self, member):
+    def test_a_process_that_does_not_stop_is_killed(self, member):
         member.run(A0)
         member.tell(ev.StopRequested())
         assert member.time_passes(4_000) == [do.KillGroup("not stopped in time: a-0")]
@@ -154,11 +154,11 @@ class TestTaskConfigurations:
     CONFIGS = ({"unit": "0"}, {"unit": "1"}, {"unit": "2"})
     NEW = ({"unit": "all"},)
 
-    def test_what_is_stored_already_is_not_posted(self, member):
+    def test_stored_configurations_are_not_posted(self, member):
         member.run(A)
         assert member.tell(ev.UnitsChanged("a", self.CONFIGS)) == []
 
-    def test_what_is_new_is_posted_until_the_leader_takes_it(self, member):
+    def test_new_configurations_are_posted_until_the_leader_accepts_them(self, member):
         member.run(A)
         assert member.tell(ev.UnitsChanged("a", self.NEW)) == [do.PostTaskConfigs("a", 1, self.NEW, URL)]
         pauses = []

@@ -1,4 +1,4 @@
-"""Conversations with the supervisor about its runtime: what it says of it, when, and to whom."""
+"""Conversations with the supervisor about its runtime: when it reports the state, and to whom."""
 
 import pytest
 
@@ -30,23 +30,23 @@ def test_it_joins_again_when_it_is_warm(warming):
     assert warming.tell(ev.WarmedUp()) == [do.Rejoin("the runtime is warm")]
     assert warming.report.warmth is Warmth.WARM
     assert warming.report.nonce != nonce
-    assert warming.assignment() == [], "and that is all"
+    assert warming.assignment() == [], "nothing else happens"
 
 
-def test_an_assignment_that_answers_an_older_word_does_not_end_it(warming):
+def test_an_assignment_that_answers_an_older_report_does_not_end_it(warming):
     in_flight = warming.report
     warming.tell(ev.WarmedUp())
     assert warming.assignment(answers=in_flight) == [do.Rejoin("the runtime is warm")]
 
 
-def test_one_that_gets_warm_before_its_first_assignment_says_so_after_it(member):
+def test_a_member_that_warms_up_before_its_first_assignment_reports_it_afterwards(member):
     member.tell(ev.WarmUpBegun())
     in_flight = member.report
     assert member.tell(ev.WarmedUp()) == []
     assert member.assignment(answers=in_flight) == [do.Rejoin("the runtime is warm")]
 
 
-def test_a_word_that_no_assignment_answers_is_said_again(warming):
+def test_a_report_that_no_assignment_answers_is_repeated(warming):
     warming.tell(ev.WarmedUp())
     assert do.Rejoin("the runtime is warm") in warming.time_passes(30_000)
 
@@ -57,7 +57,7 @@ def test_its_own_tasks_start_meanwhile(warming):
     assert isinstance(start, do.StartTask)
 
 
-def test_one_that_takes_too_long_has_stalled(warming):
+def test_a_runtime_that_takes_too_long_has_stalled(warming):
     for _ in range(12):
         warming.tell(ev.Contact(warming.now_ms))
         assert warming.report.warmth is Warmth.WARMING
@@ -65,17 +65,17 @@ def test_one_that_takes_too_long_has_stalled(warming):
     assert heard == [do.Rejoin("the runtime is stalled")]
     assert warming.report.warmth is Warmth.STALLED
     warming.assignment()
-    assert warming.tell(ev.WarmedUp()) == [do.Rejoin("the runtime is warm")], "it may come up after all"
+    assert warming.tell(ev.WarmedUp()) == [do.Rejoin("the runtime is warm")], "the runtime may still come up"
 
 
-def test_one_that_cannot_start_has_stalled_until_it_can(warming):
+def test_a_runtime_that_cannot_start_has_stalled_until_it_can(warming):
     assert warming.tell(ev.WarmUpFailed()) == [do.Rejoin("the runtime is stalled")]
     warming.assignment()
-    assert warming.tell(ev.WarmUpFailed()) == [], "that is known"
+    assert warming.tell(ev.WarmUpFailed()) == [], "this has been reported"
     assert warming.tell(ev.WarmedUp()) == [do.Rejoin("the runtime is warm")]
 
 
-def test_one_that_departs_says_both_at_once(warming):
+def test_a_departing_member_reports_both_at_once(warming):
     warming.tell(ev.DrainRequested())
     warming.tell(ev.WarmedUp())
     assert warming.report.draining

@@ -1,4 +1,5 @@
-"""The watchdog kills a whole process group: at its time, or when who holds it has died, and else never."""
+"""The watchdog kills a whole process group at its deadline, or when its owner has died, and never
+otherwise."""
 
 import os
 import signal
@@ -26,7 +27,8 @@ time.sleep(600)
 
 
 class Watched:
-    """A process with a watchdog and a child that stands for its JVM; ``say`` runs an expression in it."""
+    """A process with a watchdog and a child that stands for its JVM; ``say`` evaluates an expression in
+    it."""
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
@@ -88,7 +90,7 @@ def test_a_process_that_hangs_is_killed_at_its_time(watched: Watched) -> None:
     assert time.monotonic() - started >= 0.5
 
 
-def test_the_last_word_counts(watched: Watched) -> None:
+def test_the_last_instruction_counts(watched: Watched) -> None:
     watched.say(in_ms(300))
     watched.say("watchdog.watch(None)")
     watched.say(in_ms(300))
@@ -100,7 +102,7 @@ def test_the_last_word_counts(watched: Watched) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_it_does_not_go_before_the_process_does(watched: Watched, number: signal.Signals) -> None:
+def test_the_watchdog_ignores_termination_signals(watched: Watched, number: signal.Signals) -> None:
     os.kill(watched.watchdog, number)
     os.kill(watched.process.pid, signal.SIGKILL)
     eventually(watched.is_gone, 10)
@@ -113,7 +115,7 @@ def test_a_watchdog_that_has_died_is_replaced(watched: Watched) -> None:
     eventually(watched.is_gone, 10)
 
 
-def test_after_good_bye_nothing_is_killed(watched: Watched) -> None:
+def test_after_an_orderly_end_nothing_is_killed(watched: Watched) -> None:
     watched.say(in_ms(300))
     watched.say("watchdog.close()")
     assert not is_alive(watched.watchdog)
@@ -124,7 +126,7 @@ def test_after_good_bye_nothing_is_killed(watched: Watched) -> None:
     eventually(watched.is_gone, 10)
 
 
-def test_it_kills_at_once_when_told(watched: Watched) -> None:
+def test_the_watchdog_kills_at_once_on_request(watched: Watched) -> None:
     kill: Callable[[str], None] = watched.say
     with pytest.raises(AssertionError):
         kill("watchdog.kill()")

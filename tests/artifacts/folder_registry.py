@@ -1,4 +1,4 @@
-"""A registry that is a folder, and Ivy told to ask it: no network."""
+"""A directory that serves as a registry, and Ivy's settings for it: no network."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from cooperator.artifacts import Artifact
 
 
 def folder_registry(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Its root, below ``directory``; there is nothing in it."""
+    """The root of an empty registry below ``directory``."""
     root = directory / "registry"
     settings = directory / "mirror.xml"
     settings.write_text(
@@ -21,7 +21,7 @@ def folder_registry(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def publish(root: Path, artifact: Artifact, content: bytes) -> Path:
-    """The folder in which it is now."""
+    """Publishes an artifact; returns its directory."""
     folder = root.joinpath(*artifact.group.split("."), artifact.name, artifact.version)
     folder.mkdir(parents=True)
     (folder / artifact.file_name).write_bytes(content)

@@ -1,4 +1,5 @@
-"""The cache: whole or absent, checked, filled once. Ivy itself runs in the tests marked real."""
+"""The cache: files are complete or absent, checked, and downloaded once. Ivy itself runs in the tests marked
+real."""
 
 import hashlib
 import threading
@@ -15,7 +16,7 @@ ONE, TWO = Artifact("org.a", "one", "1.0"), Artifact("org.b", "two", "2.0")
 
 
 class Registry:
-    """In place of Ivy: delivers bytes by artifact, and counts the downloads."""
+    """Replaces Ivy: returns bytes by artifact, and counts the downloads."""
 
     def __init__(self) -> None:
         self.content = {ONE: b"first", TWO: b"second"}
@@ -102,7 +103,7 @@ def test_an_interrupted_download_leaves_no_half_bundle(registry: Registry) -> No
     assert all(jar.is_file() for jar in resolve("kafka"))
 
 
-def test_a_jar_that_was_removed_from_the_cache_is_fetched_again(registry: Registry) -> None:
+def test_a_jar_missing_from_the_cache_is_fetched_again(registry: Registry) -> None:
     resolve("kafka")[1].unlink()
 
     assert [jar.read_bytes() for jar in resolve("kafka")] == [b"first", b"second"]

@@ -16,7 +16,7 @@ MAIN = ("kafka.tools.StorageTool", "random-uuid")
 
 @pytest.fixture
 def jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Copies of real ones, which a test may change; the cache is the test's own."""
+    """Copies of real jars, which tests may change; the cache belongs to the test."""
     folder = tmp_path / "jars"
     folder.mkdir()
     copies = [Path(shutil.copy2(jar, folder)) for jar in resolve("kafka")]
@@ -47,12 +47,12 @@ def test_a_jvm_with_the_same_jars_takes_its_classes_from_the_archive(jars: list[
     assert "shared objects file (top)" in loaded
 
 
-def test_it_is_written_once(jars: list[Path]) -> None:
+def test_an_archive_is_written_once(jars: list[Path]) -> None:
     archive = written(jars)
     assert write_archive("kafka", jars, lambda _: pytest.fail("it was there")) == archive
 
 
-def test_a_jar_that_has_changed_makes_it_void_and_the_next_one_takes_its_place(jars: list[Path]) -> None:
+def test_a_changed_jar_invalidates_the_archive_and_the_next_one_replaces_it(jars: list[Path]) -> None:
     first = written(jars)
     os.utime(jars[0], (1, 1))
     assert use_archive("kafka", jars) == ()
@@ -61,12 +61,12 @@ def test_a_jar_that_has_changed_makes_it_void_and_the_next_one_takes_its_place(j
     assert first != second
 
 
-def test_one_of_other_jars_stays(jars: list[Path]) -> None:
+def test_an_archive_of_other_jars_stays(jars: list[Path]) -> None:
     both = {written(jars), written(jars[:-1])}
     assert set(next(iter(both)).parent.glob("*.jsa")) == both
 
 
-def test_a_jvm_that_leaves_none_is_told_and_nothing_is_left(jars: list[Path]) -> None:
+def test_a_jvm_that_writes_no_archive_is_reported_and_leaves_no_file(jars: list[Path]) -> None:
     with pytest.raises(ArtifactError, match="ended without an archive"):
         write_archive("kafka", jars, lambda _: None)
     assert use_archive("kafka", jars) == ()

@@ -1,4 +1,4 @@
-"""Ivy as it ships with pyspark, and a registry that is a folder: no network."""
+"""Ivy as pyspark ships it, with a directory as its registry: no network."""
 
 from pathlib import Path
 
@@ -35,6 +35,6 @@ def test_a_mirror_named_by_the_user_is_used(registry: Path, tmp_path: Path) -> N
     assert jars == {"one-1.0.jar": b"first", "two-2.0.jar": b"second"}
 
 
-def test_what_is_missing_is_named(registry: Path, tmp_path: Path) -> None:
+def test_a_missing_artifact_is_named(registry: Path, tmp_path: Path) -> None:
     with pytest.raises(ArtifactError, match=r"org\.c:three:3\.0.*COOPERATOR_IVY_SETTINGS"):
         retrieve(tmp_path, Artifact("org.a", "one", "1.0"), Artifact("org.c", "three", "3.0"))

@@ -1,4 +1,4 @@
-"""Which Java is taken, and what is said when none fits."""
+"""The choice of a Java, and the error if none fits."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from cooperator.artifacts import JavaNotFound, find_java, java, java_home
 
 @pytest.fixture(autouse=True)
 def bare_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No Java anywhere but where a test puts one."""
+    """No Java except where a test puts one."""
     monkeypatch.delenv("COOPERATOR_JAVA", raising=False)
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
@@ -35,7 +35,9 @@ def test_supported_versions_are_found(tmp_path: Path, version: str, release_file
     assert java_home(command) == tmp_path / "jvm" / "some"
 
 
-def test_an_unfit_java_home_and_path_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unsupported_java_home_and_path_are_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("JAVA_HOME", str(install(tmp_path / "old", "1.8.0_402").parent.parent))
     newest = install(tmp_path / "newest", "25")
     (tmp_path / "bin").mkdir()

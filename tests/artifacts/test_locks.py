@@ -1,4 +1,4 @@
-"""Lock files: their format, and that they belong to the versions that are chosen."""
+"""Lock files: their format, and that they match the chosen versions."""
 
 from contextlib import suppress
 
@@ -42,7 +42,7 @@ def test_two_artifacts_with_one_file_name_are_refused() -> None:
 
 @pytest.mark.parametrize("name", list(BUNDLES))
 def test_the_lock_belongs_to_the_chosen_versions(name: str) -> None:
-    """Fails when a version in bundles.py was changed without making the locks anew."""
+    """Fails if a version in bundles.py was changed without new locks."""
     locked = parse_lock(read_lock(name))
 
     assert set(BUNDLES[name].roots) <= set(locked)

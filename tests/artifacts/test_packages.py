@@ -1,4 +1,4 @@
-"""A user's libraries, out of a registry that is a folder: no network."""
+"""A user's libraries from a directory that serves as a registry: no network."""
 
 from pathlib import Path
 
@@ -45,19 +45,19 @@ def contents(jars: tuple[Path, ...]) -> dict[str, bytes]:
     return {jar.name: jar.read_bytes() for jar in jars}
 
 
-def test_they_come_with_what_they_need_and_without_what_spark_has(registry: Path, tmp_path: Path) -> None:
+def test_packages_come_with_their_dependencies_except_sparks_own(registry: Path, tmp_path: Path) -> None:
     jars = resolve_packages([str(A)], tmp_path / "mine")
     assert contents(jars) == {"one-1.0.jar": b"first", "two-2.0.jar": b"second"}
     assert all(jar.is_relative_to(tmp_path / "cache") for jar in jars)
 
 
-def test_they_are_fetched_once(registry: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packages_are_fetched_once(registry: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jars = resolve_packages([str(A), str(B)], tmp_path / "mine")
     monkeypatch.setenv("COOPERATOR_IVY_SETTINGS", str(tmp_path / "gone.xml"))
     assert resolve_packages([str(B), str(A)], tmp_path / "mine") == jars
 
 
-def test_where_the_cache_cannot_be_written_the_member_keeps_its_own(
+def test_without_a_writable_cache_a_member_keeps_its_own(
     registry: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "image").write_text("no directory")
@@ -65,9 +65,7 @@ def test_where_the_cache_cannot_be_written_the_member_keeps_its_own(
     assert all(jar.is_relative_to(tmp_path / "mine") for jar in resolve_packages([str(B)], tmp_path / "mine"))
 
 
-def test_a_package_that_is_not_there_is_named_with_its_field_and_a_remedy(
-    registry: Path, tmp_path: Path
-) -> None:
+def test_a_missing_package_is_named_with_its_field_and_a_remedy(registry: Path, tmp_path: Path) -> None:
     with pytest.raises(
         ArtifactError, match=r"spec\.spark\.packages: org\.a:one:7\.7 is not in the reg.*version"
     ):

@@ -1,4 +1,4 @@
-"""The chart of the operator, as a release that no cluster has."""
+"""The operator's chart as a release without a cluster."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which metrics there are, with their labels: read off the pages of operator and members."""
+"""All metrics with their labels, read from the metrics pages of operator and members."""
 
 import asyncio
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ def _of(page: MetricsPage) -> dict[str, frozenset[str]]:
 
 @cache
 def of_the_operator() -> Labels:
-    """Of one that leads a Worker with a task that waits."""
+    """The page of an operator that leads a Worker with a waiting task."""
     tasks = [
         {"connector": "a", "task": INSTANCE, "state": "RUNNING"},
         {"connector": "a", "task": 0, "state": "HELD", "held_for": "lake-1", "held_until_ms": 1},
@@ -57,7 +57,7 @@ def of_the_operator() -> Labels:
 
 @cache
 def of_a_member() -> Labels:
-    """Of one that has a task with progress."""
+    """The page of a member that has a task with progress."""
     task = TaskId("a", 0)
     tally = Tally(_Silent())
     tally.started(task, 1)

@@ -1,4 +1,4 @@
-"""A chart as helm renders it, for tests to look at."""
+"""The charts, rendered by helm."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -26,7 +26,7 @@ EVERYTHING: Mapping[str, Any] = {
     "prometheusRule": {"enabled": True},
     "grafanaDashboard": {"enabled": True},
 }
-"""All that is optional, switched on."""
+"""Values that switch on every optional feature."""
 NAMESPACED: Mapping[str, Any] = {"namespaces": ["a", "b"]}
 CONFINED: Mapping[str, Any] = {**NAMESPACED, "clusterRights": False, "clusterName": "here"}
 MODES: Mapping[str, Mapping[str, Any]] = {
@@ -39,7 +39,7 @@ MODES: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class Release:
-    """Of the chart of the operator."""
+    """A release of the operator's chart."""
 
     name: str = "cooperator"
     namespace: str = "home"
@@ -51,12 +51,12 @@ class Release:
         return [manifest for manifest in yaml.safe_load_all(text) if manifest]
 
     def notes(self, values: Mapping[str, Any] | None = None) -> str:
-        """What an installation says at its end. Raises HelmFailed."""
+        """The notes at the end of an installation. Raises HelmFailed."""
         text = _run(self, "install", json.dumps(values or {}))
         return text.partition("\nNOTES:\n")[2]
 
     def one(self, kind: str, values: Mapping[str, Any] | None = None) -> Any:
-        """The only manifest of that kind, without the tests' pod."""
+        """The only manifest of that kind, except for the pod of ``helm test``."""
         [found] = [manifest for manifest in self.manifests(values) if manifest["kind"] == kind]
         return found
 
@@ -79,7 +79,7 @@ def _run(release: Release, command: str, values: str) -> str:
 
 
 def pods(manifests: list[Manifest]) -> Iterator[tuple[str, Any]]:
-    """Kind and pod (its ``spec`` and ``metadata``) of all that makes pods."""
+    """Kind and pod (its ``spec`` and ``metadata``) of all manifests that create pods."""
     for manifest in manifests:
         if manifest["kind"] == "Pod":
             yield "Pod", manifest

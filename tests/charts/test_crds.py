@@ -1,4 +1,5 @@
-"""The chart of the resource definitions: those of `crds/`, upgraded with it and kept without it."""
+"""The chart of the resource definitions: it contains those of `crds/` and keeps them when it is
+uninstalled."""
 
 import tarfile
 from pathlib import Path
@@ -25,7 +26,7 @@ def packed(chart: Path, folder: Path) -> Path:
     return archive
 
 
-def test_it_has_the_definitions_as_they_are_and_keeps_them() -> None:
+def test_the_chart_has_the_definitions_unchanged_and_keeps_them() -> None:
     made = Release(chart=CRDS).manifests()
     expected = ours()
     assert len(expected) == 2
@@ -36,7 +37,7 @@ def test_it_has_the_definitions_as_they_are_and_keeps_them() -> None:
     )
 
 
-def test_a_package_of_it_has_files_in_place_of_the_link(tmp_path: Path) -> None:
+def test_a_package_has_files_in_place_of_the_link(tmp_path: Path) -> None:
     assert (CRDS / "files").is_symlink(), "there is one copy in the repository"
     archive = packed(CRDS, tmp_path)
     with tarfile.open(archive) as members:
@@ -49,12 +50,12 @@ def test_a_package_of_it_has_files_in_place_of_the_link(tmp_path: Path) -> None:
     assert alone.manifests() == Release(chart=CRDS).manifests()
 
 
-def test_a_package_of_the_operator_s_chart_makes_the_same(tmp_path: Path) -> None:
+def test_a_package_of_the_operators_chart_renders_the_same_manifests(tmp_path: Path) -> None:
     values = {"grafanaDashboard": {"enabled": True}, "prometheusRule": {"enabled": True}}
     packaged = Release(chart=packed(OPERATOR, tmp_path))
     assert packaged.manifests(values) == Release().manifests(values)
 
 
-def test_it_has_no_values() -> None:
+def test_the_chart_of_the_definitions_has_no_values() -> None:
     with pytest.raises(HelmFailed, match="additional properties 'keep' not allowed"):
         Release(chart=CRDS).manifests({"keep": False})

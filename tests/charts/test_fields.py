@@ -1,4 +1,4 @@
-"""Every field that the chart writes is one that Kubernetes has: by the models of its client library."""
+"""Kubernetes knows every field that the chart writes, according to the models of its client library."""
 
 import re
 from typing import Any

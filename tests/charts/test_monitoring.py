@@ -1,4 +1,4 @@
-"""Alerts and dashboard: each query is one, and asks for metrics and labels that the code has."""
+"""Alerts and dashboard: every query is valid and uses existing metrics and labels."""
 
 import json
 import re
@@ -14,9 +14,9 @@ from tests.charts.pages import Labels, of_a_member, of_the_operator
 from tests.charts.rendered import EVERYTHING, OPERATOR, ROOT, Release
 
 OF_TARGETS = frozenset({"job", "namespace", "pod"})
-"""What a Prometheus Operator adds to each target."""
+"""The labels that a Prometheus Operator adds to each target."""
 OF_MEMBERS = OF_TARGETS | {"worker"}
-"""By the PodMonitor's relabeling."""
+"""The labels that the PodMonitor's relabeling adds."""
 VARIABLES = {"$__rate_interval": "5m", "$namespace": ".*", "$worker": ".*", "$operator": ".*"}
 DASHBOARD = OPERATOR / "dashboards" / "cooperator.json"
 PLACE = re.compile(r"\{\{ ?\$labels\.(\w+) ?\}\}")
@@ -32,14 +32,14 @@ def known() -> Labels:
 
 
 def inside(query: promql.Expr, kind: Any) -> list[Any]:
-    """All parts of that kind."""
+    """All nodes of that type in a query."""
     found: list[Any] = []
     promql.walk(query, lambda part: found.append(part) if isinstance(part, kind) else None)
     return found
 
 
 def checked(text: str) -> promql.Expr:
-    """The query, which asks only for what there is."""
+    """Parses a query and checks that its metrics and labels exist."""
     query = promql.parse(text)
     selectors = inside(query, promql.VectorSelector)
     assert selectors, text
@@ -57,7 +57,7 @@ def checked(text: str) -> promql.Expr:
 
 
 def left(query: promql.Expr) -> set[str]:
-    """Labels that its answer has."""
+    """The labels of the query's result."""
     aggregates = inside(query, promql.AggregateExpr)
     if aggregates:
         return set(aggregates[0].modifier.labels if aggregates[0].modifier else ())
@@ -70,7 +70,7 @@ def rules(release: Release, **more: Any) -> list[Any]:
     return list(group["rules"])
 
 
-def test_a_query_for_what_is_not_there_is_noticed() -> None:
+def test_a_query_for_an_unknown_metric_is_noticed() -> None:
     for wrong, why in (
         ("cooperator_worker_leadin == 0", "no metric"),
         ('cooperator_worker_leading{member="a"}', "no label"),
@@ -85,7 +85,7 @@ def test_a_query_for_what_is_not_there_is_noticed() -> None:
 # --- alerts ----------------------------------------------------------------------------------------------
 
 
-def test_alerts_ask_for_what_there_is_and_say_what_to_do(release: Release) -> None:
+def test_alerts_use_existing_metrics_and_have_remedies(release: Release) -> None:
     found = rules(release)
     assert len({rule["alert"] for rule in found}) == len(found) == 7
     for rule in found:
@@ -95,17 +95,17 @@ def test_alerts_ask_for_what_there_is_and_say_what_to_do(release: Release) -> No
         said = rule["annotations"]
         assert said.keys() == {"summary", "description"}
         named = {name for text in said.values() for name in PLACE.findall(text)}
-        assert named <= left(query), f"{rule['alert']} names labels that its query does not leave"
-        # Each answer is one alert; without the labels in the text nobody could tell them apart.
+        assert named <= left(query), f"{rule['alert']} uses labels that the result of its query lacks"
+        # Each series is one alert; without its labels in the text alerts could not be told apart.
         assert rule["alert"] == "CooperatorOperatorAbsent" or named
 
 
-def test_the_documentation_tells_of_each_alert(release: Release) -> None:
+def test_the_documentation_describes_each_alert(release: Release) -> None:
     told = re.findall(r"^\| `(Cooperator\w+)` \|", (ROOT / "docs" / "metrics.md").read_text(), re.MULTILINE)
     assert told == [rule["alert"] for rule in rules(release)]
 
 
-def test_thresholds_and_labels_are_the_user_s(release: Release) -> None:
+def test_thresholds_and_labels_can_be_configured(release: Release) -> None:
     found = {rule["alert"]: rule for rule in rules(release, lagRecords=25_000_000, rebalancesPerHour=7)}
     assert "> 25000000 and" in found["CooperatorLagGrows"]["expr"]
     assert found["CooperatorRebalancesKeepComing"]["expr"].endswith("> 7")
@@ -114,13 +114,13 @@ def test_thresholds_and_labels_are_the_user_s(release: Release) -> None:
     assert {rule["labels"]["severity"] for rule in told} == {"critical", "warning"}
 
 
-def test_an_absent_operator_is_told_of_where_it_is_scraped(release: Release) -> None:
+def test_an_absent_operator_raises_an_alert_where_it_is_scraped(release: Release) -> None:
     other = Release(name="two", namespace="elsewhere")
     absent = {rule["alert"]: rule["expr"] for rule in rules(other)}["CooperatorOperatorAbsent"]
     # A Prometheus Operator names the job after the Service.
     service = other.one("Service")["metadata"]
     up = f'up{{job="{service["name"]}", namespace="{service["namespace"]}"}}'
-    # Scraped in vain, or not scraped at all. `absent` tells labels only of what is not compared.
+    # Scraping fails, or is not configured. `absent` keeps only labels of equality matchers.
     assert absent == f"max by (job, namespace) ({up}) == 0 or absent({up})"
     values = {"prometheusRule": {"enabled": True}}
     [group] = other.one("PrometheusRule", values)["spec"]["groups"]
@@ -136,7 +136,7 @@ def panels(dashboard: Any) -> Iterator[Any]:
         yield from panel.get("panels", ())
 
 
-def test_the_dashboard_is_put_where_grafana_looks(release: Release) -> None:
+def test_the_dashboard_is_in_a_config_map_that_grafana_finds(release: Release) -> None:
     wanted = {"enabled": True, "namespace": "grafana", "annotations": {"grafana_folder": "Kafka"}}
     metadata, data = (
         release.one("ConfigMap", {"grafanaDashboard": wanted})[key] for key in ("metadata", "data")
@@ -149,7 +149,7 @@ def test_the_dashboard_is_put_where_grafana_looks(release: Release) -> None:
     assert json.loads(text) == json.loads(DASHBOARD.read_text())
 
 
-def test_panels_are_told_apart_and_do_not_overlap() -> None:
+def test_panels_have_distinct_ids_and_do_not_overlap() -> None:
     found = list(panels(json.loads(DASHBOARD.read_text())))
     assert len({panel["id"] for panel in found}) == len(found) > 15
     assert len({panel["title"] for panel in found}) == len(found)
@@ -164,7 +164,7 @@ def test_panels_are_told_apart_and_do_not_overlap() -> None:
     assert max(x for x, _ in cells) < 24
 
 
-def test_panels_ask_for_what_there_is() -> None:
+def test_panels_use_existing_metrics() -> None:
     dashboard = json.loads(DASHBOARD.read_text())
     asked = set()
     for panel in panels(dashboard):
@@ -178,12 +178,12 @@ def test_panels_ask_for_what_there_is() -> None:
             query = checked(text)
             asked |= {each.name for each in inside(query, promql.VectorSelector)}
             assert set(LEGEND.findall(target["legendFormat"])) <= left(query), panel["title"]
-    # What an operator measures is shown; of tasks, what tells how they do.
+    # The dashboard shows all metrics of an operator, and of tasks those on their progress.
     ours = {name for name in of_the_operator() if name.startswith("cooperator_")}
     assert ours - asked == {"cooperator_connector_state", "cooperator_worker_generation"}
 
 
-def test_variables_are_asked_of_metrics_and_used() -> None:
+def test_variables_come_from_metrics_and_are_used() -> None:
     dashboard = json.loads(DASHBOARD.read_text())
     variables = {each["name"]: each for each in dashboard["templating"]["list"]}
     assert {f"${name}" for name in variables} == {"$datasource", *VARIABLES} - {"$__rate_interval"}

@@ -1,4 +1,4 @@
-"""No container of the chart has more than the level `restricted` of Pod Security allows."""
+"""No container of the chart exceeds the level `restricted` of Pod Security."""
 
 from typing import Any
 
@@ -30,9 +30,9 @@ def test_every_container_is_restricted(release: Release, values: Any) -> None:
             assert container["resources"]["requests"].keys() == {"cpu", "memory"}
 
 
-def test_any_user_has_a_place_to_write_to(release: Release) -> None:
-    # A cluster that chooses the user chooses one that the image does not know: no user is asked for, and the
-    # home is the one folder that everybody may write to.
+def test_any_user_has_a_writable_directory(release: Release) -> None:
+    # Some clusters choose a user that the image does not know. The chart then sets no user, and the home is
+    # the one directory that everybody may write to.
     pod = release.operator_pod()
     assert "runAsUser" not in pod["spec"]["securityContext"]
     container = release.operator_container()
@@ -41,7 +41,7 @@ def test_any_user_has_a_place_to_write_to(release: Release) -> None:
     assert pod["spec"]["volumes"] == [{"name": "tmp", "emptyDir": {}}]
 
 
-def test_what_makes_it_restricted_cannot_be_taken_out(release: Release) -> None:
+def test_restricted_settings_cannot_be_removed(release: Release) -> None:
     context = release.operator_pod(OPENSHIFT)["spec"]["securityContext"]
     assert context == {
         "runAsNonRoot": True,

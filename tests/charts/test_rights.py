@@ -1,4 +1,4 @@
-"""What the chart lets the operator do: what the code does, where it does it, and no more."""
+"""The operator's rights in the chart are those that the code needs, where it needs them, and no more."""
 
 import ast
 from collections.abc import Iterator, Mapping
@@ -16,14 +16,14 @@ KINDS: Mapping[str, Kind] = {name: kind for name, kind in vars(api).items() if i
 VERBS = {
     "get": {"get"},
     "list": {"list"},
-    # Server-side apply creates what is not there.
+    # Server-side apply creates missing objects.
     "apply": {"patch", "create"},
     "create": {"create"},
     "replace": {"update"},
     "merge": {"patch"},
     "delete": {"delete"},
 }
-"""Of Kubernetes, by the method of ``Api``."""
+"""Kubernetes' verbs by the method of ``Api``."""
 CODE = ROOT / "operator" / "cooperator" / "controller"
 
 Right = tuple[str, str, str]
@@ -41,7 +41,8 @@ def rights(rules: Any) -> set[Right]:
 
 
 def granted(release: Release, values: Mapping[str, Any]) -> dict[str, set[Right]]:
-    """By namespace; ``*``: in the cluster. Follows each binding to its role and to the operator's account."""
+    """Rights by namespace, or ``*`` for the cluster. Follows each binding to its role and to the operator's
+    account."""
     manifests = release.manifests(values)
     roles = {
         (manifest["kind"], manifest["metadata"].get("namespace"), manifest["metadata"]["name"]): manifest
@@ -72,29 +73,29 @@ CLUSTER, NAMESPACE, SECRET, OWN = (of(file) for file in ("cluster", "namespace",
 REST, REVIEW = of("rest"), of("review")
 
 
-def test_an_operator_of_the_cluster_has_its_rights_everywhere(release: Release) -> None:
+def test_a_clusterwide_operator_has_its_rights_everywhere(release: Release) -> None:
     assert granted(release, {}) == {"*": CLUSTER | NAMESPACE | SECRET, "home": OWN}
 
 
-def test_an_operator_of_namespaces_has_them_there_alone(release: Release) -> None:
+def test_a_namespaced_operator_has_its_rights_in_its_namespaces_only(release: Release) -> None:
     there = NAMESPACE | SECRET
     assert granted(release, NAMESPACED) == {"*": CLUSTER, "a": there, "b": there, "home": OWN}
-    # In its own, too, if it serves it.
+    # The operator's own namespace is included if it serves that one.
     assert granted(release, {"namespaces": ["home"]}) == {"*": CLUSTER, "home": OWN | there}
 
 
-def test_without_rights_of_the_cluster_nothing_is_outside_of_namespaces(release: Release) -> None:
+def test_without_cluster_rights_all_objects_are_namespaced(release: Release) -> None:
     there = NAMESPACE | SECRET
     assert granted(release, CONFINED) == {"a": there, "b": there, "home": OWN}
     assert not [m for m in release.manifests(CONFINED) if m["kind"].startswith("Cluster")]
 
 
-def test_secrets_of_some_namespaces_are_read_in_no_other(release: Release) -> None:
+def test_secrets_are_readable_in_the_listed_namespaces_only(release: Release) -> None:
     found = granted(release, {"secretNamespaces": ["a", "b"]})
     assert found == {"*": CLUSTER | NAMESPACE, "a": SECRET, "b": SECRET, "home": OWN}
 
 
-def test_who_serves_the_rest_api_may_ask_for_its_callers_and_do_what_they_may(release: Release) -> None:
+def test_an_operator_with_the_rest_api_may_review_its_callers_and_act_for_them(release: Release) -> None:
     rest = {"rest": {"enabled": True}}
     assert granted(release, rest) == {"*": CLUSTER | REVIEW | NAMESPACE | REST | SECRET, "home": OWN}
     there = NAMESPACE | REST | SECRET
@@ -107,7 +108,7 @@ def test_who_serves_the_rest_api_may_ask_for_its_callers_and_do_what_they_may(re
 
 
 @pytest.mark.parametrize("values", [{**NAMESPACED, "secretNamespaces": ["c"]}])
-def test_secrets_beyond_the_namespaces_that_are_served_are_refused(release: Release, values: Any) -> None:
+def test_secrets_outside_of_the_served_namespaces_are_refused(release: Release, values: Any) -> None:
     with pytest.raises(HelmFailed, match="secretNamespaces is for an operator of the whole cluster"):
         release.manifests(values)
 
@@ -120,7 +121,7 @@ def test_secrets_are_read_one_by_one(release: Release, mode: str) -> None:
     assert ("secrets" in everywhere) is (mode == "of the cluster")
 
 
-def test_who_grants_rights_themselves_is_given_none(release: Release) -> None:
+def test_no_roles_are_created_for_users_who_create_their_own(release: Release) -> None:
     made = {manifest["kind"] for manifest in release.manifests({"rbac": {"create": False}})}
     assert not made & {"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}
 
@@ -134,7 +135,7 @@ def test_who_grants_rights_themselves_is_given_none(release: Release) -> None:
         ({"create": False}, "default"),
     ],
 )
-def test_rights_are_given_to_the_account_that_runs_it(release: Release, account: Any, called: str) -> None:
+def test_roles_are_bound_to_the_operators_account(release: Release, account: Any, called: str) -> None:
     values = {"serviceAccount": account}
     assert granted(release, values)["home"] == OWN
     assert release.operator_pod(values)["spec"]["serviceAccountName"] == called
@@ -152,7 +153,7 @@ def test_only_the_operator_s_own_pods_have_its_token(release: Release) -> None:
 
 
 def calls() -> Iterator[Right]:
-    """What the controller's code asks of the API, as far as it names the kind where it does."""
+    """The requests in the controller's code, with the kind where the code names it."""
     for path in sorted(CODE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             match node:
@@ -168,21 +169,21 @@ def calls() -> Iterator[Right]:
                         yield kind.group, "/".join([kind.plural, *part]), verb
 
 
-def test_what_the_code_does_is_granted() -> None:
+def test_every_request_of_the_code_is_granted() -> None:
     asked = set(calls())
     assert {("", "pods", "delete"), ("", "pods/status", "patch"), ("", "secrets", "get")} <= asked
     assert asked <= CLUSTER | NAMESPACE | SECRET | OWN | REST | REVIEW
 
 
-def test_what_is_watched_may_be_listed_and_watched() -> None:
+def test_watched_kinds_may_be_listed_and_watched() -> None:
     watched = [api.WORKERS, api.CONNECTORS, api.PODS]
     assert {(k.group, k.plural, verb) for k in watched for verb in ("list", "watch")} <= NAMESPACE
     assert {("", "nodes", verb) for verb in ("list", "watch")} <= CLUSTER
 
 
-def test_nothing_is_granted_that_the_code_does_not_know() -> None:
+def test_no_right_is_granted_that_the_code_does_not_use() -> None:
     ours = {(kind.group, kind.plural) for kind in KINDS.values()}
-    # Whose watching asks whether what it watches is there.
+    # kopf looks for the resource definition of each watched kind.
     of_kopf = {("apiextensions.k8s.io", "customresourcedefinitions")}
     everything = CLUSTER | NAMESPACE | SECRET | OWN | REST | REVIEW
     assert {(group, resource.partition("/")[0]) for group, resource, _ in everything} == ours | of_kopf
@@ -190,5 +191,5 @@ def test_nothing_is_granted_that_the_code_does_not_know() -> None:
     assert not {verb for _, _, verb in everything} & {"deletecollection", "escalate", "bind", "impersonate"}
 
 
-def test_of_the_cluster_is_only_read() -> None:
+def test_cluster_scoped_objects_are_only_read() -> None:
     assert {verb for _, _, verb in CLUSTER} <= {"get", "list", "watch"}

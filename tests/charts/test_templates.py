@@ -1,4 +1,4 @@
-"""What the chart of the operator makes, feature by feature."""
+"""The manifests of the operator's chart, feature by feature."""
 
 import tomllib
 from collections import Counter
@@ -46,7 +46,7 @@ OPTIONAL = {
 
 
 def a_member() -> Mapping[str, Any]:
-    """A member's pod, as the operator makes it."""
+    """A member's pod as the operator creates it."""
     worker = Worker.model_validate({"metadata": {"name": "lake", "namespace": "a"}, "spec": {"replicas": 1}})
     return template(worker, Defaults("cooperator-worker:1", "kafka:9092"))
 
@@ -55,12 +55,12 @@ def kinds(release: Release, values: Mapping[str, Any]) -> Counter[str]:
     return Counter(manifest["kind"] for manifest in release.manifests(values))
 
 
-def test_little_is_made_unless_it_is_asked_for(release: Release) -> None:
+def test_optional_objects_are_absent_by_default(release: Release) -> None:
     assert kinds(release, {}) == ALWAYS
 
 
 @pytest.mark.parametrize("feature", OPTIONAL)
-def test_a_feature_brings_its_own_and_no_more(release: Release, feature: str) -> None:
+def test_a_feature_adds_its_own_objects_only(release: Release, feature: str) -> None:
     assert kinds(release, {feature: {"enabled": True}}) == {**ALWAYS, OPTIONAL[feature]: 1}
 
 
@@ -69,7 +69,7 @@ def test_all_features_together(release: Release) -> None:
 
 
 @pytest.mark.parametrize("chart", [OPERATOR, CRDS], ids=lambda path: path.name)
-def test_the_charts_are_of_the_version_of_the_program(chart: Any) -> None:
+def test_the_charts_have_the_version_of_the_program(chart: Any) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert yaml.safe_load((chart / "Chart.yaml").read_text())["appVersion"] == project["version"]
 
@@ -78,14 +78,14 @@ def test_the_charts_are_of_the_version_of_the_program(chart: Any) -> None:
 
 
 def understood(arguments: list[str]) -> Mapping[str, Any]:
-    """What the program takes them for. Raises click's errors."""
+    """The program's parsed options. Raises click's errors."""
     command = typer.main.get_command(program())
     known = command.get_command(typer.Context(command), arguments[0])  # type: ignore[attr-defined]
     return dict(known.make_context(arguments[0], arguments[1:]).params)
 
 
 @pytest.mark.parametrize("values", [*MODES.values(), EVERYTHING, {"clusterName": "here", "leaseSeconds": 30}])
-def test_the_program_understands_its_arguments(release: Release, values: Mapping[str, Any]) -> None:
+def test_the_program_accepts_its_arguments(release: Release, values: Mapping[str, Any]) -> None:
     told = understood(release.operator_container(values)["args"])
     assert list(told["namespace"]) == values.get("namespaces", [])
     assert told["nodes"] is values.get("clusterRights", True)
@@ -104,7 +104,7 @@ def test_more_arguments_come_last(release: Release) -> None:
         understood([*arguments, "--no-such-thing"])
 
 
-def test_images_are_of_the_chart_s_version_unless_it_is_told_another(release: Release) -> None:
+def test_images_have_the_charts_version_by_default(release: Release) -> None:
     version = yaml.safe_load((OPERATOR / "Chart.yaml").read_text())["appVersion"]
     digest = "sha256:" + "ab" * 32
 
@@ -123,7 +123,7 @@ def test_images_are_of_the_chart_s_version_unless_it_is_told_another(release: Re
     assert pinned == (f"registry.example:5000/op@{digest}", f"--image=registry.example/worker@{digest}")
 
 
-def test_what_a_pod_may_be_told_reaches_it(release: Release) -> None:
+def test_settings_of_the_pod_reach_it(release: Release) -> None:
     taint = {"key": "dedicated", "operator": "Exists"}
     spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
     told = {
@@ -152,7 +152,7 @@ def test_what_a_pod_may_be_told_reaches_it(release: Release) -> None:
     assert pod["spec"]["securityContext"]["runAsUser"] == 1000650000
 
 
-def test_who_asks_whether_it_lives_asks_for_what_it_serves(release: Release) -> None:
+def test_probes_request_a_path_that_the_operator_serves(release: Release) -> None:
     container = release.operator_container()
     [port] = container["ports"]
     assert port["containerPort"] == 8080
@@ -160,8 +160,8 @@ def test_who_asks_whether_it_lives_asks_for_what_it_serves(release: Release) -> 
         assert container[probe]["httpGet"] == {"path": "/healthz", "port": port["name"]}
 
 
-def test_an_upgrade_finds_the_deployment_of_before(release: Release) -> None:
-    # A selector cannot be changed: another one would make `helm upgrade` fail.
+def test_the_selector_of_the_deployment_never_changes(release: Release) -> None:
+    # Selectors are immutable: another one would make `helm upgrade` fail.
     assert release.one("Deployment")["spec"]["selector"]["matchLabels"] == {
         "app.kubernetes.io/name": "cooperator",
         "app.kubernetes.io/instance": "cooperator",
@@ -170,7 +170,7 @@ def test_an_upgrade_finds_the_deployment_of_before(release: Release) -> None:
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy"])
-def test_who_selects_the_operator_s_pods_selects_them_alone(release: Release, kind: str) -> None:
+def test_selectors_match_the_operators_pods_only(release: Release, kind: str) -> None:
     spec = release.one(kind, EVERYTHING)["spec"]
     selector = spec["podSelector"] if kind == "NetworkPolicy" else spec["selector"]
     labels = selector.get("matchLabels", selector)
@@ -203,7 +203,7 @@ def test_the_operator_is_scraped_through_its_service(release: Release) -> None:
 
 
 @pytest.mark.parametrize(("values", "where"), [({}, {"any": True}), (NAMESPACED, {"matchNames": ["a", "b"]})])
-def test_members_are_scraped_where_they_are(release: Release, values: Any, where: Any) -> None:
+def test_members_are_scraped_in_their_namespaces(release: Release, values: Any, where: Any) -> None:
     spec = release.one("PodMonitor", {**values, "podMonitor": {"enabled": True}})["spec"]
     assert spec["selector"] == {"matchExpressions": [{"key": WORKER_LABEL, "operator": "Exists"}]}
     assert spec["namespaceSelector"] == where
@@ -218,9 +218,9 @@ def test_members_are_scraped_where_they_are(release: Release, values: Any, where
 
 
 @pytest.mark.parametrize("values", [{}, NAMESPACED], ids=["of the cluster", "of namespaces"])
-def test_members_reach_their_leaders_and_others_only_health(release: Release, values: Any) -> None:
+def test_members_reach_their_leaders_and_others_only_the_health_port(release: Release, values: Any) -> None:
     spec = release.one("NetworkPolicy", {**values, "networkPolicy": {"enabled": True}})["spec"]
-    assert spec["policyTypes"] == ["Ingress"], "what goes out is free"
+    assert spec["policyTypes"] == ["Ingress"], "egress is unrestricted"
     everybody, members = spec["ingress"]
     assert everybody == {"ports": [{"port": "health", "protocol": "TCP"}]}
     [who] = members["from"]
@@ -230,7 +230,7 @@ def test_members_reach_their_leaders_and_others_only_health(release: Release, va
     assert members["ports"] == [{"protocol": "TCP", "port": 1024, "endPort": 65535}]
 
 
-def test_helm_test_asks_through_the_service(release: Release) -> None:
+def test_helm_test_sends_its_request_through_the_service(release: Release) -> None:
     pod = release.one("Pod")
     assert pod["metadata"]["annotations"]["helm.sh/hook"] == "test"
     [container] = pod["spec"]["containers"]
@@ -281,14 +281,14 @@ def names(release: Release, values: Any, clusterwide: bool) -> set[tuple[str, ..
     ],
 )
 @pytest.mark.parametrize("values", [EVERYTHING, {**EVERYTHING, "namespaces": ["a", "b", "a-b"]}])
-def test_two_releases_assignment_no_name(release: Release, one: Any, other: Any, values: Any) -> None:
+def test_two_releases_share_no_name(release: Release, one: Any, other: Any, values: Any) -> None:
     first, second = (Release(*words) for words in (one, other))
     for clusterwide in (True, False):
-        assert names(first, values, clusterwide), "there is something to compare"
+        assert names(first, values, clusterwide), "the release has names to compare"
         assert not names(first, values, clusterwide) & names(second, values, clusterwide)
 
 
-# --- what is said at the end -----------------------------------------------------------------------------
+# --- notes -----------------------------------------------------------------------------------------------
 
 
 def test_the_notes_say_what_is_missing_and_what_comes_next(release: Release) -> None:
@@ -299,7 +299,7 @@ def test_the_notes_say_what_is_missing_and_what_comes_next(release: Release) -> 
     assert "kind: Worker" in said
 
 
-def test_the_notes_are_short_where_all_is_well(release: Release) -> None:
+def test_the_notes_are_short_when_nothing_is_missing(release: Release) -> None:
     said = release.notes({**NAMESPACED, "bootstrapServers": "kafka:9092"})
     assert "serves the namespaces a, b." in said
     assert "IS EMPTY" not in said

@@ -1,4 +1,4 @@
-"""Values: each has a meaning, a default and a form; what is wrong is refused by its name."""
+"""Values: each has a description, a default and a schema; errors name the wrong value."""
 
 import importlib.util
 import json
@@ -79,7 +79,7 @@ WRONG: Mapping[str, tuple[Mapping[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_is_wrong_is_refused_by_its_name(release: Release, case: str) -> None:
+def test_a_wrong_value_is_refused_by_its_name(release: Release, case: str) -> None:
     values, said = WRONG[case]
     with pytest.raises(HelmFailed) as refused:
         release.manifests(values)
@@ -87,18 +87,18 @@ def test_what_is_wrong_is_refused_by_its_name(release: Release, case: str) -> No
 
 
 @pytest.mark.parametrize("mode", [*MODES, "everything"])
-def test_helm_has_nothing_to_find_fault_with(release: Release, mode: str) -> None:
+def test_helm_lint_accepts_the_operators_chart(release: Release, mode: str) -> None:
     values = json.dumps(MODES.get(mode, EVERYTHING))
     said = run_helm("lint", "--strict", str(OPERATOR), "--values", "-", words=values)
     assert "1 chart(s) linted, 0 chart(s) failed" in said
 
 
-def test_nor_with_the_definitions(release: Release) -> None:
+def test_helm_lint_accepts_the_chart_of_the_definitions(release: Release) -> None:
     assert "0 chart(s) failed" in run_helm("lint", "--strict", str(CRDS))
 
 
 def paths(schema: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Of what a schema names, as far as values.yaml has to name it."""
+    """The paths in a schema that values.yaml has to list."""
     for name, part in schema["properties"].items():
         if "properties" in part and _at(DEFAULTS, (*above, name)):
             yield from paths(part, (*above, name))
@@ -123,7 +123,7 @@ def leaves(tree: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
 def test_the_schema_knows_all_values_and_no_others() -> None:
     known = {path for path in paths(SCHEMA) if path != ("global",)}
     of_maps = {path for path in leaves(DEFAULTS) if path not in known}
-    # What lies below a value that is a mapping is the user's.
+    # Keys below a value that is a mapping are the user's.
     assert {path[:-1] for path in of_maps} == {
         ("resources", "requests"),
         ("resources", "limits"),
@@ -136,7 +136,7 @@ def test_each_value_is_used_by_a_template() -> None:
     text = "".join(path.read_text() for path in (OPERATOR / "templates").rglob("*.*"))
     for path in paths(SCHEMA):
         if path != ("global",):
-            # Either by its whole name, or by its own within a `with` of its group.
+            # A template uses the full name, or the last part within a `with` of its group.
             assert ".Values." + path[0] in text, path
             assert path[0] == "resources" or f".{path[-1]}" in text, path
 
@@ -154,7 +154,7 @@ def page() -> ModuleType:
     return module
 
 
-def test_the_page_is_what_the_command_writes(page: ModuleType) -> None:
+def test_the_page_is_up_to_date(page: ModuleType) -> None:
     assert (ROOT / "docs" / "values.md").read_text() == page.page(), "out of date: python docs/values.py"
 
 

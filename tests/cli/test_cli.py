@@ -1,4 +1,4 @@
-"""The program from outside: what each command refuses, and a leader and a member started by hand."""
+"""The program from outside: refusals of each command, and a leader and a member started by hand."""
 
 import os
 import signal
@@ -48,7 +48,7 @@ def test_version() -> None:
     assert CliRunner().invoke(program(), ["--version"]).output == f"{version('cooperator')}\n"
 
 
-def test_every_command_has_its_help() -> None:
+def test_every_command_has_help() -> None:
     for words in (
         [],
         ["local"],
@@ -64,8 +64,8 @@ def test_every_command_has_its_help() -> None:
 
 
 @pytest.mark.parametrize("make", [program, kubectl, local])
-def test_a_command_is_the_same_alone(make: Callable[..., typer.Typer]) -> None:
-    """What is called is put together without the others."""
+def test_a_command_assembled_alone_is_the_same(make: Callable[..., typer.Typer]) -> None:
+    """Only the named command is assembled."""
     whole = commands(make())
     assert len(whole) > 5
     for name, command in whole.items():
@@ -76,7 +76,7 @@ def test_a_command_is_the_same_alone(make: Callable[..., typer.Typer]) -> None:
 
 
 @pytest.mark.parametrize("name", ["pause", "resume", "stop", "start", "restart"])
-def test_a_verb_is_the_same_here_and_in_a_cluster(name: str) -> None:
+def test_a_verb_is_the_same_locally_and_in_a_cluster(name: str) -> None:
     here, there = commands(local())[name], commands(kubectl())[name]
     assert here.help == there.help
     places = {"state", "namespace", "context", "kubeconfig"}
@@ -90,7 +90,7 @@ def commands(app: typer.Typer) -> dict[str, Any]:
     return found
 
 
-def test_a_shell_that_asks_for_a_word_does_not_wait_for_what_it_did_not_name() -> None:
+def test_shell_completion_does_not_import_other_commands() -> None:
     code = (
         "import sys; from cooperator.cli.kubectl.app import program; program(['status']); "
         "print(*(name for name in sys.modules if name.startswith('cooperator.')))"
@@ -102,7 +102,7 @@ def test_a_shell_that_asks_for_a_word_does_not_wait_for_what_it_did_not_name() -
 
 
 @pytest.mark.parametrize("words", [["get", "tasks"], ["restart"], ["kill"], ["logs"]])
-def test_a_question_does_not_wait_for_what_only_the_daemon_needs(words: list[str]) -> None:
+def test_a_short_command_does_not_import_the_daemon(words: list[str]) -> None:
     code = (
         "import sys; from cooperator.cli.app import program; "
         "from cooperator.cli.plugins import load_assignors; "
@@ -150,7 +150,7 @@ def test_a_member_s_password_is_never_shown(tmp_path: Path) -> None:
     assert "sesame" not in said
 
 
-def test_a_leader_by_hand_refuses_what_it_cannot_obey(tmp_path: Path) -> None:
+def test_a_leader_by_hand_refuses_manifests_that_it_cannot_follow(tmp_path: Path) -> None:
     manifest = tmp_path / "m.yaml"
     worker = MANIFEST.replace("NAME", "lake").split("---")[0]
     manifest.write_text(f"{worker}spec: {{kafka: {{securityProtocol: SSL}}}}\n")
@@ -159,7 +159,7 @@ def test_a_leader_by_hand_refuses_what_it_cannot_obey(tmp_path: Path) -> None:
     assert "not SSL" in said
 
 
-def test_a_leader_wants_one_worker_and_a_broker(tmp_path: Path) -> None:
+def test_a_leader_needs_one_worker_and_a_broker(tmp_path: Path) -> None:
     manifest = tmp_path / "m.yaml"
     manifest.write_text(MANIFEST.replace("NAME", "lake"))
     assert "--bootstrap-servers" in refused("leader", "-f", str(manifest))
@@ -169,8 +169,8 @@ def test_a_leader_wants_one_worker_and_a_broker(tmp_path: Path) -> None:
     assert "apiVersion" in refused("leader", "-f", str(manifest))
 
 
-class Led:
-    """A leader that is told to end as soon as it has begun."""
+class FakeLeader:
+    """A leader that ends as soon as it has begun."""
 
     wanted: ClassVar[list[Desired]] = []
     url = ""
@@ -189,7 +189,9 @@ class Led:
         pass
 
 
-def lead_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, service: type[Led], *words: str) -> Result:
+def lead_by_hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, service: type[FakeLeader], *words: str
+) -> Result:
     manifest = tmp_path / "m.yaml"
     manifest.write_text(MANIFEST.replace("NAME", "lake"))
     monkeypatch.setattr("cooperator.leader.service.LeaderService", service)
@@ -207,16 +209,16 @@ def lead_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, service: type[
 
 
 @pytest.mark.parametrize(("words", "prunes"), [((), False), (("--prune",), True)])
-def test_a_leader_by_hand_deletes_only_when_it_is_told_to(
+def test_a_leader_by_hand_deletes_only_with_prune(
     words: tuple[str, ...], prunes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done = lead_by_hand(tmp_path, monkeypatch, Led, *words)
+    done = lead_by_hand(tmp_path, monkeypatch, FakeLeader, *words)
     assert done.exit_code == 0, done.output
-    assert Led.wanted[-1].prune is prunes
+    assert FakeLeader.wanted[-1].prune is prunes
 
 
-class LedBeside(Led):
-    """Leads a group that runs a connector beside those of the manifest; ends at the third look."""
+class LeaderWithStrayConnector(FakeLeader):
+    """A leader of a group that also runs a connector outside of the manifest; ends at the third status."""
 
     def start(self) -> None:
         self.looks = 0
@@ -229,17 +231,17 @@ class LedBeside(Led):
 
 
 @pytest.mark.parametrize(("words", "times"), [((), 1), (("--prune",), 0)])
-def test_a_leader_by_hand_names_what_runs_on(
+def test_a_leader_by_hand_names_connectors_that_run_on(
     words: tuple[str, ...], times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done = lead_by_hand(tmp_path, monkeypatch, LedBeside, *words)
+    done = lead_by_hand(tmp_path, monkeypatch, LeaderWithStrayConnector, *words)
     assert done.exit_code == 0, done.output
     said = " ".join(done.output.split())
     assert said.count("run on as they are (see --prune): My B") == times
 
 
-class FencedOut(Led):
-    """Is fenced at the first look."""
+class FencedLeader(FakeLeader):
+    """A leader that is fenced at its first status."""
 
     def start(self) -> None:
         pass
@@ -255,8 +257,8 @@ class FencedOut(Led):
 def test_a_leader_by_hand_that_is_fenced_ends_with_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It stayed for ever, and no service manager could see that it does not lead."""
-    done = lead_by_hand(tmp_path, monkeypatch, FencedOut, "--hand-back")
+    """A service manager must see that the process does not lead."""
+    done = lead_by_hand(tmp_path, monkeypatch, FencedLeader, "--hand-back")
     assert done.exit_code == 3, done.output
     assert "led by another process" in " ".join(done.output.split())
 
@@ -308,4 +310,4 @@ def test_a_leader_and_a_member_started_by_hand_find_each_other(
             assert member.wait(60) == 0
         leader.terminate()
         assert leader.wait(30) == 0
-    assert "Leading is True" in leader_log.read_text(), "conditions are said"
+    assert "Leading is True" in leader_log.read_text(), "conditions are reported"

@@ -1,4 +1,4 @@
-"""``cooperator import`` where it cannot: the option, its value and the remedy are named."""
+"""Refusals of ``cooperator import`` name the option, its value and the remedy."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def test_a_group_whose_name_no_worker_can_have() -> None:
     assert "--name" in said
 
 
-def test_a_password_that_is_not_there(tmp_path: Path) -> None:
+def test_a_password_that_is_missing(tmp_path: Path) -> None:
     empty = tmp_path / "password"
     empty.touch()
     where = ("--bootstrap-servers", "127.0.0.1:1", "--group", "etl")

@@ -1,4 +1,4 @@
-"""What ``kubectl cooperator`` shows and refuses: texts of a moment, without a cluster."""
+"""Output and refusals of ``kubectl cooperator`` for given objects, without a cluster."""
 
 import io
 import subprocess
@@ -91,7 +91,7 @@ A = connector(
 
 
 def rows(text: str, first: str) -> list[list[str]]:
-    """The cells of the lines that begin so."""
+    """The cells of the lines that begin with this text."""
     lines = [[cell.strip() for cell in line.split("   ") if cell.strip()] for line in text.splitlines()]
     return [line for line in lines if line and line[0] == first]
 
@@ -106,7 +106,7 @@ class TestStatus:
         last = "last rebalance: generation 7, 10s ago, 3 assigned, 0 revoked in 1.25 s: Departed"
         assert text.endswith(last)
 
-    def test_only_conditions_that_are_not_as_they_should_be_and_each_reason_once(self) -> None:
+    def test_only_abnormal_conditions_are_shown_and_each_reason_once(self) -> None:
         assert [each["type"] for each in amiss(LAKE)] == ["MembersReady", "UpgradeAvailable"]
         text = status_text(Seen([LAKE], []), NOW)
         assert rows(text, "MembersReady")[0][1:5] == ["Worker/lake", "False", "30s", "CrashLoop"]
@@ -115,7 +115,7 @@ class TestStatus:
         assert "all conditions are as they should be" in status_text(Seen([well], []), NOW)
         assert status_text(Seen([well], []), NOW).startswith("Worker default/lake: Ready,")
 
-    def test_a_connector_s_own_trouble_is_among_them(self) -> None:
+    def test_conditions_of_connectors_are_shown_too(self) -> None:
         trouble = condition("Ready", "False", "TaskFailed", "a-1: no disk")
         promise = condition("ExactlyOnce", "False", "AtLeastOnce")
         text = status_text(Seen([LAKE], [connector(conditions=[trouble, promise])]), NOW)
@@ -130,7 +130,7 @@ class TestStatus:
         lake, pond = text.split("Worker default/pond")
         assert ("noop" in lake, rows(lake, "b"), len(rows(pond, "b"))) == (True, [], 1)
 
-    def test_nobody_has_looked_at_it_or_not_since(self) -> None:
+    def test_a_missing_or_outdated_status_is_shown(self) -> None:
         fresh = {**LAKE, "status": {}}
         assert "no operator has looked at it yet" in status_text(Seen([fresh], []), NOW)
         old = worker(observedGeneration=1)
@@ -170,12 +170,10 @@ class TestStory:
 
     def lines(self, **more: Any) -> list[str]:
         lines = story_text(Sources(LAKE, [A], **more), A0, NOW).splitlines()
-        assert lines[-1] == "Worker lake: UpgradeAvailable is True: set spec.version", (
-            "what is amiss, at the end"
-        )
+        assert lines[-1] == "Worker lake: UpgradeAvailable is True: set spec.version", "problems come last"
         return [line for line in lines if not line.startswith("Worker lake: ")]
 
-    def test_it_ran_waited_by_which_cause_and_failed(self) -> None:
+    def test_a_story_shows_runs_waits_their_cause_and_failures(self) -> None:
         told = [line.split("  ", 1)[1].split(maxsplit=1) for line in self.lines(history=self.HISTORY)[:-1]]
         assert told == [
             ["lake-1", "a-0 runs under 2.7"],
@@ -184,7 +182,7 @@ class TestStory:
             ["lake-0", "a-0 has failed: no disk"],
         ]
 
-    def test_events_of_others_are_left_out_and_those_of_all_are_not(self) -> None:
+    def test_events_of_other_tasks_are_left_out_and_common_ones_are_not(self) -> None:
         events = [
             event("Worker", "lake", "2023-11-14T22:14:00Z", "TasksHeld", "2 tasks wait for lake-1: a-0, a"),
             event("Connector", "a", "2023-11-14T22:14:01Z", "HoldEnded", "a-1 has moved to lake-0"),
@@ -199,7 +197,7 @@ class TestStory:
             "TasksHeld",
         ]
 
-    def test_pods_of_members_that_had_it_say_how_they_ended(self) -> None:
+    def test_pods_of_its_members_show_how_they_ended(self) -> None:
         def pod(name: str) -> dict[str, Any]:
             ended = {"finishedAt": "2023-11-14T22:14:20Z", "reason": "OOMKilled", "exitCode": 137}
             statuses = [{"name": "worker", "state": {"terminated": ended}}]
@@ -209,7 +207,7 @@ class TestStory:
         ends = [line for line in lines if "its container has ended (OOMKilled, exit code 137)" in line]
         assert [line.split()[:2] for line in ends] == [["2023-11-14T22:14:20Z", "lake-1"]]
 
-    def test_how_it_is_now_and_what_could_not_be_asked(self) -> None:
+    def test_the_present_state_and_missing_sources_are_shown(self) -> None:
         lines = self.lines(missing="Kafka is away")
         assert lines[-1] == "now: HELD for lake-1, moves in 41s"
         assert lines[-2] == "(without Kafka's logs: Kafka is away)"
@@ -233,8 +231,8 @@ class TestStory:
         assert "now: RUNNING on lake-0" in told
 
 
-def test_what_is_wrong_when_it_is_true_is_amiss_then_and_only_then() -> None:
-    """Of stock workers: the conditions are False while all is well."""
+def test_conditions_with_negative_polarity_are_abnormal_when_true() -> None:
+    """For stock workers these conditions are False while all is well."""
     well = ("Unfenced", "Hung", "EagerProtocol", "UnsignedRequests")
     calm = worker(conditions=[condition(kind, "False", "Fine") for kind in well])
     assert amiss(calm) == []
@@ -243,7 +241,7 @@ def test_what_is_wrong_when_it_is_true_is_amiss_then_and_only_then() -> None:
         assert [each["type"] for each in told] == [kind]
 
 
-def test_a_plan_says_what_is_amiss_with_its_worker() -> None:
+def test_a_plan_shows_abnormal_conditions_of_its_worker() -> None:
     view = View(NOW, 1, (), {}, Policy())
     snapshot = with_conditions(
         Snapshot("lake", LedBy.OPERATOR, view, Memory()),
@@ -260,7 +258,7 @@ def test_a_plan_says_what_is_amiss_with_its_worker() -> None:
     )
 
 
-def test_the_live_picture_is_that_of_a_local_cluster() -> None:
+def test_top_looks_as_in_a_local_cluster() -> None:
     rounds: dict[Any, Any] = {}
     pod = {
         "metadata": {
@@ -313,12 +311,12 @@ class TestRefusals:
         for text in texts:
             assert text in said
 
-    def test_a_name_that_nobody_has(self) -> None:
+    def test_an_unknown_name(self) -> None:
         assert "did you mean 'lake'?" in no_such(WORKERS, "laek", "n", ["lake", "pond"])
         assert "nor any other" in no_such(WORKERS, "lake", "n", [])
 
 
-def test_what_is_asked_travels_into_the_pod_as_it_was_asked() -> None:
+def test_a_plan_runs_in_the_pod_with_its_arguments_unchanged() -> None:
     asked = Asked(die=("lake-0", "lake-1"), tasks_max=("a=4",), policy=PolicyName.KIP415, max_delay_ms=0)
     words = ["--die", "lake-0", "--die", "lake-1", "--tasks-max", "a=4", "--policy", "Kip415"]
     assert asked.words() == [*words, "--max-delay-ms", "0"]
@@ -328,7 +326,7 @@ def test_what_is_asked_travels_into_the_pod_as_it_was_asked() -> None:
     )
 
 
-def test_words_complete_without_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_completion_works_without_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", "/none")
     assert {word for word, _ in completed(["st"])} == {"status", "story", "stop", "start"}
     assert completed(["status", ""]) == []
@@ -344,7 +342,7 @@ def test_words_complete_without_a_cluster(monkeypatch: pytest.MonkeyPatch) -> No
         ("cooperator", ["--help"], "simulate"),
     ],
 )
-def test_a_link_to_the_program_is_what_its_name_says(
+def test_a_link_to_the_program_acts_by_its_name(
     tmp_path: Path, name: str, words: list[str], said: str
 ) -> None:
     link = tmp_path / name

@@ -1,4 +1,4 @@
-"""``cooperator plan`` from a file: what it answers, and what it refuses."""
+"""``cooperator plan`` from a file: answers and refusals."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ NOW = 1_700_000_000_000
 
 
 def snapshot() -> Snapshot:
-    """Two members; ``a`` has four units in four tasks, ``legacy`` is of a class that nobody knows."""
+    """Two members; ``a`` has four units in four tasks, ``legacy`` is of an unknown class."""
     owned = (
         (TaskId("a", INSTANCE), TaskId("a", 0), TaskId("a", 2), TaskId("legacy", 0)),
         (TaskId("legacy", INSTANCE), TaskId("a", 1), TaskId("a", 3), TaskId("legacy", 1)),
@@ -47,14 +47,14 @@ def answer(file: Path, *words: object) -> dict[str, Any]:
     return value
 
 
-def test_nothing_asked_of_a_group_at_rest(file: Path) -> None:
+def test_a_group_at_rest_without_changes(file: Path) -> None:
     text = run("--file", file)
     assert "group lake, led by the operator, policy Default, 2 members" in text
     assert "nothing changes" in text
     assert "note: seen at noon" in text
 
 
-def test_a_table_tells_who_waits_until_when_and_who_starts_what(file: Path) -> None:
+def test_a_table_shows_waits_with_their_ends_and_starts(file: Path) -> None:
     text = run("--file", file, "--die", "w-1")
     lines = [line.split() for line in text.splitlines()]
     [held] = [line for line in lines if line[2:4] == ["held", "for"]]
@@ -75,7 +75,7 @@ def test_a_table_tells_who_waits_until_when_and_who_starts_what(file: Path) -> N
     assert "the longest time that a task is unassigned: 300 s" in text
 
 
-def test_long_runs_of_tasks_are_short_to_read(file: Path) -> None:
+def test_long_ranges_of_tasks_are_abbreviated(file: Path) -> None:
     assert "b, b-[0..8]" in run("--file", file, "--add", "b=9", "--leave", "w-1")
 
 
@@ -129,7 +129,7 @@ def test_several_changes_and_options_given_again(file: Path) -> None:
     assert told["unassigned"] == []
 
 
-def test_a_new_tasks_max_deals_units_as_the_connector_does(file: Path) -> None:
+def test_a_new_tasks_max_groups_units_as_the_connector_does(file: Path) -> None:
     told = answer(file, "--tasks-max", "a=3")
     first, second = told["rounds"]
     assert sorted(step["name"] for step in first["lets_go"]) == ["a-0", "a-3"], "u3 goes to task 0"
@@ -139,20 +139,20 @@ def test_a_new_tasks_max_deals_units_as_the_connector_does(file: Path) -> None:
     assert "--tasks-max a=9 is more than its units: 4 tasks run" in capped["notes"]
 
 
-def test_of_a_class_that_is_not_installed_here_tasks_are_taken_to_stay_as_they_are(file: Path) -> None:
+def test_tasks_of_a_class_that_is_not_installed_are_assumed_unchanged(file: Path) -> None:
     told = answer(file, "--tasks-max", "legacy=3")
     assert [step["name"] for round_ in told["rounds"] for step in round_["starts"]] == ["legacy-2"]
     assert any("legacy: tasks that stay" in note for note in told["notes"])
 
 
-def test_other_rules_for_the_same_question(file: Path) -> None:
+def test_other_planners_for_the_same_change(file: Path) -> None:
     assert answer(file, "--restart", "w-1=20")["rest_after_ms"] == 20_000
     kafka = answer(file, "--restart", "w-1=20", "--policy", "Kip415")
     assert (kafka["policy"], kafka["longest_unassigned_ms"]) == ("Kip415", 300_000)
     assert answer(file, "--die", "w-1", "--max-delay-ms", 60_000)["rest_after_ms"] == 60_000
 
 
-def test_a_saved_file_is_what_was_asked_of(file: Path, tmp_path: Path) -> None:
+def test_a_saved_file_is_the_snapshot(file: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.json"
     before = file.read_text()
     run("--file", file, "--save", copy, "--die", "w-1")
@@ -196,11 +196,11 @@ def test_a_bad_option_is_named_with_its_value_and_a_remedy(
         (("--worker", "lake", "--state-dir", "/no/such/dir"), "there is no state directory /no/such/dir"),
     ],
 )
-def test_a_group_that_is_not_named_well(words: tuple[str, ...], message: str) -> None:
+def test_an_invalid_group_argument_is_refused(words: tuple[str, ...], message: str) -> None:
     assert message in " ".join(run(*words, code=1).split())
 
 
-def test_a_file_that_is_no_snapshot(tmp_path: Path) -> None:
+def test_a_file_without_a_snapshot_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "other.json"
     file.write_text('{"format": "something"}')
     assert "format is 'something', not 'cooperator-plan/1'" in " ".join(run("--file", file, code=1).split())

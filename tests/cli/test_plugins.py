@@ -1,4 +1,4 @@
-"""Assignors of other packages are known to every process of the program."""
+"""Every process of the program knows the assignors of other packages."""
 
 from importlib.metadata import EntryPoint
 

@@ -1,4 +1,4 @@
-"""A Worker as the settings of its stock workers: what is the user's, what is ours, how it is written."""
+"""A Worker as the settings of its stock workers: users' settings, the operator's, and the file format."""
 
 import re
 from typing import Any
@@ -69,7 +69,7 @@ def test_a_pod_takes_its_name_and_address_from_its_environment() -> None:
     assert re.fullmatch(made[f"config.providers.{ENV}.param.allowlist.pattern"], "POD_IP")
 
 
-def test_what_the_user_gives_is_kept_and_wins_over_what_we_would_choose() -> None:
+def test_settings_of_the_user_override_our_defaults() -> None:
     config = {
         "key.converter": "org.apache.kafka.connect.storage.StringConverter",
         "config.storage.replication.factor": 2,
@@ -96,14 +96,14 @@ def test_the_topics_of_a_cluster_that_exists_are_its_own() -> None:
     assert [made[f"{kind}.storage.topic"] for kind in topics] == list(topics.values())
 
 
-def test_everything_that_users_may_not_set_is_set_here_or_left_to_kafkas_defaults() -> None:
+def test_every_reserved_setting_is_set_here_or_left_to_kafkas_default() -> None:
     made = settings(worker({"pluginPath": ["/a", "/b"]}), **security_settings(secured().spec.kafka, SECRETS))
 
     left = {name for name in OWNED if name not in made}
     assert left == {
         *(name for name in OWNED if name.startswith("inter.worker.")),
         "rest.advertised.listener",
-        # Certificates are named by their files.
+        # Certificates are given as file names.
         "ssl.endpoint.identification.algorithm",
         "ssl.keystore.location",
         "ssl.truststore.certificates",
@@ -116,7 +116,7 @@ def secured() -> Worker:
     return worker(kafka={"securityProtocol": "SASL_SSL", "sasl": SASL, "tls": tls})
 
 
-def test_secrets_are_referred_to_and_never_written() -> None:
+def test_secrets_are_written_as_references_only() -> None:
     made = security_settings(secured().spec.kafka, SECRETS)
 
     assert made["sasl.jaas.config"] == (
@@ -129,7 +129,7 @@ def test_secrets_are_referred_to_and_never_written() -> None:
     assert security_settings(worker().spec.kafka, SecretFiles()) == {}
 
 
-def test_a_host_name_need_not_be_checked() -> None:
+def test_host_name_verification_can_be_disabled() -> None:
     made = worker(kafka={"securityProtocol": "SSL", "tls": {"verifyHostname": False}})
 
     assert security_settings(made.spec.kafka, SecretFiles()) == {
@@ -153,17 +153,17 @@ def test_a_delay_that_only_a_leading_worker_reads_replaces_no_worker() -> None:
         (LOG4J_2, ("rootLogger.level=WARN", "logger.l0.name=a.B", "logger.l0.level=DEBUG")),
     ],
 )
-def test_levels_of_loggers_are_said_to_both_log4js(file: str, lines: tuple[str, ...]) -> None:
+def test_levels_of_loggers_are_written_for_both_versions_of_log4j(file: str, lines: tuple[str, ...]) -> None:
     text = logging_files(worker({"logLevels": {"root": "WARN", "a.B": "DEBUG"}}))[file]
 
     assert set(lines) <= set(text.splitlines())
 
 
-# --- how it is written
+# --- file format
 
 
 @given(st.dictionaries(st.text(min_size=1), st.text()))
-def test_what_is_written_is_what_java_reads(given_settings: dict[str, str]) -> None:
+def test_java_reads_the_settings_as_written(given_settings: dict[str, str]) -> None:
     text = properties_text(given_settings)
 
     assert text.isascii()
@@ -171,8 +171,8 @@ def test_what_is_written_is_what_java_reads(given_settings: dict[str, str]) -> N
 
 
 def _read(line: str) -> tuple[str, str]:
-    """A line as ``java.util.Properties.load`` has it."""
-    assert line.lstrip(" \t\f") == line, "it would be passed over"
+    """Parses a line as ``java.util.Properties.load`` does."""
+    assert line.lstrip(" \t\f") == line, "Java would skip this line"
     assert line[0] not in "#!"
     match = re.match(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)\Z", line)
     assert match is not None

@@ -1,4 +1,4 @@
-"""An API server that knows Workers and Connectors."""
+"""A Kubernetes API server that has the definitions of Worker and Connector."""
 
 import pytest
 
@@ -14,11 +14,11 @@ def server(cluster: ControlPlane) -> ControlPlane:
 
 @pytest.fixture
 def api(server: ControlPlane, namespace: str) -> Namespace:
-    """An empty namespace of it."""
+    """A new, empty namespace of the server."""
     return Namespace(server, namespace)
 
 
 @pytest.fixture(scope="session")
 def dry(server: ControlPlane) -> Namespace:
-    """A namespace in which nothing is made: for questions (``ask``)."""
+    """A namespace in which nothing is created, for dry runs (``ask``)."""
     return Namespace(server, "default")

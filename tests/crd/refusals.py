@@ -1,4 +1,4 @@
-"""Specs that are wrong, and what is said of each: by ``cooperator local``, and by an API server at once."""
+"""Wrong specs and their error texts, from ``cooperator local`` and from an API server."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +11,9 @@ LABEL = "[a-z0-9]"
 
 @dataclass(frozen=True)
 class Refused:
-    """``said``: a regular expression in our own words. ``by_server``: the same of the API server's answer;
-    None: it has the same words; empty: it cannot tell, and the operator says it in a condition."""
+    """``said`` is a regular expression for our error. ``by_server`` is one for the API server's error; None
+    means the same words, an empty text means that the server accepts it and the operator reports it in a
+    condition."""
 
     kind: str
     spec: dict[str, Any]
@@ -29,7 +30,8 @@ class Refused:
 
 
 def of_worker(field: str, value: object, said: str, by_server: str | None = None) -> Refused:
-    """A Worker with one wrong field at the first level of its spec, blamed there or below."""
+    """A Worker with one wrong field at the first level of its spec; the error names it or a field below
+    it."""
     return Refused("Worker", {field: value}, f"spec.{field}", said, by_server)
 
 

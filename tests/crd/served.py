@@ -1,4 +1,4 @@
-"""One namespace of an API server that knows Workers and Connectors, as tests speak with it."""
+"""One namespace of an API server that has the definitions of Worker and Connector."""
 
 import re
 from collections.abc import Mapping
@@ -13,11 +13,11 @@ from tests.kubernetes.fixtures import wait_until_served
 
 
 def serve(cluster: ControlPlane) -> None:
-    """Have the server know both kinds; may be done again."""
+    """Installs both definitions; may be called again."""
     cluster.apply(*definitions().values())
     names = {crd["metadata"]["name"] for crd in definitions().values()}
     wait_until_served(cluster)
-    # What the server serves and what it lists are two things; kubectl remembers what it was told.
+    # A kind may be served before it is listed, and kubectl caches the list.
     words = ("api-resources", "--categories=cooperator", "-o", "name")
     eventually(lambda: names <= set(cluster.kubectl(*words).split()), 30, f"kubectl knows {names}")
 
@@ -37,7 +37,7 @@ class Namespace:
         return self.server.api.post(self.path(kind), body(kind, name, spec))
 
     def ask(self, kind: str, name: str, **spec: object) -> dict[str, Any]:
-        """What would be created; raises ApiError if it would be refused."""
+        """Returns the object that would be created; raises ApiError if it would be refused."""
         return self.server.api.post(f"{self.path(kind)}?dryRun=All", body(kind, name, spec))
 
     def get(self, kind: str, name: str) -> dict[str, Any]:
@@ -54,7 +54,7 @@ class Namespace:
         return self.server.kubectl("-n", self.name, *words, stdin=stdin)
 
     def table(self, *words: str) -> list[list[str]]:
-        """Cells of what kubectl prints; columns are three or more spaces apart."""
+        """The cells of kubectl's table; columns are three or more spaces apart."""
         return [re.split(r"\s{2,}", line.strip()) for line in self.kubectl("get", *words).splitlines()]
 
 

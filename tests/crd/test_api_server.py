@@ -1,4 +1,4 @@
-"""The definitions on a real API server: what it refuses and in which words, and what it fills in."""
+"""The definitions on a real API server: refusals with their texts, and defaults."""
 
 import json
 import re
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.real
 EXAMPLES = Path(__file__).parents[2] / "examples" / "kubernetes"
 
 
-def test_definitions_have_no_complaint_of_the_server(server: ControlPlane) -> None:
+def test_the_server_accepts_the_definitions_without_warnings(server: ControlPlane) -> None:
     for crd in definitions().values():
         stored = server.api.get(f"{DEFINITIONS}/{crd['metadata']['name']}")
         told = {condition["type"]: condition["status"] for condition in stored["status"]["conditions"]}
@@ -104,7 +104,7 @@ def test_a_name_too_long_for_pods_is_refused(dry: Namespace, name: str) -> None:
         ),
     ],
 )
-def test_what_progress_is_bound_to_cannot_be_changed(
+def test_fields_that_progress_depends_on_cannot_be_changed(
     api: Namespace, kind: str, before: dict[str, Any], after: dict[str, Any], said: str
 ) -> None:
     api.create(kind, "one", **before)
@@ -113,12 +113,12 @@ def test_what_progress_is_bound_to_cannot_be_changed(
         api.change(kind, "one", **after)
 
 
-def test_a_connector_keeps_its_worker_from_when_it_may_have_progress(api: Namespace) -> None:
+def test_a_connector_keeps_its_worker_once_it_may_have_progress(api: Namespace) -> None:
     api.create("Connector", "one", **connector(workerRef={"name": "laek"}))
     api.write_status("Connector", "one", ConnectorStatus(state="WorkerNotFound"))
     api.change("Connector", "one", workerRef={"name": "lake"})
     with pytest.raises(ApiError, match=r"spec\.workerRef\.name cannot be changed"):
-        # The operator that saw it before the correction.
+        # An operator that saw the connector before the correction.
         api.write_status("Connector", "one", ConnectorStatus(bound_worker="laek"))
 
     api.write_status("Connector", "one", ConnectorStatus(bound_worker="lake"))
@@ -129,11 +129,11 @@ def test_a_connector_keeps_its_worker_from_when_it_may_have_progress(api: Namesp
     assert api.change("Connector", "one", tasksMax=5, **{"class": "other"})["spec"]["class"] == "other"
     free = {"status": {"boundWorker": None}, "spec": {"workerRef": {"name": "pond"}}}
     with pytest.raises(ApiError, match="cannot be changed"):
-        # Users write specs: what they say of a status is passed over.
+        # A user's write of the spec does not change the status.
         api.server.api.patch(api.path("Connector", "one"), free)
 
 
-def test_all_else_can_be_changed(api: Namespace) -> None:
+def test_all_other_fields_can_be_changed(api: Namespace) -> None:
     api.create("Worker", "lake", groupId="one", checkpointVolume={"claimName": "a"})
 
     changed = api.change(
@@ -144,10 +144,10 @@ def test_all_else_can_be_changed(api: Namespace) -> None:
     assert changed["spec"]["bootstrapServers"] == "b:1"
     api.create("Connector", "one", **connector())
     same = api.change("Connector", "one", connectorName="one", deletionPolicy="Orphan")
-    assert same["spec"]["connectorName"] == "one", "a name that is said has not changed"
+    assert same["spec"]["connectorName"] == "one", "an explicit name equal to the default is no change"
 
 
-# --- what is accepted is what the models read
+# --- the models read what the server accepts
 
 
 def read_back(api: Namespace, kind: str, name: str) -> Resource:
@@ -200,7 +200,7 @@ def test_settings_are_numbers_booleans_and_texts(api: Namespace) -> None:
     assert lake.spec.spark.conf == {"spark.sql.shuffle.partitions": "4", "spark.ui.enabled": "false"}
 
 
-def test_a_pod_template_is_stored_whole(api: Namespace) -> None:
+def test_a_pod_template_is_stored_completely(api: Namespace) -> None:
     template = {
         "metadata": {"labels": {"team": "data"}},
         "spec": {
@@ -218,7 +218,7 @@ def test_a_pod_template_is_stored_whole(api: Namespace) -> None:
     assert lake.spec.template.spec == template["spec"]
 
 
-def test_a_spec_as_large_as_it_may_be_keeps_to_the_budget_of_rules(api: Namespace) -> None:
+def test_the_largest_spec_stays_within_the_cost_budget_of_rules(api: Namespace) -> None:
     words = {f"example.com/name-{n}": "v" * 63 for n in range(64)}
     api.create(
         "Worker",
@@ -239,7 +239,7 @@ def test_a_spec_as_large_as_it_may_be_keeps_to_the_budget_of_rules(api: Namespac
     api.create("Connector", "many", **connector(config={f"name.{n}": "v" * 100 for n in range(1000)}))
 
 
-# Whatever is written: the server and the models agree, but for what only the models can tell.
+# For any spec, the server and the models agree, except on what only the models can check.
 
 LATER = re.compile(
     r"is no label|no annotation's name|name a resource|must be text, a number|kept for the spec's"

@@ -43,10 +43,10 @@ def conditions(settled: bool = True, **changed: tuple[str, str]) -> tuple[Condit
     return merge_conditions((), (*summary_conditions(known, generation=1, settled=settled), *known), 0)
 
 
-def test_columns_tell_at_a_glance_how_it_is(api: Namespace) -> None:
+def test_columns_show_the_state_at_a_glance(api: Namespace) -> None:
     api.create("Worker", "lake", replicas=3)
     api.create("Connector", "sources", **connector(tasksMax=8))
-    assert api.table("wrk")[1][:1] == ["lake"], "before anybody has said how it is"
+    assert api.table("wrk")[1][:1] == ["lake"], "before the first status"
 
     api.write_status(
         "Worker",
@@ -85,7 +85,7 @@ def test_kubectl_waits_for_ready(api: Namespace) -> None:
     assert "condition met" in api.kubectl("wait", "--for=condition=Ready", "--timeout=10s", "worker/lake")
 
 
-def test_a_status_as_large_as_it_may_be_is_accepted_and_comes_back(api: Namespace) -> None:
+def test_the_largest_status_is_accepted_and_read_back(api: Namespace) -> None:
     api.create("Worker", "lake")
     api.create("Connector", "sources", **connector())
     members = [
@@ -138,7 +138,7 @@ def test_a_worker_is_scaled_as_a_deployment_is(api: Namespace) -> None:
     assert scale["status"] == {"replicas": 2, "selector": "cooperator.dev/worker=lake"}
 
 
-def test_a_connector_is_scaled_by_its_tasks_and_selects_no_pod(api: Namespace) -> None:
+def test_scaling_a_connector_changes_its_tasks_and_its_selector_matches_no_pod(api: Namespace) -> None:
     name = f"{'a' * 80}.sources"
     made = from_object(api.create("Connector", name, **connector(tasksMax=2)))
     assert isinstance(made, Connector)
@@ -154,7 +154,7 @@ def test_a_connector_is_scaled_by_its_tasks_and_selects_no_pod(api: Namespace) -
     status = api.server.api.get(api.path("Connector", name, "scale"))["status"]
     assert status["replicas"] == 2
     assert status["selector"].startswith("cooperator.dev/connector=aaa")
-    # The server itself reads the selector: one that is malformed is an error here.
+    # The server parses the selector and refuses a malformed one.
     assert (
         api.server.api.get(f"/api/v1/namespaces/{api.name}/pods?labelSelector={status['selector']}")["items"]
         == []

@@ -64,7 +64,7 @@ def test_a_connector_becomes_kafka_connects_flat_config() -> None:
     }
 
 
-def test_automatic_restarts_travel_in_the_configuration_as_far_as_they_are_no_defaults() -> None:
+def test_automatic_restarts_are_in_the_configuration_unless_they_are_defaults() -> None:
     made = connector(spec=", autoRestart: {enabled: false, maxRestarts: 3, backoffMaxMs: 60000}")
 
     config = compile_desired(worker(), [made], 1).connectors["sources"].config
@@ -96,7 +96,7 @@ def test_automatic_restarts_travel_in_the_configuration_as_far_as_they_are_no_de
         ("config: {cooperator.auto.restart.max: 5}", "such as spec.autoRestart: remove it from the config"),
     ],
 )
-def test_automatic_restarts_that_cannot_be_are_refused_with_the_remedy(spec: str, message: str) -> None:
+def test_invalid_automatic_restarts_are_refused_with_the_remedy(spec: str, message: str) -> None:
     with pytest.raises(ResourceError, match=re.escape(message)):
         connector(spec=f", {spec}")
 
@@ -114,7 +114,7 @@ def test_states(state: str, target: TargetState) -> None:
     assert desired.connectors["sources"].target is target
 
 
-def test_who_is_withheld_is_stopped_whatever_it_asks_for() -> None:
+def test_a_withheld_connector_is_stopped_whatever_its_state_says() -> None:
     desired = compile_desired(worker(), [connector("a"), connector("b")], 1, withheld={"a"})
     assert {name: made.target for name, made in desired.connectors.items()} == {
         "a": TargetState.STOPPED,
@@ -166,7 +166,7 @@ def test_the_policy_of_stock_workers() -> None:
         ("{rollout: {maxUnavailable: 0}}", "maxUnavailable"),
     ],
 )
-def test_what_does_not_fit_together_is_refused_with_the_remedy(spec: str, message: str) -> None:
+def test_contradictory_fields_are_refused_with_the_remedy(spec: str, message: str) -> None:
     with pytest.raises(ResourceError, match=message):
         worker(spec=spec)
 

@@ -1,4 +1,4 @@
-"""A connector's name in Kafka, and that of its resource, where they differ."""
+"""The name of a connector in Kafka and that of its resource, where they differ."""
 
 import re
 
@@ -73,7 +73,7 @@ def test_the_resource_of_a_connector_stays_the_same_from_release_to_release() ->
 
 
 @given(NAMES)
-def test_a_leader_is_told_of_it_by_its_name_in_kafka(name: str) -> None:
+def test_the_leader_gets_a_connector_by_its_name_in_kafka(name: str) -> None:
     spec = {} if resource_name("pipes", name) == name else {"connectorName": name}
     one = connector(resource_name("pipes", name), **spec)
     desired = compile_desired(worker(), [one], 1)
@@ -82,12 +82,12 @@ def test_a_leader_is_told_of_it_by_its_name_in_kafka(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a\nb", "\x7f", "a\x85", "x" * 1001])
-def test_what_connect_refuses_is_refused(name: str) -> None:
+def test_names_that_connect_refuses_are_refused(name: str) -> None:
     with pytest.raises(ResourceError, match="without control characters"):
         connector("a", connectorName=name)
 
 
-def test_of_two_with_one_name_the_older_goes_on_and_the_other_is_told() -> None:
+def test_of_two_connectors_with_one_name_the_older_keeps_running_and_the_other_gets_a_condition() -> None:
     old = connector("zebra", "2026-01-01T00:00:00Z", connectorName="Orders", tasksMax=1)
     new = connector("aardvark", "2026-01-01T00:00:01Z", connectorName="Orders", tasksMax=2)
     for listed in ([old, new], [new, old]):
@@ -105,7 +105,7 @@ def test_a_resource_name_is_a_name_in_kafka_as_well() -> None:
     assert list(named(worker(), [plain, other]).refused) == ["other"]
 
 
-def test_on_spark_a_connector_is_called_as_its_resource() -> None:
+def test_on_spark_a_connector_has_the_name_of_its_resource() -> None:
     odd, plain = connector("odd", connectorName="Orders"), connector("same", connectorName="same")
     found = named(worker("spark"), [odd, plain])
     assert list(found.connectors) == ["same"]
@@ -127,14 +127,14 @@ spec: {workerRef: {name: WORKER}, class: a.B, connectorName: Orders}
     assert len(parse("---".join((one.replace("WORKER", "a"), two.replace("WORKER", "b"))), "m.yaml")) == 2
 
 
-def test_the_name_stays() -> None:
+def test_the_name_in_kafka_cannot_be_changed() -> None:
     plain = connector("orders")
     assert forbidden_changes(plain, connector("orders", connectorName="orders")) == ()
     [said] = forbidden_changes(plain, connector("orders", connectorName="Orders"))
     assert "spec.connectorName cannot be changed from 'orders' to 'Orders'" in said
 
 
-def test_a_policy_of_deletion_reaches_the_leader_also_of_what_is_being_deleted() -> None:
+def test_a_deletion_policy_reaches_the_leader_also_for_connectors_being_deleted() -> None:
     kept, going = connector("kept", deletionPolicy="Orphan"), connector("going", deletionPolicy="Orphan")
     gone = connector("gone")
     desired = compile_desired(worker(), [kept], 1, [going, gone], ["unreadable"])
@@ -142,4 +142,4 @@ def test_a_policy_of_deletion_reaches_the_leader_also_of_what_is_being_deleted()
     assert desired.ending == {"going": True, "gone": False}
     assert desired.kept == {"unreadable"}
     again = compile_desired(worker(), [going], 1, [going])
-    assert again.ending == {}, "what is there is not about to go"
+    assert again.ending == {}, "existing connectors are not being deleted"

@@ -1,4 +1,4 @@
-"""A cluster as manifests: what its config topic says is what they compile to, without secrets."""
+"""A cluster as manifests: they compile to the config topic that they were made from, without secrets."""
 
 from collections.abc import Mapping
 
@@ -25,7 +25,7 @@ def text_of(*configs: Mapping[str, str]) -> str:
     return imported(CLUSTER, config_of(*configs), "etl", "data").text()
 
 
-def test_what_is_applied_changes_no_record() -> None:
+def test_applying_an_import_changes_no_record() -> None:
     without_number = {"name": "lonely", "connector.class": "a.C", "quoted": "'a: #b'\n", "empty": ""}
     config = config_of(PLAIN, without_number, target=TargetState.PAUSED)
     found = imported(CLUSTER, config, "etl", "data")
@@ -52,7 +52,7 @@ def test_what_is_applied_changes_no_record() -> None:
         ("basic.auth.user.info", "u:s3cr3t"),
     ],
 )
-def test_a_secret_is_not_copied_and_is_named(key: str, value: str) -> None:
+def test_a_secret_is_named_but_not_copied(key: str, value: str) -> None:
     found = imported(CLUSTER, config_of({**PLAIN, key: value}), "etl", "data")
     text = found.text()
     assert "s3cr3t" not in text
@@ -72,7 +72,7 @@ def test_a_secret_is_not_copied_and_is_named(key: str, value: str) -> None:
         ("connection.url", "jdbc:postgresql://host:5432/db"),
     ],
 )
-def test_what_is_no_secret_is_copied(key: str, value: str) -> None:
+def test_values_that_are_no_secrets_are_copied(key: str, value: str) -> None:
     found = imported(CLUSTER, config_of({**PLAIN, key: value}), "etl", "data")
     _, connector = parse(found.text(), "imported")
     assert isinstance(connector, Connector)
@@ -80,7 +80,7 @@ def test_what_is_no_secret_is_copied(key: str, value: str) -> None:
     assert all(warning.startswith("Worker etl") for warning in found.warnings)
 
 
-def test_what_cannot_be_a_resource_is_left_out_and_named_without_its_values() -> None:
+def test_a_connector_that_cannot_be_a_resource_is_left_out_and_named_without_its_values() -> None:
     bad = {"name": "bad", "connector.class": "a B", "password": "s3cr3t"}
     strange = {**PLAIN, "name": "strange", "tasks.max": "many"}
     found = imported(CLUSTER, config_of(PLAIN, bad, strange), "etl", "data")
@@ -91,7 +91,7 @@ def test_what_cannot_be_a_resource_is_left_out_and_named_without_its_values() ->
     assert len(parse(found.text(), "imported")) == 2
 
 
-def test_the_same_cluster_is_the_same_text_in_whatever_order_it_is_read() -> None:
+def test_the_text_does_not_depend_on_the_order_of_records() -> None:
     other = {**PLAIN, "name": "clicks"}
     assert text_of(PLAIN, other) == text_of(dict(reversed(other.items())), PLAIN)
 
@@ -109,7 +109,7 @@ ALIKE = st.sampled_from(["A b", "a-b", "A_B", "a.b"])
 
 @settings(max_examples=20)
 @given(st.lists(NAMES, max_size=3, unique=True), st.lists(ALIKE, max_size=3, unique=True))
-def test_connectors_of_whatever_name_are_imported_as_they_are(names: list[str], alike: list[str]) -> None:
+def test_connectors_with_any_name_are_imported_unchanged(names: list[str], alike: list[str]) -> None:
     config = config_of(*({**PLAIN, "name": name, "password": "x"} for name in {*names, *alike}))
     found = imported(CLUSTER, config, "etl", "data")
     assert found.left_out == {}
@@ -118,16 +118,16 @@ def test_connectors_of_whatever_name_are_imported_as_they_are(names: list[str], 
     ours = [c for c in connectors if isinstance(c, Connector)]
     desired = compile_desired(worker, ours, 1)
     assert desired.connectors.keys() == config.connectors.keys()
-    assert all(each.orphan for each in desired.connectors.values()), "deleting one takes a word"
+    assert all(each.orphan for each in desired.connectors.values()), "connectors are retained by default"
     without = {
         n: {k: v for k, v in c.config.items() if k != "password"} for n, c in desired.connectors.items()
     }
     assert without == {name: {**PLAIN, "name": name} for name in config.connectors}
     references = [each.config["password"] for each in desired.connectors.values()]
-    assert len(set(references)) == len(references), "no two share a secret"
+    assert len(set(references)) == len(references), "no two connectors share a secret"
 
 
-def test_why_the_group_would_not_be_led_stands_in_front() -> None:
+def test_the_reasons_against_leading_the_group_come_first() -> None:
     found = imported(CLUSTER, config_of(PLAIN), "etl", "data", ["two workers have one name"])
     assert found.text().startswith("# This group would not be led: two workers have one name\n")
     assert "this group would not be led: two workers have one name" in found.warnings

@@ -1,4 +1,4 @@
-"""Manifests: what is read, what is refused and in which words, and that any input gets one of the two."""
+"""Manifests: every input is either read or refused with an error that names field and remedy."""
 
 import json
 import re
@@ -177,14 +177,14 @@ def test_the_content_of_a_config_is_not_repeated() -> None:
     assert "hunter2" not in refusal(connector(config={"password": {"value": "hunter2"}}))
 
 
-def test_aliases_that_multiply_are_stopped() -> None:
+def test_exponential_aliases_are_refused() -> None:
     bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
         f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9)
     )
     assert "more than 100000 values" in refusal(bomb)
 
 
-# Any input at all: resources or a ResourceError, never another exception.
+# Any input gives resources or a ResourceError, never another exception.
 
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
@@ -212,7 +212,7 @@ def test_any_text_that_looks_like_yaml(text: str) -> None:
 
 @st.composite
 def damaged(draw: st.DrawFn) -> str:
-    """A good manifest in which any part is replaced by anything."""
+    """A valid manifest in which any part is replaced by anything."""
     manifest: Any = yaml.safe_load(draw(st.sampled_from([LAKE, SOURCES])))
     part, key = manifest, draw(st.sampled_from(sorted(manifest)))
     while isinstance(part[key], dict) and part[key] and draw(st.booleans()):
@@ -288,7 +288,7 @@ manifests = st.builds(
 
 @given(st.lists(manifests, max_size=3, unique_by=lambda m: (m["kind"], m["metadata"]["name"])))
 def test_resources_round_trip(documents: list[dict[str, Any]]) -> None:
-    # JSON is YAML, and leaves no doubt what is text.
+    # JSON is YAML, and strings are quoted in it.
     resources = parse("---\n".join(json.dumps(document) + "\n" for document in documents), "made")
 
     assert len(resources) == len(documents)
@@ -297,7 +297,7 @@ def test_resources_round_trip(documents: list[dict[str, Any]]) -> None:
         assert parse(json.dumps(to_manifest(resource)), "printed") == (resource,)
 
 
-def test_what_get_prints_can_be_applied() -> None:
+def test_the_output_of_get_can_be_applied() -> None:
     (lake,) = parse(LAKE, "lake.yaml")
     printed = {**to_manifest(lake), "status": {"whatever": [1]}}
 

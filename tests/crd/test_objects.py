@@ -1,4 +1,4 @@
-"""Objects as an API server gives them: what it has added is passed over, what users got wrong is said."""
+"""Objects as an API server returns them: fields of the server are ignored, users' mistakes are reported."""
 
 import re
 from types import MappingProxyType
@@ -38,7 +38,7 @@ def refusal(body: dict[str, Any]) -> str:
     return "\n".join(problem.message for problem in caught.value.problems)
 
 
-def test_what_the_server_has_added_is_passed_over() -> None:
+def test_fields_added_by_the_server_are_ignored() -> None:
     lake = from_object(worker(replicas=3))
 
     assert isinstance(lake, Worker)
@@ -49,7 +49,7 @@ def test_what_the_server_has_added_is_passed_over() -> None:
     assert unknown_fields(worker(replicas=3)) == ()
 
 
-def test_any_mapping_will_do() -> None:
+def test_any_mapping_is_accepted() -> None:
     body = worker(replicas=2, template={"spec": {"tolerations": ({"operator": "Exists"},)}})
     frozen = MappingProxyType({**body, "spec": MappingProxyType(body["spec"])})
 
@@ -72,7 +72,7 @@ def test_settings_may_be_numbers_and_booleans() -> None:
     assert made.spec.config == {"rows": "3", "header": "true"}
 
 
-def test_fields_of_a_newer_version_are_named_and_stop_nothing() -> None:
+def test_fields_of_a_newer_version_are_named_and_ignored() -> None:
     body = worker(replicas=2, surge={"max": 1}, rollout={"strategy": "Drain", "pause": "1h"})
 
     lake = from_object(body)
@@ -80,7 +80,7 @@ def test_fields_of_a_newer_version_are_named_and_stop_nothing() -> None:
     assert isinstance(lake, Worker)
     assert (lake.spec.replicas, lake.spec.rollout.strategy) == (2, "Drain")
     assert set(unknown_fields(body)) == {"spec.surge", "spec.rollout.pause"}
-    assert "surge" in body["spec"], "the caller's object is the caller's"
+    assert "surge" in body["spec"], "the caller's object stays unchanged"
 
 
 @pytest.mark.parametrize(
@@ -95,5 +95,5 @@ def test_fields_of_a_newer_version_are_named_and_stop_nothing() -> None:
         ({}, r"apiVersion is missing"),
     ],
 )
-def test_what_is_wrong_is_said_as_of_a_manifest(body: dict[str, Any], said: str) -> None:
+def test_errors_are_those_of_a_manifest(body: dict[str, Any], said: str) -> None:
     assert re.search(said, refusal(body))

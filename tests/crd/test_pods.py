@@ -1,4 +1,4 @@
-"""What Workers say of their pods, their volume and their way to Kafka: read, refused, kept."""
+"""The fields of a Worker for its pods, its volume and its access to Kafka: parsed, refused, kept."""
 
 import json
 import re
@@ -28,7 +28,7 @@ def worker(**spec: object) -> Worker:
     return made
 
 
-def test_a_worker_says_all_of_its_pods() -> None:
+def test_a_worker_configures_its_pods() -> None:
     spec = worker(
         image="registry:5000/cooperator",
         version="1.2.0",
@@ -68,16 +68,16 @@ MOUNTED = {
         {"checkpointLocation": "/files/progress", "template": MOUNTED},
     ],
 )
-def test_executors_in_pods_need_checkpoints_that_they_see(spec: dict[str, object]) -> None:
+def test_executors_in_pods_need_checkpoints_that_they_can_reach(spec: dict[str, object]) -> None:
     assert worker(spark={"conf": {"spark.master": "k8s://a"}}, **spec).spec.spark.on_kubernetes
 
 
-def test_whoever_says_what_executors_are_made_of_knows_what_they_see() -> None:
+def test_with_an_executor_template_checkpoints_are_the_users_responsibility() -> None:
     conf = {"spark.master": "k8s://a", "spark.kubernetes.executor.podTemplateFile": "/own.yaml"}
     assert worker(spark={"conf": conf}, checkpointLocation="/progress").spec.spark.shapes_executors
 
 
-def test_a_pod_template_comes_back_as_it_was_written_also_its_nulls() -> None:
+def test_a_pod_template_round_trips_including_its_nulls() -> None:
     template = {"spec": {"securityContext": None, "tolerations": [{"operator": "Exists"}, None, 1.5]}}
     made = worker(template=template)
 
@@ -95,12 +95,12 @@ def test_a_pod_template_comes_back_as_it_was_written_also_its_nulls() -> None:
         ({"claimName": "c"}, "/checkpoints/", "/checkpoints/"),
     ],
 )
-def test_where_checkpoints_are(volume: object, location: object, root: str | None) -> None:
+def test_the_location_of_checkpoints(volume: object, location: object, root: str | None) -> None:
     given = {"checkpointVolume": volume, "checkpointLocation": location}
     assert worker(**{key: value for key, value in given.items() if value}).spec.checkpoint_root == root
 
 
-def test_kafka_with_name_password_and_certificates() -> None:
+def test_kafka_security_with_user_name_password_and_certificates() -> None:
     kafka = worker(
         kafka={
             "securityProtocol": "SASL_SSL",
@@ -131,7 +131,7 @@ def test_refusals_name_field_and_remedy(wrong: Refused) -> None:
     assert [p.message for p in of_object.value.problems] == [problem.message]
 
 
-def test_the_volume_of_checkpoints_stays() -> None:
+def test_the_volume_of_checkpoints_cannot_be_changed() -> None:
     before = worker(checkpointVolume={"claimName": "a"})
 
     (claim,) = forbidden_changes(before, worker(checkpointVolume={"claimName": "b"}))

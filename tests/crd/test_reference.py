@@ -1,4 +1,4 @@
-"""The reference is what the models say, and the examples are manifests as they are."""
+"""The reference is generated from the models, and the examples are valid manifests."""
 
 import importlib.util
 import re
@@ -16,13 +16,13 @@ from cooperator.local.store import Change, ManifestStore, anchored
 
 ROOT = Path(__file__).parents[2]
 OF_KUBERNETES = ("volumes.yaml", "autoscaler.yaml", "executors.yaml", "rest.yaml")
-"""Kinds of Kubernetes' own, which only an API server can check (test_api_server.py)."""
+"""Kubernetes' own kinds, which only an API server can check (test_api_server.py)."""
 EXAMPLES = sorted(
     path for path in (ROOT / "examples" / "kubernetes").glob("*.yaml") if path.name not in OF_KUBERNETES
 )
 
 
-def test_the_reference_is_what_the_command_writes() -> None:
+def test_the_reference_is_up_to_date() -> None:
     spec = importlib.util.spec_from_file_location("reference", ROOT / "docs" / "reference.py")
     assert spec is not None
     assert spec.loader is not None
@@ -34,7 +34,7 @@ def test_the_reference_is_what_the_command_writes() -> None:
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
-def test_examples_are_read_without_a_problem(path: Path) -> None:
+def test_examples_are_valid(path: Path) -> None:
     assert parse(path.read_text(), path.name)
 
 
@@ -45,14 +45,14 @@ def test_the_connectors_of_the_examples_find_their_worker() -> None:
     assert {r.spec.worker_ref.name for r in resources if r.kind == "Connector"} <= workers
 
 
-def test_the_first_connector_of_the_readme_is_applied_as_it_stands(tmp_path: Path) -> None:
+def test_the_first_connector_of_the_readme_works_as_written(tmp_path: Path) -> None:
     steps = (ROOT / "README.md").read_text().partition("## Your first connector")[2].partition("\n## ")[0]
     manifest = re.search(r"<<'YAML'\n(.*?)\nYAML\n", steps, re.DOTALL)
     assert manifest is not None
     resources = anchored(parse(manifest[1], "first.yaml"), tmp_path)
     changes = ManifestStore(StateDir(tmp_path / ".cooperator"), lambda: 0).apply(resources, "first.yaml")
     assert {change for _, change in changes} == {Change.CREATED}
-    # What it reads is made, and what it has written is counted, where the manifest says.
+    # Create its input, and count its output, at the paths in the manifest.
     source, sink = (r.spec.config["path"] for r in resources if isinstance(r, Connector))
     fill = re.search(r"^\$ (mkdir .*?)  +#", steps, re.MULTILINE)
     count = re.search(r"^\$ python -c '(.*)'$", steps, re.MULTILINE)

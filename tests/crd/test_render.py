@@ -1,6 +1,7 @@
-"""The custom resource definitions: what is checked in is what the models say, and what Kubernetes takes.
+"""The custom resource definitions: the checked-in files are generated from the models, and valid for
+Kubernetes.
 
-What the API server makes of them is tested where there is one: test_api_server.py.
+Their behaviour on a real API server is tested in test_api_server.py.
 """
 
 from collections.abc import Iterator
@@ -29,7 +30,7 @@ def schema(kind: str) -> Schema:
 
 
 def nodes(node: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
-    """Every schema within a schema, with its path."""
+    """Every schema nested in a schema, with its path."""
     yield path, node
     for name, part in node.get("properties", {}).items():
         yield from nodes(part, f"{path}.{name}")
@@ -46,7 +47,7 @@ ALL_NODES = [
 ]
 
 
-def test_what_is_checked_in_is_what_the_models_say() -> None:
+def test_the_checked_in_definitions_are_up_to_date() -> None:
     written = {path.name: path.read_text() for path in CRDS.glob("*.yaml")}
 
     assert written == {name: to_yaml(crd) for name, crd in definitions().items()}, (
@@ -72,7 +73,7 @@ def test_everything_has_a_type_a_bound_and_a_description(node: Schema) -> None:
         assert "maxItems" in node
     if "additionalProperties" in node:
         assert "maxProperties" in node
-        assert "properties" not in node, "the server takes one of the two"
+        assert "properties" not in node, "the server accepts only one of the two"
     assert not {"$ref", "anyOf", "allOf", "oneOf", "title"} & node.keys()
     for name, part in node.get("properties", {}).items():
         if name not in ("metadata",) or "properties" in part:
@@ -80,7 +81,7 @@ def test_everything_has_a_type_a_bound_and_a_description(node: Schema) -> None:
 
 
 @pytest.mark.parametrize("kind", ["Worker", "Connector"])
-def test_every_rule_says_in_one_line_what_to_do(kind: str) -> None:
+def test_every_rule_has_a_remedy_in_one_line(kind: str) -> None:
     rules = [rule for _, node in nodes(schema(kind)) for rule in node.get("x-kubernetes-validations", ())]
     assert rules
     for rule in rules:
@@ -89,16 +90,16 @@ def test_every_rule_says_in_one_line_what_to_do(kind: str) -> None:
         assert "\n" not in rule["message"]
 
 
-def test_defaults_are_those_of_the_models_and_nested_ones_are_reached() -> None:
+def test_defaults_equal_those_of_the_models_also_nested_ones() -> None:
     spec = schema("Worker")["properties"]["spec"]
 
     assert spec["default"] == {
         name: part["default"] for name, part in spec["properties"].items() if part.get("default")
-    }, "the rules of an object are tried on its default before the server fills in more"
+    }, "the server validates an object's default before it fills in nested ones"
     assert spec["properties"]["replicas"]["default"] == 1
     assert spec["properties"]["rollout"]["default"] == {}
     assert spec["properties"]["rollout"]["properties"]["strategy"]["default"] == "Hold"
-    assert "default" not in spec["properties"]["checkpointVolume"], "there is none unless somebody asks"
+    assert "default" not in spec["properties"]["checkpointVolume"], "it is absent unless set"
     assert schema("Connector")["properties"]["spec"]["properties"]["tasksMax"]["default"] == 1
 
 
@@ -108,12 +109,12 @@ def test_a_status_has_no_defaults(kind: str) -> None:
 
 
 @pytest.mark.parametrize(("kind", "model"), [("Worker", WorkerStatus), ("Connector", ConnectorStatus)])
-def test_a_status_has_a_place_for_all_that_is_printed(kind: str, model: type[Projection]) -> None:
+def test_a_status_schema_has_every_field_that_is_written(kind: str, model: type[Projection]) -> None:
     printed = model().model_dump(mode="json", by_alias=True)
     assert printed.keys() == schema(kind)["properties"]["status"]["properties"].keys()
 
 
-def test_columns_and_scale_read_fields_that_there_are() -> None:
+def test_columns_and_scale_use_existing_fields() -> None:
     for crd in definitions().values():
         version = crd["spec"]["versions"][0]
         there = {path for path, _ in nodes(version["schema"]["openAPIV3Schema"])}
@@ -135,8 +136,6 @@ class Patterned(BaseModel):
 @pytest.mark.parametrize(
     ("model", "said"), [(Odd, "has one type in a structural schema"), (Patterned, r"no place .*'pattern'")]
 )
-def test_a_check_that_the_server_would_not_make_is_not_lost_in_silence(
-    model: type[BaseModel], said: str
-) -> None:
+def test_a_constraint_that_the_server_cannot_check_is_refused(model: type[BaseModel], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         structural(model.model_json_schema(), {})

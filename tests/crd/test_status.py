@@ -1,4 +1,4 @@
-"""Statuses: what fits into an object, and what the four summaries say of everything else."""
+"""Statuses: size limits, and the four summary conditions that are derived from all others."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ def connector(name: str = "sources", **spec: Any) -> Connector:
 
 
 def known(**changed: tuple[str, str] | None) -> list[Condition]:
-    """A Worker's conditions, all as they should be but for ``changed``: (status, reason), None: not there."""
+    """A Worker's conditions, all in order except ``changed``: (status, reason); None removes a condition."""
     told: dict[str, tuple[str, str] | None] = {
         "KafkaReachable": ("True", "Connected"),
         "Leading": ("True", "Leading"),
@@ -107,7 +107,7 @@ def test_while_tasks_move_it_is_ready_and_busy() -> None:
         ({"Leading": None}, "Unknown", False),
     ],
 )
-def test_what_is_missing_is_waited_for_or_calls_for_help(
+def test_missing_parts_are_progressing_or_stalled(
     changed: dict[str, tuple[str, str] | None], reason: str, lasting: bool
 ) -> None:
     made = summary(known(**changed), settled=False)
@@ -119,7 +119,7 @@ def test_what_is_missing_is_waited_for_or_calls_for_help(
     assert type_ in made["Ready"].message
 
 
-def test_the_cause_is_told_and_not_what_follows_from_it() -> None:
+def test_the_cause_is_reported_and_not_its_consequences() -> None:
     made = summary(
         known(
             MembersReady=("False", "Progressing"),
@@ -130,7 +130,7 @@ def test_the_cause_is_told_and_not_what_follows_from_it() -> None:
     assert made["Ready"].reason == "Unreachable"
 
 
-def test_a_refused_spec_stalls_whatever_else_is_well() -> None:
+def test_a_refused_spec_stalls_whatever_the_other_conditions() -> None:
     made = summary(known(), problems=("spec.replicas is -1", "spec.image is 'a b'"))
 
     assert trues(made) == {"Stalled"}
@@ -151,7 +151,7 @@ statuses = st.tuples(st.sampled_from(["True", "False", "Unknown"]), st.sampled_f
     st.booleans(),
     st.booleans(),
 )
-def test_of_any_conditions_a_tool_can_read_what_to_do(
+def test_summaries_of_any_conditions_are_consistent(
     changed: dict[str, tuple[str, str] | None], settled: bool, is_refused: bool
 ) -> None:
     made = summary(known(**changed), settled=settled, problems=("no",) if is_refused else ())
@@ -159,7 +159,7 @@ def test_of_any_conditions_a_tool_can_read_what_to_do(
     said = trues(made)
     assert not {"Ready", "Stalled"} <= said
     assert not {"Reconciling", "Stalled"} <= said
-    assert said & {"Ready", "Reconciling", "Stalled"}, "never silent"
+    assert said & {"Ready", "Reconciling", "Stalled"}, "one summary is always true"
     if "Ready" not in said:
         assert made["Ready"].message
     assert all(condition.reason for condition in made.values())
@@ -220,7 +220,7 @@ def test_a_connector_that_is_as_asked_is_ready(state: str, tasks: list[dict[str,
         ),
     ],
 )
-def test_a_connector_that_is_on_its_way(tasks: list[dict[str, Any]], reason: str, message: str) -> None:
+def test_a_connector_that_is_progressing(tasks: list[dict[str, Any]], reason: str, message: str) -> None:
     made = connector_summary(connector(), *tasks)
 
     assert trues(made) == {"Reconciling", "WorkerFound"}
@@ -228,7 +228,7 @@ def test_a_connector_that_is_on_its_way(tasks: list[dict[str, Any]], reason: str
     assert message in made["Ready"].message
 
 
-def test_tasks_that_failed_for_good_call_for_help_with_the_first_words_of_the_trace() -> None:
+def test_permanently_failed_tasks_stall_with_the_first_words_of_the_trace() -> None:
     failed = task(1, "FAILED", trace="no such topic: lines\n  at somewhere")
     made = connector_summary(connector(), task(-1, "RUNNING"), task(0, "HELD"), failed)
 
@@ -255,7 +255,7 @@ def test_a_refused_connector_stalls() -> None:
 # --- times
 
 
-def test_times_are_those_of_the_object_while_the_status_is_the_same() -> None:
+def test_transition_times_are_kept_while_the_status_is_the_same() -> None:
     first = merge_conditions((), summary(known()).values(), 0)
     stored = to_manifest(connector(), ConnectorStatus(conditions=first))
     busy = merge_conditions(stored_conditions(stored), summary(known(), settled=False).values(), 60_000)
@@ -277,7 +277,7 @@ def test_times_are_those_of_the_object_while_the_status_is_the_same() -> None:
         {"status": {"conditions": [{"type": "Ready"}, {"type": "Ready", "status": "Maybe", "reason": "x"}]}},
     ],
 )
-def test_what_is_no_condition_is_passed_over(stored: dict[str, Any]) -> None:
+def test_stored_values_that_are_no_conditions_are_ignored(stored: dict[str, Any]) -> None:
     assert stored_conditions(stored) == ()
 
 
@@ -288,14 +288,14 @@ def members(count: int, phase: str = "Running", first: int = 0) -> list[MemberSt
     return [MemberStatus(identity=f"lake-{n}", phase=phase) for n in range(first, first + count)]
 
 
-def test_of_many_members_the_ones_in_trouble_are_listed_and_all_are_counted() -> None:
+def test_of_many_members_the_failing_ones_are_listed_and_all_are_counted() -> None:
     status = WorkerStatus(members=(*members(500), *members(3, "Pending", 500)))
 
     assert (len(status.members), status.member_count) == (100, 503)
     assert [member.identity for member in status.members[:3]] == ["lake-500", "lake-501", "lake-502"]
 
 
-def test_of_many_held_tasks_the_ones_that_end_first_are_listed() -> None:
+def test_of_many_held_tasks_those_whose_holds_end_first_are_listed() -> None:
     held = [
         HeldTaskStatus(
             task=f"a-{n}", identity="lake-0", until=f"2026-01-01T00:{59 - n // 4:02}:00Z", reason="Departed"
@@ -308,7 +308,7 @@ def test_of_many_held_tasks_the_ones_that_end_first_are_listed() -> None:
     assert status.held[0].until == "2026-01-01T00:10:00Z"
 
 
-def test_few_are_listed_as_they_come() -> None:
+def test_few_members_are_listed_in_order() -> None:
     few = (*members(2, "Running"), *members(1, "Pending", 2))
     assert WorkerStatus(members=few).members == few
 

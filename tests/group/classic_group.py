@@ -1,4 +1,4 @@
-"""The machine of a broker's group, as the tests of the take-over talk to it: members act, time does not."""
+"""A broker's group coordinator for the tests of the take-over: members act, time does not pass."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +24,8 @@ _NEVER_MS = 1_000_000_000
 
 @dataclass(eq=False)
 class Seat:
-    """A member of the group. ``parked``: its JoinGroup waits. ``answer``: to its last JoinGroup."""
+    """A member of the group. ``parked``: its JoinGroup is pending. ``answer``: the answer to its last
+    JoinGroup."""
 
     member_id: str
     instance_id: str | None
@@ -35,16 +36,16 @@ class Seat:
 
 @dataclass
 class ClassicGroup:
-    """``elect``: whom the broker makes leader when one is gone; adversaries choose."""
+    """``elect`` chooses the next leader when the leader has left; adversarial tests replace it."""
 
     elect: Callable[[Sequence[str]], str] = lambda ids: ids[0]
     completed: list[tuple[str, frozenset[str]]] = field(default_factory=list)
-    """Leader and members of each completed round."""
+    """The leader and the members of each completed round."""
 
     def __post_init__(self) -> None:
         self._machine = GroupCoordinator(
             BrokerSettings(max_session_timeout_ms=_NEVER_MS, new_member_join_timeout_ms=_NEVER_MS),
-            # Not by name: a test may set another.
+            # Looked up on each call: a test may replace it.
             lambda ids: self.elect(ids),
         )
         self._requests: dict[int, Seat] = {}
@@ -81,7 +82,8 @@ class ClassicGroup:
         return answer.member_id
 
     def join_pending(self, member_id: str) -> Seat | None:
-        """A dynamic member comes with the id that it was told; None: it is no longer known."""
+        """A dynamic member joins with the id that it got; returns None if the group no longer knows the
+        id."""
         seat = Seat(member_id, None)
         if member_id not in self.pending:
             return None
@@ -98,7 +100,7 @@ class ClassicGroup:
         self._say(_join(seat.member_id, seat.instance_id), seat)
 
     def sync(self) -> None:
-        """The leader's SyncGroup."""
+        """The leader sends its SyncGroup."""
         group = self._machine.group
         if group is not None and group.leader is not None:
             self._say(SyncGroup("leader", group.leader, group.generation))
@@ -114,7 +116,7 @@ class ClassicGroup:
             self._hear(self._machine.tick(self._now_ms))
 
     def _say(self, request: Request, seat: Seat | None = None) -> Message | None:
-        """The answer, if it comes at once. ``seat``: for whom a JoinGroup is."""
+        """Returns the answer if it comes at once. ``seat`` is the sender of a JoinGroup."""
         self._sent += 1
         if seat is not None:
             self._requests[self._sent] = seat
@@ -146,7 +148,7 @@ class ClassicGroup:
                 seat.answer = Answer.REPLACED
         for seat in self._seats:
             if seat.instance_id is not None and not seat.member_id and group is not None:
-                # What it will be told: by this name the tests speak of it before that.
+                # The id that its answer will carry; the tests use it before the answer arrives.
                 static = group.static_member(seat.instance_id)
                 seat.member_id = "" if static is None else static.member_id
             seat.removed = seat.removed or group is None or seat.member_id not in group.members

@@ -1,4 +1,4 @@
-"""Parties that end with their test, however it ends."""
+"""Members that stop when their test ends, whether it passes or fails."""
 
 import warnings
 from collections.abc import Iterator
@@ -11,34 +11,34 @@ from cooperator.wire import Role
 from tests.group.recording_member import RecordingMember
 
 
-class Invite(Protocol):
+class NewMember(Protocol):
     def __call__(self, name: str, **settings: Any) -> RecordingMember: ...
 
 
 @pytest.fixture
-def invite(broker: EmbeddedBroker, unique: str, caplog: pytest.LogCaptureFixture) -> Iterator[Invite]:
-    """Make a member of this test's group; ``start`` is the test's."""
-    guests: list[RecordingMember] = []
+def new_member(broker: EmbeddedBroker, unique: str, caplog: pytest.LogCaptureFixture) -> Iterator[NewMember]:
+    """Creates members of this test's group; the test starts them."""
+    members: list[RecordingMember] = []
 
-    def invite(name: str, **settings: Any) -> RecordingMember:
+    def new_member(name: str, **settings: Any) -> RecordingMember:
         if settings.get("role") is Role.LEADER:
             settings.setdefault("instance_id", f"{unique}-operator")
-        guest = RecordingMember(
+        member = RecordingMember(
             settings.pop("bootstrap_servers", broker.bootstrap_servers), unique, name, **settings
         )
-        guests.append(guest)
-        return guest
+        members.append(member)
+        return member
 
-    yield invite
-    for guest in guests:
-        guest.membership.stop(leave=True, timeout_s=5)
-    assert not [guest.name for guest in guests if guest.membership.alive]
+    yield new_member
+    for member in members:
+        member.membership.stop(leave=True, timeout_s=5)
+    assert not [member.name for member in members if member.membership.alive]
     for record in caplog.get_records("call"):
         if "heartbeats wait" in record.getMessage():
-            # No failure: on a busy machine a thread may simply not get its turn.
+            # This is no failure: a busy machine may starve a thread.
             warnings.warn(record.getMessage(), stacklevel=1)
 
 
 @pytest.fixture
-def operator(invite: Invite) -> RecordingMember:
-    return invite("operator", role=Role.LEADER)
+def operator(new_member: NewMember) -> RecordingMember:
+    return new_member("operator", role=Role.LEADER)

@@ -1,4 +1,5 @@
-"""A leader in a process of its own, to be killed: says what it is told, a line of JSON each."""
+"""A leader in a process of its own, for tests that kill it; prints each call of its listener as a line of
+JSON."""
 
 import json
 import sys
@@ -11,15 +12,15 @@ sys.path.insert(0, str(__import__("pathlib").Path(__file__).parents[2]))
 from tests.group.recording_member import RecordingMember
 
 
-class SayingParty(RecordingMember):
-    def _hear(self, kind: str, what: Any) -> None:
+class PrintingMember(RecordingMember):
+    def _record(self, kind: str, what: Any) -> None:
         sys.stdout.write(json.dumps([kind, repr(what)]) + "\n")
         sys.stdout.flush()
 
 
 if __name__ == "__main__":
     bootstrap_servers, group_id, instance_id, times = sys.argv[1:]
-    leader = SayingParty(
+    leader = PrintingMember(
         bootstrap_servers, group_id, "operator", Role.LEADER, instance_id, **json.loads(times)
     )
     leader.membership.start()

@@ -1,4 +1,4 @@
-"""A member that speaks the protocol by hand, and falls silent when it is told to."""
+"""A member that speaks the protocol by hand and can stop responding."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from cooperator.wire import Role
 
 
 class SilentMember:
-    """Completes rounds when asked to, and sends no heartbeat: only its time-outs end it."""
+    """Completes rounds on request and sends no heartbeats, so only its timeouts end it."""
 
     def __init__(
         self, bootstrap_servers: str, group_id: str, session_timeout_ms: int, rebalance_timeout_ms: int
@@ -30,7 +30,7 @@ class SilentMember:
         self.member_id = ""
 
     def join(self, *, goes_on: bool = True) -> None:
-        """Returns when a round is complete; when one fails, it takes part in the next if it ``goes_on``."""
+        """Returns when a round is complete. If a round fails, joins the next one when ``goes_on`` is set."""
         protocols = [(name, b"silent") for name in ("sessioned", "compatible", "default")]
         self.member_id = self._loop.run(self._admin.add_pending, protocols)
         while True:
@@ -63,7 +63,7 @@ class SilentMember:
             return
 
     def close(self) -> None:
-        """Silence, for good: the broker is told nothing."""
+        """Closes the connection without LeaveGroup."""
         self._admin.close()
         self._loop.close()
 

@@ -1,4 +1,4 @@
-"""A member with a listener that writes down what it is told, for conversations with a real broker."""
+"""A member whose listener records its calls, for conversations with a real broker."""
 
 import threading
 import time
@@ -21,14 +21,14 @@ from cooperator.wire import Role
 Plan = Callable[[Round], "Future[Mapping[str, bytes]] | Mapping[str, bytes]"]
 
 
-def everybody_goes_on(round_: Round) -> Mapping[str, bytes]:
-    """A plan: every member gets the generation, as a text."""
+def assign_generation(round_: Round) -> Mapping[str, bytes]:
+    """A plan that gives every member the generation as text."""
     return {member.member_id: str(round_.generation).encode() for member in round_.members}
 
 
 @dataclass
 class RecordingMember:
-    """One member of a group, and all that its listener was told, in order."""
+    """One member of a group, and all calls of its listener, in order."""
 
     bootstrap_servers: str
     group_id: str
@@ -39,12 +39,12 @@ class RecordingMember:
     heartbeat_interval_ms: int = 300
     rebalance_timeout_ms: int = 15_000
     metadata: bytes = b""
-    make_plan: Plan = everybody_goes_on
+    make_plan: Plan = assign_generation
     verdict: Callable[[Sequence[DescribedMember]], bool | str] = lambda members: True
-    told: list[tuple[str, Any]] = field(default_factory=list)
+    calls: list[tuple[str, Any]] = field(default_factory=list)
     contacts: list[float] = field(default_factory=list)
-    heard_at: list[float] = field(default_factory=list)
-    """When each of ``contacts`` was told."""
+    reported_at: list[float] = field(default_factory=list)
+    """When each of ``contacts`` was reported."""
 
     def __post_init__(self) -> None:
         self.metadata = self.metadata or self.name.encode()
@@ -60,19 +60,19 @@ class RecordingMember:
         )
         self.membership = Membership(self.config, self)
 
-    # --- what it was told ----------------------------------------------------------------------------
+    # --- recorded calls ------------------------------------------------------------------------------
 
     def all(self, kind: str) -> list[Any]:
-        return [what for heard, what in list(self.told) if heard == kind]
+        return [what for name, what in list(self.calls) if name == kind]
 
     @property
     def rounds(self) -> list[Round]:
-        """That it led."""
+        """The rounds that it led."""
         return self.all("plan")
 
     @property
     def generations(self) -> list[int]:
-        """That it completed."""
+        """The generations that it completed."""
         return [joined.generation for joined in self.all("joined")]
 
     @property
@@ -89,7 +89,7 @@ class RecordingMember:
         return [(name, self.metadata) for name in ("sessioned", "compatible", "default")]
 
     def plan(self, round: Round) -> "Future[Mapping[str, bytes]]":
-        self._hear("plan", round)
+        self._record("plan", round)
         made = self.make_plan(round)
         if isinstance(made, Future):
             return made
@@ -98,46 +98,46 @@ class RecordingMember:
         return plan
 
     def round_void(self, generation: int) -> None:
-        self._hear("void", generation)
+        self._record("void", generation)
 
     def joined(self, joined: Joined) -> None:
-        self._hear("joined", joined)
+        self._record("joined", joined)
 
     def dropped(self, reason: str) -> None:
-        self._hear("dropped", reason)
+        self._record("dropped", reason)
 
     def fenced(self) -> None:
-        self._hear("fenced", None)
+        self._record("fenced", None)
 
     def contact(self, sent_at: float) -> None:
         self.contacts.append(sent_at)
-        self.heard_at.append(time.monotonic())
+        self.reported_at.append(time.monotonic())
 
     def coordinator_lost(self) -> None:
-        self._hear("coordinator_lost", None)
+        self._record("coordinator_lost", None)
 
     def trouble(self, message: str) -> None:
-        self._hear("trouble", message)
+        self._record("trouble", message)
 
     def may_take_lead(self, members: Sequence[DescribedMember]) -> bool | str:
-        self._hear("asked", tuple(members))
+        self._record("asked", tuple(members))
         return self.verdict(members)
 
     def refused(self, reason: str) -> None:
-        self._hear("refused", reason)
+        self._record("refused", reason)
 
     def lead_taken(self, evicted: Sequence[str]) -> None:
-        self._hear("lead_taken", tuple(evicted))
+        self._record("lead_taken", tuple(evicted))
 
     def lead_lost(self) -> None:
-        self._hear("lead_lost", None)
+        self._record("lead_lost", None)
 
-    def _hear(self, kind: str, what: Any) -> None:
-        self.told.append((kind, what))
+    def _record(self, kind: str, what: Any) -> None:
+        self.calls.append((kind, what))
 
 
 def all_in(*recorders: RecordingMember) -> bool:
-    """All, and nobody else, are in one completed round, and know it."""
+    """All of them, and no other members, are in one completed round, and each one has its result."""
     generations = {recorder.generations[-1] if recorder.generations else -1 for recorder in recorders}
     try:
         described = recorders[0].membership.describe()

@@ -1,4 +1,4 @@
-"""A bad configuration is refused by name, value and remedy; secrets are not shown."""
+"""A bad configuration is refused with name, value and remedy; secrets are not shown."""
 
 import pytest
 
@@ -36,7 +36,7 @@ def test_a_session_has_room_for_lost_heartbeats() -> None:
         GroupConfig(**WORKER, heartbeat_interval_ms=4_000)
 
 
-def test_a_round_takes_longer_than_to_hear_of_it() -> None:
+def test_the_rebalance_timeout_is_longer_than_the_heartbeat_interval() -> None:
     with pytest.raises(ValueError, match="rebalance_timeout_ms 3000: must be above"):
         GroupConfig(**WORKER, rebalance_timeout_ms=3_000)
 

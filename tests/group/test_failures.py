@@ -1,4 +1,4 @@
-"""How long to wait after a failure, and what to say of it."""
+"""Retry delays and messages of failures."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,7 +34,7 @@ SPREADS = st.floats(0, 1, exclude_max=True)
 
 
 @given(st.sampled_from(EVERYDAY), SPREADS)
-def test_what_belongs_to_the_protocol_is_answered_at_once_and_not_talked_about(
+def test_errors_that_belong_to_the_protocol_are_retried_at_once_and_not_reported(
     error: Exception, spread: float
 ) -> None:
     assert [delay_ms(error, attempt, spread) for attempt in (1, 2, 3)] == [0, 0, 0]
@@ -43,14 +43,14 @@ def test_what_belongs_to_the_protocol_is_answered_at_once_and_not_talked_about(
 
 
 @given(st.sampled_from(EVERYDAY + OTHERS), st.integers(4, 10_000), SPREADS)
-def test_nothing_is_repeated_without_a_pause_for_ever_nor_given_up(
+def test_every_failure_is_eventually_retried_with_bounded_delays(
     error: Exception, attempts: int, spread: float
 ) -> None:
     assert 50 < delay_ms(error, attempts, spread) <= 10_000
 
 
 @given(st.sampled_from(OTHERS), st.integers(1, 50), SPREADS)
-def test_pauses_grow_and_a_broker_that_is_back_is_seen_within_a_second(
+def test_delays_grow_and_a_broker_that_is_back_is_noticed_within_a_second(
     error: Exception, attempts: int, spread: float
 ) -> None:
     assert delay_ms(error, attempts, spread) <= delay_ms(error, attempts + 1, spread)
@@ -58,13 +58,13 @@ def test_pauses_grow_and_a_broker_that_is_back_is_seen_within_a_second(
         assert delay_ms(error, attempts, spread) <= 1_000
 
 
-def test_a_coordinator_on_the_move_is_no_news_until_it_lasts() -> None:
+def test_a_moving_coordinator_is_reported_only_if_it_lasts() -> None:
     assert not is_worth_saying(errors.NotCoordinatorError(), 0.5)
     assert is_worth_saying(errors.NotCoordinatorError(), 5)
     assert is_worth_saying(errors.GroupAuthorizationFailedError("lake"), 0)
 
 
-def test_what_is_said_names_the_group_and_the_remedy() -> None:
+def test_messages_name_the_group_and_the_remedy() -> None:
     assert "group 'lake'" in explain(errors.GroupMaxSizeReachedError("lake"), CONFIG)
     assert "group.max.size" in explain(errors.GroupMaxSizeReachedError("lake"), CONFIG)
     assert "10000 ms" in explain(errors.InvalidSessionTimeoutError(), CONFIG)
@@ -72,7 +72,7 @@ def test_what_is_said_names_the_group_and_the_remedy() -> None:
     assert explain(ValueError(), CONFIG) == "group 'lake': ValueError"
 
 
-def test_a_refusal_is_not_laid_at_the_broker_s_door() -> None:
+def test_a_refusal_does_not_blame_the_broker() -> None:
     assert waiting("the lead", 4.9, "", CONFIG) == ""
     assert waiting("the lead", 4.9, "theirs", CONFIG) == ""
     assert "the lead for more than 5 s (brokers: localhost:9092)" in waiting("the lead", 5.1, "", CONFIG)

@@ -1,4 +1,4 @@
-"""A membership's incarnation without a broker."""
+"""A membership without a broker."""
 
 import pytest
 from kafka.net.wakeup_notifier import WakeupNotifier
@@ -9,7 +9,7 @@ from tests.group.recording_member import RecordingMember
 from tests.harness.support import eventually
 
 
-def test_brokers_that_cannot_even_be_named_are_said_and_do_not_end_it() -> None:
+def test_unresolvable_brokers_are_reported_and_do_not_end_the_membership() -> None:
     recorder = RecordingMember("localhost:no-port", "lake", "lake-0")
     recorder.membership.start()
     eventually(lambda: recorder.all("trouble"), timeout_s=10)
@@ -18,7 +18,7 @@ def test_brokers_that_cannot_even_be_named_are_said_and_do_not_end_it() -> None:
     assert not recorder.membership.alive
 
 
-def test_before_it_starts_it_is_no_member_and_can_be_asked_for_nothing() -> None:
+def test_a_membership_that_has_not_started_is_no_member_and_refuses_requests() -> None:
     recorder = RecordingMember("localhost:1", "lake", "lake-0")
     assert not recorder.membership.alive
     assert (recorder.member_id, recorder.generation) == ("", -1)
@@ -29,7 +29,7 @@ def test_before_it_starts_it_is_no_member_and_can_be_asked_for_nothing() -> None
     recorder.membership.stop(leave=True)
 
 
-def test_its_listener_may_stop_it() -> None:
+def test_a_listener_may_stop_its_membership() -> None:
     class Impatient(RecordingMember):
         def trouble(self, message: str) -> None:
             super().trouble(message)
@@ -40,7 +40,7 @@ def test_its_listener_may_stop_it() -> None:
     eventually(lambda: recorder.all("trouble") and not recorder.membership.alive, timeout_s=15)
 
 
-def test_who_asks_in_the_second_between_two_sessions_is_not_told_of_the_loop_that_has_ended() -> None:
+def test_a_request_between_two_sessions_ignores_the_loop_that_has_closed() -> None:
     loop = new_loop(RecordingMember("localhost:1", "lake", "lake-0").membership._config)
     notifier = WakeupNotifier(loop)
     loop.close()

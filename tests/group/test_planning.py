@@ -1,4 +1,4 @@
-"""A plan is awaited on the loop while another thread makes it."""
+"""A plan is awaited on the loop while another thread computes it."""
 
 import threading
 from collections.abc import Iterator, Mapping
@@ -26,7 +26,7 @@ def loop() -> Iterator[Any]:
 
 
 class Beats:
-    """Counts heartbeats; from ``lethal`` on they fail."""
+    """Counts heartbeats, which fail from number ``lethal`` on."""
 
     def __init__(self, lethal: int = 1_000_000) -> None:
         self.count = 0
@@ -41,7 +41,7 @@ class Beats:
             raise errors.RebalanceInProgressError
 
 
-def test_a_plan_that_is_ready_costs_no_heartbeat(loop: Any) -> None:
+def test_a_plan_that_is_ready_needs_no_heartbeat(loop: Any) -> None:
     plan: Future[Mapping[str, bytes]] = Future()
     plan.set_result(PLAN)
     beats = Beats()
@@ -49,7 +49,7 @@ def test_a_plan_that_is_ready_costs_no_heartbeat(loop: Any) -> None:
     assert beats.count == 0
 
 
-def test_heartbeats_go_on_until_another_thread_has_made_it(loop: Any) -> None:
+def test_heartbeats_continue_until_another_thread_has_made_the_plan(loop: Any) -> None:
     plan: Future[Mapping[str, bytes]] = Future()
     beats = Beats()
 
@@ -89,7 +89,7 @@ def test_a_plan_that_fails_says_why(loop: Any) -> None:
         loop.run(await_plan, loop, plan, 10, Beats())
 
 
-def test_a_plan_that_is_made_after_the_loop_has_ended_hurts_nobody() -> None:
+def test_a_plan_made_after_the_loop_has_closed_is_ignored() -> None:
     loop = new_loop(CONFIG)
     plan: Future[Mapping[str, bytes]] = Future()
     with pytest.raises(errors.RebalanceInProgressError):

@@ -1,4 +1,4 @@
-"""Who leads, with a real broker: from an empty group, from a member, after a restart, among rivals."""
+"""The lead on a real broker: taken from an empty group, from a member, after a restart, and among rivals."""
 
 import json
 import signal
@@ -17,7 +17,7 @@ from cooperator.group.admin import GroupAdmin
 from cooperator.group.library import sleep_ms
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.wire import Role
-from tests.group.conftest import Invite
+from tests.group.conftest import NewMember
 from tests.group.recording_member import RecordingMember, all_in
 from tests.harness.support import eventually, freeze
 
@@ -28,7 +28,7 @@ SCRIPT = Path(__file__).with_name("leader_process.py")
 
 
 def seen_by(worker: RecordingMember, instance_id: str) -> list[int]:
-    """Generations that ``worker`` led with that static member in them."""
+    """The generations that ``worker`` led with that static member in them."""
     return [
         round_.generation
         for round_ in worker.rounds
@@ -36,10 +36,12 @@ def seen_by(worker: RecordingMember, instance_id: str) -> list[int]:
     ]
 
 
-def test_a_leader_and_two_workers_from_an_empty_group(invite: Invite, operator: RecordingMember) -> None:
+def test_a_leader_and_two_workers_from_an_empty_group(
+    new_member: NewMember, operator: RecordingMember
+) -> None:
     operator.membership.start()
     eventually(lambda: operator.generations, what="the operator leads an empty group")
-    workers = [invite("a"), invite("b")]
+    workers = [new_member("a"), new_member("b")]
     for worker in workers:
         worker.membership.start()
     eventually(lambda: all_in(operator, *workers))
@@ -56,9 +58,9 @@ def test_a_leader_and_two_workers_from_an_empty_group(invite: Invite, operator: 
 
 
 def test_the_lead_is_taken_from_a_member_without_a_round_as_its_follower(
-    invite: Invite, operator: RecordingMember
+    new_member: NewMember, operator: RecordingMember
 ) -> None:
-    workers = [invite("a"), invite("b")]
+    workers = [new_member("a"), new_member("b")]
     for worker in workers:
         worker.membership.start()
     eventually(lambda: all_in(*workers))
@@ -67,11 +69,13 @@ def test_the_lead_is_taken_from_a_member_without_a_round_as_its_follower(
     operator.membership.start()
     eventually(lambda: all_in(operator, *workers), timeout_s=10)
     (asked,) = operator.all("asked")[:1]
-    assert {member.metadata for member in asked} == {b"a", b"b"}, "described while the group was stable"
+    assert {member.metadata for member in asked} == {b"a", b"b"}, (
+        "the operator described the group while it was stable"
+    )
     assert {member.client_id for member in asked} == {"a", "b"}
     (evicted,) = operator.all("lead_taken")
     assert set(evicted) >= before
-    assert operator.generations[0] == led_by_a_worker + 1, "no round in between"
+    assert operator.generations[0] == led_by_a_worker + 1, "there was no round in between"
     for worker in workers:
         assert seen_by(worker, operator.instance_id or "") == []
         assert max([r.generation for r in worker.rounds], default=0) <= led_by_a_worker
@@ -79,7 +83,7 @@ def test_the_lead_is_taken_from_a_member_without_a_round_as_its_follower(
 
 
 def test_however_slow_the_operator_is_no_member_completes_a_round_with_it_as_a_follower(
-    invite: Invite, operator: RecordingMember, monkeypatch: pytest.MonkeyPatch
+    new_member: NewMember, operator: RecordingMember, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prompt = GroupAdmin.describe
 
@@ -87,7 +91,7 @@ def test_however_slow_the_operator_is_no_member_completes_a_round_with_it_as_a_f
         await sleep_ms(admin._loop, 400)
         return await prompt(admin)
 
-    worker = invite("hasty", heartbeat_interval_ms=50)
+    worker = new_member("hasty", heartbeat_interval_ms=50)
     worker.membership.start()
     eventually(lambda: worker.generations)
     monkeypatch.setattr(GroupAdmin, "describe", slow)
@@ -100,11 +104,11 @@ def test_however_slow_the_operator_is_no_member_completes_a_round_with_it_as_a_f
 
 
 def test_a_leader_that_stays_away_for_longer_than_its_session_is_replaced_and_takes_the_lead_back(
-    invite: Invite,
+    new_member: NewMember,
 ) -> None:
     instance_id = "operator-that-returns"
-    first = invite("operator", role=Role.LEADER, instance_id=instance_id)
-    workers = [invite("a"), invite("b")]
+    first = new_member("operator", role=Role.LEADER, instance_id=instance_id)
+    workers = [new_member("a"), new_member("b")]
     first.membership.start()
     eventually(lambda: first.generations, what="the operator leads an empty group")
     for worker in workers:
@@ -112,7 +116,7 @@ def test_a_leader_that_stays_away_for_longer_than_its_session_is_replaced_and_ta
     eventually(lambda: all_in(first, *workers))
     first.membership.stop(leave=False)
     eventually(lambda: any(w.rounds for w in workers) and all_in(*workers), what="a worker leads")
-    again = invite("operator", role=Role.LEADER, instance_id=instance_id)
+    again = new_member("operator", role=Role.LEADER, instance_id=instance_id)
     again.membership.start()
     eventually(lambda: all_in(again, *workers))
     assert len(again.all("lead_taken")) == 1
@@ -137,19 +141,19 @@ def leader_process(
 
 
 def heard(process: Process, kind: str) -> str:
-    """The next thing of this kind that the leader in ``process`` was told."""
+    """The next call of this kind that the leader in ``process`` prints."""
     assert process.stdout is not None
     for line in process.stdout:
-        told: tuple[str, str] = tuple(json.loads(line))
-        if told[0] == kind:
-            return told[1]
+        call: tuple[str, str] = tuple(json.loads(line))
+        if call[0] == kind:
+            return call[1]
     raise AssertionError(f"the leader's process ended before {kind!r}")
 
 
-def test_a_leader_killed_and_back_within_its_session_leads_as_if_nothing_had_been(
-    broker: EmbeddedBroker, unique: str, invite: Invite
+def test_a_leader_killed_and_back_within_its_session_leads_on_unnoticed(
+    broker: EmbeddedBroker, unique: str, new_member: NewMember
 ) -> None:
-    workers = [invite("a"), invite("b")]
+    workers = [new_member("a"), new_member("b")]
     with leader_process(broker, unique, "operator") as process:
         heard(process, "joined")
         for worker in workers:
@@ -160,20 +164,20 @@ def test_a_leader_killed_and_back_within_its_session_leads_as_if_nothing_had_bee
         before = [worker.member_id for worker in workers]
         process.send_signal(signal.SIGKILL)
         process.wait()
-    assert workers[0].membership.describe().state is GroupState.STABLE, "nobody has noticed"
-    again = invite("operator", role=Role.LEADER, instance_id="operator")
+    assert workers[0].membership.describe().state is GroupState.STABLE, "no member has noticed"
+    again = new_member("operator", role=Role.LEADER, instance_id="operator")
     again.membership.start()
     eventually(lambda: all_in(again, *workers))
-    assert again.all("lead_taken") == [()], "nobody was evicted"
+    assert again.all("lead_taken") == [()], "no member was evicted"
     assert [worker.member_id for worker in workers] == before
     assert not any(worker.all("dropped") or worker.rounds for worker in workers)
-    assert len(again.rounds[0].members) == 3, "a real round"
+    assert len(again.rounds[0].members) == 3, "the leader can still make a round"
 
 
 def test_a_leader_that_sleeps_longer_than_its_session_wakes_up_dropped_and_takes_the_lead_back(
-    broker: EmbeddedBroker, unique: str, invite: Invite
+    broker: EmbeddedBroker, unique: str, new_member: NewMember
 ) -> None:
-    worker = invite("a")
+    worker = new_member("a")
     with leader_process(broker, unique, "operator") as process:
         heard(process, "joined")
         worker.membership.start()
@@ -189,11 +193,12 @@ def test_a_leader_that_sleeps_longer_than_its_session_wakes_up_dropped_and_takes
 
 
 def test_a_leader_that_lost_the_lead_but_not_its_membership_leaves_that_round_and_takes_the_lead_back(
-    broker: EmbeddedBroker, unique: str, invite: Invite
+    broker: EmbeddedBroker, unique: str, new_member: NewMember
 ) -> None:
-    # Times in the wrong order: its session outlasts the others' patience, so that they go on with it.
+    # The timeouts are in the wrong order: its session outlasts the others' rebalance, which completes without
+    # it.
     times = {"rebalance_timeout_ms": 3_000}
-    workers = [invite("a", **times), invite("b", **times)]
+    workers = [new_member("a", **times), new_member("b", **times)]
     with leader_process(broker, unique, "operator", session_timeout_ms=60_000, **times) as process:
         heard(process, "joined")
         workers[0].membership.start()
@@ -210,9 +215,9 @@ def test_a_leader_that_lost_the_lead_but_not_its_membership_leaves_that_round_an
 
 
 def test_an_operator_that_stops_while_it_takes_the_lead_leaves_no_trace(
-    invite: Invite, operator: RecordingMember, monkeypatch: pytest.MonkeyPatch
+    new_member: NewMember, operator: RecordingMember, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    worker = invite("a")
+    worker = new_member("a")
     worker.membership.start()
     eventually(lambda: worker.generations)
     parked = threading.Event()
@@ -234,11 +239,13 @@ def test_an_operator_that_stops_while_it_takes_the_lead_leaves_no_trace(
     assert seen_by(worker, operator.instance_id or "") == []
 
 
-def test_of_two_leaders_started_at_once_exactly_one_leads_and_the_other_is_fenced(invite: Invite) -> None:
-    worker = invite("a")
+def test_exactly_one_of_two_leaders_started_at_once_leads_and_the_other_is_fenced(
+    new_member: NewMember,
+) -> None:
+    worker = new_member("a")
     worker.membership.start()
     eventually(lambda: worker.generations)
-    rivals = [invite(f"rival-{n}", role=Role.LEADER, instance_id="operator") for n in range(2)]
+    rivals = [new_member(f"rival-{n}", role=Role.LEADER, instance_id="operator") for n in range(2)]
     for rival in rivals:
         rival.membership.start()
     eventually(lambda: sum(bool(rival.all("fenced")) for rival in rivals) == 1)
@@ -248,25 +255,25 @@ def test_of_two_leaders_started_at_once_exactly_one_leads_and_the_other_is_fence
     assert not fenced.membership.alive
     assert leader.rounds[-1].leader_id == leader.member_id
     assert seen_by(worker, "operator") == []
-    # The last thing that it is told: it stays away for good.
-    assert fenced.told[-1][0] == "fenced"
+    # This is its last call: it stays away for good.
+    assert fenced.calls[-1][0] == "fenced"
 
 
-def test_a_leader_that_is_fenced_while_it_leads_stops_and_does_not_come_back(invite: Invite) -> None:
-    old = invite("old", role=Role.LEADER, instance_id="operator")
+def test_a_leader_that_is_fenced_while_it_leads_stops_and_does_not_come_back(new_member: NewMember) -> None:
+    old = new_member("old", role=Role.LEADER, instance_id="operator")
     old.membership.start()
     eventually(lambda: old.generations)
-    new = invite("new", role=Role.LEADER, instance_id="operator")
+    new = new_member("new", role=Role.LEADER, instance_id="operator")
     new.membership.start()
     eventually(lambda: old.all("fenced") and all_in(new))
     assert not old.membership.alive
-    assert old.told[-1][0] == "fenced"
+    assert old.calls[-1][0] == "fenced"
 
 
-def test_a_refused_lead_leaves_the_group_as_it_was_and_is_asked_for_again(
-    invite: Invite, operator: RecordingMember
+def test_a_refused_lead_leaves_the_group_unchanged_and_is_retried(
+    new_member: NewMember, operator: RecordingMember
 ) -> None:
-    worker = invite("theirs")
+    worker = new_member("theirs")
     worker.membership.start()
     eventually(lambda: all_in(worker))
     led = len(worker.rounds)
@@ -281,7 +288,7 @@ def test_a_refused_lead_leaves_the_group_as_it_was_and_is_asked_for_again(
     described = worker.membership.describe()
     assert [member.member_id for member in described.members] == [worker.member_id]
     assert described.state is GroupState.STABLE
-    assert len(worker.rounds) == led, "not touched"
+    assert len(worker.rounds) == led, "the group is unchanged"
     assert not operator.rounds
 
     def by_now_ours(members: object) -> bool:
@@ -291,16 +298,18 @@ def test_a_refused_lead_leaves_the_group_as_it_was_and_is_asked_for_again(
     eventually(lambda: all_in(operator, worker), timeout_s=20)
 
 
-def test_a_refusal_after_our_join_leaves_no_ghost(invite: Invite, operator: RecordingMember) -> None:
-    worker = invite("theirs")
+def test_a_refusal_after_our_join_leaves_no_member_behind(
+    new_member: NewMember, operator: RecordingMember
+) -> None:
+    worker = new_member("theirs")
     worker.membership.start()
     eventually(lambda: all_in(worker))
-    late = invite("late")
+    late = new_member("late")
 
     def refuses_late_comers(members: list[DescribedMember]) -> bool | str:
         if any(member.client_id == "late" for member in members):
             return "no late comers"
-        # Between the question and our JoinGroup: time enough for one more member.
+        # One more member joins between the question and our JoinGroup.
         late.membership.start()
         eventually(lambda: late.all("joined") or len(worker.membership.describe().members) > 1)
         return True

@@ -12,23 +12,23 @@ import pytest
 
 from cooperator.group import GroupState, GroupUnavailable
 from cooperator.local.broker import EmbeddedBroker
-from tests.group.conftest import Invite
+from tests.group.conftest import NewMember
 from tests.group.recording_member import RecordingMember, all_in
 from tests.harness.support import eventually, freeze_group
 
 pytestmark = pytest.mark.real
 
 
-def has_been(began: float, seconds: float) -> bool:
+def has_elapsed(began: float, seconds: float) -> bool:
     return time.monotonic() - began > seconds
 
 
 def test_a_broker_that_is_away_for_longer_than_every_session_stops_and_drops_nobody(
-    broker: EmbeddedBroker, invite: Invite, operator: RecordingMember
+    broker: EmbeddedBroker, new_member: NewMember, operator: RecordingMember
 ) -> None:
     operator.membership.start()
     eventually(lambda: operator.generations)
-    recorders = [operator, invite("a"), invite("b")]
+    recorders = [operator, new_member("a"), new_member("b")]
     for recorder in recorders[1:]:
         recorder.membership.start()
     eventually(lambda: all_in(*recorders))
@@ -43,7 +43,7 @@ def test_a_broker_that_is_away_for_longer_than_every_session_stops_and_drops_nob
     assert all(recorder.all("coordinator_lost") for recorder in recorders)
     with pytest.raises(GroupUnavailable, match=broker.bootstrap_servers):
         operator.membership.describe(timeout_s=1)
-    eventually(lambda: has_been(began, 22), timeout_s=30, what="three session time-outs and a fresh start")
+    eventually(lambda: has_elapsed(began, 22), timeout_s=30, what="three session time-outs and a fresh start")
     last = [len(recorder.contacts) for recorder in recorders]
     broker.start()
 
@@ -56,15 +56,15 @@ def test_a_broker_that_is_away_for_longer_than_every_session_stops_and_drops_nob
     assert not any(recorder.all("dropped") or recorder.all("lead_lost") for recorder in recorders)
     assert len(operator.all("lead_taken")) == 1
     assert not any(recorder.rounds for recorder in recorders[1:])
-    assert len(operator.rounds) <= rounds + 2, "no storm"
+    assert len(operator.rounds) <= rounds + 2, "members do not rejoin again and again"
 
 
-def test_a_broker_that_freezes_is_noticed_and_forgiven(
-    broker: EmbeddedBroker, invite: Invite, operator: RecordingMember
+def test_a_freeze_of_the_broker_is_noticed_and_survived(
+    broker: EmbeddedBroker, new_member: NewMember, operator: RecordingMember
 ) -> None:
     operator.membership.start()
     eventually(lambda: operator.generations)
-    worker = invite("a")
+    worker = new_member("a")
     worker.membership.start()
     eventually(lambda: all_in(operator, worker))
     pid = broker.pid
@@ -80,8 +80,8 @@ def test_a_broker_that_freezes_is_noticed_and_forgiven(
 
 
 @contextmanager
-def door(port: int, broker: EmbeddedBroker) -> Iterator[None]:
-    """Lets connections through to the broker, which then tells its own address."""
+def forwarder(port: int, broker: EmbeddedBroker) -> Iterator[None]:
+    """Forwards connections to the broker, which then advertises its own address."""
     host, _, to_port = broker.bootstrap_servers.rpartition(":")
     listener = socket.create_server(("127.0.0.1", port))
     sockets = [listener]
@@ -115,25 +115,25 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def test_a_broker_that_cannot_be_reached_is_said_within_ten_seconds_and_tried_until_it_can(
-    broker: EmbeddedBroker, invite: Invite
+def test_an_unreachable_broker_is_reported_within_ten_seconds_and_retried(
+    broker: EmbeddedBroker, new_member: NewMember
 ) -> None:
     port = free_port()
-    worker = invite("a", bootstrap_servers=f"127.0.0.1:{port}")
+    worker = new_member("a", bootstrap_servers=f"127.0.0.1:{port}")
     worker.membership.start()
     eventually(lambda: any(f"127.0.0.1:{port}" in m for m in worker.all("trouble")), timeout_s=10)
     assert worker.membership.alive
     with pytest.raises(GroupUnavailable):
         worker.membership.describe(timeout_s=1)
-    with door(port, broker):
+    with forwarder(port, broker):
         eventually(lambda: worker.generations)
         assert worker.membership.describe().state is GroupState.STABLE
 
 
-def test_a_member_that_waits_for_a_broker_stops_at_once(invite: Invite) -> None:
-    worker = invite("a", bootstrap_servers=f"127.0.0.1:{free_port()}")
+def test_a_member_that_waits_for_a_broker_stops_at_once(new_member: NewMember) -> None:
+    worker = new_member("a", bootstrap_servers=f"127.0.0.1:{free_port()}")
     worker.membership.start()
     began = time.monotonic()
     worker.membership.stop(leave=True, timeout_s=5)
     assert not worker.membership.alive
-    assert not has_been(began, 4)
+    assert not has_elapsed(began, 4)

@@ -1,4 +1,4 @@
-"""What happens to rounds, with a real broker: plans that take long, members that hang, storms, evictions."""
+"""Rounds on a real broker: plans that take long, members that hang, storms of rejoins, evictions."""
 
 import threading
 import time
@@ -10,16 +10,16 @@ import pytest
 from cooperator.group import GroupState, Round
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.wire import Role
-from tests.group.conftest import Invite
+from tests.group.conftest import NewMember
 from tests.group.raw import SilentMember
-from tests.group.recording_member import RecordingMember, all_in, everybody_goes_on
+from tests.group.recording_member import RecordingMember, all_in, assign_generation
 from tests.harness.support import eventually
 
 pytestmark = pytest.mark.real
 
 
 def start(leader: RecordingMember, *workers: RecordingMember) -> None:
-    """The leader comes first, so that it has to evict nobody."""
+    """Starts the leader first, so that it evicts no member."""
     leader.membership.start()
     eventually(lambda: leader.generations)
     for worker in workers:
@@ -28,7 +28,7 @@ def start(leader: RecordingMember, *workers: RecordingMember) -> None:
 
 
 def test_a_plan_that_takes_longer_than_the_session_is_waited_for_with_heartbeats(
-    invite: Invite, operator: RecordingMember
+    new_member: NewMember, operator: RecordingMember
 ) -> None:
     slow: list[Future[Mapping[str, bytes]]] = []
 
@@ -43,17 +43,17 @@ def test_a_plan_that_takes_longer_than_the_session_is_waited_for_with_heartbeats
     eventually(lambda: time.monotonic() - began > 1.2 * operator.session_timeout_ms / 1000)
     assert len(operator.rounds) == 1
     late = [sent_at for sent_at in operator.contacts if sent_at > began]
-    assert len(late) > 10, "heartbeats went on"
-    slow[0].set_result(everybody_goes_on(operator.rounds[0]))
+    assert len(late) > 10, "heartbeats continued"
+    slow[0].set_result(assign_generation(operator.rounds[0]))
     eventually(lambda: operator.generations == [operator.rounds[0].generation])
     assert not operator.all("void")
     assert any("its own plan" in message for message in operator.all("trouble"))
 
 
-def test_a_round_that_ends_while_it_is_planned_is_told_and_its_plan_is_not_delivered(
-    invite: Invite, operator: RecordingMember
+def test_a_round_that_ends_while_it_is_planned_is_reported_and_its_plan_dropped(
+    new_member: NewMember, operator: RecordingMember
 ) -> None:
-    worker = invite("a")
+    worker = new_member("a")
     start(operator, worker)
     held: list[tuple[Round, Future[Mapping[str, bytes]]]] = []
 
@@ -65,8 +65,8 @@ def test_a_round_that_ends_while_it_is_planned_is_told_and_its_plan_is_not_deliv
     operator.membership.rejoin("holds a round")
     eventually(lambda: held)
     void = held[0][0].generation
-    operator.make_plan = everybody_goes_on
-    newcomer = invite("b")
+    operator.make_plan = assign_generation
+    newcomer = new_member("b")
     newcomer.membership.start()
     eventually(lambda: operator.all("void") == [void])
     held[0][1].set_result({member.member_id: b"too late" for member in held[0][0].members})
@@ -77,11 +77,13 @@ def test_a_round_that_ends_while_it_is_planned_is_told_and_its_plan_is_not_deliv
     ]
 
 
-def test_a_plan_that_fails_is_said_and_made_again(invite: Invite, operator: RecordingMember) -> None:
+def test_a_plan_that_fails_is_reported_and_made_again(
+    new_member: NewMember, operator: RecordingMember
+) -> None:
     def fail(round_: Round) -> Mapping[str, bytes]:
         if len(operator.rounds) < 3:
             raise RuntimeError("the log cannot be written")
-        return everybody_goes_on(round_)
+        return assign_generation(round_)
 
     operator.make_plan = fail
     operator.membership.start()
@@ -90,10 +92,10 @@ def test_a_plan_that_fails_is_said_and_made_again(invite: Invite, operator: Reco
     assert len(operator.all("void")) <= 2
 
 
-def test_a_plan_that_does_not_fit_into_a_record_is_said_and_the_members_stay(
-    invite: Invite, operator: RecordingMember
+def test_a_plan_that_does_not_fit_into_a_record_is_reported_and_the_members_stay(
+    new_member: NewMember, operator: RecordingMember
 ) -> None:
-    worker = invite("a")
+    worker = new_member("a")
     start(operator, worker)
 
     def too_much(round_: Round) -> Mapping[str, bytes]:
@@ -102,18 +104,18 @@ def test_a_plan_that_does_not_fit_into_a_record_is_said_and_the_members_stay(
     operator.make_plan = too_much
     operator.membership.rejoin("grows")
     eventually(lambda: any("message.max.bytes" in message for message in operator.all("trouble")))
-    operator.make_plan = everybody_goes_on
+    operator.make_plan = assign_generation
     eventually(lambda: all_in(operator, worker))
     assert "3,000,000 bytes" in next(m for m in operator.all("trouble") if "message.max.bytes" in m)
     assert operator.all("void")
     assert not operator.all("dropped") + worker.all("dropped")
 
 
-def test_a_member_that_hangs_holds_a_round_up_for_its_rebalance_time_out_and_no_longer(
-    broker: EmbeddedBroker, unique: str, invite: Invite
+def test_a_hanging_member_delays_a_round_by_its_rebalance_timeout_and_no_longer(
+    broker: EmbeddedBroker, unique: str, new_member: NewMember
 ) -> None:
-    operator = invite("operator", role=Role.LEADER, rebalance_timeout_ms=4_000)
-    worker = invite("a", rebalance_timeout_ms=4_000)
+    operator = new_member("operator", role=Role.LEADER, rebalance_timeout_ms=4_000)
+    worker = new_member("a", rebalance_timeout_ms=4_000)
     start(operator, worker)
     silent = SilentMember(broker.bootstrap_servers, unique, 60_000, 4_000)
     silent.join()
@@ -137,10 +139,10 @@ def test_the_lead_is_taken_at_once_from_a_group_with_a_member_that_hangs(
     assert operator.all("lead_taken") == [(silent.member_id,)]
 
 
-def test_an_evicted_member_is_told_and_comes_back_as_a_new_one(
-    invite: Invite, operator: RecordingMember
+def test_an_evicted_member_notices_and_rejoins_as_a_new_one(
+    new_member: NewMember, operator: RecordingMember
 ) -> None:
-    workers = [invite("a"), invite("b")]
+    workers = [new_member("a"), new_member("b")]
     start(operator, *workers)
     evicted, stays = workers
     old_id, other_id = evicted.member_id, stays.member_id
@@ -153,9 +155,9 @@ def test_an_evicted_member_is_told_and_comes_back_as_a_new_one(
 
 
 def test_a_member_is_evicted_from_a_round_that_waits_for_it(
-    broker: EmbeddedBroker, unique: str, invite: Invite, operator: RecordingMember
+    broker: EmbeddedBroker, unique: str, new_member: NewMember, operator: RecordingMember
 ) -> None:
-    worker = invite("a")
+    worker = new_member("a")
     start(operator, worker)
     silent = SilentMember(broker.bootstrap_servers, unique, 60_000, 60_000)
     silent.join()
@@ -167,9 +169,9 @@ def test_a_member_is_evicted_from_a_round_that_waits_for_it(
 
 
 def test_an_eviction_waits_for_the_end_of_a_round_that_is_being_planned(
-    invite: Invite, operator: RecordingMember
+    new_member: NewMember, operator: RecordingMember
 ) -> None:
-    worker = invite("a")
+    worker = new_member("a")
     start(operator, worker)
     held: list[Future[Mapping[str, bytes]]] = []
 
@@ -181,19 +183,19 @@ def test_an_eviction_waits_for_the_end_of_a_round_that_is_being_planned(
     operator.membership.rejoin("holds a round")
     eventually(lambda: held)
     operator.membership.evict([worker.member_id])
-    operator.make_plan = everybody_goes_on
+    operator.make_plan = assign_generation
     beats = len(operator.contacts)
     eventually(lambda: len(operator.contacts) > beats + 3)
     assert not worker.all("dropped")
     planned = operator.rounds[-1]
-    held[0].set_result(everybody_goes_on(planned))
+    held[0].set_result(assign_generation(planned))
     eventually(lambda: worker.all("dropped") and all_in(operator, worker))
-    # Its SyncGroup was answered, which it would not have been, had it been removed while it waited.
+    # Its SyncGroup was answered; it would not be if the member had been removed while it waited.
     assert planned.generation in worker.generations
 
 
-def test_who_does_not_lead_evicts_nobody(invite: Invite, operator: RecordingMember) -> None:
-    worker = invite("a")
+def test_a_follower_evicts_no_member(new_member: NewMember, operator: RecordingMember) -> None:
+    worker = new_member("a")
     start(operator, worker)
     worker.membership.evict([operator.member_id])
     worker.membership.rejoin("has a reason to talk to the broker")
@@ -203,8 +205,10 @@ def test_who_does_not_lead_evicts_nobody(invite: Invite, operator: RecordingMemb
     assert all_in(operator, worker)
 
 
-def test_a_follower_makes_a_round_by_changed_metadata_only(invite: Invite, operator: RecordingMember) -> None:
-    worker = invite("a")
+def test_a_follower_makes_a_round_by_changed_metadata_only(
+    new_member: NewMember, operator: RecordingMember
+) -> None:
+    worker = new_member("a")
     start(operator, worker)
     rounds = len(operator.rounds)
     joined = len(worker.generations)
@@ -217,8 +221,8 @@ def test_a_follower_makes_a_round_by_changed_metadata_only(invite: Invite, opera
     assert b"a, changed" in {member.metadata for member in operator.rounds[-1].members}
 
 
-def test_a_leader_makes_a_round_by_every_rejoin(invite: Invite, operator: RecordingMember) -> None:
-    worker = invite("a")
+def test_a_leader_makes_a_round_by_every_rejoin(new_member: NewMember, operator: RecordingMember) -> None:
+    worker = new_member("a")
     start(operator, worker)
     for _ in range(3):
         rounds = len(operator.rounds)
@@ -226,10 +230,10 @@ def test_a_leader_makes_a_round_by_every_rejoin(invite: Invite, operator: Record
         eventually(lambda expected=rounds + 1: len(operator.rounds) == expected and all_in(operator, worker))
 
 
-def test_a_storm_of_requests_for_rounds_ends_in_calm_and_the_last_metadata_is_known(
-    invite: Invite, operator: RecordingMember
+def test_a_storm_of_rejoins_settles_and_the_last_metadata_is_known(
+    new_member: NewMember, operator: RecordingMember
 ) -> None:
-    workers = [invite(name) for name in "abc"]
+    workers = [new_member(name) for name in "abc"]
     start(operator, *workers)
     recorders = [operator, *workers]
 
@@ -251,11 +255,11 @@ def test_a_storm_of_requests_for_rounds_ends_in_calm_and_the_last_metadata_is_kn
     assert not any(recorder.all("dropped") for recorder in recorders)
     rounds, beats = len(operator.rounds), len(operator.contacts)
     eventually(lambda: len(operator.contacts) > beats + 5)
-    assert len(operator.rounds) == rounds, "calm"
+    assert len(operator.rounds) == rounds, "the group is stable"
 
 
 def test_a_request_made_while_a_round_is_under_way_is_not_lost(
-    invite: Invite, operator: RecordingMember
+    new_member: NewMember, operator: RecordingMember
 ) -> None:
     asked = threading.Event()
 
@@ -263,17 +267,17 @@ def test_a_request_made_while_a_round_is_under_way_is_not_lost(
         if not asked.is_set():
             asked.set()
             operator.membership.rejoin("has thought of something while planning")
-        return everybody_goes_on(round_)
+        return assign_generation(round_)
 
     operator.make_plan = ask_for_another
     operator.membership.start()
     eventually(lambda: len(operator.rounds) == 2 and len(operator.generations) == 2)
 
 
-def test_leaving_is_told_to_the_broker_also_while_a_round_waits_for_others(
-    broker: EmbeddedBroker, unique: str, invite: Invite, operator: RecordingMember
+def test_a_member_sends_leave_group_even_while_a_round_waits_for_others(
+    broker: EmbeddedBroker, unique: str, new_member: NewMember, operator: RecordingMember
 ) -> None:
-    worker = invite("a")
+    worker = new_member("a")
     start(operator, worker)
     silent = SilentMember(broker.bootstrap_servers, unique, 60_000, 60_000)
     silent.join()
@@ -287,13 +291,15 @@ def test_leaving_is_told_to_the_broker_also_while_a_round_waits_for_others(
     assert gone not in {member.member_id for member in operator.membership.describe().members}
 
 
-def test_contact_is_the_time_of_sending_and_never_runs_ahead(
-    invite: Invite, operator: RecordingMember
+def test_a_contact_has_the_time_of_sending_and_never_a_later_one(
+    new_member: NewMember, operator: RecordingMember
 ) -> None:
-    worker = invite("a")
+    worker = new_member("a")
     start(operator, worker)
     for recorder in (operator, worker):
         beats = len(recorder.contacts)
         eventually(lambda p=recorder, n=beats: len(p.contacts) > n + 3)
         assert recorder.contacts == sorted(recorder.contacts)
-        assert all(sent <= heard for sent, heard in zip(recorder.contacts, recorder.heard_at, strict=False))
+        assert all(
+            sent <= heard for sent, heard in zip(recorder.contacts, recorder.reported_at, strict=False)
+        )

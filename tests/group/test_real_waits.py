@@ -1,4 +1,5 @@
-"""Requests that wait at a real broker: each proves when it was sent, and the next one may wait as long."""
+"""Requests that wait at a real broker: an answer proves when its request was sent, and the next request may
+wait as long."""
 
 import threading
 import time
@@ -10,9 +11,9 @@ import pytest
 from cooperator.group import Round
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.wire import Role
-from tests.group.conftest import Invite
+from tests.group.conftest import NewMember
 from tests.group.raw import SilentMember
-from tests.group.recording_member import RecordingMember, all_in, everybody_goes_on
+from tests.group.recording_member import RecordingMember, all_in, assign_generation
 from tests.harness.support import eventually
 
 pytestmark = pytest.mark.real
@@ -21,7 +22,7 @@ LONG_S = 2.0
 
 
 def waits(member: RecordingMember) -> None:
-    """It has sent something, and nothing has been answered for long."""
+    """The member waits for an answer that is long overdue."""
     eventually(lambda: time.monotonic() - member.contacts[-1] > LONG_S)
 
 
@@ -29,11 +30,11 @@ def never(round_: Round) -> "Future[Mapping[str, bytes]]":
     return Future()
 
 
-def test_who_waited_for_others_is_heard_of_anew_before_it_waits_for_the_plan(
-    broker: EmbeddedBroker, unique: str, invite: Invite, operator: RecordingMember
+def test_a_member_that_waited_for_others_has_contact_before_it_waits_for_the_plan(
+    broker: EmbeddedBroker, unique: str, new_member: NewMember, operator: RecordingMember
 ) -> None:
     silent = SilentMember(broker.bootstrap_servers, unique, 30_000, rebalance_timeout_ms=5_000)
-    worker = invite("a")
+    worker = new_member("a")
     operator.membership.start()
     eventually(lambda: operator.generations)
     worker.membership.start()
@@ -45,21 +46,22 @@ def test_who_waited_for_others_is_heard_of_anew_before_it_waits_for_the_plan(
     operator.membership.rejoin("a round that is not planned")
     waits(worker)
     for_others_s = time.monotonic()
-    assert len(operator.rounds) == planned, "the silent one is waited for"
+    assert len(operator.rounds) == planned, "the round waits for the silent member"
     eventually(lambda: len(operator.rounds) > planned)
-    # Before the broker gives up a round whose leader does not plan: its rebalance time-out after it began.
-    eventually(lambda: worker.contacts[-1] > for_others_s, 10, what="a sign of life from after that")
-    operator.make_plan = everybody_goes_on
+    # This happens before the broker ends the round, one rebalance timeout after its begin, because its leader
+    # does not plan.
+    eventually(lambda: worker.contacts[-1] > for_others_s, 10, what="a later contact")
+    operator.make_plan = assign_generation
     silent.close()
 
 
-def test_who_waited_for_a_plan_is_heard_of_anew_before_it_waits_for_others(
-    broker: EmbeddedBroker, unique: str, invite: Invite
+def test_a_member_that_waited_for_a_plan_has_contact_before_it_waits_for_others(
+    broker: EmbeddedBroker, unique: str, new_member: NewMember
 ) -> None:
-    leader = invite("operator", role=Role.LEADER, make_plan=never)
-    worker = invite("a", rebalance_timeout_ms=30_000)
+    leader = new_member("operator", role=Role.LEADER, make_plan=never)
+    worker = new_member("a", rebalance_timeout_ms=30_000)
     silent = SilentMember(broker.bootstrap_servers, unique, 60_000, rebalance_timeout_ms=30_000)
-    leader.make_plan = everybody_goes_on
+    leader.make_plan = assign_generation
     leader.membership.start()
     eventually(lambda: leader.generations)
     worker.membership.start()
@@ -73,7 +75,7 @@ def test_who_waited_for_a_plan_is_heard_of_anew_before_it_waits_for_others(
     leader.membership.stop(leave=False)
     gone_s = time.monotonic()
     joins.join(30)
-    assert not joins.is_alive(), "the round has failed with the session of its leader"
-    eventually(lambda: worker.contacts[-1] > gone_s, 10, what="a sign of life from after that")
-    assert worker.generations == completed, "while it waits for the silent one"
+    assert not joins.is_alive(), "the round failed when its leader's session ended"
+    eventually(lambda: worker.contacts[-1] > gone_s, 10, what="a later contact")
+    assert worker.generations == completed, "this happens while the round waits for the silent member"
     silent.close()

@@ -1,4 +1,4 @@
-"""How the lead is taken: what is seen, and the step that follows."""
+"""Steps of the take-over: which observation leads to which step."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def group(state: GroupState, *members: DescribedMember, kind: str = "connect") -
 
 
 def talk(state: to.TakeOver, *events: to.Event) -> tuple[to.TakeOver, list[to.Step]]:
-    """The step that follows each event."""
+    """The steps that follow each event."""
     steps = []
     for event in events:
         state, step = to.advance(state, event)
@@ -77,7 +77,7 @@ class TestAGroupThatAMemberLeads:
             assert isinstance(step, to.Describe)
             assert 0 < step.after_ms <= 200
 
-    def test_a_member_that_is_there_after_the_eviction_is_evicted_too_for_it_may_lead(self) -> None:
+    def test_a_member_present_after_the_eviction_is_evicted_too_since_it_may_lead(self) -> None:
         _state, steps = talk(
             start(),
             to.Described(group(GroupState.STABLE, A)),
@@ -91,7 +91,7 @@ class TestAGroupThatAMemberLeads:
         )
         assert steps[-2:] == [to.Ask((B,)), to.Evict((B,))]
 
-    def test_members_that_come_back_at_once_are_not_chased_for_ever(self) -> None:
+    def test_members_that_come_back_at_once_are_not_evicted_forever(self) -> None:
         state, _ = talk(
             start(),
             to.Described(group(GroupState.STABLE, A)),
@@ -113,7 +113,7 @@ class TestAGroupThatAMemberLeads:
         assert step == to.Release("pending")
         assert evictions == to.MAX_EVICTIONS
 
-    def test_a_race_that_was_lost_is_left_and_repeated_later(self) -> None:
+    def test_a_lost_race_is_abandoned_and_retried_later(self) -> None:
         _state, steps = talk(
             start(),
             to.Described(group(GroupState.STABLE, A)),
@@ -129,15 +129,15 @@ class TestAGroupThatAMemberLeads:
         assert not steps[-1].refused
 
 
-class TestTheListenerIsAsked:
-    def test_it_waits_for_a_stable_group_so_that_metadata_can_be_seen(self) -> None:
+class TestTheListenersVerdict:
+    def test_the_question_waits_for_a_stable_group_so_that_metadata_is_visible(self) -> None:
         unsettled = group(GroupState.PREPARING, A)
         state, steps = talk(start(), to.Described(unsettled), to.Described(unsettled))
         assert all(isinstance(step, to.Describe) and step.after_ms > 0 for step in steps)
         _, (step,) = talk(state, to.Described(group(GroupState.STABLE, A)))
         assert step == to.Ask((A,))
 
-    def test_but_not_for_ever(self) -> None:
+    def test_the_question_does_not_wait_forever(self) -> None:
         state = start()
         for _ in range(100):
             state, step = to.advance(state, to.Described(group(GroupState.COMPLETING, A)))
@@ -145,7 +145,7 @@ class TestTheListenerIsAsked:
                 return
         pytest.fail("a group that never settles is never taken")
 
-    def test_about_an_empty_group_too(self) -> None:
+    def test_the_question_concerns_an_empty_group_too(self) -> None:
         _, steps = talk(start(), to.Described(group(GroupState.DEAD, kind="")), to.Verdict(None))
         assert steps == [to.Ask(()), to.Join()]
 
@@ -153,7 +153,7 @@ class TestTheListenerIsAsked:
         _, steps = talk(start(), to.Described(group(GroupState.STABLE, A)), to.Verdict("it is theirs"))
         assert steps[-1] == to.Rest("it is theirs", refused=True)
 
-    def test_a_refusal_for_the_sake_of_a_late_comer_leaves_no_ghost(self) -> None:
+    def test_a_refusal_because_of_a_late_member_leaves_no_member_behind(self) -> None:
         theirs = DescribedMember("b", "another-operator", "b", "/host")
         _, steps = talk(
             start(),
@@ -190,7 +190,7 @@ class TestTheListenerIsAsked:
 
 
 class TestAnEmptyGroup:
-    def test_whoever_comes_first_leads(self) -> None:
+    def test_the_first_member_leads(self) -> None:
         _, steps = talk(
             start(),
             to.Described(group(GroupState.EMPTY, kind="")),
@@ -234,7 +234,7 @@ class TestARestart:
             to.BeginLeading(None),
         ]
 
-    def test_of_an_old_broker_it_is_asked_by_another_join(self) -> None:
+    def test_on_an_old_broker_another_join_shows_who_leads(self) -> None:
         _, steps = talk(
             start(),
             to.Described(group(GroupState.STABLE, A, ours("earlier"))),
@@ -246,7 +246,7 @@ class TestARestart:
         )
         assert steps[-3:] == [to.Join(), to.AwaitAnswer(), to.Withdraw("us", None)]
 
-    def test_in_mid_round_nobody_can_say_who_leads_so_the_others_are_evicted(self) -> None:
+    def test_in_mid_round_the_leader_is_unknown_so_the_others_are_evicted(self) -> None:
         _state, steps = talk(
             start(),
             to.Described(group(GroupState.PREPARING, A, ours("earlier"))),
@@ -260,7 +260,7 @@ class TestARestart:
         assert isinstance(steps[-2], to.Describe)
         assert steps[-1] == to.Evict((A,))
 
-    def test_when_another_leads_by_now_we_leave_and_come_as_new(self) -> None:
+    def test_if_another_member_leads_by_now_we_leave_and_join_as_a_new_one(self) -> None:
         stable = group(GroupState.STABLE, A, ours("earlier"))
         _, steps = talk(
             start(),
@@ -273,7 +273,7 @@ class TestARestart:
         )
         assert steps[-3:] == [to.Withdraw("us", None), to.Describe(), to.AddPendingMember()]
 
-    def test_a_failure_outside_leaves_our_earlier_incarnation_where_it_is(self) -> None:
+    def test_a_failure_before_our_join_keeps_our_earlier_incarnation(self) -> None:
         _, steps = talk(
             start(),
             to.Described(group(GroupState.STABLE, A, ours("earlier"))),
@@ -300,7 +300,7 @@ class TestALeadThatWasLost:
 
 
 class TestAFailure:
-    def test_while_our_join_is_parked_withdraws_it(self) -> None:
+    def test_a_failure_while_our_join_is_parked_withdraws_it(self) -> None:
         _, steps = talk(
             start(),
             to.Described(group(GroupState.STABLE, A)),
@@ -313,7 +313,7 @@ class TestAFailure:
         )
         assert steps[-2:] == [to.Withdraw("us", "pending"), to.Rest("no answer")]
 
-    def test_before_our_join_lets_the_pending_member_end_by_itself_for_its_removal_would_make_a_round(
+    def test_a_failure_before_our_join_lets_the_pending_member_time_out_since_its_removal_makes_a_round(
         self,
     ) -> None:
         _, steps = talk(
@@ -325,7 +325,7 @@ class TestAFailure:
         )
         assert steps[-1] == to.Rest("cannot send")
 
-    def test_after_our_join_releases_the_pending_member_and_removes_what_may_be_left_of_us(self) -> None:
+    def test_a_failure_after_our_join_releases_the_pending_member_and_removes_any_trace_of_us(self) -> None:
         _, steps = talk(
             start(),
             to.Described(group(GroupState.STABLE, A)),
@@ -338,7 +338,7 @@ class TestAFailure:
         )
         assert steps[-2:] == [to.Withdraw("us", "pending"), to.Rest("disconnected")]
 
-    def test_while_it_is_unknown_whether_we_are_in_keeps_the_pending_member_on(self) -> None:
+    def test_a_failure_while_our_membership_is_unknown_keeps_the_pending_member(self) -> None:
         state, _ = talk(
             start(),
             to.Described(group(GroupState.STABLE, A)),
@@ -352,7 +352,7 @@ class TestAFailure:
             state, step = to.advance(state, to.Failed("no answer", joining=True))
         assert step == to.Rest("no answer")
 
-    def test_of_the_join_that_confirms_our_lead_leaves_our_member_where_it_leads(self) -> None:
+    def test_a_failure_of_the_join_that_confirms_our_lead_keeps_our_member(self) -> None:
         _, steps = talk(
             start(),
             to.Described(group(GroupState.STABLE, A, ours("earlier"))),

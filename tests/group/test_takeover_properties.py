@@ -1,4 +1,4 @@
-"""The lead is taken against members that move at the worst of times, in a model of the broker's group."""
+"""The take-over in a model of the broker's group, whose members act at the worst of times."""
 
 from dataclasses import dataclass, field
 
@@ -14,7 +14,7 @@ US = "operator"
 
 @dataclass
 class Worker:
-    """A dynamic member that does the next thing it would do whenever it gets a turn."""
+    """A dynamic member that takes its next step whenever it is scheduled."""
 
     group: ClassicGroup
     entries_left: int
@@ -44,7 +44,7 @@ class Worker:
 
 @dataclass
 class Operator:
-    """Carries steps out on the model as ``LeadTaker`` does on a broker."""
+    """Carries out steps on the model as ``LeadTaker`` does on a broker."""
 
     group: ClassicGroup
     state: to.TakeOver
@@ -113,7 +113,7 @@ class Operator:
 
 @st.composite
 def groups(draw: st.DrawFn) -> tuple[ClassicGroup, list[Worker]]:
-    """A group in any state, with up to three workers that have just joined, and up to two to come."""
+    """A group in any state, with up to three workers that have just joined and up to two that will join."""
     group = ClassicGroup(elect=lambda ids: draw(st.sampled_from(ids), label="elected"))
     entries = draw(st.integers(0, to.MAX_EVICTIONS - 2), label="entries of workers to come")
     workers = [Worker(group, entries_left=1) for _ in range(draw(st.integers(0, 3), label="workers"))]
@@ -151,17 +151,18 @@ def take_the_lead(data: st.DataObject, group: ClassicGroup, workers: list[Worker
             assert all(m.group_instance_id != US for m in before.members)
         operator.turn(refusal=None, broken=False)
         turns += 1
-        assert turns < 500, "does not come to an end"
+        assert turns < 500, "the take-over does not terminate"
     return operator
 
 
 @settings(max_examples=200, deadline=None)
 @given(data=st.data(), world=groups())
-def test_no_round_is_completed_with_us_as_a_follower(
+def test_no_round_completes_with_us_as_a_follower(
     data: st.DataObject, world: tuple[ClassicGroup, list[Worker]]
 ) -> None:
     group, workers = world
-    # In an empty group the broker itself ends the first round after a delay, brake or not.
+    # In an empty group the broker itself ends the first round after a delay, with or without a pending
+    # member.
     pending_member_added = group.state is not GroupState.EMPTY
     rounds_before = len(group.completed)
     operator = take_the_lead(data, group, workers)
@@ -202,7 +203,7 @@ def test_a_restart_in_a_stable_group_that_we_lead_evicts_nobody(data: st.DataObj
 
 @settings(max_examples=150, deadline=None)
 @given(data=st.data(), world=groups())
-def test_a_restart_in_the_middle_of_anything_ends_in_the_lead(
+def test_a_restart_at_any_moment_ends_in_the_lead(
     data: st.DataObject, world: tuple[ClassicGroup, list[Worker]]
 ) -> None:
     group, workers = world
@@ -216,19 +217,19 @@ def test_a_restart_in_the_middle_of_anything_ends_in_the_lead(
         assert operator.seat is not None
         assert group.leader == operator.seat.member_id
     else:
-        # The broker ended the first round of an empty group by itself.
+        # The broker itself ended the first round of an empty group.
         assert len(group.completed) > rounds_before
 
 
 @settings(max_examples=150, deadline=None)
 @given(data=st.data(), world=groups())
-def test_whatever_is_refused_or_breaks_leaves_neither_a_ghost_nor_a_pending_member_in_an_open_round(
+def test_a_refusal_or_failure_leaves_neither_a_member_of_ours_nor_a_pending_member_in_an_open_round(
     data: st.DataObject, world: tuple[ClassicGroup, list[Worker]]
 ) -> None:
     group, workers = world
     breaks = data.draw(st.booleans(), label="breaks")
     refusals = st.none() if breaks else st.sampled_from([None, None, "theirs"])
-    # Steps break, the withdrawal does not: what a dead connection leaves is the next attempt's to replace.
+    # Steps may fail, but not the withdrawal: the next attempt replaces whatever a dead connection leaves.
     withdrawing = False
     pending_members: set[str | None] = set()
     was_empty = group.state is GroupState.EMPTY
@@ -253,6 +254,6 @@ def test_whatever_is_refused_or_breaks_leaves_neither_a_ghost_nor_a_pending_memb
         assert not in_the_group
         assert not group.pending & pending_members or not operator.joins
     if isinstance(operator.step, to.Rest) and in_the_group:
-        assert operator.state.own is None, "known, and not withdrawn"
-        # An empty group is joined without a brake.
+        assert operator.state.own is None, "our member is known and was not withdrawn"
+        # An empty group is joined without a pending member.
         assert group.pending & pending_members or was_empty

@@ -1,4 +1,4 @@
-"""One group for the whole table, and one strike of each fault for all of its cells."""
+"""One group for the whole table, and one occurrence of each fault for all of its cells."""
 
 from collections.abc import Iterator
 
@@ -34,8 +34,8 @@ def pipelines_group(
 
 
 @pytest.fixture(scope="module")
-def struck(pipelines_group: PipelinesGroup, request: pytest.FixtureRequest) -> PipelinesGroup:
-    """The world after a fault in the middle of its streams, when all tasks run again."""
+def after_fault(pipelines_group: PipelinesGroup, request: pytest.FixtureRequest) -> PipelinesGroup:
+    """The group after a fault in mid-stream, once all tasks run again."""
     fault: Fault = request.param
     pipelines_group.settled()
     pipelines_group.flowing()

@@ -1,7 +1,7 @@
-"""The columns of the table of guarantees: what happens to a group in the middle of its streams.
+"""The columns of the table of guarantees: faults that happen to a group in mid-stream.
 
-Every fault strikes member ``s-0`` (or what all share), feeds more while it lasts, and leaves a group of two
-members behind. Adding a fault is one more function, in ``FAULTS``.
+Every fault hits member ``s-0`` (or a shared part), feeds more records while it lasts, and leaves two members.
+Each one is a function that is listed in ``FAULTS``.
 """
 
 import os
@@ -18,7 +18,7 @@ from tests.harness.support import eventually
 
 @dataclass(frozen=True)
 class Fault:
-    """``in_ci``: struck in every run. The others have tests of their own for one connector each."""
+    """``in_ci`` marks the faults of every run. The others have tests of their own for one connector each."""
 
     name: str
     title: str
@@ -27,7 +27,7 @@ class Fault:
 
 
 def kill_python(pipelines_group: PipelinesGroup) -> None:
-    """Its watchdog ends the JVM, which nobody else would."""
+    """Only the watchdog ends the JVM then."""
     victim = pipelines_group.member(VICTIM)
     os.kill(victim.child.pid, signal.SIGKILL)
     victim.wait_ended()
@@ -37,7 +37,7 @@ def kill_python(pipelines_group: PipelinesGroup) -> None:
 
 
 def kill_jvm(pipelines_group: PipelinesGroup) -> None:
-    """The tasks fail, and start again in the same process with a new JVM."""
+    """The tasks fail, and restart in the same process with a new JVM."""
     victim = pipelines_group.member(VICTIM)
     jvm = victim.jvm()
     os.kill(jvm, signal.SIGKILL)
@@ -53,8 +53,8 @@ def kill_group(pipelines_group: PipelinesGroup) -> None:
 
 
 def frozen_at_rest(pipelines_group: PipelinesGroup) -> None:
-    """It wakes part by part, the JVM alone first, while its successor sleeps: nobody else could write, and
-    the batches that it begins are nobody else's yet. The fence refuses them."""
+    """The member wakes part by part, the JVM first, while its successor is frozen: no other process writes,
+    and no other owns the batches that the JVM begins. Only the fence can refuse them."""
     pipelines_group.complete()
     held = pipelines_group.tasks_of(VICTIM)
     jvm = pipelines_group.member(VICTIM).jvm()
@@ -71,10 +71,10 @@ def frozen_at_rest(pipelines_group: PipelinesGroup) -> None:
             "each query of the JVM that woke is refused",
         )
         os.kill(pipelines_group.member(VICTIM).child.pid, signal.SIGCONT)
-        assert pipelines_group.contents() == before, "what woke has written"
+        assert pipelines_group.contents() == before, "the woken JVM has written"
     finally:
         pipelines_group.member(SPARE).signal(signal.SIGCONT)
-    # Where that took longer than a lease, its successor wakes to its own end.
+    # If that took longer than a lease, the successor ends itself when it wakes.
     eventually(lambda: pipelines_group.has_ended(SPARE) or pipelines_group.is_member(SPARE), PATIENCE_S)
     if pipelines_group.has_ended(SPARE):
         pipelines_group.member(SPARE).wait_ended()
@@ -83,7 +83,7 @@ def frozen_at_rest(pipelines_group: PipelinesGroup) -> None:
 
 
 def frozen_in_mid_batch(pipelines_group: PipelinesGroup) -> None:
-    """What it was writing, its successor has written before it wakes."""
+    """The successor has written the interrupted batch before the member wakes."""
     held = pipelines_group.tasks_of(VICTIM)
     victim, jvm = pipelines_group.member(VICTIM), pipelines_group.member(VICTIM).jvm()
     _freeze_until_moved(pipelines_group, held)
@@ -97,20 +97,21 @@ def frozen_in_mid_batch(pipelines_group: PipelinesGroup) -> None:
 
 
 def _wake(jvm: int) -> None:
-    """With what it has started: Hadoop looks at links by a process each, which was frozen as well."""
+    """Wakes the JVM and its child processes: Hadoop resolves links in processes of their own, which were
+    frozen too."""
     for process in (*psutil.Process(jvm).children(recursive=True), psutil.Process(jvm)):
         with suppress(psutil.NoSuchProcess):
             process.resume()
 
 
 def _freeze_until_moved(pipelines_group: PipelinesGroup, held: set[str]) -> None:
-    assert len(held) >= len(pipelines_group.pipelines), "it has a task of each connector"
+    assert len(held) >= len(pipelines_group.pipelines), "the member has a task of each connector"
     pipelines_group.member(VICTIM).freeze()
     eventually(lambda: held <= pipelines_group.running_at(SPARE), PATIENCE_S, f"{held} run elsewhere")
 
 
 def _wake_and_start_anew(pipelines_group: PipelinesGroup) -> None:
-    """Its watchdog wakes last, and ends what there is: the lease is over."""
+    """The watchdog wakes last and ends the member, since the lease is over."""
     victim = pipelines_group.member(VICTIM)
     with suppress(ProcessLookupError):
         victim.signal(signal.SIGCONT)
@@ -126,8 +127,8 @@ def restart_broker(pipelines_group: PipelinesGroup) -> None:
 
 
 def full_disk(pipelines_group: PipelinesGroup) -> None:
-    """The disk that checkpoints and files are on. What others remove may be room enough for the few records
-    that are there, so the disk is kept full, and more comes for those that have got through."""
+    """Fills the disk of checkpoints and files. Files that Spark removes may free enough space for the few
+    records, so the disk is refilled, and connectors that are done get more records."""
     missing = {pipeline.slug(): pipeline for pipeline in pipelines_group.pipelines}
 
     def every_one_has_failed() -> bool:

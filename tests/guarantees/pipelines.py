@@ -1,6 +1,6 @@
-"""The rows of the table of guarantees: a source, a sink, and how to see what is in the sink.
+"""The rows of the table of guarantees: a source, a sink, and a way to read the sink.
 
-Adding a connector is one more class here, in ``PIPELINES``.
+Each one is a class that is listed in ``PIPELINES``.
 """
 
 import json
@@ -35,7 +35,7 @@ class Kafka:
         assert producer.flush(60) == 0
 
     def committed(self, topic: str) -> Counter[str]:
-        """How often each value is in a topic, as readers of committed records see it."""
+        """The number of occurrences of each committed value in a topic."""
         client = {"bootstrap.servers": self.bootstrap_servers}
         told = {"group.id": f"reader-{topic}", "enable.auto.commit": False, "enable.partition.eof": True}
         consumer = Consumer({**client, **told, "fetch.wait.max.ms": 20})
@@ -54,7 +54,7 @@ class Kafka:
 
 
 class Tables(Protocol):
-    """A PostgreSQL. ``config``: how a connector reaches it."""
+    """A PostgreSQL server. ``config`` has a connector's options for it."""
 
     @property
     def config(self) -> Mapping[str, str]: ...
@@ -64,7 +64,8 @@ class Tables(Protocol):
 
 @dataclass
 class Place:
-    """Where a pipeline reads and writes. ``shared`` is on the disk that gets full; ``sources`` is not."""
+    """The places that a pipeline reads and writes. ``shared`` is on the disk that gets full; ``sources`` is
+    not."""
 
     kafka: Kafka
     tables: Tables
@@ -75,13 +76,13 @@ class Place:
 
 @dataclass
 class Pipeline(ABC):
-    """One row. Records are numbered; what comes out as which text is each pipeline's own."""
+    """One row. Records are numbered; each pipeline defines the texts of its output."""
 
     source: ClassVar[str]
     sink: ClassVar[str]
     connector_class: ClassVar[str]
     is_query: ClassVar[bool] = True
-    """Its units are queries of the JVM; else they are threads of Python."""
+    """Whether its units are queries of the JVM; otherwise they are threads of Python."""
     place: Place
     fed: int = field(default=0)
 
@@ -95,7 +96,7 @@ class Pipeline(ABC):
 
     @abstractmethod
     def options(self) -> dict[str, str]:
-        """Small batches, often, so that there is a middle of the stream."""
+        """Options with small, frequent batches, so that a fault hits a running stream."""
 
     @abstractmethod
     def write(self, values: list[str]) -> None:
@@ -103,18 +104,18 @@ class Pipeline(ABC):
 
     @abstractmethod
     def found(self) -> Counter[str]:
-        """What is committed in the sink, and how often."""
+        """The number of occurrences of each committed record in the sink."""
 
     @abstractmethod
     def prepare(self) -> None:
-        """Before the connector is created."""
+        """Runs before the connector is created."""
 
     def config(self) -> dict[str, str]:
         return {"connector.class": self.connector_class, "tasks.max": "2", **self.options()}
 
     @classmethod
     def delivery(cls, place: Place) -> Delivery:
-        """What the connector says of itself: the docs and the condition say the same."""
+        """The connector's own promise, which docs and condition repeat."""
         promised = delivery(cls.connector_class, cls(place).config())
         assert promised is not None, cls.title()
         return promised.level
@@ -125,7 +126,7 @@ class Pipeline(ABC):
         self.write(values)
 
     def wrong(self) -> dict[str, int]:
-        """Records that are missing (below 0) or there too often, by how many; {}: the sink is exact."""
+        """Missing (negative) and surplus records with their counts; empty if the sink is exact."""
         difference = self.found()
         difference.subtract(f"{self.slug()} {number}" for number in range(self.fed))
         return {value: count for value, count in difference.items() if count}
@@ -202,7 +203,7 @@ class KafkaToFiles(Pipeline):
         try:
             table = read_units(self._output)
         except OutputError as error:
-            # Spark removes entries of its log while it is being read.
+            # Spark removes entries of its log during the read.
             raise AssertionError(str(error)) from error
         return Counter(table["value"].to_pylist() if table.num_rows else [])
 
@@ -238,7 +239,7 @@ class KafkaToKafka(Pipeline):
 
 
 class AppendToTable(KafkaToKafka):
-    """Rows are added, so that one too many would be seen."""
+    """Rows are only added, so a duplicate is visible."""
 
     sink, connector_class = "PostgreSQL", "kafka-to-postgres"
     mode: ClassVar[str] = "append"

@@ -1,4 +1,4 @@
-"""A group with all pipelines at once, on a disk of its own, for faults to strike."""
+"""A group with all pipelines at once, on a disk of its own, for faults."""
 
 import errno
 import os
@@ -24,12 +24,12 @@ from tests.harness.support import eventually
 VICTIM, SPARE = WORKERS = ("s-0", "s-1")
 
 BACKLOG, FEW = 60, 20
-"""Records that the strike comes into the middle of, and those that come later."""
+"""The records before a fault, and those that follow."""
 
 PATIENCE_S = 300
-"""How long anything is waited for: the machine may be busy with more than this."""
+"""The timeout of every wait, in seconds; a busy machine needs it."""
 
-# A frozen member is waited for as long as its lease: this is nearly the shortest that is allowed.
+# A frozen member is waited for as long as its lease, which is nearly the shortest allowed here.
 POLICY = {"scheduled_rebalance_max_delay_ms": 0, "lease_ms": 14_000, "join_wait_ms": 20_000}
 REBALANCE_MS = 10_000
 
@@ -44,8 +44,8 @@ _ENDED = "terminated with error"
 
 
 class Disk:
-    """A small disk that can be full: a tmpfs where it can be mounted. Else members may not make any file
-    longer for a while, which their writers meet as another error."""
+    """A small disk that tests fill: a tmpfs if it can be mounted. Otherwise members may not extend any file
+    for a while, which writers see as another error."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -80,7 +80,7 @@ class Disk:
             self._filler.unlink()
 
     def fill(self) -> None:
-        """Takes what is free now, too: files have been removed since."""
+        """Fills the free space, including that of files removed since."""
         if self.mounted:
             with self._filler.open("ab", buffering=0) as file:
                 for size in (1 << 20, 1 << 12, 1):
@@ -139,18 +139,18 @@ class PipelinesGroup:
         return identity in {member["identity"] for member in self.leader.status()["members"]}
 
     def proven(self) -> None:
-        """The leader is told whose end is certain, as a host would."""
+        """Reports to the leader, as a host would, whose end is proven."""
         self.group.facts(self.leader, WORKERS)
 
     def leaving(self, identity: str) -> None:
         self.group.facts(self.leader, (SPARE,), leaving=frozenset({identity}))
 
     def fenced(self, identity: str) -> int:
-        """How many queries of a member's JVM the fence has ended."""
+        """The number of queries in a member's JVM that the fence has ended."""
         return len(re.findall(rf"MicroBatchExecution .*{_ENDED}\n.*FencedException", self._jvm_log(identity)))
 
     def refused(self, identity: str) -> int:
-        """How many were ended by the fence, or by Spark's own look at what another has written."""
+        """The number of queries ended by the fence or by Spark's own check of what others have written."""
         return len(re.findall(rf"MicroBatchExecution .*{_ENDED}", self._jvm_log(identity)))
 
     def _jvm_log(self, identity: str) -> str:
@@ -169,12 +169,12 @@ class PipelinesGroup:
         return {task["name"] for task in running if task["member"] == identity}
 
     def queries_in(self, tasks: set[str]) -> set[str]:
-        """Those that the JVM runs by itself."""
+        """The tasks among them that are queries of the JVM."""
         queries = {pipeline.slug() for pipeline in self.pipelines if pipeline.is_query}
         return {task["name"] for task in self._tasks() if task["connector"] in queries} & tasks
 
     def tasks_max(self, count: int) -> None:
-        """Has every connector regrouped, and waits until just those tasks run."""
+        """Regroups every connector and waits until exactly those tasks run."""
         self._revision += 1
         configs = {name: DesiredConnector(config) for name, config in self._configs(count).items()}
         self.leader.set_desired(Desired(self._revision, configs))
@@ -188,11 +188,11 @@ class PipelinesGroup:
         eventually(regrouped, PATIENCE_S, f"{wanted} tasks run")
 
     def failed_with(self, text: str) -> set[str]:
-        """Connectors whose tasks say it just now; they are started again soon."""
+        """The connectors with tasks that have failed with this text and not restarted yet."""
         return {task["connector"] for task in self._tasks() if text in task["trace"]}
 
     def settled(self) -> None:
-        """Both members run one task of each connector, and nothing moves."""
+        """Waits until both members run one task of each connector and nothing moves."""
 
         def calm() -> bool:
             wanted = len(self.pipelines) * (UNITS // 2)
@@ -213,7 +213,7 @@ class PipelinesGroup:
         return {pipeline.slug(): pipeline.found() for pipeline in self.pipelines}
 
     def flowing(self) -> None:
-        """A backlog is being worked on by all pipelines."""
+        """Waits until all pipelines are working on a backlog."""
         before = self.contents()
         self.feed(BACKLOG)
         for pipeline in self.pipelines:

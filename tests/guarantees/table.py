@@ -1,4 +1,4 @@
-"""The table of the docs, made of what is tested: ``python -m tests.guarantees.table``."""
+"""The table of the docs, generated from the tests: ``python -m tests.guarantees.table``."""
 
 import sys
 from pathlib import Path
@@ -13,7 +13,7 @@ _WORDS = {Delivery.EXACTLY_ONCE: "exactly once", Delivery.AT_LEAST_ONCE: "at lea
 
 
 class NoTables:
-    """What a configuration names, and nobody asks."""
+    """Stands for a database in configurations that nothing connects with."""
 
     config: ClassVar[dict[str, str]] = {"connection.url": "jdbc:postgresql://localhost/table"}
 
@@ -22,7 +22,7 @@ class NoTables:
 
 
 def rendered() -> str:
-    """Faults by connectors, in Markdown."""
+    """The table of faults by connectors in Markdown."""
     nowhere = Place(Kafka("localhost:9092"), NoTables(), "table", Path("/sources"), Path("/shared"))
     words = [_WORDS[row.delivery(nowhere)] for row in PIPELINES]
     lines = [

@@ -1,4 +1,4 @@
-"""Built-in classes keep the rules that plug-ins are held to: the same suite, fed and read as the table is."""
+"""Built-in classes pass the conformance suite of plug-ins, with the input and output of the table's rows."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ PATIENCE_S = 300
 
 
 class RowTrial(Trial):
-    """A row of the table as a trial."""
+    """A row of the table as a trial of the suite."""
 
     def __init__(self, pipeline: Pipeline, directory: Path) -> None:
         super().__init__(directory)
@@ -24,7 +24,7 @@ class RowTrial(Trial):
         self._pipeline = pipeline
 
     def config(self) -> Mapping[str, str]:
-        """A password as people write it: a reference."""
+        """The configuration with a reference for the password, as users write it."""
         password = self.directory / "password"
         password.write_text(PASSWORD)
         options = self._pipeline.options()

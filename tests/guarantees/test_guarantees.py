@@ -1,4 +1,4 @@
-"""The table of delivery guarantees (docs/guarantees.md): each cell is a test on what is in the sink."""
+"""The table of delivery guarantees (docs/guarantees.md): each cell is a test of the sink's contents."""
 
 from pathlib import Path
 
@@ -11,24 +11,24 @@ from tests.guarantees.pipelines import PIPELINES, Pipeline
 from tests.guarantees.pipelines_group import PATIENCE_S, PipelinesGroup
 from tests.harness.support import eventually, slow
 
-# The whole table takes some minutes more: it is slow, and for a change of what it is about.
-AT_A_DESK = slow("env -u CI pytest tests/guarantees")
-COLUMNS = [pytest.param(f, id=f.name, marks=() if f.in_ci else (AT_A_DESK,)) for f in FAULTS]
+# The whole table takes minutes more, so it is marked slow and runs when its subject changes.
+SLOW = slow("env -u CI pytest tests/guarantees")
+COLUMNS = [pytest.param(f, id=f.name, marks=() if f.in_ci else (SLOW,)) for f in FAULTS]
 DOCS = Path(__file__).parents[2] / "docs" / "guarantees.md"
 
 
 @pytest.mark.real
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("pipeline", PIPELINES, ids=lambda pipeline: pipeline.slug())
-@pytest.mark.parametrize("struck", COLUMNS, indirect=True, scope="module")
-def test_what_went_in_is_in_the_sink(struck: PipelinesGroup, pipeline: type[Pipeline]) -> None:
-    row = next(each for each in struck.pipelines if type(each) is pipeline)
+@pytest.mark.parametrize("after_fault", COLUMNS, indirect=True, scope="module")
+def test_what_went_in_is_in_the_sink(after_fault: PipelinesGroup, pipeline: type[Pipeline]) -> None:
+    row = next(each for each in after_fault.pipelines if type(each) is pipeline)
     eventually(row.complete, PATIENCE_S, f"{row.fed} records are there")
     if row.delivery(row.place) is Delivery.EXACTLY_ONCE:
         assert row.wrong() == {}
 
 
-def test_the_docs_show_the_table_that_is_tested() -> None:
+def test_the_docs_show_the_tested_table() -> None:
     assert table.MARK in DOCS.read_text()
     shown = DOCS.read_text().partition(table.MARK)[2].partition(table.END)[0]
     assert shown.strip() == table.rendered().strip(), "run: python -m tests.guarantees.table"

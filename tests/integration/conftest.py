@@ -1,4 +1,4 @@
-"""A stage for each test: an own group on the run's broker."""
+"""A group of its own for each test, on the run's broker."""
 
 from collections.abc import Iterator
 from pathlib import Path

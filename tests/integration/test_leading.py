@@ -1,4 +1,5 @@
-"""Who leads, and that no task notices: the operator killed, away, back, doubled, refused; the broker away."""
+"""The lead changes and no task notices: the operator is killed, away, back, doubled, refused; the broker is
+away."""
 
 import time
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ ALL = tuple(f"a-{number}" for number in range(6))
 WORKERS = ("w-0", "w-1", "w-2")
 SHORT: Mapping[str, Any] = {
     "session_timeout_ms": 6_000,
-    # On a busy machine members take their time to begin; all are waited for.
+    # On a busy machine members start slowly; the leader waits for all of them.
     "policy": {"scheduled_rebalance_max_delay_ms": 60_000, "lease_ms": 35_000, "join_wait_ms": 90_000},
 }
 
@@ -44,13 +45,13 @@ def running(group: MemberGroup, **said: Any) -> LeaderProcess:
 
 
 def each_has_tasks(group: MemberGroup) -> dict[str, str]:
-    """Which tasks run where, when all have joined."""
+    """Which tasks run where, once all members have joined."""
     workers = set(WORKERS)
     eventually(lambda: set(group.journal.running().values()) == workers, 90, "each has joined and has tasks")
     return group.runs(*ALL)
 
 
-def test_the_operator_is_killed_and_back_in_time_and_no_task_notices(group: MemberGroup) -> None:
+def test_the_operator_is_killed_and_back_in_time_without_any_effect_on_tasks(group: MemberGroup) -> None:
     leader = running(group)
     before, term = group.journal.running(), leader.status()["term"]
     leader.kill()
@@ -61,7 +62,7 @@ def test_the_operator_is_killed_and_back_in_time_and_no_task_notices(group: Memb
     assert group.journal.starts() == len(ALL)
 
 
-def test_while_the_operator_is_away_a_member_leads_with_its_memory_and_gives_the_lead_back(
+def test_while_the_operator_is_away_a_member_leads_with_its_memory_and_hands_the_lead_back(
     group: MemberGroup,
 ) -> None:
     leader = running(group)
@@ -74,7 +75,7 @@ def test_while_the_operator_is_away_a_member_leads_with_its_memory_and_gives_the
     lost = group.journal.running_at("w-1")
     victim.kill()
     group.member("w-1")
-    # Nobody has proof of the end of w-1's first incarnation, so its lease has to run out first.
+    # Nothing proves the end of w-1's first incarnation, so its lease has to run out first.
     assert group.runs(*ALL, timeout_s=90) == before
     assert group.journal.starts(*(set(ALL) - lost)) == len(ALL) - len(lost)
 
@@ -100,7 +101,9 @@ def test_two_operators_of_one_name_never_lead_at_once(group: MemberGroup) -> Non
     assert group.journal.starts() == len(ALL)
 
 
-def test_another_cooperator_with_the_same_group_id_is_refused_and_touches_nothing(group: MemberGroup) -> None:
+def test_another_installation_with_the_same_group_id_is_refused_and_changes_nothing(
+    group: MemberGroup,
+) -> None:
     ours = running(group)
     theirs = group.leader_process({}, (), cluster="elsewhere", **SHORT)
     eventually(lambda: condition(theirs.status(), "Leading")["reason"] == "GroupConflict", 30)
@@ -166,7 +169,7 @@ def test_a_frozen_member_has_stopped_before_its_tasks_start_elsewhere(group: Mem
     incarnations = [r for r in group.journal.runs() if r.member == "w-2" and r.task in moving]
     assert all(run.last_ms < moved_ms[run.task] for run in incarnations)
     frozen.kill()
-    # Frozen, it ran nothing since its last word; that is its end for the journal.
+    # A frozen member has run nothing since its last record; the journal takes that as its end.
     group.journal.ended[frozen.incarnation] = max(run.last_ms for run in incarnations)
 
 
@@ -174,7 +177,7 @@ def test_a_frozen_member_has_stopped_before_its_tasks_start_elsewhere(group: Mem
 def test_an_outage_of_the_broker_that_is_many_leases_long_stops_no_task(
     group: MemberGroup, broker: EmbeddedBroker
 ) -> None:
-    """A minute, which is five leases; and nobody would be waited for."""
+    """A minute is five leases, and no hold would delay a move."""
     policy = {"scheduled_rebalance_max_delay_ms": 0, "lease_ms": 12_000}
     said = {**SHORT, "policy": policy, "rebalance_timeout_ms": 8_000}
     leader = group.leader_process(CONNECTORS, WORKERS, **said)

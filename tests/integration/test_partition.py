@@ -1,4 +1,4 @@
-"""One member is cut off from the broker, the leader and all others: its lease ends what it runs, in time."""
+"""One member is partitioned from the broker, the leader and all others: its lease stops its tasks in time."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +26,7 @@ def cable() -> Iterator[Network]:
 
 @pytest.fixture
 def group(cable: Network, tmp_path: Path, unique: str) -> Iterator[MemberGroup]:
-    """A group on a broker that can be reached through the cable."""
+    """A group whose connections to the broker pass the cable."""
     port = free_port()
     controller = free_port()
     listeners = f"PLAINTEXT://0.0.0.0:{port},CONTROLLER://127.0.0.1:{controller}"
@@ -43,13 +43,13 @@ def group(cable: Network, tmp_path: Path, unique: str) -> Iterator[MemberGroup]:
     broker.kill()
 
 
-def test_who_is_cut_off_has_stopped_before_its_tasks_start_elsewhere_and_is_taken_back(
+def test_a_partitioned_member_has_stopped_before_its_tasks_start_elsewhere_and_rejoins(
     group: MemberGroup, cable: Network
 ) -> None:
     leader = group.leader(
         {"a": {"connector.class": "noop", "tasks.max": "6", "units": "6"}},
         WORKERS,
-        # Nobody is waited for: only the lease keeps the tasks from starting twice.
+        # There are no holds: only the lease keeps the tasks from running twice.
         policy={"scheduled_rebalance_max_delay_ms": 0, "lease_ms": LEASE_MS},
         rebalance_timeout_ms=8_000,
         host=cable.here,
@@ -66,11 +66,11 @@ def test_who_is_cut_off_has_stopped_before_its_tasks_start_elsewhere_and_is_take
     eventually(lambda: set(group.journal.running().values()) == {"w-0", "w-1"}, 90, "its tasks run elsewhere")
     after = group.runs(*ALL)
     assert {task for task in ALL if after[task] != before[task]} == lost
-    assert group.journal.starts(*(set(ALL) - lost)) == len(ALL) - len(lost), "nobody else was touched"
+    assert group.journal.starts(*(set(ALL) - lost)) == len(ALL) - len(lost), "the other tasks are untouched"
     for task in lost:
         [cut_off, moved] = [run for run in group.journal.runs() if run.task == task]
         assert (cut_off.member, moved.member != "w-2") == ("w-2", True)
-        assert cut_off.end_ms is not None, "it stopped by itself, for nobody could tell it to"
+        assert cut_off.end_ms is not None, "the member stopped on its own, since nothing could reach it"
         assert cut_off.end_ms < moved.start_ms
 
     cable.mend()

@@ -1,4 +1,4 @@
-"""What ``cooperator plan`` says of a live group, and what then happens; that asking touches nothing."""
+"""``cooperator plan`` predicts what happens to a live group, and changes nothing."""
 
 import json
 import time
@@ -48,12 +48,12 @@ def answer(servers: str, group_id: str, *words: object) -> dict[str, Any]:
 
 
 def placed(told: Mapping[str, Any]) -> dict[str, str]:
-    """Tasks to members, at the end of an answer."""
+    """The member of each task at the end of an answer."""
     return {entry["name"]: entry["member"] for entry in told["placed"] if entry["task"] >= 0}
 
 
 def end_offsets(servers: str) -> dict[tuple[str, int], int]:
-    """The ends of all logs of the broker: a round, a commit and a record each move one of them."""
+    """The end offsets of all logs of the broker: rounds, commits and records each change one of them."""
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
     partitions = [
         TopicPartition(topic.topic, partition)
@@ -67,7 +67,7 @@ def end_offsets(servers: str) -> dict[tuple[str, int], int]:
 def touches_nothing(servers: str, group_id: str, ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """The answer of ``ask``, which has made no round, no member, no topic and no record.
 
-    Only members write meanwhile: how far their tasks are.
+    Meanwhile only members write, namely the progress of their tasks.
     """
     at_rest(servers, group_id)
     before, described = end_offsets(servers), describe_group(servers, group_id)
@@ -78,7 +78,7 @@ def touches_nothing(servers: str, group_id: str, ask: Callable[[], dict[str, Any
     for place in (place for place, offset in after.items() if offset != before[place]):
         for key, value in records(servers, place, before[place], after[place]):
             if place[0] == "__consumer_offsets":
-                assert group_id.encode() not in key, "the broker notes the end of an earlier test's group"
+                assert group_id.encode() not in key, "the broker records the end of an earlier test's group"
             else:
                 assert place[0] == f"{group_id}-status"
                 assert json.loads(value)["worker_id"] in WORKERS
@@ -86,7 +86,7 @@ def touches_nothing(servers: str, group_id: str, ask: Callable[[], dict[str, Any
 
 
 def at_rest(servers: str, group_id: str) -> None:
-    """Wait until no round has been under way for longer than a leader takes to ask for one again."""
+    """Waits until no round has been under way for longer than a leader waits before it asks again."""
     seen, since = describe_group(servers, group_id), time.monotonic()
 
     def calm() -> bool:
@@ -100,7 +100,7 @@ def at_rest(servers: str, group_id: str) -> None:
 
 
 def records(servers: str, place: tuple[str, int], start: int, end: int) -> Iterator[tuple[bytes, bytes]]:
-    """Keys and values in a partition from one offset to another."""
+    """The keys and values in a partition between two offsets."""
     consumer = Consumer(
         {"bootstrap.servers": servers, "log_level": 0, "group.id": "reads", "enable.auto.commit": False}
     )
@@ -125,7 +125,7 @@ def running(group: MemberGroup) -> LeaderService:
     return leader
 
 
-def test_a_member_dies_as_was_foretold(group: MemberGroup) -> None:
+def test_a_death_happens_as_predicted(group: MemberGroup) -> None:
     leader = running(group)
     servers, group_id = group.bootstrap_servers, group.group_id
     at_rest(servers, group_id)
@@ -152,7 +152,7 @@ def test_a_member_dies_as_was_foretold(group: MemberGroup) -> None:
     assert group.journal.starts(*lost) == 2 * len(lost)
 
 
-def test_a_member_joins_and_another_drains_as_was_foretold(group: MemberGroup) -> None:
+def test_a_join_and_a_drain_happen_as_predicted(group: MemberGroup) -> None:
     leader = running(group)
     servers, group_id = group.bootstrap_servers, group.group_id
     told = answer(servers, group_id, "--join", 1, "--drain", "w-0")
@@ -173,7 +173,7 @@ def test_a_member_joins_and_another_drains_as_was_foretold(group: MemberGroup) -
     }
 
 
-def test_while_a_member_leads_it_is_said_that_nobody_can_prove_an_end(group: MemberGroup) -> None:
+def test_while_a_member_leads_the_answer_notes_the_lack_of_proofs(group: MemberGroup) -> None:
     said = {**SAID, "session_timeout_ms": 6_000}
     leader = group.leader_process(CONNECTORS, WORKERS, **said)
     for worker in WORKERS:
@@ -192,12 +192,12 @@ def test_while_a_member_leads_it_is_said_that_nobody_can_prove_an_end(group: Mem
     told = touches_nothing(servers, group_id, led_by_a_member)
     assert any("a member leads" in note for note in told["notes"])
     waits = {entry["until_ms"] - told["now_ms"] for entry in told["rounds"][0]["held"]}
-    assert waits == {35_000 + 5_000}, "the lease outlives the hold"
+    assert waits == {35_000 + 5_000}, "the lease is longer than the hold"
     assert placed(answer(servers, group_id)) == before == group.journal.running()
 
 
 def called(running: Mapping[str, str]) -> dict[str, str]:
-    """Where items run, by the client id that a stock worker makes of its address."""
+    """Where items run, by the client id that a stock worker derives from its address."""
     return {item: f"connect-{address}" for item, address in running.items()}
 
 
@@ -209,7 +209,7 @@ def connect(broker: EmbeddedBroker, unique: str, tmp_path: Path) -> Iterator[lis
         worker.kill()
 
 
-def test_a_group_of_stock_workers_dies_and_moves_as_was_foretold(
+def test_a_death_among_stock_workers_happens_as_predicted(
     connect: list[ConnectWorker], broker: EmbeddedBroker, unique: str, tmp_path: Path
 ) -> None:
     servers, (first, second) = broker.bootstrap_servers, connect
@@ -240,7 +240,7 @@ def test_a_group_of_stock_workers_dies_and_moves_as_was_foretold(
     assert ours["led_by"] == "operator"
 
 
-class TestWhatCannotBeSeen:
+class TestUnreadableGroups:
     def test_a_group_that_does_not_exist(self, broker: EmbeddedBroker, unique: str) -> None:
         text = plan("--bootstrap-servers", broker.bootstrap_servers, "--group", unique, code=1)
         assert f"there is no group '{unique}'" in text
@@ -266,18 +266,18 @@ class TestWhatCannotBeSeen:
 
     def test_a_group_in_mid_round(self, broker: EmbeddedBroker, unique: str) -> None:
         never: Future[Mapping[str, bytes]] = Future()
-        party = RecordingMember(
+        member = RecordingMember(
             broker.bootstrap_servers, unique, "slow", rebalance_timeout_ms=60_000, make_plan=lambda _: never
         )
-        party.membership.start()
+        member.membership.start()
         try:
-            eventually(lambda: party.rounds, 30, "it leads a round, and does not end it")
+            eventually(lambda: member.rounds, 30, "it leads a round, and does not end it")
             text = plan("--bootstrap-servers", broker.bootstrap_servers, "--group", unique, code=1)
             assert "is in mid-round (CompletingRebalance)" in " ".join(text.split())
         finally:
-            party.membership.stop(leave=True, timeout_s=5)
+            member.membership.stop(leave=True, timeout_s=5)
 
-    def test_a_group_that_everybody_has_left(self, group: MemberGroup) -> None:
+    def test_a_group_without_members(self, group: MemberGroup) -> None:
         leader = running(group)
         servers, group_id = group.bootstrap_servers, group.group_id
         for member in group.members:

@@ -1,6 +1,6 @@
-"""Connectors in a Kafka that is secured: they get in as their Worker does, or as they are told.
+"""Connectors on a secured Kafka use their Worker's access or their own.
 
-Looked at: what is in the sinks, and that no password and no key is anywhere else than in its file.
+The tests check the contents of the sinks, and that no password or key is outside of its own file.
 """
 
 import json
@@ -43,13 +43,13 @@ def group(secured: SecuredBroker, unique: str, tmp_path: Path) -> Iterator[Membe
 
 
 def secret(folder: Path, name: str, text: str) -> str:
-    """The file that holds it, as a Secret is mounted: beside what is looked through."""
+    """A file with a secret, as Kubernetes mounts a Secret: outside of the searched directory."""
     file = folder / name
     file.write_text(text)
     return str(file)
 
 
-def fed(secured: SecuredBroker, topic: str) -> Counter[str]:
+def produced(secured: SecuredBroker, topic: str) -> Counter[str]:
     client = {"bootstrap.servers": secured.plain}
     ensure_topic(client, topic, 2, -1)
     producer = Producer(client)
@@ -61,7 +61,7 @@ def fed(secured: SecuredBroker, topic: str) -> Counter[str]:
 
 
 def everything(secured: SecuredBroker, only: str = "") -> dict[str, list[bytes]]:
-    """What is in each topic, committed, as it lies there."""
+    """The raw committed contents of each topic."""
     client = {"bootstrap.servers": secured.plain}
     topics = AdminClient(client).list_topics(timeout=30).topics
     told = {"group.id": "looks", "enable.auto.commit": False, "enable.partition.eof": True}
@@ -100,11 +100,11 @@ def assert_no_secret_anywhere(secured: SecuredBroker, group: MemberGroup, leader
         assert not any(form.encode() in text for form in forms), name
 
 
-def test_connectors_get_in_as_their_worker_does_or_as_they_are_told(
+def test_connectors_use_their_workers_access_or_their_own(
     secured: SecuredBroker, group: MemberGroup, tmp_path: Path
 ) -> None:
     source = f"{group.group_id}-from"
-    wanted = fed(secured, source)
+    wanted = produced(secured, source)
     targets = {name: f"{group.group_id}-{name}" for name in ("inherits", "told", "generic", "shown")}
     for topic in targets.values():
         ensure_topic({"bootstrap.servers": secured.plain}, topic, 2, -1)
@@ -148,7 +148,7 @@ def test_connectors_get_in_as_their_worker_does_or_as_they_are_told(
     for name in ("inherits", "generic", "shown"):
         eventually(lambda n=name: copied(secured, targets[n]) == wanted, PATIENCE_S, f"{name} copies all")
 
-    # Who says another name is taken at their word.
+    # A connector with another user name gets that user's rights.
     def refused() -> bool:
         instance = next(task for task in leader.status()["tasks"] if task["name"] == "told")
         assert "Authentication failed" in instance["progress"] + instance["trace"], instance

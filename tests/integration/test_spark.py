@@ -1,6 +1,6 @@
 """Real rows through a real broker and real Spark on members that die, drain and lose their broker.
 
-What is compared is what is in the sink: every line once, none missing.
+The sink must have every line exactly once.
 """
 
 import json
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(1200)]
 WORKERS = ("s-0", "s-1")
 FILES, LINES = 120, 50
 PATIENCE_S = 300
-"""How long anything is waited for: the machine may be busy with more than this."""
+"""The timeout of every wait, in seconds; a busy machine needs it."""
 
 
 def write_files(root: Path, first: int, last: int) -> None:
@@ -58,7 +58,7 @@ def connectors(group: MemberGroup) -> dict[str, dict[str, str]]:
 
 
 def archived(group: MemberGroup) -> Counter[tuple[str, str]]:
-    """(file, line) to how often it is in the sink, by what its metadata says is committed."""
+    """The occurrences of each (file, line) that the sink's metadata lists as committed."""
     out = group.directory / "out"
     if not unit_directories(out):
         return Counter()
@@ -97,7 +97,7 @@ def states(leader: LeaderService) -> dict[str, str]:
 
 
 def told(leader: LeaderService) -> int:
-    """How many tasks have told their progress."""
+    """The number of tasks that have reported progress."""
     return sum(bool(json.loads(task["progress"] or "{}")) for task in leader.status()["tasks"])
 
 
@@ -145,8 +145,8 @@ def test_a_drain_and_an_outage_of_two_minutes_in_mid_stream(
     assert_exact(group, FILES * 3 // 4)
     eventually(lambda: leader.status()["settled"], PATIENCE_S, "the group is at rest again")
     after = {task["name"]: task["epoch"] for task in leader.status()["tasks"]}
-    assert after == epochs, "a task was assigned anew"
-    assert group.starts() == starts, "a task was started again"
+    assert after == epochs, "a task was reassigned"
+    assert group.starts() == starts, "a task was restarted"
 
     leaver = next(m for m in group.members if m.identity == "s-0")
     leaver.terminate()

@@ -1,4 +1,4 @@
-"""The states of tasks, with real members on a real broker: failures, restarts, pause and resume, stop."""
+"""The states of tasks on real members and a real broker: failures, restarts, pause and resume, stop."""
 
 from typing import Any
 
@@ -19,8 +19,8 @@ TASKS = ("a-0", "a-1", "b-0", "b-1")
 
 
 def begin(group: MemberGroup, **more: str) -> LeaderService:
-    """Connector a with ``more`` settings, and b without, on two members."""
-    # On a busy machine members take their time to begin; both are waited for.
+    """Connector a with the settings ``more``, and b without them, on two members."""
+    # On a busy machine members start slowly; the leader waits for both.
     policy = {"join_wait_ms": 90_000}
     leader = group.leader({"a": {**CALM, **FAST, **more}, "b": CALM}, ("w-0", "w-1"), policy=policy)
     for worker in ("w-0", "w-1"):
@@ -29,7 +29,7 @@ def begin(group: MemberGroup, **more: str) -> LeaderService:
 
 
 def tasks(leader: LeaderService) -> dict[str, dict[str, Any]]:
-    """As the leader tells of them, once it knows any."""
+    """The tasks in the leader's status, once there are any."""
     found = {task["name"]: task for task in leader.status().get("tasks", ())}
     assert {"a", "b", "b-1"} <= found.keys(), found.keys()
     return found
@@ -39,7 +39,7 @@ def states(leader: LeaderService) -> dict[str, str]:
     return {name: task["state"] for name, task in tasks(leader).items()}
 
 
-def test_a_task_that_fails_three_times_runs_then_and_nobody_notices(group: MemberGroup) -> None:
+def test_a_task_that_fails_three_times_then_runs_without_a_rebalance(group: MemberGroup) -> None:
     leader = begin(group, **{"fail.starts": "3"})
     eventually(lambda: group.journal.starts("a-0") == group.journal.starts("a-1") == 4, 60)
     eventually(lambda: set(states(leader).values()) == {"RUNNING"}, 20)
@@ -48,10 +48,10 @@ def test_a_task_that_fails_three_times_runs_then_and_nobody_notices(group: Membe
         run.task: {r.member for r in group.journal.runs() if r.task == run.task}
         for run in group.journal.runs()
     }
-    assert all(len(members) == 1 for members in owners.values()), "each where it was"
+    assert all(len(members) == 1 for members in owners.values()), "each task runs where it was"
 
 
-def test_one_that_fails_too_often_stays_failed_until_somebody_restarts_it(group: MemberGroup) -> None:
+def test_a_task_that_fails_too_often_stays_failed_until_it_is_restarted(group: MemberGroup) -> None:
     leader = begin(group, **{"fail.starts": "4"})
     eventually(
         lambda: [tasks(leader).get(name, {}).get("reason") for name in TASKS[:2]] == ["RestartLimit"] * 2, 60
@@ -60,22 +60,22 @@ def test_one_that_fails_too_often_stays_failed_until_somebody_restarts_it(group:
     assert failed["state"] == "FAILED"
     assert "It has failed again after 3 automatic restarts" in failed["trace"]
     assert "fails in each of its first 4 starts" in failed["trace"].partition("\n")[0]
-    assert leader.status()["settled"], "no round would help"
+    assert leader.status()["settled"], "the group is settled"
     generation = leader.status()["generation"]
 
     assert leader.restart(RestartRecord("a", only_failed=True, task=1)) == 202
     eventually(lambda: (states(leader)["a-0"], states(leader)["a-1"]) == ("FAILED", "RUNNING"), 20)
     assert leader.restart(RestartRecord("a", include_tasks=True, only_failed=True)) == 202
     eventually(lambda: set(states(leader).values()) == {"RUNNING"}, 20)
-    assert [group.journal.starts(name) for name in TASKS] == [5, 5, 1, 1], "what ran was left alone"
+    assert [group.journal.starts(name) for name in TASKS] == [5, 5, 1, 1], "running tasks are untouched"
     assert leader.restart(RestartRecord("b", include_tasks=True)) == 202
     eventually(lambda: [group.journal.starts(name) for name in TASKS] == [5, 5, 2, 2], 20)
-    assert leader.status()["generation"] == generation, "no rebalance"
+    assert leader.status()["generation"] == generation, "there was no rebalance"
     assert leader.restart(RestartRecord("c")) == 404
     assert leader.restart(RestartRecord("a", task=2)) == 404
 
 
-def test_a_task_that_waits_for_its_next_attempt_says_so(group: MemberGroup) -> None:
+def test_a_task_that_waits_for_its_next_attempt_reports_it(group: MemberGroup) -> None:
     leader = begin(group, **{"fail.starts": "1", "cooperator.auto.restart.backoff.ms": "60000"})
     found = eventually(lambda: states(leader).get("a-0") == "RESTARTING" and tasks(leader)["a-0"], 60)
     assert found["next_attempt_ms"] == found["at_ms"] + 60_000
@@ -101,7 +101,7 @@ def test_pause_and_resume_make_no_rebalance_and_a_stop_takes_the_tasks_away(grou
     group.runs("b-0", "b-1")
     eventually(lambda: [states(leader).get(name) for name in ("a", "a-0", "a-1")] == ["PAUSED"] * 3, 20)
     want(TargetState.STARTED)
-    assert group.runs(*TASKS) == before, "resumed where they were"
+    assert group.runs(*TASKS) == before, "the tasks resume where they were"
     eventually(lambda: set(states(leader).values()) == {"RUNNING"}, 20)
     assert leader.status()["generation"] == generation
     assert group.journal.starts("b-0", "b-1") == starts

@@ -1,6 +1,6 @@
-"""Units while they flow: other numbers of tasks, more partitions, and a member dead in the middle of either.
+"""Units in mid-stream: other numbers of tasks, more partitions, and a member that dies during either.
 
-Looked at: what is in the sink, record by record, and which tasks the members started, by their own logs.
+The tests check the sink record by record, and the members' own logs for the tasks that they started.
 """
 
 from collections import Counter
@@ -25,15 +25,15 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(1200)]
 VICTIM, SURVIVOR = WORKERS = ("u-0", "u-1")
 BACKLOG, FEW = 120, 30
 PATIENCE_S = 300
-"""How long anything is waited for: the machine may be busy with more than this."""
+"""The timeout of every wait, in seconds; a busy machine needs it."""
 
 Groups = dict[str, tuple[str, ...]]
-"""Task to its units."""
+"""Maps each task to its units."""
 
 
 @dataclass
 class Flow:
-    """Connector ``flow`` is what changes, ``calm`` beside it is of the same kind and does not."""
+    """Connector ``flow`` changes; connector ``calm`` is of the same class and does not."""
 
     group: MemberGroup
     kafka: Kafka
@@ -77,7 +77,7 @@ class Flow:
         self.incarnations[identity] = self.group.member(identity, runtime="spark", heap_mb="512").incarnation
         self.group.facts(self.leader, WORKERS)
 
-    # --- what is done to it ---
+    # --- actions ---
 
     def feed(self, count: int) -> None:
         values = [f"record {number}" for number in range(self.fed, self.fed + count)]
@@ -85,7 +85,7 @@ class Flow:
         self.kafka.produce(self.source, values)
 
     def flowing(self) -> None:
-        """Something of a backlog is in the sink, and the rest is on its way."""
+        """Waits until a part of a backlog is in the sink."""
         known = self.found().total()
         self.feed(BACKLOG)
         eventually(lambda: self.found().total() > known, PATIENCE_S, "records flow")
@@ -101,17 +101,17 @@ class Flow:
         grow_topic({"bootstrap.servers": self.kafka.bootstrap_servers}, self.source, partitions)
 
     def kill(self) -> None:
-        """-9 to all of the victim, which comes back under its name."""
+        """Sends SIGKILL to the victim's process group; it returns under its name."""
         member = next(each for each in reversed(self.group.members) if each.identity == VICTIM)
         member.kill()
         self.group.facts(self.leader, WORKERS)
         self.feed(FEW)
         self.member(VICTIM)
 
-    # --- what is seen of it ---
+    # --- observations ---
 
     def groups(self) -> Groups:
-        """By the config log."""
+        """The units of each task, from the config log."""
         found: Groups = {}
         for name, connector in self.logs.config.snapshot().connectors.items():
             for number, config in enumerate(connector.tasks):
@@ -123,7 +123,7 @@ class Flow:
         return {task["name"]: task["member"] for task in tasks if task["state"] == "RUNNING"}
 
     def settled(self) -> None:
-        """All units are in tasks, all tasks run, and nothing moves."""
+        """Waits until all units are in tasks, all tasks run, and nothing moves."""
 
         def calm() -> bool:
             groups = self.groups()
@@ -148,7 +148,7 @@ class Flow:
 
 @dataclass
 class Before:
-    """What was there before a change."""
+    """The state before a change."""
 
     groups: Groups
     where: dict[str, str]
@@ -163,7 +163,7 @@ class Before:
         return {task for task, units in self.groups.items() if after.get(task) == units}
 
     def assert_only_changed_tasks_started(self, flow: Flow) -> None:
-        """What is unchanged runs on where it was; at the member that died it starts once more, no other."""
+        """Unchanged tasks run on where they were; at the member that died they start once more."""
         unchanged = self.unchanged(flow)
         lost = {task for task in unchanged if self.where[task] == VICTIM}
 
@@ -182,19 +182,19 @@ Begin = Callable[[int, int], Flow]
 
 @pytest.fixture
 def begin(group: MemberGroup, broker: EmbeddedBroker) -> Iterator[Begin]:
-    """A flow of so many partitions and tasks, at rest."""
+    """A settled flow with these numbers of partitions and tasks."""
     with ExitStack() as closing:
 
-        def begun(partitions: int, tasks_max: int) -> Flow:
+        def begin_with(partitions: int, tasks_max: int) -> Flow:
             flow = Flow(group, Kafka(broker.bootstrap_servers), partitions, tasks_max)
             closing.callback(flow.logs.close)
             return flow
 
-        yield begun
+        yield begin_with
 
 
 @slow("env -u CI pytest tests/integration/test_units.py")
-def test_other_numbers_of_tasks_in_mid_stream_with_a_death_in_the_middle(begin: Begin) -> None:
+def test_the_number_of_tasks_changes_in_mid_stream_while_a_member_dies(begin: Begin) -> None:
     flow = begin(6, 2)
     for tasks_max, kept in ((5, set[str]()), (3, {"flow-0"})):
         before = Before.of(flow)
@@ -208,7 +208,7 @@ def test_other_numbers_of_tasks_in_mid_stream_with_a_death_in_the_middle(begin: 
     flow.exact()
 
 
-def test_more_partitions_in_mid_stream_with_a_death_in_the_middle(begin: Begin) -> None:
+def test_partitions_are_added_in_mid_stream_while_a_member_dies(begin: Begin) -> None:
     flow = begin(4, 3)
     before = Before.of(flow)
     flow.flowing()
@@ -221,8 +221,8 @@ def test_more_partitions_in_mid_stream_with_a_death_in_the_middle(begin: Begin) 
     flow.exact()
 
 
-def test_nobody_dies_and_only_what_changes_is_stopped(begin: Begin, group: MemberGroup) -> None:
-    """Revoked, not lost: what changes is stopped where it runs, in order, and nothing else is touched."""
+def test_without_a_death_only_changed_tasks_stop(begin: Begin, group: MemberGroup) -> None:
+    """Changed tasks are revoked, not lost: they stop in order, and no other task is touched."""
     flow = begin(6, 5)
     before = Before.of(flow)
     stops = group.stops()

@@ -1,4 +1,4 @@
-"""Members whose runtime takes long to come up, on a real broker: measured where the tasks run."""
+"""Members whose runtime starts slowly, on a real broker; measured where the tasks run."""
 
 import itertools
 
@@ -11,14 +11,14 @@ from tests.harness.support import eventually
 pytestmark = pytest.mark.real
 
 WARM_UP_MS = 15_000
-"""Longer than a hand-over takes on a machine that is busy."""
+"""Longer than a hand-over takes on a busy machine."""
 TASKS = [f"a-{number}" for number in range(10)]
 CONNECTORS = {"a": {"connector.class": "noop", "tasks.max": "10", "units": "10"}}
 POLICY = {"scheduled_rebalance_max_delay_ms": 60_000, "lease_ms": 40_000, "join_wait_ms": 2_000}
 
 
 def moves(group: MemberGroup) -> list[tuple[Run, Run]]:
-    """Of every task that has moved, its incarnation here and its next one there."""
+    """The pairs of a moved task's incarnations: the old one and its successor elsewhere."""
     found = []
     for task in TASKS:
         incarnations = sorted(
@@ -30,18 +30,18 @@ def moves(group: MemberGroup) -> list[tuple[Run, Run]]:
     return found
 
 
-def check_that_none_was_away_for_a_warm_up(group: MemberGroup, *newcomers: str) -> None:
-    # What is let go of for the first that is warm may go to the second, if that is warm by then.
+def check_that_no_task_waited_for_a_warm_up(group: MemberGroup, *newcomers: str) -> None:
+    # A task released for the first warm member may go to the second one, if that is warm by then.
     first_ms = min(map(group.warm_ms, newcomers))
     for here, there in moves(group):
         assert here.end_ms is not None
-        assert here.end_ms >= first_ms, f"{here.task} stopped before anybody was warm for it"
+        assert here.end_ms >= first_ms, f"{here.task} stopped before any new member was warm"
         assert there.start_ms >= group.warm_ms(there.member)
         away_ms = there.start_ms - here.end_ms
         assert away_ms < WARM_UP_MS, f"{here.task} on its way from {here.member} to {there.member}"
 
 
-def test_a_scale_up_takes_nothing_from_anybody_before_the_newcomers_are_warm(group: MemberGroup) -> None:
+def test_a_scale_up_revokes_nothing_before_the_new_members_are_warm(group: MemberGroup) -> None:
     leader = group.leader(CONNECTORS, ("w-0", "w-1", "w-2"), policy=POLICY)
     for identity in ("w-0", "w-1", "w-2"):
         group.member(identity)
@@ -64,10 +64,10 @@ def test_a_scale_up_takes_nothing_from_anybody_before_the_newcomers_are_warm(gro
     running = group.runs(*TASKS)
     assert sorted(list(running.values()).count(identity) for identity in running.values()) == [2] * 10
     assert moves(group)
-    check_that_none_was_away_for_a_warm_up(group, *newcomers)
+    check_that_no_task_waited_for_a_warm_up(group, *newcomers)
 
 
-def test_who_is_drained_runs_on_until_its_successor_is_warm(group: MemberGroup) -> None:
+def test_a_drained_member_runs_on_until_its_successor_is_warm(group: MemberGroup) -> None:
     leader = group.leader(CONNECTORS, ("w-0",), policy=POLICY)
     drained = group.member("w-0")
     group.runs(*TASKS)
@@ -78,10 +78,10 @@ def test_who_is_drained_runs_on_until_its_successor_is_warm(group: MemberGroup) 
     assert drained.child.wait(90) == 0
     assert set(group.runs(*TASKS).values()) == {"w-1"}
     assert len(moves(group)) == 10
-    check_that_none_was_away_for_a_warm_up(group, "w-1")
+    check_that_no_task_waited_for_a_warm_up(group, "w-1")
 
 
-def test_who_returns_has_its_own_while_it_warms_up(group: MemberGroup) -> None:
+def test_a_returning_member_has_its_own_tasks_while_it_warms_up(group: MemberGroup) -> None:
     leader = group.leader(CONNECTORS, ("w-0", "w-1"), policy=POLICY)
     for identity in ("w-0", "w-1"):
         group.member(identity)

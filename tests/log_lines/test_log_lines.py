@@ -1,4 +1,4 @@
-"""Lines of long-running processes: their two formats, and what they are about."""
+"""Log lines of long-running processes: their two formats and their context."""
 
 import json
 import logging
@@ -26,7 +26,7 @@ def _as_a_process_begins(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def begin(log_format: LogFormat) -> None:
-    """As a process does at its start, without the handlers of the test's own."""
+    """Configures logging as at the start of a process, without pytest's handlers."""
     logging.getLogger().handlers.clear()
     log_to_stderr(log_format)
 
@@ -37,7 +37,7 @@ def said(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     return found
 
 
-def test_a_line_says_when_who_and_what_it_is_about(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_line_has_time_logger_and_context(capsys: pytest.CaptureFixture[str]) -> None:
     begin(LogFormat.JSON)
     common(group="g", member="lake-0")
     with within(connector="a", task="a-0", generation="2.7", event="Pod/lake-1/4711"):
@@ -80,13 +80,13 @@ def test_an_exception_is_one_line_with_its_traceback(capsys: pytest.CaptureFixtu
     assert line["exc_info"].endswith("ValueError: no\nluck")
 
 
-def test_what_libraries_attach_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+def test_attributes_of_libraries_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     begin(LogFormat.JSON)
     log.info("logged in", extra={"credentials": {"token": "sesame"}, "settings": sys})
     assert "sesame" not in json.dumps(said(capsys))
 
 
-def test_text_is_as_ever_and_ends_with_the_event(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_text_line_ends_with_the_event(capsys: pytest.CaptureFixture[str]) -> None:
     begin(LogFormat.TEXT)
     log.warning("a is slow")
     with within(event="Pod/lake-1/4711", worker="n/lake"):
@@ -96,7 +96,7 @@ def test_text_is_as_ever_and_ends_with_the_event(capsys: pytest.CaptureFixture[s
     assert with_event.endswith(" INFO    tests.lines: evicting lake-1 [Pod/lake-1/4711]")
 
 
-def test_what_is_not_known_hides_nothing_and_a_block_ends() -> None:
+def test_unknown_context_keeps_outer_context_and_a_block_ends() -> None:
     with within(event="Pod/a/1", worker="n/w"):
         with within(event="", worker=None, group="g"):
             assert current() == {"event": "Pod/a/1", "worker": "n/w", "group": "g"}
@@ -104,7 +104,7 @@ def test_what_is_not_known_hides_nothing_and_a_block_ends() -> None:
     assert (current(), context.event()) == ({}, "")
 
 
-def test_threads_do_not_mix() -> None:
+def test_threads_do_not_share_context() -> None:
     seen: list[object] = []
     with within(event="Pod/a/1"):
         thread = threading.Thread(target=lambda: seen.append(context.event()))
@@ -113,6 +113,6 @@ def test_threads_do_not_mix() -> None:
     assert seen == [""]
 
 
-def test_a_field_that_nobody_knows_is_a_mistake() -> None:
+def test_an_unknown_field_is_an_error() -> None:
     with pytest.raises(AssertionError), within(pod="a"):
         pass

@@ -1,4 +1,4 @@
-"""Each test of the logs runs in both fabrics: what holds for the logs holds on Kafka and in memory."""
+"""Every test of the logs runs on two fabrics, since Kafka and the in-memory broker promise the same."""
 
 from collections.abc import Iterator
 

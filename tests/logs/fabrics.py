@@ -1,4 +1,4 @@
-"""Two fabrics, one Kafka and one in memory, and what tests of logs say to them."""
+"""Two fabrics, Kafka and memory, with one interface for tests of the logs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ from cooperator.wire import CommitRecord, ConnectorRecord, Owner, Record, TaskRe
 
 
 class Fabric(Protocol):
-    """A broker, and clients of it."""
+    """A broker and its clients."""
 
     def transport(self, group_id: str, on_outage: Callable[[str], None]) -> Transport: ...
     def stop(self) -> None: ...
@@ -66,7 +66,7 @@ class KafkaFabric:
 
 @dataclass
 class LogsUnderTest:
-    """One group's logs in a fabric; everything that was opened is closed at the end."""
+    """The logs of one group in a fabric; everything opened is closed at the end."""
 
     fabric: Fabric
     config: LogsConfig
@@ -80,7 +80,8 @@ class LogsUnderTest:
         ensure_topics_of(self.transport(), self.config.topic_names, -1, 10_000)
 
     def open(self) -> Logs:
-        """As one more process would: with clients of its own. The first one's troubles are kept."""
+        """Opens the logs with clients of their own, as another process would. ``outages`` records those of
+        the first."""
         told = self.outages.append if not self.opened else lambda _: None
         logs = Logs(self.fabric.transport(self.config.group_id, told), self.config)
         self.opened.append(logs)

@@ -1,4 +1,4 @@
-"""Where stock connectors stand: read and changed on a real broker."""
+"""Offsets of stock connectors, read and changed on a real broker."""
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -18,7 +18,7 @@ def topic_of(broker: EmbeddedBroker, name: str) -> str:
     return name
 
 
-def test_a_sinks_group_is_read_moved_and_forgotten(broker: EmbeddedBroker, unique: str) -> None:
+def test_offsets_of_a_sinks_group_are_read_moved_and_deleted(broker: EmbeddedBroker, unique: str) -> None:
     topic, group = topic_of(broker, unique), f"connect-{unique}"
     offsets = ConnectOffsets(broker.bootstrap_servers, {})
     assert offsets.sink(group) == {}
@@ -31,7 +31,7 @@ def test_a_sinks_group_is_read_moved_and_forgotten(broker: EmbeddedBroker, uniqu
     assert offsets.sink(group) == {}
 
 
-def test_a_sinks_group_with_members_is_left_alone(broker: EmbeddedBroker, unique: str) -> None:
+def test_offsets_of_a_sinks_group_with_members_are_not_changed(broker: EmbeddedBroker, unique: str) -> None:
     topic, group = topic_of(broker, unique), f"connect-{unique}"
     settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": group, "log_level": 0}
     consumer = Consumer({**settings, "enable.auto.commit": False})
@@ -54,8 +54,8 @@ def test_a_sinks_group_with_members_is_left_alone(broker: EmbeddedBroker, unique
         consumer.close()
 
 
-def test_a_sources_records_keep_the_keys_that_its_worker_wrote(broker: EmbeddedBroker, unique: str) -> None:
-    """Java's converter puts no space behind a comma; another key would be another partition's."""
+def test_offsets_of_a_source_keep_the_keys_that_its_worker_wrote(broker: EmbeddedBroker, unique: str) -> None:
+    """Java's converter puts no space after a comma; another key would belong to another partition."""
     topic = topic_of(broker, unique)
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
     producer.produce(topic, key=b'["a",{"file":"x","n":1}]', value=b'{"position":14}', partition=1)

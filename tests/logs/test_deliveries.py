@@ -1,4 +1,4 @@
-"""Calls in lanes: in order in each, and none waits long for another lane's."""
+"""Calls in serial executors: each executor keeps their order and does not wait for the others."""
 
 import threading
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ def deliveries() -> Iterator[CallbackThreads]:
     eventually(lambda: "news" not in {thread.name for thread in threading.enumerate()}, 10)
 
 
-def test_calls_of_a_lane_are_made_in_order_whatever_they_raise(deliveries: CallbackThreads) -> None:
+def test_calls_of_an_executor_run_in_order_whatever_they_raise(deliveries: CallbackThreads) -> None:
     made: list[int] = []
     executor, done = deliveries.executor(), threading.Event()
 
@@ -31,7 +31,7 @@ def test_calls_of_a_lane_are_made_in_order_whatever_they_raise(deliveries: Callb
     eventually(lambda: executor.idle, 10)
 
 
-def test_a_call_that_hangs_holds_up_its_own_lane_only(deliveries: CallbackThreads) -> None:
+def test_a_call_that_hangs_delays_its_own_executor_only(deliveries: CallbackThreads) -> None:
     go_on, started, others = threading.Event(), threading.Event(), threading.Event()
     made: list[str] = []
 
@@ -54,7 +54,7 @@ def test_a_call_that_hangs_holds_up_its_own_lane_only(deliveries: CallbackThread
     eventually(lambda: [t.name for t in threading.enumerate()].count("news") == 1, 10, "one has ended")
 
 
-def test_a_lane_that_is_closed_makes_no_call_any_more(deliveries: CallbackThreads) -> None:
+def test_a_closed_executor_makes_no_further_calls(deliveries: CallbackThreads) -> None:
     go_on, started, made = threading.Event(), threading.Event(), list[str]()
 
     def wait() -> None:
@@ -69,7 +69,7 @@ def test_a_lane_that_is_closed_makes_no_call_any_more(deliveries: CallbackThread
     closer = threading.Thread(target=executor.close)
     closer.start()
     eventually(lambda: executor.closed, 10)
-    assert closer.is_alive(), "a call is under way"
+    assert closer.is_alive(), "a call is running"
     go_on.set()
     closer.join(10)
 
@@ -78,7 +78,7 @@ def test_a_lane_that_is_closed_makes_no_call_any_more(deliveries: CallbackThread
     assert executor.idle
 
 
-def test_a_call_may_close_its_own_lane(deliveries: CallbackThreads) -> None:
+def test_a_call_may_close_its_own_executor(deliveries: CallbackThreads) -> None:
     executor, done = deliveries.executor(), threading.Event()
 
     def end() -> None:
@@ -90,7 +90,7 @@ def test_a_call_may_close_its_own_lane(deliveries: CallbackThreads) -> None:
     assert done.wait(10)
 
 
-def test_what_waits_has_a_weight(deliveries: CallbackThreads) -> None:
+def test_waiting_calls_have_a_weight(deliveries: CallbackThreads) -> None:
     go_on, started = threading.Event(), threading.Event()
 
     def wait() -> None:

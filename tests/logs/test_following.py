@@ -1,4 +1,4 @@
-"""What a follower makes of what its tail gives it, batch by batch."""
+"""A follower turns the batches of its topic reader into states."""
 
 import threading
 import time
@@ -12,8 +12,8 @@ from cooperator.model import ClusterConfig
 from cooperator.wire import ConnectorRecord, RestartRecord, encode_config
 
 
-class ByHand:
-    """A transport whose tail is the test."""
+class ManualTransport:
+    """A transport whose topic reader is the test."""
 
     def topic_reader(self, topic: str, follower: Follower) -> TopicReader:
         self.follower = follower
@@ -36,8 +36,8 @@ def batch(*entries: tuple[int, str]) -> Batch:
     return [(offset, encode_config(ConnectorRecord(name, {}))) for offset, name in entries]
 
 
-def test_a_history_in_pieces_is_shown_when_it_is_whole() -> None:
-    hand, seen = ByHand(), list[ClusterConfig]()
+def test_a_history_in_several_batches_is_shown_when_it_is_complete() -> None:
+    hand, seen = ManualTransport(), list[ClusterConfig]()
     log = ConfigLog(hand, "configs")
     log.on_change(seen.append)
 
@@ -52,8 +52,8 @@ def test_a_history_in_pieces_is_shown_when_it_is_whole() -> None:
     assert log.snapshot() is seen[-1]
 
 
-def test_a_log_made_anew_replaces_the_old_one_at_once() -> None:
-    hand, seen = ByHand(), list[ClusterConfig]()
+def test_a_recreated_log_replaces_the_old_one_at_once() -> None:
+    hand, seen = ManualTransport(), list[ClusterConfig]()
     log = ConfigLog(hand, "configs")
     hand.follower.take(batch((0, "a"), (1, "b")))
     hand.follower.caught_up()
@@ -69,8 +69,8 @@ def test_a_log_made_anew_replaces_the_old_one_at_once() -> None:
     assert [sorted(config.connectors) for config in seen] == [["b", "c"]]
 
 
-def test_a_restart_read_with_the_history_is_history() -> None:
-    hand, seen = ByHand(), list[RestartRecord]()
+def test_restarts_in_the_history_are_not_repeated() -> None:
+    hand, seen = ManualTransport(), list[RestartRecord]()
     log = ConfigLog(hand, "configs")
     log.on_restart(seen.append)
     old, new = RestartRecord("old"), RestartRecord("new")
@@ -82,7 +82,7 @@ def test_a_restart_read_with_the_history_is_history() -> None:
     assert seen == [new]
 
 
-def test_nobody_has_come_anywhere_before_the_beginning_has_been_read() -> None:
+def test_no_offset_counts_as_read_before_the_history_is_read() -> None:
     progress = Progress("configs")
     progress.reached(0, 5)
 

@@ -1,4 +1,4 @@
-"""What only a real broker can tell: its topics, its transactions, its ways of being away."""
+"""Behaviour that only a real broker has: topics, transactions, outages."""
 
 import time
 from collections.abc import Iterator
@@ -70,7 +70,7 @@ def test_missing_topics_are_created_compacted_with_one_partition(
 
 
 @pytest.mark.parametrize("kind", ["configs", "status", "leader"])
-def test_a_topic_that_forgets_is_refused(config: LogsConfig, admin: AdminClient, kind: str) -> None:
+def test_a_topic_without_compaction_is_refused(config: LogsConfig, admin: AdminClient, kind: str) -> None:
     topic = f"{config.group_id}-{kind}"
     create(admin, topic, policy="delete")
 
@@ -81,7 +81,9 @@ def test_a_topic_that_forgets_is_refused(config: LogsConfig, admin: AdminClient,
 
 
 @pytest.mark.parametrize("kind", ["configs", "leader"])
-def test_a_topic_without_an_order_is_refused(config: LogsConfig, admin: AdminClient, kind: str) -> None:
+def test_a_topic_with_several_partitions_is_refused(
+    config: LogsConfig, admin: AdminClient, kind: str
+) -> None:
     create(admin, f"{config.group_id}-{kind}", partitions=2)
 
     with pytest.raises(TopicMisconfigured, match=f"-{kind} has 2 partitions; .* must have exactly 1"):
@@ -93,7 +95,9 @@ def test_more_replicas_than_brokers_are_refused(config: LogsConfig) -> None:
         ensure_topics(config, replication_factor=3)
 
 
-def test_a_status_topic_as_connect_makes_it_is_read_whole(config: LogsConfig, admin: AdminClient) -> None:
+def test_a_status_topic_with_connects_partitions_is_read_completely(
+    config: LogsConfig, admin: AdminClient
+) -> None:
     create(admin, f"{config.group_id}-status", partitions=5)
     ensure_topics(config)
     logs = open_logs(config)
@@ -116,7 +120,7 @@ def test_a_transaction_that_a_dead_leader_left_open_is_not_seen_and_does_not_hol
             "bootstrap.servers": config.bootstrap_servers,
             "transactional.id": f"{config.group_id}-leader",
             "transaction.timeout.ms": 60_000,
-            # It lives as long as the collector lets it, and would speak in other tests.
+            # The producer lives until it is collected, and would log into other tests.
             "log_level": 0,
         }
     )
@@ -144,7 +148,7 @@ def test_a_record_beyond_the_limit_is_refused_and_the_writer_goes_on(logs: Logs)
     assert logs.config.read_to(logs.writer.write_config([X]), MS).connectors.keys() == {"x"}
 
 
-def test_an_unreachable_broker_is_told_within_ten_seconds(unique: str) -> None:
+def test_an_unreachable_broker_is_named_within_ten_seconds(unique: str) -> None:
     told: list[str] = []
     address = f"127.0.0.1:{free_port()}"
 
@@ -162,7 +166,7 @@ def test_an_unreachable_broker_is_told_within_ten_seconds(unique: str) -> None:
     assert told[-1] == ""
 
 
-def test_wrong_credentials_are_told_without_them(broker: EmbeddedBroker, unique: str) -> None:
+def test_wrong_credentials_are_reported_but_not_shown(broker: EmbeddedBroker, unique: str) -> None:
     told: list[str] = []
     security = {
         "security_protocol": "SASL_PLAINTEXT",
@@ -204,7 +208,7 @@ def test_a_flood_of_statuses_in_an_outage_leaves_the_newest_of_each_task(
     logs.close()
 
 
-def test_statuses_that_cannot_be_written_are_told(config: LogsConfig, admin: AdminClient) -> None:
+def test_statuses_that_cannot_be_written_are_reported(config: LogsConfig, admin: AdminClient) -> None:
     told: list[str] = []
     create(admin, f"{config.group_id}-configs")
     create(admin, f"{config.group_id}-leader")
@@ -220,7 +224,7 @@ def test_statuses_that_cannot_be_written_are_told(config: LogsConfig, admin: Adm
     logs.close()
 
 
-def test_an_outage_leaves_no_noise(
+def test_an_outage_writes_nothing_to_the_terminal(
     broker: EmbeddedBroker, logs: Logs, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     logs.config.read_to_end(MS)

@@ -1,4 +1,4 @@
-"""What a group's logs promise, on Kafka and in memory alike."""
+"""The contract of a group's logs, on Kafka and in memory."""
 
 import threading
 import time
@@ -44,7 +44,7 @@ def test_what_the_leader_writes_is_what_every_member_reads(under_test: LogsUnder
 
 
 def test_offsets_are_the_ones_that_connect_workers_report(under_test: LogsUnderTest) -> None:
-    """After the last record, not counting the markers that end transactions."""
+    """They point after the last record and do not count the markers that end transactions."""
     logs = leading(under_test)
 
     first = logs.writer.write_config([connector(), *tasks(1)])
@@ -60,7 +60,7 @@ def test_an_empty_log_is_read_to_its_end(under_test: LogsUnderTest) -> None:
     assert under_test.open().status.read_to_end(MS) == {}
 
 
-def test_a_change_is_told_with_the_state_after_it(under_test: LogsUnderTest) -> None:
+def test_a_change_is_reported_with_the_state_after_it(under_test: LogsUnderTest) -> None:
     logs, seen = leading(under_test), list[ClusterConfig]()
     logs.config.read_to_end(MS)
     logs.config.on_change(seen.append)
@@ -74,7 +74,7 @@ def test_a_change_is_told_with_the_state_after_it(under_test: LogsUnderTest) -> 
     assert seen[-1] is logs.config.snapshot()
 
 
-def test_a_latecomer_is_told_of_the_whole_history_at_once(under_test: LogsUnderTest) -> None:
+def test_a_late_reader_gets_the_whole_history_at_once(under_test: LogsUnderTest) -> None:
     """Half of a history would look as if connectors had been deleted."""
     leader = leading(under_test)
     for version in range(1, 30):
@@ -94,7 +94,7 @@ def test_restarts_are_acted_on_when_they_are_new(under_test: LogsUnderTest) -> N
     member, seen = under_test.open(), list[RestartRecord]()
     member.config.on_restart(seen.append)
     member.config.read_to_end(MS)
-    assert seen == [], "it was asked for before this member was there"
+    assert seen == [], "the restart was requested before this member existed"
 
     leader.writer.write_config([encode_config(RestartRecord("x", include_tasks=True))])
 
@@ -109,7 +109,7 @@ def test_nothing_is_written_without_records(under_test: LogsUnderTest) -> None:
 # --- callbacks ------------------------------------------------------------------------------------------
 
 
-def test_a_callback_that_fails_harms_nobody(
+def test_a_callback_that_fails_does_not_affect_others(
     under_test: LogsUnderTest, caplog: pytest.LogCaptureFixture
 ) -> None:
     logs, seen = leading(under_test), list[ClusterConfig]()
@@ -146,7 +146,7 @@ def test_a_callback_that_waits_for_its_own_reader_is_refused(under_test: LogsUnd
 # --- leading --------------------------------------------------------------------------------------------
 
 
-def test_whoever_leads_next_knows_what_the_last_one_knew(under_test: LogsUnderTest) -> None:
+def test_the_next_leader_has_the_memory_of_the_last_one(under_test: LogsUnderTest) -> None:
     leader, member = leading(under_test), under_test.open()
     memory = Memory(
         term=3,
@@ -215,7 +215,7 @@ def test_a_writer_writes_in_its_tenure_only(under_test: LogsUnderTest) -> None:
         logs.writer.write_config([connector()])
 
 
-def test_a_memory_of_a_newer_release_is_not_guessed_at(under_test: LogsUnderTest) -> None:
+def test_a_memory_of_a_newer_release_is_refused(under_test: LogsUnderTest) -> None:
     leading(under_test).writer.close()
     transactor = under_test.transport().transactor("somebody else", 10_000)
     transactor.open()
@@ -251,7 +251,7 @@ def test_the_last_status_put_is_the_one_that_stays(under_test: LogsUnderTest) ->
     member.status.flush(MS)
 
     assert member.status.read_to_end(MS) == {status.task: status for status in puts}
-    assert eventually(lambda: len(seen) == len(puts) and seen) == puts, "all of them, in their order"
+    assert eventually(lambda: len(seen) == len(puts) and seen) == puts, "every status arrives, in order"
 
 
 def test_a_tombstone_ends_a_status(under_test: LogsUnderTest) -> None:
@@ -282,7 +282,7 @@ def test_a_trace_that_fits_no_record_is_cut_in_its_middle(under_test: LogsUnderT
 # --- closing -------------------------------------------------------------------------------------------
 
 
-def test_after_closing_nobody_is_called(under_test: LogsUnderTest) -> None:
+def test_no_callback_runs_after_closing(under_test: LogsUnderTest) -> None:
     logs, leader, seen = under_test.open(), leading(under_test), list[ClusterConfig]()
     logs.config.read_to_end(MS)
     logs.config.on_change(seen.append)

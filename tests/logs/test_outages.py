@@ -1,4 +1,4 @@
-"""What the logs do while their broker, or a topic, is not there."""
+"""The logs while their broker, or a topic, is away."""
 
 import time
 from dataclasses import replace
@@ -21,7 +21,7 @@ from tests.harness.support import eventually
 from tests.logs.fabrics import MS, RUNNING, LogsUnderTest, X, connector, leading, tasks
 
 
-def test_an_outage_is_told_and_survived(under_test: LogsUnderTest) -> None:
+def test_an_outage_is_reported_and_survived(under_test: LogsUnderTest) -> None:
     logs = leading(under_test)
     logs.config.read_to(logs.writer.write_config([connector()]), MS)
     logs.status.put(RUNNING)
@@ -35,7 +35,7 @@ def test_an_outage_is_told_and_survived(under_test: LogsUnderTest) -> None:
         assert logs.config.snapshot().connectors["x"].config == {"version": "1"}
         started = time.monotonic()
         logs.status.put(replace(RUNNING, state=TaskState.FAILED))
-        assert time.monotonic() - started < 0.5, "putting a status never waits"
+        assert time.monotonic() - started < 0.5, "putting a status never blocks"
         for blocked in (
             lambda: logs.leader.read_to_end(300),
             lambda: logs.writer.write_config([connector(2)]),
@@ -80,7 +80,7 @@ def _opens(logs: Logs) -> bool:
     return True
 
 
-def test_waiting_for_what_never_comes_ends_in_time(under_test: LogsUnderTest) -> None:
+def test_waiting_for_records_that_never_come_times_out(under_test: LogsUnderTest) -> None:
     logs = under_test.open()
     logs.config.read_to_end(MS)
 
@@ -112,7 +112,7 @@ def test_logs_wait_for_their_topics_to_be_created(no_topics: LogsUnderTest) -> N
     eventually(lambda: no_topics.outages[-1] == "", 10)
 
 
-def test_a_topic_made_anew_is_read_anew_and_shown_when_it_is_whole(under_test: LogsUnderTest) -> None:
+def test_a_recreated_topic_is_read_anew_and_shown_when_it_is_complete(under_test: LogsUnderTest) -> None:
     logs, seen = leading(under_test), list[ClusterConfig]()
     logs.config.read_to(logs.writer.write_config([connector(), *tasks(3)]), MS)
     logs.config.on_change(seen.append)

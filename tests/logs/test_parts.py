@@ -1,4 +1,4 @@
-"""The small parts that the logs are made of."""
+"""The small parts of the logs."""
 
 import socket
 from pathlib import Path
@@ -14,7 +14,7 @@ from cooperator.logs.transport import Batch
 
 
 class Follower:
-    """Takes nothing, since nothing can be read."""
+    """Ignores everything; there is nothing to read."""
 
     def take(self, batch: Batch) -> None:
         raise AssertionError(batch)
@@ -26,7 +26,7 @@ class Follower:
         raise AssertionError
 
 
-def test_a_trouble_is_told_once_and_its_end_when_all_are_over() -> None:
+def test_an_outage_is_reported_once_and_its_end_when_all_are_over() -> None:
     told: list[str] = []
     outages = Outages(told.append)
 
@@ -35,7 +35,7 @@ def test_a_trouble_is_told_once_and_its_end_when_all_are_over() -> None:
     outages.report("leader", "no broker")
     outages.report("status", "records wait")
     outages.clear("configs")
-    assert told == ["no broker"], "the leader log still has the same trouble"
+    assert told == ["no broker"], "the leader log still reports the same outage"
     outages.clear("leader")
     outages.clear("status")
     outages.clear("status")
@@ -44,10 +44,10 @@ def test_a_trouble_is_told_once_and_its_end_when_all_are_over() -> None:
     assert outages.of("status") is None
 
 
-def test_an_outage_is_everybody_s_until_the_last_one_has_seen_its_end() -> None:
+def test_an_outage_lasts_until_every_client_has_seen_its_end() -> None:
     outages = Outages()
     outages.report("writer of status", "records wait")
-    assert outages.outage() is None, "one topic's trouble is not the broker's"
+    assert outages.outage() is None, "a failure of one topic is no outage of the broker"
     outages.report("configs", "no broker", outage=True)
     outages.report("leader", "no broker, it says", outage=True)
     assert outages.outage() == "no broker"
@@ -57,10 +57,10 @@ def test_an_outage_is_everybody_s_until_the_last_one_has_seen_its_end() -> None:
     assert outages.outage() is None
 
 
-def test_a_reader_that_has_not_noticed_an_outage_itself_says_what_others_have() -> None:
+def test_a_reader_reports_an_outage_that_other_clients_have_noticed() -> None:
     outages = Outages()
     outages.report("leader", "Kafka cannot be reached, says the other reader", outage=True)
-    # Who is connected and gets no answer has nothing to say of it for a while.
+    # A connected reader without answers has nothing to report for a while.
     silent = socket.create_server(("127.0.0.1", 0))
     address = f"127.0.0.1:{silent.getsockname()[1]}"
     topic_reader = KafkaTopicReader(Clients(address, "lake", {}), "configs", Follower(), outages)
@@ -110,7 +110,7 @@ def test_secrets_are_in_no_repr() -> None:
     assert "secret" not in repr(LogsConfig("b", "lake", {"sasl_plain_password": "secret"}))
 
 
-def test_clients_are_shared_by_whom_they_speak_for(tmp_path: Path) -> None:
+def test_clients_are_shared_by_address_and_credentials(tmp_path: Path) -> None:
     ca = tmp_path / "ca.pem"
     ca.write_text("one")
     security = {"sasl_plain_password": "secret", "ssl_cafile": str(ca)}
@@ -123,4 +123,4 @@ def test_clients_are_shared_by_whom_they_speak_for(tmp_path: Path) -> None:
     assert access != Access.of("b:1", security | {"sasl_plain_password": "another"})
     assert "secret" not in f"{access} {access!r}"
     ca.write_text("another")
-    assert access != Access.of("b:1", security), "a file that was rewritten"
+    assert access != Access.of("b:1", security), "the file was rewritten"

@@ -1,4 +1,5 @@
-"""What the groups of one process have in common, counted by the library's threads, and what they do not."""
+"""Clients that the groups of one process share, counted by librdkafka's threads, and clients that they do
+not."""
 
 import gc
 import threading
@@ -35,7 +36,7 @@ WRONG = {
 
 
 def clients() -> int:
-    """Clients of librdkafka in this process: each has one thread of this name."""
+    """The number of librdkafka's clients in this process: each has one thread of this name."""
     names = []
     for comm in Path("/proc/self/task").glob("*/comm"):
         try:
@@ -47,7 +48,7 @@ def clients() -> int:
 
 @dataclass
 class Process:
-    """This process, and the groups that it opens. ``before``: clients that were there already."""
+    """This process and the groups that it opens. ``before`` is the number of clients that existed already."""
 
     broker: EmbeddedBroker
     before: int
@@ -65,7 +66,7 @@ class Process:
         return logs
 
     def in_use(self, group_id: str) -> Logs:
-        """Its topics made, all of its logs read, a status written."""
+        """Creates the topics of a group, reads all of its logs and writes a status."""
         ensure_topics(self.config(group_id))
         logs = self.open(self.config(group_id))
         writes(logs)
@@ -82,7 +83,7 @@ def writes(logs: Logs, status: TaskStatus = RUNNING) -> None:
 
 @pytest.fixture
 def process(broker: EmbeddedBroker) -> Iterator[Process]:
-    gc.collect()  # Clients of other tests may wait for that.
+    gc.collect()  # Clients of other tests may await collection.
     process = Process(broker, clients())
     yield process
     for logs in process.opened:
@@ -90,8 +91,8 @@ def process(broker: EmbeddedBroker) -> Iterator[Process]:
 
 
 @dataclass
-class Notebook:
-    """A follower that keeps what it takes; it waits, or fails, as long as it is told to."""
+class RecordingFollower:
+    """A follower that records what it takes; tests make it wait or fail."""
 
     taken: list[int] = field(default_factory=list)
     go_on: threading.Event = field(default_factory=threading.Event)
@@ -126,19 +127,19 @@ def test_groups_of_one_process_have_one_reader_one_writer_and_one_admin_client(
     assert threading.active_count() == threads
     for logs in (first, *others):
         logs.writer.open()
-    assert process.own() == 3 + 6, "a transactional id is one producer's"
+    assert process.own() == 3 + 6, "a transactional id belongs to one producer"
     for logs in (first, *others):
         logs.writer.close()
     eventually(lambda: process.own() == 3)
 
 
-def test_who_closes_leaves_the_others_untouched_and_the_last_one_nothing(
+def test_closing_a_group_keeps_the_clients_of_others_and_the_last_one_closes_them(
     process: Process, unique: str
 ) -> None:
     told: list[str] = []
     threads = set(threading.enumerate())
     ensure_topics(process.config(f"{unique}-b"))
-    assert process.own() == 0, "nobody uses it any more"
+    assert process.own() == 0, "it is unused by now"
     first, other = process.in_use(f"{unique}-a"), process.open(process.config(f"{unique}-b"), told.append)
     other.writer.open()
 
@@ -157,9 +158,7 @@ def test_who_closes_leaves_the_others_untouched_and_the_last_one_nothing(
     assert set(threading.enumerate()) <= threads
 
 
-def test_a_dead_cluster_and_a_wrong_password_are_their_own_group_s_trouble(
-    process: Process, unique: str
-) -> None:
+def test_a_dead_cluster_or_a_wrong_password_affects_its_own_group_only(process: Process, unique: str) -> None:
     told: dict[str, list[str]] = {"good": [], "dead": [], "refused": []}
     good = process.config(f"{unique}-good")
     ensure_topics(good)
@@ -190,7 +189,7 @@ def test_a_dead_cluster_and_a_wrong_password_are_their_own_group_s_trouble(
     assert PASSWORD not in f"{told}"
 
 
-def test_other_credentials_are_other_clients(process: Process, unique: str) -> None:
+def test_other_credentials_get_other_clients(process: Process, unique: str) -> None:
     before = process.in_use(unique)
     assert process.own() == 3
 
@@ -211,7 +210,7 @@ def test_a_topic_is_followed_twice_from_its_beginning(process: Process, unique: 
     assert second.status.read_to_end(MS) == {X: RUNNING}
     writes(first, TaskStatus(TaskId("y", 0), TaskState.RUNNING, "lake-0"))
     assert second.status.read_to_end(MS).keys() == {X, TaskId("y", 0)}
-    assert process.own() == 3 + 1, "one consumer has one place in a topic"
+    assert process.own() == 3 + 1, "a consumer has one position in a topic"
     second.close()
     writes(first)
     assert process.own() == 3
@@ -224,34 +223,34 @@ def _fill(broker: EmbeddedBroker, topic: str, count: int) -> None:
     assert producer.flush(20) == 0
 
 
-def test_a_slow_follower_stops_nobody_and_misses_nothing(process: Process, unique: str) -> None:
+def test_a_slow_follower_delays_no_other_and_misses_nothing(process: Process, unique: str) -> None:
     transport = KafkaTransport(process.broker.bootstrap_servers, unique, {})
     transport.ensure_topic(unique, 1, -1, MS)
     _fill(process.broker, unique, 20_000)
-    slow = Notebook()
+    slow = RecordingFollower()
     topic_reader = transport.topic_reader(unique, slow)
     try:
         assert slow.waits.wait(20)
 
         writes(process.in_use(f"{unique}-other"))
 
-        assert slow.taken == [], "it still waits"
-        assert topic_reader.has_room(6 * 2**20, 0), "most of its 20 MB is left with the broker"
+        assert slow.taken == [], "the slow follower still waits"
+        assert topic_reader.has_room(6 * 2**20, 0), "most of the 20 MB stays with the broker"
         slow.go_on.set()
         topic_reader.read_to_end(MS)
-        assert slow.taken == list(range(20_000)), "each record once, in order"
+        assert slow.taken == list(range(20_000)), "each record arrives once, in order"
     finally:
         slow.go_on.set()
         topic_reader.close()
 
 
-def test_a_follower_that_fails_reads_the_same_again_and_disturbs_nobody(
+def test_a_follower_that_fails_reads_the_same_records_again_and_affects_no_other(
     process: Process, unique: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     transport = KafkaTransport(process.broker.bootstrap_servers, unique, {})
     transport.ensure_topic(unique, 1, -1, MS)
     _fill(process.broker, unique, 10)
-    failing = Notebook(failures=2)
+    failing = RecordingFollower(failures=2)
     failing.go_on.set()
     topic_reader = transport.topic_reader(unique, failing)
     try:
@@ -268,7 +267,7 @@ def test_a_follower_that_fails_reads_the_same_again_and_disturbs_nobody(
     assert f"the reader of topic {unique} reads the same again" in caplog.text
 
 
-def test_whoever_hears_of_a_trouble_and_hangs_keeps_it_from_nobody_else(
+def test_a_hanging_outage_callback_does_not_delay_the_callbacks_of_others(
     process: Process, unique: str
 ) -> None:
     hangs, go_on, told = threading.Event(), threading.Event(), list[str]()
@@ -290,7 +289,7 @@ def test_whoever_hears_of_a_trouble_and_hangs_keeps_it_from_nobody_else(
         missing.close()
 
 
-def test_what_one_that_closes_has_not_written_is_not_written_later_and_others_lose_nothing(
+def test_unwritten_records_of_a_closed_group_are_dropped_and_others_lose_nothing(
     process: Process, unique: str
 ) -> None:
     closing, staying = process.in_use(f"{unique}-a"), process.in_use(f"{unique}-b")
@@ -311,10 +310,10 @@ def test_what_one_that_closes_has_not_written_is_not_written_later_and_others_lo
     assert process.open(process.config(f"{unique}-a")).status.read_to_end(MS) == {X: RUNNING}
 
 
-def test_an_admin_client_that_knows_no_controller_is_not_asked_again(
+def test_an_admin_client_without_a_controller_is_replaced(
     process: Process, unique: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As one does for minutes that has met a broker in the middle of its start."""
+    """A client that met a broker during its start behaves so for minutes."""
     logs = process.in_use(unique)
     logs.writer.open()
     lost: list[AdminClient] = []

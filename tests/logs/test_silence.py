@@ -1,4 +1,4 @@
-"""A consumer that hears nothing of a partition any more, and one that has nothing to hear."""
+"""A consumer that no longer receives records of a partition, and one that has none to receive."""
 
 import threading
 from collections.abc import Iterator
@@ -21,11 +21,11 @@ from tests.harness.support import eventually
 MS = 20_000
 
 
-# --- what looks show ------------------------------------------------------------------------------------
+# --- checks of a partition ------------------------------------------------------------------------------
 
 
 def looks(silence: Silence, position: int, end: int, count: int) -> list[str]:
-    """What comes of so many looks at a partition; whatever is lost is begun anew."""
+    """The results of ``count`` checks of a partition; a lost one begins anew."""
     seen = []
     for _ in range(count):
         if not silence.is_quiet(position):
@@ -46,14 +46,14 @@ def test_a_partition_that_is_at_its_end_is_never_lost() -> None:
     assert looks(Silence(), 5, 5, 50) == ["not asked"] + ["asked"] * 49
 
 
-def test_a_partition_that_moves_is_not_asked_for() -> None:
+def test_a_partition_that_moves_is_not_checked() -> None:
     silence = Silence()
     assert [silence.is_quiet(position) for position in range(5)] == [False] * 5
     assert silence.is_quiet(4)
-    assert not silence.is_lost(5, 9), "it moved while the question was on its way"
+    assert not silence.is_lost(5, 9), "the partition moved while the request was under way"
 
 
-def test_a_reader_that_catches_up_between_two_looks_or_could_hear_nothing_is_not_lost() -> None:
+def test_a_reader_that_catches_up_between_checks_or_was_disturbed_is_not_lost() -> None:
     silence = Silence()
     assert looks(silence, 3, 5, 2) == ["not asked", "asked"]
     assert looks(silence, 5, 5, 2) == ["not asked", "asked"]
@@ -62,7 +62,7 @@ def test_a_reader_that_catches_up_between_two_looks_or_could_hear_nothing_is_not
     assert looks(silence, 5, 6, 2) == ["asked", "lost"]
 
 
-def test_what_no_new_consumer_fixes_is_tried_ever_more_rarely_until_something_comes() -> None:
+def test_replacing_the_consumer_in_vain_is_retried_ever_more_rarely_until_records_come() -> None:
     silence = Silence()
     tries = [n for n, seen in enumerate(looks(silence, 0, 1, 400)) if seen == "lost"]
     assert tries == [2, 6, 12, 22, 40, 74, 108, 142, 176, 210, 244, 278, 312, 346, 380]
@@ -72,10 +72,10 @@ def test_what_no_new_consumer_fixes_is_tried_ever_more_rarely_until_something_co
 # --- with a broker --------------------------------------------------------------------------------------
 
 
-class Hearing(Consumer):
-    """A consumer that fetches nothing any more once it is deaf, and says nothing of it."""
+class DeafenableConsumer(Consumer):
+    """A consumer that silently stops fetching once it is deaf."""
 
-    made: "list[Hearing]"
+    made: "list[DeafenableConsumer]"
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
@@ -88,8 +88,8 @@ class Hearing(Consumer):
         return super().poll(timeout)
 
 
-class Asked(AdminClient):
-    """An admin client that counts the questions for ends, and whose broker refuses them for a while."""
+class CountingAdmin(AdminClient):
+    """An admin client that counts its requests for end offsets; its broker refuses them for a while."""
 
     looks: list[int]
     refusing: threading.Event
@@ -105,20 +105,20 @@ class Asked(AdminClient):
 
 @dataclass
 class SilentReader:
-    """A broker, and the topics of one group that are followed."""
+    """A broker, and the followed topics of one group."""
 
     broker: EmbeddedBroker
     group: str
-    consumers: list[Hearing]
+    consumers: list[DeafenableConsumer]
     looks: list[int]
     refusing: threading.Event
     told: list[str] = field(default_factory=list)
     topic_readers: list[TopicReader] = field(default_factory=list)
 
-    def follow(self, topic: str, partitions: int = 1) -> "Notebook":
+    def follow(self, topic: str, partitions: int = 1) -> "RecordingFollower":
         transport = KafkaTransport(self.broker.bootstrap_servers, self.group, {}, self.told.append)
         transport.ensure_topic(self.name(topic), partitions, -1, MS)
-        notebook = Notebook()
+        notebook = RecordingFollower()
         topic_reader = transport.topic_reader(self.name(topic), notebook)
         self.topic_readers.append(topic_reader)
         topic_reader.read_to_end(MS)
@@ -138,8 +138,8 @@ class SilentReader:
 
 
 @dataclass
-class Notebook:
-    """A follower that keeps the values of what it takes; it takes nothing while it is busy."""
+class RecordingFollower:
+    """A follower that keeps the values that it takes; it takes none while it is busy."""
 
     taken: list[str] = field(default_factory=list)
     free: threading.Event = field(default_factory=threading.Event)
@@ -163,19 +163,21 @@ def _text(record: Record) -> str:
 
 @pytest.fixture
 def silent(broker: EmbeddedBroker, unique: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[SilentReader]:
-    """What is quiet is looked at twice a second."""
+    """Quiet partitions are checked twice a second."""
     monkeypatch.setattr(reader, "_QUIET_S", 0.5)
-    monkeypatch.setattr(settings, "Consumer", Hearing)
-    monkeypatch.setattr(settings, "AdminClient", Asked)
-    Hearing.made, Asked.looks, Asked.refusing = [], [], threading.Event()
-    silent = SilentReader(broker, unique, Hearing.made, Asked.looks, Asked.refusing)
+    monkeypatch.setattr(settings, "Consumer", DeafenableConsumer)
+    monkeypatch.setattr(settings, "AdminClient", CountingAdmin)
+    DeafenableConsumer.made, CountingAdmin.looks, CountingAdmin.refusing = [], [], threading.Event()
+    silent = SilentReader(
+        broker, unique, DeafenableConsumer.made, CountingAdmin.looks, CountingAdmin.refusing
+    )
     yield silent
     for topic_reader in silent.topic_readers:
         topic_reader.close()
 
 
 @pytest.mark.real
-def test_a_consumer_that_hears_nothing_any_more_is_replaced_and_nothing_is_missed(
+def test_a_consumer_that_stops_receiving_is_replaced_and_no_record_is_missed(
     silent: SilentReader, caplog: pytest.LogCaptureFixture
 ) -> None:
     configs, status = silent.follow("configs"), silent.follow("status")
@@ -192,12 +194,12 @@ def test_a_consumer_that_hears_nothing_any_more_is_replaced_and_nothing_is_misse
     assert len(silent.consumers) == 2
     told = f"topic {silent.name('configs')}, partition 0: nothing comes after offset 1, and the broker has 2"
     assert told in caplog.text
-    assert "status" not in caplog.text, "it missed nothing"
+    assert "status" not in caplog.text, "the follower missed nothing"
     assert silent.told == []
 
 
 @pytest.mark.real
-def test_topics_with_nothing_new_are_asked_for_together_and_left_alone(
+def test_quiet_topics_are_checked_together_and_keep_their_consumer(
     silent: SilentReader, caplog: pytest.LogCaptureFixture
 ) -> None:
     silent.follow("empty")
@@ -221,18 +223,18 @@ def test_topics_with_nothing_new_are_asked_for_together_and_left_alone(
 
     silent.looks_again(6)
 
-    assert silent.looks[-3:] == [3, 3, 3], "one question for all of them"
+    assert silent.looks[-3:] == [3, 3, 3], "one request covers all of them"
     assert len(silent.consumers) == 1
     assert open_.taken == ["whole"]
     assert silent.told == []
     producer.abort_transaction(10)
     silent.looks_again(6)
-    assert len(silent.consumers) == 1, "what was aborted is passed"
+    assert len(silent.consumers) == 1, "aborted records are skipped"
     assert caplog.text == ""
 
 
 @pytest.mark.real
-def test_a_look_that_fails_is_only_a_doubt(silent: SilentReader, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_check_that_fails_proves_nothing(silent: SilentReader, caplog: pytest.LogCaptureFixture) -> None:
     notebook = silent.follow("configs")
     silent.looks_again(1)
     silent.refusing.set()
@@ -244,7 +246,7 @@ def test_a_look_that_fails_is_only_a_doubt(silent: SilentReader, caplog: pytest.
     silent.looks_again(1)
     silent.write("configs", "unheard")
     silent.looks_again(3)
-    assert len(silent.consumers) == 1, "nobody said that there is more"
+    assert len(silent.consumers) == 1, "no end offset was known"
     assert caplog.text == ""
     assert silent.told == []
     silent.refusing.clear()
@@ -252,7 +254,7 @@ def test_a_look_that_fails_is_only_a_doubt(silent: SilentReader, caplog: pytest.
 
 
 @pytest.mark.real
-def test_a_follower_that_is_busy_is_waited_for(
+def test_a_busy_follower_is_not_mistaken_for_a_silent_consumer(
     silent: SilentReader, caplog: pytest.LogCaptureFixture
 ) -> None:
     silent.follow("status")
@@ -263,7 +265,7 @@ def test_a_follower_that_is_busy_is_waited_for(
         silent.write("configs", "first")
         silent.write("configs", "second")
         silent.looks_again(5)
-        assert set(silent.looks[-3:]) == {1}, "only the other topic is asked for"
+        assert set(silent.looks[-3:]) == {1}, "only the other topic is checked"
     finally:
         busy.free.set()
     eventually(lambda: busy.taken == ["first", "second"])
@@ -272,7 +274,7 @@ def test_a_follower_that_is_busy_is_waited_for(
 
 
 @pytest.mark.real
-def test_a_broker_that_is_away_makes_nobody_begin_anew(silent: SilentReader) -> None:
+def test_an_outage_of_the_broker_replaces_no_consumer(silent: SilentReader) -> None:
     notebook = silent.follow("configs")
     silent.looks_again(1)
     silent.broker.kill()

@@ -1,4 +1,4 @@
-"""Pools at rest to start a conversation with."""
+"""Pools at rest, for conversations."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ from tests.pool.unreliable_pods import UnreliablePods
 
 @pytest.fixture
 def pool() -> Callable[..., UnreliablePods]:
-    """``pool(3, max_unavailable=2)``: three pods that work, under this policy."""
+    """``pool(3, max_unavailable=2)`` makes three working pods under this policy."""
 
     def start(replicas: int, *, self_restarting: bool = False, **policy: Any) -> UnreliablePods:
         pods = UnreliablePods(

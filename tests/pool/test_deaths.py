@@ -1,4 +1,4 @@
-"""The table of deaths: what is seen, and what is made of it."""
+"""The table of deaths: observations of pods and nodes, and the decision on each."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -29,7 +29,7 @@ def alone_on_its_node(pods: UnreliablePods, identity: str) -> None:
     pods.running[identity, pods.pods[identity].incarnation] = "island"
 
 
-def test_an_empty_world_is_filled_from_zero(pool: Start) -> None:
+def test_an_empty_pool_is_filled_from_ordinal_zero(pool: Start) -> None:
     pods = UnreliablePods(PoolDesired("lake", 3, "r1"))
 
     decision = pods.decide()
@@ -39,7 +39,7 @@ def test_an_empty_world_is_filled_from_zero(pool: Start) -> None:
     assert decision.next_ms is not None
 
 
-def test_an_incarnation_that_hangs_is_told_to_end_and_its_successor_is_not(pool: Start) -> None:
+def test_an_incarnation_that_hangs_is_deleted_and_its_successor_is_not(pool: Start) -> None:
     pods = pool(3)
     pod = pods.pods["lake-1"]
     group = pods.observed().group
@@ -54,7 +54,7 @@ def test_an_incarnation_that_hangs_is_told_to_end_and_its_successor_is_not(pool:
     assert again.actions == ()
 
 
-def test_an_order_that_shows_no_effect_is_repeated_after_a_while(pool: Start) -> None:
+def test_an_action_without_effect_is_repeated_after_a_while(pool: Start) -> None:
     pods = UnreliablePods(PoolDesired("lake", 1, "r1"))
     pods.decide()
     pods.now_ms += pods.desired.policy.retry_ms - 1
@@ -101,20 +101,20 @@ def test_a_crash_loop_slows_down_and_is_reported(pool: Start) -> None:
         pods.settle()
 
     assert pauses == [1, 10, 20, 40, 80]
-    assert told[0] == (), "the first crash is forgiven"
+    assert told[0] == (), "the first crash does not delay the restart"
     (report,) = told[-1]
     assert (report.reason, report.subject) == (ReportReason.CRASH_LOOP, "lake-1")
     assert "5 times" in report.message
-    assert pods.decide().reports == (), "it is a member again"
+    assert pods.decide().reports == (), "the pod is a member again"
 
     pods.now_ms += pods.desired.policy.healthy_after_ms
     assert pods.decide().reports == ()
     pods.crash("lake-1")
     pods.step()
-    assert pods.decide().reports == (), "a first crash again"
+    assert pods.decide().reports == (), "the count begins anew"
 
 
-def test_a_crash_after_a_long_incarnation_is_a_first_one(pool: Start) -> None:
+def test_a_crash_after_a_long_incarnation_counts_as_the_first(pool: Start) -> None:
     pods = pool(2)
     for _ in range(2):
         pods.crash("lake-1")
@@ -127,7 +127,7 @@ def test_a_crash_after_a_long_incarnation_is_a_first_one(pool: Start) -> None:
     assert pods.decide().actions == (Create("lake-1", "r1"),)
 
 
-def test_being_told_to_end_is_no_crash(pool: Start) -> None:
+def test_a_requested_end_is_no_crash(pool: Start) -> None:
     pods = pool(1)
     for _ in range(3):
         pod = pods.pods["lake-0"]
@@ -173,7 +173,7 @@ def test_a_container_that_runs_again_in_its_pod_has_ended_before(pool: Start) ->
     assert decision.actions == ()
 
 
-def test_a_late_picture_of_an_earlier_incarnation_does_not_end_the_living_one(pool: Start) -> None:
+def test_a_late_observation_of_an_earlier_incarnation_does_not_end_the_running_one(pool: Start) -> None:
     pods = pool(2, self_restarting=True)
     earlier = pods.pods["lake-1"]
     pods.restart("lake-1")
@@ -199,7 +199,7 @@ def test_a_member_lives_whatever_its_node_says(pool: Start) -> None:
         assert decision.facts == before
 
 
-def test_who_is_cut_off_for_long_gets_a_stand_in_and_is_not_declared_dead(pool: Start) -> None:
+def test_a_member_unreachable_for_long_gets_a_stand_in_and_is_not_declared_dead(pool: Start) -> None:
     pods = pool(3)
     alone_on_its_node(pods, "lake-1")
     incarnation = incarnations(pods)["lake-1"]
@@ -219,7 +219,7 @@ def test_who_is_cut_off_for_long_gets_a_stand_in_and_is_not_declared_dead(pool: 
     assert [report.reason for report in decision.reports] == [ReportReason.STUCK_ON_NODE]
     pods.settle()
 
-    # The node is back, and the pod ends as it was told: the stand-in stays.
+    # The node is back, and the pod ends as requested; the stand-in stays.
     pods.nodes["island"] = Node()
     assert [type(action) for action in pods.settle()] == [Remove]
     assert sorted(pods.pods) == ["lake-0", "lake-2", "lake-3"]
@@ -239,7 +239,7 @@ def test_a_container_that_cannot_run_again_gets_a_stand_in_too(pool: Start) -> N
     assert Create("lake-3", "r1") in pods.decide().actions
 
 
-def test_while_we_do_not_lead_nobody_is_taken_for_cut_off(pool: Start) -> None:
+def test_without_the_lead_no_member_counts_as_unreachable(pool: Start) -> None:
     pods = pool(2)
     pods.leading = False
     for name in pods.nodes:
@@ -249,7 +249,7 @@ def test_while_we_do_not_lead_nobody_is_taken_for_cut_off(pool: Start) -> None:
     assert pods.decide().actions == ()
 
 
-def test_what_was_on_a_machine_that_is_out_of_service_is_dead_for_good(pool: Start) -> None:
+def test_members_on_a_machine_out_of_service_are_proven_dead(pool: Start) -> None:
     pods = pool(3)
     alone_on_its_node(pods, "lake-1")
     incarnation = incarnations(pods)["lake-1"]
@@ -260,7 +260,7 @@ def test_what_was_on_a_machine_that_is_out_of_service_is_dead_for_good(pool: Sta
     assert ended(decision) == {incarnation}
     assert decision.facts.gone == {"lake-1"}
     assert decision.actions == (Delete("lake-1", incarnation),)
-    # The platform clears the object away, and the identity is made anew elsewhere.
+    # The platform removes the object, and the identity is created elsewhere.
     pods.act()
     pods.force_delete("lake-1")
     assert pods.decide().facts.gone == frozenset()
@@ -268,7 +268,7 @@ def test_what_was_on_a_machine_that_is_out_of_service_is_dead_for_good(pool: Sta
     assert sorted(pods.pods) == ["lake-0", "lake-1", "lake-2"]
 
 
-def test_what_has_not_run_yet_did_not_end_with_its_machine(pool: Start) -> None:
+def test_a_pod_that_has_not_run_did_not_end_with_its_machine(pool: Start) -> None:
     pods = UnreliablePods(PoolDesired("lake", 1, "r1"))
     pods.decide()
     pods.act()
@@ -292,7 +292,7 @@ def test_a_deleted_node_proves_an_end_only_where_the_cloud_is_trusted(pool: Star
     assert "lake-1" not in decision.facts.gone
 
 
-def test_who_was_told_to_end_leaves_unless_its_node_is_unreachable(pool: Start) -> None:
+def test_a_member_asked_to_end_leaves_unless_its_node_is_unreachable(pool: Start) -> None:
     pods = pool(3)
     pod = pods.pods["lake-1"]
     pods.pods["lake-1"] = replace(pod, phase=Phase.TERMINATING, terminating_since_ms=pods.now_ms)

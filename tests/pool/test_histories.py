@@ -1,4 +1,4 @@
-"""Any history of wishes and faults: what must never be done, and that the pool comes to rest as wished."""
+"""Any history of changes and faults: invariants, and convergence once the faults stop."""
 
 from dataclasses import replace
 
@@ -31,7 +31,7 @@ MAX_REPLICAS = 4
 
 
 def works(pod: Pod, seen: PoolObserved) -> bool:
-    """Whether this very incarnation is a member, and was not told to end."""
+    """Whether this incarnation is a member and was not asked to end."""
     member = seen.group.members.get(pod.identity) if seen.group is not None else None
     running = pod.phase in (Phase.PENDING, Phase.RUNNING)
     return running and member is not None and member.incarnation == pod.incarnation
@@ -58,7 +58,7 @@ class Pools(RuleBasedStateMachine):
         )
         self.earlier = self.pods.observed()
 
-    # Wishes.
+    # Changes.
 
     @rule(replicas=st.integers(0, MAX_REPLICAS))
     def scale(self, replicas: int) -> None:
@@ -75,7 +75,7 @@ class Pools(RuleBasedStateMachine):
         seen = self.pods.observed()
         decision = self.pods.decide()
         self.check(decision, seen)
-        # With nothing new to see there is nothing more to ask for.
+        # A decision on the same observation asks for nothing more.
         assert decide(self.pods.desired, seen, decision.memory, self.pods.now_ms).actions == ()
         if act:
             self.pods.act()
@@ -109,7 +109,7 @@ class Pools(RuleBasedStateMachine):
     def lead(self, leading: bool) -> None:
         self.pods.leading = leading
 
-    # The course of things, one bit at a time.
+    # Progress, one step at a time.
 
     @rule(seconds=st.sampled_from([1, 10, 100, 1000]))
     def time_passes(self, seconds: int) -> None:
@@ -160,7 +160,7 @@ class Pools(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(NODES))
     def node_is_declared_dead(self, name: str) -> None:
-        """An administrator's word: the machine is off."""
+        """An administrator declares the machine out of service."""
         self.pods.nodes[name] = Node(ready=False, out_of_service=True)
         self.pods.running = {key: node for key, node in self.pods.running.items() if node != name}
 
@@ -169,16 +169,16 @@ class Pools(RuleBasedStateMachine):
         if fitting:
             happen(data.draw(st.sampled_from(fitting)))  # type: ignore[operator]
 
-    # What must never be.
+    # Invariants.
 
     @invariant()
     def proofs_are_true(self) -> None:
-        """Nothing runs of what the pool says has ended."""
+        """No process runs that the pool reports as ended."""
         if self.pods.decision is not None:
             assert not self.pods.running.keys() & self.pods.decision.facts.ended
 
     def check(self, decision: Decision, seen: PoolObserved) -> None:
-        """Nothing is asked for that what is seen does not call for."""
+        """Every action is justified by the observation."""
         desired, facts, now_ms = self.pods.desired, decision.facts, self.pods.now_ms
         pods = {pod.identity: pod for pod in seen.pods}
         assert not facts.leaving & facts.returning
@@ -216,7 +216,7 @@ class Pools(RuleBasedStateMachine):
         self.expected = facts.expected
 
     def may_be_told_to_end(self, pod: Pod, decision: Decision, seen: PoolObserved) -> bool:
-        """Nobody who has work is told to end before it was drained, but for the stated exceptions."""
+        """A busy member ends only after its drain, with the documented exceptions."""
         desired, facts = self.pods.desired, decision.facts
         drain_ms = self.pods.now_ms - pod.mark.since_ms if pod.mark is not None else -1
         return (
@@ -228,7 +228,7 @@ class Pools(RuleBasedStateMachine):
         )
 
     def check_scale_down(self, pod: Pod, seen: PoolObserved) -> None:
-        """Whoever works is let go in quiet times only, and not in haste."""
+        """A working member is scaled down only while the group is settled, and after the delay."""
         policy = self.pods.desired.policy
         waited_ms = self.pods.now_ms - (self.surplus_since_ms or self.pods.now_ms)
         if works(pod, seen) and pod.identity in self.expected:
@@ -237,7 +237,7 @@ class Pools(RuleBasedStateMachine):
             assert seen.group.calm or waited_ms >= policy.scale_down_wait_max_ms
 
     def check_roll(self, decision: Decision, seen: PoolObserved) -> None:
-        """Whoever works is taken out of service for a roll only while all others work, and in quiet times."""
+        """A roll replaces a working member only while all others work and the group is settled."""
         taken = {
             action.identity
             for action in decision.actions
@@ -258,7 +258,7 @@ class Pools(RuleBasedStateMachine):
                 len(decision.facts.expected - (working - taken)) <= self.pods.desired.policy.max_unavailable
             )
 
-    # Once the faults stop, all comes to be as wished.
+    # Once the faults stop, the pool converges.
 
     def settle(self, rounds: int) -> None:
         for _ in range(rounds):

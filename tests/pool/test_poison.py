@@ -1,4 +1,4 @@
-"""Tasks whose start ends its member."""
+"""Tasks whose start kills their member."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,7 +20,7 @@ def die_while_starting(pods: UnreliablePods, identity: str, *tasks: TaskId) -> N
     pods.settle()
 
 
-def test_three_deaths_in_a_row_on_whichever_member(pool: Start) -> None:
+def test_three_deaths_in_a_row_on_any_members_quarantine_a_task(pool: Start) -> None:
     pods = pool(3)
     die_while_starting(pods, "lake-0", BAD)
     die_while_starting(pods, "lake-1", BAD)
@@ -33,7 +33,7 @@ def test_three_deaths_in_a_row_on_whichever_member(pool: Start) -> None:
     assert ReportReason.POISON_TASK in {report.reason for report in decision.reports}
 
 
-def test_a_member_that_the_group_missed_first_counts_too(pool: Start) -> None:
+def test_a_death_that_the_group_noticed_first_counts_too(pool: Start) -> None:
     pods = pool(2)
     for _ in range(3):
         pods.members["lake-1"] = replace(pods.members["lake-1"], starting=frozenset({BAD}))
@@ -46,7 +46,7 @@ def test_a_member_that_the_group_missed_first_counts_too(pool: Start) -> None:
     assert pods.decide().facts.poisoned == {BAD}
 
 
-def test_a_start_that_is_survived_clears(pool: Start) -> None:
+def test_a_survived_start_clears_the_count(pool: Start) -> None:
     pods = pool(2)
     for _ in range(2):
         die_while_starting(pods, "lake-1", BAD, GOOD)
@@ -72,7 +72,7 @@ def test_quarantine_lasts_until_a_pardon(pool: Start) -> None:
     assert pods.decide().facts.poisoned == frozenset()
 
 
-def test_ends_that_were_asked_for_accuse_nobody(pool: Start) -> None:
+def test_requested_ends_do_not_count(pool: Start) -> None:
     pods = pool(2)
     for revision in ("r2", "r3", "r4"):
         for identity, member in pods.members.items():

@@ -1,4 +1,4 @@
-"""A changed template: one pod after the other, and no further when a new one does not work."""
+"""A changed template: pods are replaced one by one, and the roll stops when a new one does not work."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -53,7 +53,7 @@ def test_hold_replaces_in_place_one_by_one_from_the_highest(pool: Start) -> None
     assert pods.decide().facts.returning == frozenset()
 
 
-def test_who_is_replaced_returns_until_its_successor_is_there(pool: Start) -> None:
+def test_a_replaced_member_counts_as_returning_until_its_successor_is_there(pool: Start) -> None:
     pods = pool(2)
     change(pods, "r2")
     pods.decide()
@@ -86,7 +86,7 @@ def test_drain_moves_the_tasks_first(pool: Start) -> None:
     assert story(pods.settle())[-4:] == ["Drain lake-0", "Delete lake-0", "Remove lake-0", "Create lake-0"]
 
 
-def test_as_many_at_a_time_as_may_be_unavailable(pool: Start) -> None:
+def test_max_unavailable_pods_are_replaced_at_a_time(pool: Start) -> None:
     pods = pool(4, max_unavailable=2)
     change(pods, "r2")
     assert story(list(pods.decide().actions)) == ["Delete lake-2", "Delete lake-3"]
@@ -95,11 +95,11 @@ def test_as_many_at_a_time_as_may_be_unavailable(pool: Start) -> None:
     pods.drop("lake-0")
     pods.held.clear()
     change(pods, "r2")
-    # It does no work: replacing it costs nothing, and it is one of the two.
+    # This one does no work, so its replacement costs nothing; it is one of the two.
     assert story(list(pods.decide().actions)) == ["Delete lake-0", "Delete lake-3"]
 
 
-def test_the_next_one_waits_until_what_the_new_one_was_given_runs(pool: Start) -> None:
+def test_the_next_replacement_waits_until_the_tasks_of_the_new_pod_run(pool: Start) -> None:
     pods = pool(3)
     change(pods, "r2")
     pods.decide()
@@ -112,18 +112,18 @@ def test_the_next_one_waits_until_what_the_new_one_was_given_runs(pool: Start) -
     pods.join("lake-2")
     joined = pods.members["lake-2"]
     pods.members["lake-2"] = replace(joined, starting=frozenset({TaskId("a", 0)}))
-    assert story(list(pods.decide().actions)) == [], "its JVM is still coming up"
+    assert story(list(pods.decide().actions)) == [], "its JVM is still starting"
 
     pods.members["lake-2"] = replace(joined, warming=True)
-    assert story(list(pods.decide().actions)) == [], "what it is to have is at others until it has come up"
+    assert story(list(pods.decide().actions)) == [], "its tasks stay with others until its JVM is up"
 
     pods.members["lake-1"] = replace(pods.members["lake-1"], starting=frozenset({TaskId("b", 0)}))
     pods.members["lake-2"] = joined
-    # What does not come to run on an old one is no reason to keep the old one.
+    # Tasks that do not start on an old pod are no reason to keep it.
     assert story(list(pods.decide().actions)) == ["Delete lake-1"]
 
 
-def test_a_busy_group_is_left_alone(pool: Start) -> None:
+def test_a_roll_waits_for_a_group_in_motion(pool: Start) -> None:
     pods = pool(2)
     pods.held["lake-9"] = pods.now_ms
     change(pods, "r2")
@@ -153,16 +153,16 @@ def test_a_template_that_does_not_work_stops_after_one_and_is_reported(pool: Sta
         ReportReason.ROLL_STALLED,
     ]
     assert "lake-1" in decision.reports[1].message
-    assert "pod" not in decision.reports[1].message, "on one machine there are none"
+    assert "pod" not in decision.reports[1].message, "a single machine has no nodes"
 
-    # A fixed template replaces the broken pod at once, then goes on.
+    # A fixed template replaces the broken pod at once, and the roll continues.
     change(pods, "r3")
     assert story(list(pods.decide().actions)) == ["Delete lake-1", "Delete lake-2"]
     pods.act()
     pods.settle()
 
 
-def test_while_we_do_not_lead_nobody_is_said_to_be_late(pool: Start) -> None:
+def test_without_the_lead_no_pod_is_reported_as_late(pool: Start) -> None:
     pods = pool(2)
     pods.now_ms += 10 * pods.desired.policy.ready_timeout_ms
     pods.leading = False
@@ -170,7 +170,7 @@ def test_while_we_do_not_lead_nobody_is_said_to_be_late(pool: Start) -> None:
     assert pods.decide().reports == ()
 
 
-def test_what_never_did_any_work_is_replaced_at_once(pool: Start) -> None:
+def test_a_pod_that_never_worked_is_replaced_at_once(pool: Start) -> None:
     pods = pool(3)
     pods.crash("lake-0")
     while pods.pods.get("lake-0") is None or pods.pods["lake-0"].phase is not Phase.PENDING:
@@ -186,8 +186,8 @@ def test_what_never_did_any_work_is_replaced_at_once(pool: Start) -> None:
 
 
 @pytest.mark.parametrize("remembering", [True, False])
-def test_who_is_no_member_for_the_moment_may_work_still(pool: Start, remembering: bool) -> None:
-    """A leader that takes the lead evicts everybody first; their tasks run on."""
+def test_a_pod_that_is_momentarily_no_member_may_still_work(pool: Start, remembering: bool) -> None:
+    """A new leader evicts all members first; their tasks keep running."""
     pods = pool(3)
     change(pods, "r2")
     for identity in list(pods.members):
@@ -196,14 +196,14 @@ def test_who_is_no_member_for_the_moment_may_work_still(pool: Start, remembering
         pods.memory = PoolMemory()
     assert pods.decide().actions == ()
 
-    # Tasks that nobody is known to run yet are no better.
+    # The same holds for tasks that no member is known to run yet.
     pods.held.clear()
     pods.desired = replace(pods.desired, revision="r2")
     moving = replace(pods.observed(), group=GroupSeen(moving=True))
     assert decide(pods.desired, moving, pods.memory, pods.now_ms).actions == ()
 
 
-def test_whose_tasks_have_moved_on_is_replaced_without_waiting(pool: Start) -> None:
+def test_a_pod_whose_tasks_have_moved_is_replaced_without_waiting(pool: Start) -> None:
     pods = pool(3)
     pods.drop("lake-0")
     pods.held.clear()
@@ -212,7 +212,7 @@ def test_whose_tasks_have_moved_on_is_replaced_without_waiting(pool: Start) -> N
     assert story(list(pods.decide().actions)) == ["Delete lake-0"]
 
 
-def test_who_is_cut_off_is_not_taken_for_idle(pool: Start) -> None:
+def test_an_unreachable_pod_does_not_count_as_idle(pool: Start) -> None:
     pods = pool(3)
     for name in pods.nodes:
         pods.nodes[name] = replace(pods.nodes[name], ready=False)
@@ -227,11 +227,11 @@ def test_a_member_of_an_earlier_incarnation_does_not_make_a_pod_available(pool: 
     pods.restart("lake-0")
     change(pods, "r2")
 
-    # lake-0 has not joined in this incarnation: it goes first, and lake-1 has to wait for it.
+    # This incarnation of lake-0 has not joined: it goes first, and lake-1 has to wait for it.
     assert story(list(pods.decide().actions)) == ["Delete lake-0"]
 
 
-def test_going_back_touches_only_who_had_been_replaced(pool: Start) -> None:
+def test_a_rollback_touches_only_replaced_pods(pool: Start) -> None:
     pods = pool(3)
     change(pods, "r2")
     actions: list[Action] = []
@@ -243,7 +243,7 @@ def test_going_back_touches_only_who_had_been_replaced(pool: Start) -> None:
     assert story(pods.settle()) == ["Delete lake-2", "Remove lake-2", "Create lake-2"]
 
 
-def test_going_back_in_time_leaves_the_marked_one_where_it_is(pool: Start) -> None:
+def test_an_early_rollback_keeps_the_marked_pod(pool: Start) -> None:
     pods = pool(2, strategy=RollStrategy.DRAIN)
     incarnation = pods.pods["lake-1"].incarnation
     change(pods, "r2")
@@ -255,7 +255,7 @@ def test_going_back_in_time_leaves_the_marked_one_where_it_is(pool: Start) -> No
     assert pods.decide().facts.leaving == frozenset()
 
 
-def test_an_order_that_got_lost_is_not_repeated_at_a_bad_time(pool: Start) -> None:
+def test_a_lost_action_is_not_repeated_while_the_group_moves(pool: Start) -> None:
     pods = pool(3)
     change(pods, "r2")
     pods.decide()
@@ -269,7 +269,7 @@ def test_an_order_that_got_lost_is_not_repeated_at_a_bad_time(pool: Start) -> No
     assert decision.facts.returning == frozenset()
 
 
-def test_whoever_is_being_replaced_is_the_one_to_leave(pool: Start) -> None:
+def test_a_pod_that_is_being_replaced_is_the_one_to_leave(pool: Start) -> None:
     pods = pool(3)
     change(pods, "r2")
     pods.decide()
@@ -283,7 +283,7 @@ def test_whoever_is_being_replaced_is_the_one_to_leave(pool: Start) -> None:
     assert [line for line in story(pods.settle()) if "lake-2" in line] == ["Remove lake-2"]
 
 
-def test_nobody_else_leaves_while_somebody_is_being_replaced(pool: Start) -> None:
+def test_no_other_pod_leaves_while_one_is_being_replaced(pool: Start) -> None:
     pods = pool(4)
     change(pods, "r2")
     while pods.pods.get("lake-3") is None or pods.pods["lake-3"].revision != "r2":
@@ -303,7 +303,7 @@ def test_nobody_else_leaves_while_somebody_is_being_replaced(pool: Start) -> Non
     assert story(list(pods.decide().actions)) == ["Delete lake-2"]
 
 
-def test_a_host_without_memory_goes_on_where_it_was(pool: Start) -> None:
+def test_a_host_without_memory_continues_the_roll(pool: Start) -> None:
     pods = pool(3)
     change(pods, "r2")
     pods.decide()

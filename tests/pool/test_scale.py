@@ -1,4 +1,4 @@
-"""More and fewer replicas: who comes, who leaves, and when."""
+"""More and fewer replicas: which pods are created, which leave, and when."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +18,7 @@ def wait_out_the_delay(pods: UnreliablePods) -> None:
     pods.now_ms += pods.desired.policy.scale_down_delay_ms
 
 
-def test_the_highest_ordinals_drain_together_end_and_are_cleared_away(pool: Start) -> None:
+def test_the_highest_ordinals_drain_together_end_and_are_removed(pool: Start) -> None:
     pods = pool(4)
     two, three = (pods.pods[f"lake-{n}"].incarnation for n in (2, 3))
     scale(pods, 2)
@@ -43,7 +43,7 @@ def test_the_highest_ordinals_drain_together_end_and_are_cleared_away(pool: Star
     ]
 
 
-def test_a_sawtooth_moves_nothing(pool: Start) -> None:
+def test_oscillating_replicas_move_nothing(pool: Start) -> None:
     pods = pool(3)
     for _ in range(20):
         scale(pods, 2)
@@ -55,7 +55,7 @@ def test_a_sawtooth_moves_nothing(pool: Start) -> None:
         pods.now_ms += 1_000
 
 
-def test_whoever_is_still_leaving_stays_after_all(pool: Start) -> None:
+def test_a_leaving_pod_stays_when_replicas_rise_again(pool: Start) -> None:
     pods = pool(3)
     incarnation = pods.pods["lake-2"].incarnation
     scale(pods, 2)
@@ -70,7 +70,7 @@ def test_whoever_is_still_leaving_stays_after_all(pool: Start) -> None:
     assert decision.facts.leaving == frozenset()
 
 
-def test_whoever_is_still_leaving_stays_rather_than_that_another_comes(pool: Start) -> None:
+def test_a_leaving_pod_stays_before_a_new_one_is_created(pool: Start) -> None:
     pods = pool(3)
     pods.crash("lake-1")
     scale(pods, 1)
@@ -85,7 +85,7 @@ def test_whoever_is_still_leaving_stays_rather_than_that_another_comes(pool: Sta
     assert pods.decide().actions == (UnDrain("lake-2", pods.pods["lake-2"].incarnation),)
 
 
-def test_a_reversal_overtakes_the_order_to_drain(pool: Start) -> None:
+def test_a_reversal_overtakes_the_drain(pool: Start) -> None:
     pods = pool(3)
     scale(pods, 2)
     wait_out_the_delay(pods)
@@ -99,7 +99,7 @@ def test_a_reversal_overtakes_the_order_to_drain(pool: Start) -> None:
     assert pods.pods["lake-2"].mark is None
 
 
-def test_nobody_leaves_while_tasks_are_held_or_moving(pool: Start) -> None:
+def test_no_pod_leaves_while_tasks_are_held_or_moving(pool: Start) -> None:
     pods = pool(3)
     pods.held["lake-9"] = pods.now_ms
     scale(pods, 2)
@@ -109,13 +109,13 @@ def test_nobody_leaves_while_tasks_are_held_or_moving(pool: Start) -> None:
     decision = pods.decide()
     assert decision.actions == ()
     assert [report.reason for report in decision.reports] == [ReportReason.SCALE_DOWN_WAITS]
-    assert "pod" not in decision.reports[0].message, "on one machine there are none"
+    assert "pod" not in decision.reports[0].message, "a single machine has no nodes"
 
     pods.held.clear()
     assert [type(action) for action in pods.settle()] == [Drain, Delete, Remove]
 
 
-def test_a_group_that_never_rests_puts_it_off_for_so_long(pool: Start) -> None:
+def test_a_group_that_never_settles_delays_a_scale_down_up_to_the_limit(pool: Start) -> None:
     pods = pool(3)
     pods.held["lake-9"] = pods.now_ms
     scale(pods, 2)
@@ -125,7 +125,7 @@ def test_a_group_that_never_rests_puts_it_off_for_so_long(pool: Start) -> None:
     assert [type(action) for action in pods.decide().actions] == [Drain]
 
 
-def test_nobody_leaves_while_we_do_not_lead(pool: Start) -> None:
+def test_without_the_lead_no_pod_leaves(pool: Start) -> None:
     pods = pool(3)
     scale(pods, 2)
     wait_out_the_delay(pods)
@@ -142,7 +142,7 @@ def test_nobody_leaves_while_we_do_not_lead(pool: Start) -> None:
     assert pods.decide().actions == ()
 
 
-def test_who_does_not_live_leaves_first_and_at_once(pool: Start) -> None:
+def test_a_dead_pod_leaves_first_and_at_once(pool: Start) -> None:
     pods = pool(3)
     incarnation = pods.pods["lake-0"].incarnation
     pods.crash("lake-0")
@@ -158,7 +158,7 @@ def test_who_does_not_live_leaves_first_and_at_once(pool: Start) -> None:
     assert pods.settle() == []
 
 
-def test_tasks_that_do_not_move_away_do_not_keep_a_pod_for_ever(pool: Start) -> None:
+def test_tasks_that_never_move_do_not_keep_a_pod_forever(pool: Start) -> None:
     pods = pool(2)
     incarnation = pods.pods["lake-1"].incarnation
     scale(pods, 1)
@@ -172,7 +172,7 @@ def test_tasks_that_do_not_move_away_do_not_keep_a_pod_for_ever(pool: Start) -> 
     assert pods.decide().actions == (Delete("lake-1", incarnation),)
 
 
-def test_to_nothing_at_once(pool: Start) -> None:
+def test_a_scale_to_zero_happens_at_once(pool: Start) -> None:
     pods = pool(2)
     incarnations = [pods.pods[f"lake-{n}"].incarnation for n in (0, 1)]
     scale(pods, 0)
@@ -180,7 +180,7 @@ def test_to_nothing_at_once(pool: Start) -> None:
     assert pods.decide().actions == (Delete("lake-0", incarnations[0]), Delete("lake-1", incarnations[1]))
 
 
-def test_who_does_not_end_is_killed_where_the_platform_does_not(pool: Start) -> None:
+def test_a_process_that_does_not_end_is_killed_where_the_platform_does_not(pool: Start) -> None:
     pods = pool(1, kill_after_ms=90_000)
     incarnation = pods.pods["lake-0"].incarnation
     scale(pods, 0)

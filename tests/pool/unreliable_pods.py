@@ -1,6 +1,6 @@
-"""A world of pods, nodes and a group, as simple as it can be and still lie, lag and lose things.
+"""A model of pods, nodes and a group, as simple as possible, that can still lie, lag and lose messages.
 
-It knows the truth that the pool under test can only infer: which processes really run.
+It knows which processes really run, which the pool under test can only infer.
 """
 
 from dataclasses import dataclass, field, replace
@@ -33,7 +33,8 @@ NODES = ("north", "south", "west")
 
 @dataclass
 class UnreliablePods:
-    """Objects (``pods``), processes (``running``: identity and incarnation, by node), the group's members."""
+    """Objects (``pods``), processes (``running``: identity and incarnation, by node) and the group's
+    members."""
 
     desired: PoolDesired
     now_ms: int = 1_000_000
@@ -67,7 +68,7 @@ class UnreliablePods:
         return self.decision
 
     def act(self) -> None:
-        """Carry out everything that was asked for. What does not fit any more fails, as it does for real."""
+        """Carries out all actions. Outdated ones fail, as they do in reality."""
         for action in self.todo:
             self._carry_out(action)
         self.todo = []
@@ -120,8 +121,8 @@ class UnreliablePods:
         self._put(pod, phase=Phase.RUNNING)
 
     def join(self, identity: str) -> None:
-        """The process joins the group and gets its assignment: what was held for it, or what others let
-        go."""
+        """The process joins the group and gets its assignment: tasks held for it, or tasks that others
+        release."""
         pod = self.pods[identity]
         self.held.pop(identity, None)
         self.members[identity] = MemberSeen(pod.incarnation, busy=True)
@@ -136,12 +137,12 @@ class UnreliablePods:
         self._put(pod, phase=Phase.ENDED, self_restarting=False)
 
     def restart(self, identity: str) -> None:
-        """The container runs again inside its pod."""
+        """The container restarts inside its pod."""
         pod = self.pods[identity]
         if not pod.self_restarting or self.nodes[pod.node].out_of_service:
             return
         self.births += 1
-        # Kubernetes tells the second of a start: nothing starts twice in one.
+        # Kubernetes reports starts in whole seconds: nothing starts twice in one.
         self.now_ms += 1000
         self.running.pop((identity, pod.incarnation), None)
         incarnation = f"life-{self.births}"
@@ -149,7 +150,7 @@ class UnreliablePods:
         self._put(pod, incarnation=incarnation, phase=Phase.RUNNING, started_ms=self.now_ms)
 
     def finish(self, identity: str) -> None:
-        """A process that was told to end leaves the group and does so."""
+        """A process that was asked to end leaves the group and ends."""
         pod = self.pods[identity]
         member = self.members.get(identity)
         if member is not None and member.incarnation == pod.incarnation:
@@ -157,13 +158,13 @@ class UnreliablePods:
         self._end(pod)
 
     def force_delete(self, identity: str) -> None:
-        """The object goes; the process may live on."""
+        """The object is deleted; the process may live on."""
         del self.pods[identity]
 
     # The group.
 
     def obey_facts(self) -> None:
-        """What the leader does of its own accord with what it was told."""
+        """The leader acts on the facts that it has."""
         if not self.leading or self.decision is None:
             return
         facts = self.decision.facts
@@ -180,7 +181,7 @@ class UnreliablePods:
                 self.members[identity] = replace(self.members[identity], busy=False)
 
     def drop(self, identity: str) -> None:
-        """The broker has not heard of the member for too long."""
+        """The member's session has timed out."""
         self._leave(identity)
 
     def _leave(self, identity: str) -> None:
@@ -203,7 +204,7 @@ class UnreliablePods:
     # Time.
 
     def progress(self) -> None:
-        """Everything that is due by itself happens: no faults."""
+        """Everything due happens, without faults."""
         self.obey_facts()
         for identity, pod in list(self.pods.items()):
             reachable = pod.node in self.nodes and self.nodes[pod.node].ready
@@ -223,7 +224,7 @@ class UnreliablePods:
                 self.drop(identity)
 
     def wait(self) -> None:
-        """Let time pass until the pool wants to decide again, but not too much of it."""
+        """Time passes until the pool wants to decide again, but not much of it."""
         later_ms = self.now_ms + 1000
         decision = self.decision
         if decision is not None and not decision.actions and decision.next_ms is not None:
@@ -231,7 +232,7 @@ class UnreliablePods:
         self.now_ms = later_ms
 
     def settle(self, rounds: int = 100) -> list[Action]:
-        """Let everything happen until the pool is at rest; the actions on the way. Fails when it is not."""
+        """Runs until the pool is at rest; returns the actions on the way. Fails if it never rests."""
         before = len(self.log)
         for _ in range(rounds):
             if self.at_rest():
@@ -241,15 +242,15 @@ class UnreliablePods:
         raise AssertionError(f"not at rest after {rounds} rounds: {self.log[before:]}")
 
     def step(self) -> tuple[Action, ...]:
-        """One decision, carried out; then what is due by itself. The actions."""
+        """Carries out one decision and everything due; returns the actions."""
         decision = self.decide()
         self.act()
         self.progress()
         return decision.actions
 
     def at_rest(self) -> bool:
-        """As many pods as wished, all of them working with the newest template, and nothing to do."""
-        # What is on a dead node stays there: nobody force-deletes it.
+        """As many pods as desired, all working with the newest template, and nothing to do."""
+        # Pods on a dead node stay: nobody force-deletes them.
         pods = [pod for pod in self.pods.values() if self.nodes[pod.node].ready]
         return (
             len(pods) == self.desired.replicas

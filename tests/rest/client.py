@@ -1,4 +1,4 @@
-"""A client of the API, for tests: one call a line."""
+"""A client of the REST API for tests, with one line per call."""
 
 import http.client
 import json
@@ -11,13 +11,13 @@ from tests.harness.support import eventually
 
 @dataclass
 class Client:
-    """``url``: of the front."""
+    """``url`` is the address of the API."""
 
     url: str
     authorization: str = ""
 
     def send(self, line: str, body: Any = None, **headers: str) -> tuple[int, Any]:
-        """Code and body of the answer; ``line``: a method and a path."""
+        """The status code and the body of the answer; ``line`` is a method and a path."""
         method, _, path = line.partition(" ")
         where = urlsplit(self.url)
         connection = http.client.HTTPConnection(str(where.hostname), where.port or 0, timeout=60)
@@ -34,7 +34,7 @@ class Client:
         return answer.status, json.loads(text) if text else None
 
     def __call__(self, line: str, body: Any = None, code: int = 200) -> Any:
-        """The answer's body; AssertionError where it has another code, or there is none."""
+        """The body of the answer. Raises AssertionError on another status code or without an answer."""
         try:
             status, answer = self.send(line, body)
         except OSError as error:
@@ -43,10 +43,10 @@ class Client:
         return answer
 
     def states(self, name: str) -> list[str]:
-        """Of the connector, then of its tasks."""
+        """The state of the connector, then of its tasks."""
         status = self(f"GET /connectors/{quote(name, safe='')}/status")
         return [status["connector"]["state"], *(task["state"] for task in status["tasks"])]
 
     def in_states(self, name: str, *states: str, timeout_s: float = 90) -> None:
-        """Wait until connector and tasks are in these."""
+        """Waits until connector and tasks are in these states."""
         eventually(lambda: self.states(name) == list(states), timeout_s, f"{name}: {states}")

@@ -1,4 +1,4 @@
-"""A front as a server on this machine."""
+"""The REST API as a server on this machine."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""A front with nothing behind it but dictionaries: what it asks of the world, kept in memory."""
+"""The REST API with in-memory dictionaries in place of its backends."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ _STATES = {State.RUNNING: "RUNNING", State.PAUSED: "PAUSED", State.STOPPED: "STO
 
 @dataclass
 class FakeConnectors:
-    """Resources, and those of them that somebody else manages."""
+    """Resources, some of which other tools manage."""
 
     found: dict[str, Connector] = field(default_factory=dict)
     managed: set[str] = field(default_factory=set)
@@ -50,7 +50,8 @@ class FakeConnectors:
 
 @dataclass
 class FakeGroup:
-    """One member, which runs at once whatever is wanted. ``adopted``: what only the config topic has."""
+    """One member, which runs every desired task at once. ``adopted`` has connectors of the config topic
+    only."""
 
     connectors: FakeConnectors
     adopted: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -108,7 +109,7 @@ _TARGETS = {
 
 @dataclass
 class FakeOffsets:
-    """By connector and partition."""
+    """Offsets by connector and partition."""
 
     kept: dict[str, dict[str, Any]] = field(default_factory=dict)
 
@@ -131,7 +132,7 @@ class FakeOffsets:
 
 @dataclass
 class FakeAccess:
-    """``tokens``: whom it knows, and what each may do; None: everybody may do everything."""
+    """``tokens`` maps callers to their rights; None allows everything to everybody."""
 
     tokens: Mapping[str, set[Right]] | None = None
     asked: list[Right] = field(default_factory=list)
@@ -147,14 +148,14 @@ class FakeAccess:
 
 
 class AnyName(SparkMembers):
-    """Members as stock workers are: their connectors have any name."""
+    """Stock workers, whose connectors may have any name."""
 
     def wrong_name(self, name: str) -> str:
         return ""
 
 
 class FakeFront:
-    """The front and all that is behind it."""
+    """The API and all of its backends."""
 
     def __init__(
         self, tokens: Mapping[str, set[Right]] | None = None, members: SparkMembers | None = None
@@ -167,7 +168,7 @@ class FakeFront:
         self.front = Front(WORKER, self.connectors, self.group, known, self.offsets, self.access)
 
     def __call__(self, line: str, body: Any = None, authorization: str = "", **more: str) -> Answer:
-        """``line``: a method and a path with its query. A body that is no text is sent as JSON."""
+        """``line`` is a method and a path with its query. A body that is not a text is sent as JSON."""
         method, _, target = line.partition(" ")
         path, _, query = target.partition("?")
         data = b"" if body is None else body.encode() if isinstance(body, str) else json.dumps(body).encode()
@@ -179,7 +180,7 @@ class FakeFront:
         return answer.body
 
     def refused(self, line: str, body: Any = None, code: int = 400, **more: str) -> str:
-        """The message of what is refused with ``code``."""
+        """The message of a refusal with ``code``."""
         answer = self(line, body, **more)
         assert answer.status == code, answer
         assert answer.body["error_code"] == code

@@ -1,4 +1,4 @@
-"""Requests and answers of the front, over parts in memory (by Kafka's REST reference, and KIPs)."""
+"""Requests and answers of the API over fake backends (by Kafka's REST reference and KIPs)."""
 
 import re
 from collections.abc import Sequence
@@ -29,14 +29,14 @@ def connector(name: str, worker: str) -> Connector:
 # --- paths -----------------------------------------------------------------------------------------------
 
 
-def test_what_is_not_served_is_404_and_another_method_405_with_those_that_are(fake: FakeFront) -> None:
+def test_an_unknown_path_is_404_and_an_unknown_method_405_with_the_allowed_ones(fake: FakeFront) -> None:
     assert fake.refused("GET /nothing", code=404) == "HTTP 404 Not Found"
     answer = fake("POST /connectors/a/config")
     assert (answer.status, answer.headers) == (405, {"Allow": "GET, PATCH, PUT"})
 
 
 def test_a_slash_at_the_end_changes_nothing(fake: FakeFront) -> None:
-    """As kcctl asks."""
+    """kcctl sends such paths."""
     assert fake.ok("GET /connectors/") == []
     assert fake("POST /connectors/", {"name": "a", "config": NOOP}).status == 201
 
@@ -45,7 +45,7 @@ def test_names_in_paths_are_decoded(fake: FakeFront) -> None:
     assert "a b/c not found" in fake.refused("GET /connectors/a%20b%2Fc", code=404)
 
 
-# --- made, read, changed, deleted ------------------------------------------------------------------------
+# --- create, read, change, delete ------------------------------------------------------------------------
 
 
 def test_a_connector_is_created_as_a_resource(fake: FakeFront) -> None:
@@ -60,12 +60,14 @@ def test_a_connector_is_created_as_a_resource(fake: FakeFront) -> None:
     assert fake.ok("GET /connectors/a") == {"name": "a", "config": shown, "tasks": tasks, "type": "unknown"}
 
 
-def test_it_can_begin_paused_or_stopped(fake: FakeFront) -> None:
+def test_a_connector_can_be_created_paused_or_stopped(fake: FakeFront) -> None:
     """KIP-980."""
     fake.ok("POST /connectors", {"name": "a", "config": NOOP, "initial_state": "STOPPED"}, 201)
     assert fake.connectors.found["a"].spec.state.value == "Stopped"
     body = {"name": "b", "config": NOOP, "initial_state": "ASLEEP"}
     assert "initial_state is 'ASLEEP'" in fake.refused("POST /connectors", body)
+    body["initial_state"] = ["STOPPED"]
+    assert "initial_state is \"['STOPPED']\"" in fake.refused("POST /connectors", body)
 
 
 def test_numbers_and_booleans_become_text_and_nulls_are_left_out(fake: FakeFront) -> None:
@@ -92,12 +94,12 @@ def test_numbers_and_booleans_become_text_and_nulls_are_left_out(fake: FakeFront
         ({"name": "a", "config": {**NOOP, "cooperator.x": "1"}}, "cooperator.x"),
     ],
 )
-def test_what_cannot_be_a_connector_is_refused_by_name(fake: FakeFront, body: object, said: str) -> None:
+def test_an_invalid_connector_is_refused_by_name(fake: FakeFront, body: object, said: str) -> None:
     assert said in fake.refused("POST /connectors", body)
     assert fake.connectors.found == {}
 
 
-def test_a_name_is_taken_once_in_a_namespace(fake: FakeFront) -> None:
+def test_a_name_is_unique_in_a_namespace(fake: FakeFront) -> None:
     fake.create("a")
     fake.connectors.found["b"] = connector("b", "other")
     assert "exists already" in fake.refused("POST /connectors", {"name": "a", "config": NOOP}, 409)
@@ -107,7 +109,7 @@ def test_a_name_is_taken_once_in_a_namespace(fake: FakeFront) -> None:
     fake.refused("DELETE /connectors/b", code=404)
 
 
-def test_a_configuration_is_put_and_keeps_the_rest_of_the_resource(fake: FakeFront) -> None:
+def test_putting_a_configuration_keeps_the_rest_of_the_resource(fake: FakeFront) -> None:
     fake.create("a")
     fake.ok("PUT /connectors/a/pause", code=202)
     fake.ok("PUT /connectors/a/config", {**NOOP, "units": "5"})
@@ -115,12 +117,12 @@ def test_a_configuration_is_put_and_keeps_the_rest_of_the_resource(fake: FakeFro
     assert (spec.config, spec.state.value) == ({"units": "5"}, "Paused")
 
 
-def test_putting_one_that_is_not_there_creates_it(fake: FakeFront) -> None:
+def test_putting_the_configuration_of_an_unknown_connector_creates_it(fake: FakeFront) -> None:
     assert fake("PUT /connectors/a/config", NOOP).status == 201
     assert fake.access.asked == [Right("update", name="a"), Right("create", name="a")]
 
 
-def test_a_patch_changes_adds_and_takes_away(fake: FakeFront) -> None:
+def test_a_patch_changes_adds_and_removes_settings(fake: FakeFront) -> None:
     """KIP-477."""
     fake.create("a", journal="/tmp/j")
     fake.ok("PATCH /connectors/a/config", {"units": "7", "journal": None, "stop.delay.ms": 5})
@@ -128,7 +130,7 @@ def test_a_patch_changes_adds_and_takes_away(fake: FakeFront) -> None:
     fake.refused("PATCH /connectors/b/config", {}, 404)
 
 
-def test_what_somebody_else_manages_is_refused(fake: FakeFront) -> None:
+def test_changes_of_resources_that_other_tools_manage_are_refused(fake: FakeFront) -> None:
     fake.create("a")
     fake.connectors.managed.add("a")
     for line, body in (
@@ -136,10 +138,10 @@ def test_what_somebody_else_manages_is_refused(fake: FakeFront) -> None:
         ("PUT /connectors/a/stop", None),
     ):
         assert "helm manages" in fake.refused(line, body, 403)
-    fake.ok("PUT /connectors/a/config", NOOP)  # That changes nothing.
+    fake.ok("PUT /connectors/a/config", NOOP)  # This changes nothing.
 
 
-def test_what_only_the_config_topic_has_is_read_and_not_changed(fake: FakeFront) -> None:
+def test_connectors_of_the_config_topic_only_are_read_and_not_changed(fake: FakeFront) -> None:
     fake.group.adopted["old"] = {"connector.class": "noop", "name": "old"}
     fake.create("a")
     assert fake.ok("GET /connectors") == ["a", "old"]
@@ -191,7 +193,7 @@ def test_tasks_and_their_states_are_shown(fake: FakeFront) -> None:
 
 
 def test_topics_are_answered_and_not_reset(fake: FakeFront) -> None:
-    """kcctl's `describe connector` ends with an error where they are refused."""
+    """kcctl's `describe connector` fails where they are refused."""
     fake.create("a")
     assert fake.ok("GET /connectors/a/topics") == {"a": {"topics": []}}
     assert "not reset" in fake.refused("PUT /connectors/a/topics/reset", code=403)
@@ -208,7 +210,7 @@ def test_topics_of_a_stock_connector_are_what_a_worker_says(monkeypatch: pytest.
 
 
 def test_restarts_are_handed_to_the_group(fake: FakeFront) -> None:
-    """KIP-745: it answers with the status; where only the instance is restarted, with nothing."""
+    """KIP-745: the answer is the status; where only the instance is restarted, it is empty."""
     fake.create("a")
     assert fake("POST /connectors/a/restart").status == 204
     answer = fake("POST /connectors/a/restart?includeTasks=true&onlyFailed=true")
@@ -233,7 +235,7 @@ def test_restarts_are_handed_to_the_group(fake: FakeFront) -> None:
 def test_a_restart_shows_what_it_is_about_to_do(
     fake: FakeFront, monkeypatch: pytest.MonkeyPatch, query: str, instance: str, tasks: list[str]
 ) -> None:
-    """KIP-745; kcctl counts the tasks that are shown so."""
+    """KIP-745; kcctl counts the tasks by this answer."""
     fake.create("a")
     told = fake.group.status()
     told["tasks"][-1]["state"] = "FAILED"
@@ -251,7 +253,7 @@ def test_a_restart_shows_what_it_is_about_to_do(
 ENTRY = {"partition": {"file": "x"}, "offset": {"position": 3}}
 
 
-def test_offsets_are_changed_of_a_stopped_connector_only(fake: FakeFront) -> None:
+def test_only_offsets_of_a_stopped_connector_can_be_changed(fake: FakeFront) -> None:
     fake.create("a")
     assert fake.ok("GET /connectors/a/offsets") == {"offsets": []}
     for line in ("PATCH /connectors/a/offsets", "DELETE /connectors/a/offsets"):
@@ -264,7 +266,7 @@ def test_offsets_are_changed_of_a_stopped_connector_only(fake: FakeFront) -> Non
     assert fake.ok("DELETE /connectors/a/offsets") == {"message": "reset"}
 
 
-def test_and_not_before_its_tasks_have_stopped(fake: FakeFront) -> None:
+def test_offsets_cannot_be_changed_before_the_tasks_have_stopped(fake: FakeFront) -> None:
     fake.create("a")
     fake.ok("PUT /connectors/a/stop", code=204)
     fake.group.busy.add("a")
@@ -282,11 +284,11 @@ def test_and_not_before_its_tasks_have_stopped(fake: FakeFront) -> None:
         ({"offsets": [ENTRY, {"partition": {}}]}, "offsets[1].offset is neither"),
     ],
 )
-def test_offsets_of_no_form_are_refused(fake: FakeFront, body: object, said: str) -> None:
+def test_malformed_offsets_are_refused(fake: FakeFront, body: object, said: str) -> None:
     assert said in fake.refused("PATCH /connectors/a/offsets", body)
 
 
-# --- plug-ins, loggers, itself ---------------------------------------------------------------------------
+# --- plug-ins, loggers, root -----------------------------------------------------------------------------
 
 
 def test_plugins_are_listed_and_their_settings_described(fake: FakeFront) -> None:
@@ -308,7 +310,7 @@ def test_configurations_are_validated_without_being_applied(fake: FakeFront) -> 
     assert "make them one" in fake.refused("PUT /connector-plugins/spark/config/validate", body)
 
 
-def test_members_on_spark_have_no_loggers_to_set(fake: FakeFront) -> None:
+def test_members_on_spark_have_no_configurable_loggers(fake: FakeFront) -> None:
     assert fake.ok("GET /admin/loggers") == {}
     assert "spec.spark.conf" in fake.refused("GET /admin/loggers/root", code=404)
     assert "spec.spark.conf" in fake.refused("PUT /admin/loggers/root", {"level": "debug"}, 404)
@@ -316,11 +318,13 @@ def test_members_on_spark_have_no_loggers_to_set(fake: FakeFront) -> None:
     assert "did you mean 'DEBUG'?" in fake.refused("PUT /admin/loggers/root", {"level": "debg"})
 
 
-def test_the_front_tells_of_itself(fake: FakeFront) -> None:
+def test_the_root_describes_the_cluster(fake: FakeFront) -> None:
     about = fake.ok("GET /")
     assert about["kafka_cluster_id"] == "twin"
     assert about["commit"].startswith("cooperator-")
-    assert re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", about["version"]), "clients compare it with Kafka's"
+    assert re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", about["version"]), (
+        "clients compare the version with Kafka's"
+    )
     assert fake.ok("GET /health")["status"] == "healthy"
     fake.group.leading = False
     assert fake.ok("GET /health", code=503)["status"] == "starting"
@@ -333,7 +337,7 @@ def test_bodies_are_json(fake: FakeFront) -> None:
     )
 
 
-def test_what_nobody_has_foreseen_is_said_in_the_log_only(
+def test_unexpected_errors_are_described_in_the_log_only(
     fake: FakeFront, caplog: pytest.LogCaptureFixture
 ) -> None:
     fake.connectors.find = lambda name: 1 / 0  # type: ignore[assignment,return-value]
@@ -344,7 +348,7 @@ def test_what_nobody_has_foreseen_is_said_in_the_log_only(
 # --- rights ----------------------------------------------------------------------------------------------
 
 
-def test_who_is_unknown_is_401_and_who_may_not_is_403() -> None:
+def test_an_unknown_caller_is_401_and_a_caller_without_the_right_403() -> None:
     fake = FakeFront({"Bearer reader": {Right("list"), Right("get", name="a")}})
     assert fake("GET /connectors").status == 401
     assert fake("GET /connectors", authorization="Bearer reader").status == 200
@@ -377,7 +381,7 @@ def test_who_is_unknown_is_401_and_who_may_not_is_403() -> None:
         ("PUT /admin/loggers/root", Right("update", "workers", "loggers", "lake")),
     ],
 )
-def test_each_route_asks_for_its_right_before_anything_else(line: str, right: Right) -> None:
+def test_each_route_checks_its_right_first(line: str, right: Right) -> None:
     fake = FakeFront({"Bearer nobody": set()})
     assert fake(line, authorization="Bearer nobody").status == 403
     assert fake.access.asked == [right]
@@ -399,7 +403,7 @@ def test_a_directory_that_another_connector_writes_to_is_refused(fake: FakeFront
 ODD = "My Connector_1/ä"
 
 
-def test_a_connector_has_any_name_where_its_members_take_it() -> None:
+def test_a_connector_may_have_any_name_that_its_members_accept() -> None:
     fake, path = FakeFront(members=AnyName()), f"/connectors/{quote(ODD, safe='')}"
     made = fake("POST /connectors", {"name": f" {ODD} ", "config": NOOP})
     assert (made.status, made.body["name"], made.headers["Location"]) == (201, ODD, path)
@@ -423,7 +427,7 @@ def test_a_connector_has_any_name_where_its_members_take_it() -> None:
     assert fake.connectors.found == {}
 
 
-def test_a_resource_of_another_connector_is_not_taken_for_it() -> None:
+def test_a_resource_of_another_connector_is_not_mistaken_for_it() -> None:
     fake = FakeFront(members=AnyName())
     fake.create("orders")
     other = fake.connectors.found.pop("orders")
@@ -435,7 +439,7 @@ def test_a_resource_of_another_connector_is_not_taken_for_it() -> None:
     assert "spec.connectorName" in said
 
 
-def test_what_is_kept_is_not_deleted(fake: FakeFront) -> None:
+def test_a_retained_connector_is_not_deleted(fake: FakeFront) -> None:
     fake.create("a")
     kept = fake.connectors.found["a"]
     orphan = kept.spec.model_copy(update={"deletion_policy": DeletionPolicy.ORPHAN})

@@ -1,4 +1,4 @@
-"""The API of ``cooperator local`` over members without Spark: real broker, real daemon, real members."""
+"""The API of ``cooperator local`` over members without Spark: a real broker, daemon and members."""
 
 import os
 from collections import Counter
@@ -27,8 +27,8 @@ spec: {replicas: 2, rest: {enabled: true, port: PORT}}
 """
 
 
-class Pond:
-    """A Worker of two members and the API in front of them."""
+class LocalApi:
+    """A Worker of two members and its API."""
 
     def __init__(self, root: Path, broker: EmbeddedBroker) -> None:
         self.local = Local(root, f"rest-{os.getpid()}")
@@ -54,70 +54,74 @@ class Pond:
 
 
 @pytest.fixture(scope="module")
-def pond(tmp_path_factory: pytest.TempPathFactory, broker: EmbeddedBroker) -> Iterator[Pond]:
+def local_api(tmp_path_factory: pytest.TempPathFactory, broker: EmbeddedBroker) -> Iterator[LocalApi]:
     root = tmp_path_factory.mktemp("rest")
     try:
-        yield Pond(root, broker)
+        yield LocalApi(root, broker)
     finally:
         kill_everything(Local(root, "").state)
 
 
-def test_a_connector_lives_by_requests_alone(pond: Pond) -> None:
-    """Created, paused, resumed, restarted, stopped, deleted; what runs is told by the members' journal."""
-    ask = pond.ask
-    pond.create("ticks")
-    assert set(pond.journal.running()) == {"ticks-0", "ticks-1"}
-    [manifest] = [c for c in pond.local.get("connectors") if c["metadata"]["name"] == "ticks"]
+def test_requests_alone_manage_a_connector(local_api: LocalApi) -> None:
+    """Creates, pauses, resumes, restarts, stops and deletes one; the members' journal shows what ran."""
+    ask = local_api.ask
+    local_api.create("ticks")
+    assert set(local_api.journal.running()) == {"ticks-0", "ticks-1"}
+    [manifest] = [c for c in local_api.local.get("connectors") if c["metadata"]["name"] == "ticks"]
     assert manifest["spec"]["tasksMax"] == 2
     assert {t["worker_id"] for t in ask("GET /connectors/ticks/status")["tasks"]} <= set(
-        pond.local.incarnations()
+        local_api.local.incarnations()
     )
 
     ask("PUT /connectors/ticks/pause", code=202)
     ask.in_states("ticks", "PAUSED", "PAUSED", "PAUSED")
-    eventually(lambda: pond.journal.running() == {}, what="paused tasks do not run")
+    eventually(lambda: local_api.journal.running() == {}, what="paused tasks do not run")
     ask("PUT /connectors/ticks/resume", code=202)
     ask.in_states("ticks", "RUNNING", "RUNNING", "RUNNING")
-    eventually(lambda: len(pond.journal.running()) == 2, what="resumed tasks run")
+    eventually(lambda: len(local_api.journal.running()) == 2, what="resumed tasks run")
 
-    before = pond.starts()
+    before = local_api.starts()
     ask("POST /connectors/ticks/tasks/1/restart", code=204)
-    eventually(lambda: pond.starts() - before == Counter({"ticks-1": 1}), what="one task restarts")
-    before = pond.starts()
+    eventually(lambda: local_api.starts() - before == Counter({"ticks-1": 1}), what="one task restarts")
+    before = local_api.starts()
     ask("POST /connectors/ticks/restart?includeTasks=true", code=202)
-    eventually(lambda: pond.starts() - before == Counter({"ticks-0": 1, "ticks-1": 1}), what="both restart")
+    eventually(
+        lambda: local_api.starts() - before == Counter({"ticks-0": 1, "ticks-1": 1}), what="both restart"
+    )
 
     ask("PUT /connectors/ticks/stop", code=204)
     ask.in_states("ticks", "STOPPED")
-    eventually(lambda: pond.journal.running() == {}, what="stopped tasks do not run")
+    eventually(lambda: local_api.journal.running() == {}, what="stopped tasks do not run")
     ask("DELETE /connectors/ticks", code=204)
     assert "ticks" not in ask("GET /connectors")
     ask("GET /connectors/ticks", code=404)
 
 
-def test_a_configuration_is_put_while_it_runs(pond: Pond) -> None:
-    pond.create("grown", tasks=1)
-    config = {**pond.ask("GET /connectors/grown/config"), "stop.delay.ms": "1"}
-    pond.ask("PUT /connectors/grown/config", config)
+def test_a_configuration_is_replaced_while_its_connector_runs(local_api: LocalApi) -> None:
+    local_api.create("grown", tasks=1)
+    config = {**local_api.ask("GET /connectors/grown/config"), "stop.delay.ms": "1"}
+    local_api.ask("PUT /connectors/grown/config", config)
     eventually(
-        lambda: [t["config"].get("stop.delay.ms") for t in pond.ask("GET /connectors/grown/tasks")] == ["1"],
+        lambda: (
+            [t["config"].get("stop.delay.ms") for t in local_api.ask("GET /connectors/grown/tasks")] == ["1"]
+        ),
         60,
     )
-    told = pond.ask("PUT /connectors/grown/config", {**config, "units": "3"}, 400)["message"]
-    assert "units" in told  # Fixed while its checkpoints live.
-    pond.ask("DELETE /connectors/grown", code=204)
+    told = local_api.ask("PUT /connectors/grown/config", {**config, "units": "3"}, 400)["message"]
+    assert "units" in told  # This option is fixed while checkpoints exist.
+    local_api.ask("DELETE /connectors/grown", code=204)
 
 
-def test_offsets_are_moved_by_a_member_which_has_the_checkpoints(
-    pond: Pond, broker: EmbeddedBroker, unique: str
+def test_a_member_with_the_checkpoints_moves_offsets(
+    local_api: LocalApi, broker: EmbeddedBroker, unique: str
 ) -> None:
-    """A unit that has read 5 of 10 records, as its checkpoint says."""
+    """A unit has read 5 of 10 records according to its checkpoint."""
     ensure_topic({"bootstrap.servers": broker.bootstrap_servers}, unique, 1, -1)
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for number in range(10):
         producer.produce(unique, str(number))
     assert producer.flush(30) == 0
-    checkpoints = pond.local.state.worker("default", pond.local.worker).checkpoints
+    checkpoints = local_api.local.state.worker("default", local_api.local.worker).checkpoints
     unit = checkpoints / "copy" / f"{unique}-0"
     (unit / "offsets").mkdir(parents=True)
     (unit / "commits").mkdir()
@@ -125,19 +129,19 @@ def test_offsets_are_moved_by_a_member_which_has_the_checkpoints(
     (unit / "commits" / "0").write_text("v1\n{}")
     config = {"connector.class": "kafka-to-kafka", "topics": unique, "topic": "out"}
     body = {"name": "copy", "config": config, "initial_state": "STOPPED"}
-    pond.ask("POST /connectors", body, 201)
-    pond.ask.in_states("copy", "STOPPED")
+    local_api.ask("POST /connectors", body, 201)
+    local_api.ask.in_states("copy", "STOPPED")
 
     def entry(offset: int) -> dict[str, object]:
         partition = {"kafka_topic": unique, "kafka_partition": 0}
         return {"partition": partition, "offset": {"kafka_offset": offset}}
 
-    assert pond.ask("GET /connectors/copy/offsets") == {"offsets": [entry(5)]}
-    told = pond.ask("PATCH /connectors/copy/offsets", {"offsets": [entry(8)]})
+    assert local_api.ask("GET /connectors/copy/offsets") == {"offsets": [entry(5)]}
+    told = local_api.ask("PATCH /connectors/copy/offsets", {"offsets": [entry(8)]})
     assert told["message"].startswith("1 offsets")
-    assert pond.ask("GET /connectors/copy/offsets") == {"offsets": [entry(8)]}
-    refused = pond.ask("PATCH /connectors/copy/offsets", {"offsets": [entry(99)]}, 400)
+    assert local_api.ask("GET /connectors/copy/offsets") == {"offsets": [entry(8)]}
+    refused = local_api.ask("PATCH /connectors/copy/offsets", {"offsets": [entry(99)]}, 400)
     assert "99" in refused["message"]
-    pond.ask("DELETE /connectors/copy/offsets")
-    assert pond.ask("GET /connectors/copy/offsets") == {"offsets": []}
+    local_api.ask("DELETE /connectors/copy/offsets")
+    assert local_api.ask("GET /connectors/copy/offsets") == {"offsets": []}
     assert not list(unit.glob("offsets/*"))

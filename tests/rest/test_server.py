@@ -1,4 +1,5 @@
-"""The front over HTTP: what kcctl sends, what browsers may not, and whatever its own document allows."""
+"""The API over HTTP: kcctl's requests, requests of browsers, and any request that its OpenAPI document
+allows."""
 
 from typing import Any
 
@@ -20,8 +21,8 @@ from tests.rest.client import Client
 from tests.rest.fake_front import NOOP, FakeFront
 
 
-def test_what_kcctl_asks_for_is_answered(server: Server) -> None:
-    """The calls of kcctl 1.0 (its interface KafkaConnectApi), in an order that makes sense of them."""
+def test_requests_of_kcctl_are_answered(server: Server) -> None:
+    """The calls of kcctl 1.0 (its interface KafkaConnectApi), in a sensible order."""
     config = {**NOOP, "name": "a"}
     client = Client(server.url)
     expected = (
@@ -56,8 +57,8 @@ def test_what_kcctl_asks_for_is_answered(server: Server) -> None:
     assert answered == list(expected)
 
 
-def test_a_page_in_a_browser_gets_nothing(server: Server, fake: FakeFront) -> None:
-    """Neither a foreign page, nor one under a name that was bent to this machine."""
+def test_a_page_in_a_browser_gets_no_answer(server: Server, fake: FakeFront) -> None:
+    """Neither a foreign page nor a page whose host name was rebound to this machine gets an answer."""
     fake.create("a")
     code, body = Client(server.url).send("POST /connectors/a/restart", Origin="http://evil.example")
     assert (code, body["error_code"]) == (403, 403)
@@ -65,7 +66,7 @@ def test_a_page_in_a_browser_gets_nothing(server: Server, fake: FakeFront) -> No
     assert fake.group.restarts == []
 
 
-def test_a_head_is_a_get_without_its_body(server: Server) -> None:
+def test_head_is_get_without_the_body(server: Server) -> None:
     assert Client(server.url).send("HEAD /connectors") == (200, None)
 
 
@@ -82,7 +83,8 @@ CHECKS = (
 
 @pytest.fixture(scope="module")
 def fuzzed() -> Any:
-    """One for all examples, so that they meet what others have made. It has some connectors to begin with."""
+    """One API for all examples, with some connectors to begin with, so that examples meet each other's
+    results."""
     fake = FakeFront()
     for name in ("a", "b", "c"):
         fake.create(name)
@@ -95,5 +97,5 @@ def fuzzed() -> Any:
 
 @schema.parametrize()
 @settings(max_examples=15, suppress_health_check=list(HealthCheck))
-def test_whatever_its_document_allows_is_answered_as_it_says(case: Any, fuzzed: Server) -> None:
+def test_every_request_that_the_document_allows_gets_a_documented_answer(case: Any, fuzzed: Server) -> None:
     case.call_and_validate(base_url=fuzzed.url.rstrip("/"), checks=CHECKS, timeout=20)

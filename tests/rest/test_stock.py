@@ -1,4 +1,4 @@
-"""The API over a stock worker of ``cooperator local``: what its connectors write and read is looked at."""
+"""The API over a stock worker of ``cooperator local``, checked by the connectors' input and output."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ from tests.rest.client import Client
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 
 PATIENCE_S = 240.0
-"""A JVM starts beside other tests."""
+"""A JVM starts while other tests run."""
 WORKER = """
 apiVersion: cooperator.dev/v1alpha1
 kind: Worker
@@ -44,12 +44,12 @@ TEXT = "org.apache.kafka.connect.storage.StringConverter"
 STRINGS = {"key.converter": TEXT, "value.converter": TEXT}
 SOURCE = "cooperator.stock.SequenceSource"
 NAME = "My Connector_1"
-"""One that no resource can have."""
+"""A name that no resource can have."""
 PATH = quote(NAME, safe="")
 
 
-class Mill:
-    """One worker, and the API in front of it."""
+class StockApi:
+    """One worker and its API."""
 
     def __init__(self, root: Path, broker: EmbeddedBroker) -> None:
         self.local = Local(root, f"mill-{os.getpid()}")
@@ -68,29 +68,29 @@ class Mill:
         return {"journal": str(self.journal.path), **STRINGS, **more}
 
     def read(self, topic: str) -> list[str]:
-        """All values that are in the topic now."""
+        """All values in the topic at this time."""
         consumer = Consumer({"bootstrap.servers": self.servers, "group.id": "reader"})
         _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)
         consumer.assign([TopicPartition(topic, 0, 0)])
-        # The source goes on writing: an end that is waited for may never come.
+        # The source keeps writing, so the end of the topic may never come.
         found = [message.value().decode() for message in consumer.consume(end, timeout=30)] if end else []
         consumer.close()
         return found
 
 
 @pytest.fixture(scope="module")
-def mill(tmp_path_factory: pytest.TempPathFactory, broker: EmbeddedBroker) -> Iterator[Mill]:
+def stock_api(tmp_path_factory: pytest.TempPathFactory, broker: EmbeddedBroker) -> Iterator[StockApi]:
     write_worker_classes(broker.bootstrap_servers, tmp_path_factory.mktemp("classes"))
     root = tmp_path_factory.mktemp("stock")
     try:
-        yield Mill(root, broker)
+        yield StockApi(root, broker)
     finally:
         kill_everything(Local(root, "").state)
 
 
 @pytest.fixture
-def topic(mill: Mill, unique: str) -> str:
-    ensure_topic({"bootstrap.servers": mill.servers}, unique, 1, -1)
+def topic(stock_api: StockApi, unique: str) -> str:
+    ensure_topic({"bootstrap.servers": stock_api.servers}, unique, 1, -1)
     return unique
 
 
@@ -100,24 +100,24 @@ def offset_of(ask: Client, name: str) -> Mapping[str, Any]:
     return offset
 
 
-def test_a_source_is_led_by_requests_and_goes_on_where_they_say(mill: Mill, topic: str) -> None:
-    ask = mill.ask
-    config = mill.config(topic=topic, **{"connector.class": SOURCE, "tasks.max": 1, "rate": 100})
+def test_requests_control_a_source_and_where_it_continues(stock_api: StockApi, topic: str) -> None:
+    ask = stock_api.ask
+    config = stock_api.config(topic=topic, **{"connector.class": SOURCE, "tasks.max": 1, "rate": 100})
     ask("POST /connectors", {"name": NAME, "config": config, "initial_state": "STOPPED"}, 201)
     ask.in_states(NAME, "STOPPED")
     assert ask(f"GET /connectors/{PATH}")["type"] == "source"
     assert "stop first" not in ask(f"DELETE /connectors/{PATH}/offsets")["message"]
     ask(f"PUT /connectors/{PATH}/resume", code=202)
     ask.in_states(NAME, "RUNNING", "RUNNING")
-    eventually(lambda: f"{NAME}-0:5" in mill.read(topic), 60, "numbers are written")
+    eventually(lambda: f"{NAME}-0:5" in stock_api.read(topic), 60, "numbers are written")
 
-    before = len(mill.journal.runs())
+    before = len(stock_api.journal.runs())
     ask(f"POST /connectors/{PATH}/tasks/0/restart", code=204)
     eventually(
-        lambda: [r.task for r in mill.journal.runs()[before:]] == [f"{NAME}-0"], 60, "one task restarts"
+        lambda: [r.task for r in stock_api.journal.runs()[before:]] == [f"{NAME}-0"], 60, "one task restarts"
     )
     ask(f"POST /connectors/{PATH}/restart?includeTasks=true", code=202)
-    eventually(lambda: len(mill.journal.runs()) == before + 3, 60, "instance and task restart")
+    eventually(lambda: len(stock_api.journal.runs()) == before + 3, 60, "instance and task restart")
 
     ask(f"PUT /connectors/{PATH}/pause", code=202)
     ask.in_states(NAME, "PAUSED", "PAUSED")
@@ -125,38 +125,38 @@ def test_a_source_is_led_by_requests_and_goes_on_where_they_say(mill: Mill, topi
     assert f"PUT /connectors/{PATH}/stop first" in refused["message"]
     ask(f"PUT /connectors/{PATH}/stop", code=204)
     ask.in_states(NAME, "STOPPED")
-    eventually(lambda: f"{NAME}-0" not in mill.journal.running(), 60, "its task has ended")
-    assert offset_of(ask, NAME)["number"] == int(mill.read(topic)[-1].partition(":")[2])
+    eventually(lambda: f"{NAME}-0" not in stock_api.journal.running(), 60, "its task has ended")
+    assert offset_of(ask, NAME)["number"] == int(stock_api.read(topic)[-1].partition(":")[2])
 
     entry = {"partition": {"task": f"{NAME}-0"}, "offset": {"number": 99_999}}
     eventually(lambda: ask(f"PATCH /connectors/{PATH}/offsets", {"offsets": [entry]}))
     assert offset_of(ask, NAME) == {"number": 99_999}
-    written = len(mill.read(topic))
+    written = len(stock_api.read(topic))
     ask(f"PUT /connectors/{PATH}/resume", code=202)
-    eventually(lambda: mill.read(topic)[written:], 60)
-    assert mill.read(topic)[written] == f"{NAME}-0:100000"
+    eventually(lambda: stock_api.read(topic)[written:], 60)
+    assert stock_api.read(topic)[written] == f"{NAME}-0:100000"
 
     ask(f"PUT /connectors/{PATH}/stop", code=204)
     eventually(lambda: ask(f"DELETE /connectors/{PATH}/offsets"), 60)
     assert ask(f"GET /connectors/{PATH}/offsets") == {"offsets": []}
-    written = len(mill.read(topic))
+    written = len(stock_api.read(topic))
     ask(f"PUT /connectors/{PATH}/resume", code=202)
-    eventually(lambda: mill.read(topic)[written:], 60)
-    assert mill.read(topic)[written] == f"{NAME}-0:0"
+    eventually(lambda: stock_api.read(topic)[written:], 60)
+    assert stock_api.read(topic)[written] == f"{NAME}-0:0"
     ask(f"DELETE /connectors/{PATH}", code=204)
-    eventually(lambda: not mill.journal.running(), 60, "nothing of it runs")
+    eventually(lambda: not stock_api.journal.running(), 60, "nothing of it runs")
 
 
-def test_a_sink_reads_from_where_requests_say(mill: Mill, topic: str, tmp_path: Path) -> None:
-    ask = mill.ask
-    source = mill.config(topic=topic, **{"connector.class": SOURCE, "rate": 100})
+def test_requests_control_where_a_sink_reads(stock_api: StockApi, topic: str, tmp_path: Path) -> None:
+    ask = stock_api.ask
+    source = stock_api.config(topic=topic, **{"connector.class": SOURCE, "rate": 100})
     ask("POST /connectors", {"name": "fill", "config": source}, 201)
-    eventually(lambda: "fill-0:30" in mill.read(topic), 60)
+    eventually(lambda: "fill-0:30" in stock_api.read(topic), 60)
     ask("DELETE /connectors/fill", code=204)
-    eventually(lambda: not mill.journal.running(), 60)
-    all_of_it = mill.read(topic)
+    eventually(lambda: not stock_api.journal.running(), 60)
+    all_of_it = stock_api.read(topic)
     class_ = "cooperator.stock.SequenceSink"
-    config = mill.config(topics=topic, into=str(tmp_path), **{"connector.class": class_})
+    config = stock_api.config(topics=topic, into=str(tmp_path), **{"connector.class": class_})
     ask("PUT /connectors/basin/config", config, 201)
 
     def incarnations() -> list[list[str]]:
@@ -180,9 +180,9 @@ def test_a_sink_reads_from_where_requests_say(mill: Mill, topic: str, tmp_path: 
     ask("DELETE /connectors/basin", code=204)
 
 
-def test_what_only_a_worker_knows_is_asked_of_it(mill: Mill) -> None:
-    ask = mill.ask
-    config = mill.config(topic="t", **{"connector.class": SOURCE, "tasks.max": "none", "name": "x"})
+def test_requests_that_only_a_worker_can_answer_are_forwarded(stock_api: StockApi) -> None:
+    ask = stock_api.ask
+    config = stock_api.config(topic="t", **{"connector.class": SOURCE, "tasks.max": "none", "name": "x"})
     found = ask(f"PUT /connector-plugins/{SOURCE}/config/validate", config)
     errors = {each["value"]["name"]: each["value"]["errors"] for each in found["configs"]}
     assert found["error_count"] > 0

@@ -1,4 +1,4 @@
-"""What is asked of stock workers and of Kafka for them, over twins of both."""
+"""Requests to stock workers, and to Kafka on their behalf, over fakes of both."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ PLUGINS = [
 
 
 class Worker:
-    """One that answers, and remembers what it was asked."""
+    """A worker that answers requests and records them."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, Any]] = []
@@ -51,8 +51,8 @@ def worker() -> Iterator[Worker]:
     worker.endpoint.stop()
 
 
-class Kept:
-    """Offsets in memory. ``busy``: the group has members."""
+class StoredOffsets:
+    """Offsets in memory. ``busy`` means that the group has members."""
 
     def __init__(self, done: list[str]) -> None:
         self.done = done
@@ -83,12 +83,12 @@ class Kept:
 
 
 @pytest.fixture
-def kept() -> Kept:
-    return Kept([])
+def kept() -> StoredOffsets:
+    return StoredOffsets([])
 
 
 @pytest.fixture
-def offsets(kept: Kept, worker: Worker) -> StockOffsets:
+def offsets(kept: StoredOffsets, worker: Worker) -> StockOffsets:
     members = StockMembers(lambda: [worker.url])
     fence = lambda name: kept.done.append(f"fence {name}")  # noqa: E731
     return StockOffsets(lambda: kept, "offsets", members, fence)  # type: ignore[arg-type,return-value]
@@ -100,20 +100,20 @@ def refused(call: Any) -> tuple[int, str]:
     return caught.value.code, str(caught.value)
 
 
-def test_the_first_member_that_answers_answers_for_all(worker: Worker) -> None:
+def test_the_first_available_member_answers_for_all(worker: Worker) -> None:
     members = StockMembers(lambda: ["http://127.0.0.1:9", worker.url])
     assert members.plugins(connectors_only=False) == PLUGINS
     assert worker.asked == [("GET /connector-plugins?connectorsOnly=false", None)]
     assert refused(lambda: members.plugin_config("missing")) == (404, "no such plug-in")
 
 
-def test_nobody_who_answers_is_503(worker: Worker) -> None:
+def test_a_request_without_any_available_member_is_503(worker: Worker) -> None:
     assert refused(lambda: StockMembers(lambda: ()).plugins(True))[0] == 503
     code, said = refused(lambda: StockMembers(lambda: ["http://127.0.0.1:9"]).plugins(True))
     assert (code, "127.0.0.1:9" in said) == (503, True)
 
 
-def test_types_are_known_by_full_and_short_names_and_asked_for_now_and_then(worker: Worker) -> None:
+def test_types_are_known_by_full_and_short_names_and_refreshed_now_and_then(worker: Worker) -> None:
     now_s = [0.0]
     members = StockMembers(lambda: [worker.url], lambda: now_s[0])
     names = ("org.example.LinesSource", "LinesSink", "LinesSinkConnector", "org.example.Converter")
@@ -124,7 +124,7 @@ def test_types_are_known_by_full_and_short_names_and_asked_for_now_and_then(work
     assert len(worker.asked) == 2
 
 
-def test_who_does_not_answer_is_not_asked_for_each_type() -> None:
+def test_unavailable_members_are_not_asked_for_each_type() -> None:
     now_s, asked = [0.0], []
     members = StockMembers(lambda: asked.append(1) or (), lambda: now_s[0])  # type: ignore[func-returns-value]
     assert [members.type_of(name) for name in ("a", "b", "c")] == ["unknown"] * 3
@@ -141,7 +141,7 @@ def test_levels_are_set_on_every_member(worker: Worker) -> None:
     assert members.set_level("root", "DEBUG", "cluster") is None
 
 
-def test_producers_are_fenced_before_a_source_is_moved(offsets: StockOffsets, kept: Kept) -> None:
+def test_producers_are_fenced_before_a_source_is_moved(offsets: StockOffsets, kept: StoredOffsets) -> None:
     assert "have been altered" in offsets.alter("lines", SOURCE, [({"file": "x"}, {"position": 1})])
     assert offsets.listed("lines", SOURCE) == [{"partition": {"file": "x"}, "offset": {"position": 1}}]
     assert "have been reset" in offsets.reset("lines", SOURCE)
@@ -149,12 +149,12 @@ def test_producers_are_fenced_before_a_source_is_moved(offsets: StockOffsets, ke
     assert offsets.listed("lines", SOURCE) == []
 
 
-def test_a_source_may_have_a_topic_of_its_own(offsets: StockOffsets, kept: Kept) -> None:
+def test_a_source_may_have_its_own_offsets_topic(offsets: StockOffsets, kept: StoredOffsets) -> None:
     offsets.alter("lines", {**SOURCE, "offsets.storage.topic": "own"}, [({}, {"position": 1})])
     assert kept.done == ["fence lines", "write own"]
 
 
-def test_a_sink_s_are_its_group_s(offsets: StockOffsets, kept: Kept) -> None:
+def test_offsets_of_a_sink_are_those_of_its_group(offsets: StockOffsets, kept: StoredOffsets) -> None:
     place = {"kafka_topic": "t", "kafka_partition": "1"}
     config = {"connector.class": "org.example.LinesSinkConnector"}
     offsets.alter("lines", config, [(place, {"kafka_offset": 7})])
@@ -178,13 +178,15 @@ def test_a_sink_s_are_its_group_s(offsets: StockOffsets, kept: Kept) -> None:
         ({"kafka_topic": "t", "kafka_partition": 1}, {"kafka_offset": 1, "more": 1}),
     ],
 )
-def test_a_sink_s_positions_have_one_form(offsets: StockOffsets, partition: Any, offset: Any) -> None:
+def test_positions_of_a_sink_have_one_form(offsets: StockOffsets, partition: Any, offset: Any) -> None:
     config = {"connector.class": "org.example.LinesSinkConnector"}
     code, said = refused(lambda: offsets.alter("lines", config, [(partition, offset)]))
     assert (code, "kafka_partition" in said) == (400, True)
 
 
-def test_what_cannot_be_told_or_reached_is_to_be_asked_again(offsets: StockOffsets, kept: Kept) -> None:
+def test_unknown_or_unavailable_offsets_are_retriable_errors(
+    offsets: StockOffsets, kept: StoredOffsets
+) -> None:
     assert refused(lambda: offsets.listed("lines", {"connector.class": "org.example.Gone"}))[0] == 503
     kept.away = True
     assert refused(lambda: offsets.listed("lines", SOURCE)) == (503, "no broker")

@@ -1,4 +1,4 @@
-"""What the runtime's tests share: a listener that remembers, and settings in a scratch directory."""
+"""Fixtures of the runtime's tests: a recording listener, and settings in a temporary directory."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,12 +36,12 @@ def settings(tmp_path: Path) -> RuntimeSettings:
 def inline(settings: RuntimeSettings, heard: Heard) -> Iterator[InlineRuntime]:
     runtime = InlineRuntime(settings, heard)
     yield runtime
-    assert runtime.close(10), "something still runs"
+    assert runtime.close(10), "a task still runs"
 
 
 @pytest.fixture(scope="session")
 def spark(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkBench]:
-    """One Spark runtime for all tests; connectors and topics are named by ``unique``."""
+    """One Spark runtime for all tests; ``unique`` names connectors and topics."""
     root = tmp_path_factory.mktemp("spark")
     settings = RuntimeSettings(
         member="lake-0",
@@ -55,12 +55,12 @@ def spark(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> I
     runtime = SparkRuntime(settings, heard)
     runtime.warm_up()
     yield SparkBench(runtime, heard, settings)
-    assert runtime.close(30), "something still runs"
+    assert runtime.close(30), "a task still runs"
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
-    """A running PostgreSQL. A test that stops it starts it again; tables are named by ``unique``."""
+    """A running PostgreSQL. A test that stops it starts it again; ``unique`` names tables."""
     postgres = Postgres()
     postgres.start()
     yield postgres
@@ -69,7 +69,7 @@ def postgres() -> Iterator[Postgres]:
 
 @pytest.fixture(scope="session")
 def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
-    """A running schema registry; subjects are named by ``unique``."""
+    """A running schema registry; ``unique`` names subjects."""
     registry = Registry(tmp_path_factory.mktemp("registry") / "log")
     yield registry
     registry.close()

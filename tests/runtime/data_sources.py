@@ -1,4 +1,4 @@
-"""Python Data Sources as users write them: a source that counts, and a sink that writes lines to a file."""
+"""Python Data Sources as users write them: a counting source, and a sink that appends lines to a file."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from pyspark.sql.types import Row
 
 
 class Counting(DataSource):
-    """The numbers 0, 1, … below the option ``count``, ten in a batch."""
+    """The numbers 0, 1, … below the option ``count``, ten per batch."""
 
     @classmethod
     def name(cls) -> str:
@@ -51,7 +51,7 @@ class CountingReader(SimpleDataSourceStreamReader):
 
 
 class Lines(DataSource):
-    """Rows as JSON, a line each, appended to the file that the option ``path`` names when a batch ends."""
+    """Appends the rows of each finished batch, as lines of JSON, to the file in the option ``path``."""
 
     @classmethod
     def name(cls) -> str:

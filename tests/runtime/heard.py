@@ -1,4 +1,4 @@
-"""A listener that remembers what a runtime tells."""
+"""A listener that records the events of a runtime."""
 
 import json
 import threading
@@ -11,7 +11,7 @@ from tests.harness.support import eventually
 
 @dataclass
 class Heard:
-    """A listener that remembers everything, in order: ``("started", task, attempt)``, …"""
+    """Records every event in order: ``("started", task, attempt)``, …"""
 
     events: list[tuple[str, TaskId, int]] = field(default_factory=list)
     traces: dict[tuple[TaskId, int], str] = field(default_factory=dict)
@@ -52,12 +52,12 @@ class Heard:
             self.warmth.append("failed")
 
     def of(self, task: TaskId) -> list[tuple[str, int]]:
-        """What was told about one task: ``[("started", 1), ("stopped", 1)]``."""
+        """The events of one task: ``[("started", 1), ("stopped", 1)]``."""
         with self.lock:
             return [(event, attempt) for event, other, attempt in self.events if other == task]
 
     def wait(self, task: TaskId, *expected: tuple[str, int], timeout_s: float = 30) -> None:
-        """Waits until exactly this has been told about the task."""
+        """Waits until the events of the task are exactly these."""
 
         def told() -> bool:
             heard = self.of(task)

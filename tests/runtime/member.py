@@ -1,6 +1,6 @@
 """A process that runs tasks until it is killed: ``python member.py SETTINGS`` (a JSON object).
 
-Told apart from a real member by knowing its tasks beforehand; the runtime in it is the real one.
+Unlike a real member it gets its tasks as arguments; its runtime is the real one.
 """
 
 import json

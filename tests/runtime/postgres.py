@@ -1,4 +1,4 @@
-"""A real PostgreSQL that a test run starts for itself: its own directory, port and superuser."""
+"""A real PostgreSQL of the test run, with a directory, port and superuser of its own."""
 
 import os
 import pwd
@@ -20,7 +20,7 @@ PASSWORD = "correct horse"
 
 
 def programs() -> Path:
-    """Where ``initdb`` and ``postgres`` are: Debian keeps them off the PATH."""
+    """The directory of ``initdb`` and ``postgres``: Debian keeps them off the PATH."""
     found = shutil.which("initdb")
     if found:
         return Path(found).resolve().parent
@@ -30,7 +30,7 @@ def programs() -> Path:
 
 
 class Postgres:
-    """A server on a free port. Root cannot run it: then it runs as the user that its package brings."""
+    """A server on a free port. It cannot run as root, and then runs as the user of its package."""
 
     def __init__(self) -> None:
         self._programs = programs()
@@ -59,7 +59,7 @@ class Postgres:
 
     @property
     def config(self) -> dict[str, str]:
-        """Options of a connector. The password is no reference: a runtime sees what references stand for."""
+        """A connector's options. The password is no reference, since runtimes get resolved values."""
         return {"connection.url": self.url, "connection.user": "tester", "connection.password": PASSWORD}
 
     def start(self) -> None:
@@ -82,7 +82,7 @@ class Postgres:
         eventually(self._is_up, 60, "PostgreSQL answers")
 
     def stop(self) -> None:
-        """At once, as in a crash: connections break, and the next start recovers."""
+        """Stops at once, as in a crash: connections break, and the next start recovers."""
         assert self._process is not None
         self._process.send_signal(signal.SIGQUIT)
         self._process.wait(30)
@@ -92,21 +92,21 @@ class Postgres:
         shutil.rmtree(self._root)
 
     def query(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        """The rows of a statement, committed by itself; an empty list where it has none."""
+        """The rows of a statement, which is committed; an empty list if it has none."""
         with psycopg.connect(self.url.removeprefix("jdbc:"), user="tester", password=PASSWORD) as connection:
             cursor = connection.execute(statement.encode(), values)
             return cursor.fetchall() if cursor.description else []
 
     @contextmanager
     def session(self) -> "Iterator[psycopg.Connection[Any]]":
-        """A transaction of somebody else; what it holds it gives back at the end."""
+        """Another session's transaction; it releases its locks at the end."""
         url = self.url.removeprefix("jdbc:")
         with psycopg.connect(url, user="tester", password=PASSWORD) as connection:
             yield connection
             connection.rollback()
 
     def count(self, table: str) -> int:
-        """How many rows a table has; 0 when it is not there."""
+        """The number of rows of a table; 0 if it does not exist."""
         if self.query("SELECT to_regclass(%s)::text", table) == [(None,)]:
             return 0
         [(count,)] = self.query(f"SELECT count(*) FROM {table}")

@@ -1,4 +1,4 @@
-"""A real schema registry that a test run starts for itself: Apicurio's, by the API of Confluent's."""
+"""A real schema registry of the test run: Apicurio's, which implements the API of Confluent's."""
 
 import hashlib
 import os
@@ -21,7 +21,7 @@ RELEASE = Artifact("io.apicurio", "apicurio-registry-app", VERSION, classifier="
 
 
 def unpacked() -> Path:
-    """The registry's directory in the cache; downloaded (142 MB) and checked by the first who asks."""
+    """The registry's directory in the cache; its first user downloads (142 MB) and verifies it."""
     root = Path(os.environ.get("COOPERATOR_CACHE") or Path.home() / ".cache" / "cooperator") / "tests"
     target = root / NAME
     if not target.is_dir():
@@ -36,12 +36,14 @@ def unpacked() -> Path:
                 progress=print,
             )
             with archive.open("rb") as file:
-                assert hashlib.file_digest(file, "sha256").hexdigest() == SHA256, f"{RELEASE} is another file"
+                assert hashlib.file_digest(file, "sha256").hexdigest() == SHA256, (
+                    f"{RELEASE} has another checksum"
+                )
             with zipfile.ZipFile(archive) as content:
                 content.extractall(Path(scratch, "content"))
             try:
                 Path(scratch, "content").rename(target)
-            except OSError:  # another run was faster
+            except OSError:  # Another run was faster.
                 assert target.is_dir()
     return target
 

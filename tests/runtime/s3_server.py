@@ -1,4 +1,4 @@
-"""A store that speaks S3 on this machine: VersityGW, built once by Go's module proxy, over a directory."""
+"""An S3 store on this machine: VersityGW over a directory, built once through the Go module proxy."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ _MODULE = "github.com/versity/versitygw"
 
 
 class S3Server:
-    """``bucket`` is there. A test that stops it starts it again."""
+    """Has the bucket ``bucket``. A test that stops the server starts it again."""
 
     bucket = "lake"
     KEYS: ClassVar = {
@@ -39,7 +39,7 @@ class S3Server:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What clients read, by Amazon's names."""
+        """The environment variables that S3 clients read."""
         return {**self.KEYS, "AWS_ENDPOINT_URL_S3": f"http://127.0.0.1:{self.port}"}
 
     def start(self) -> None:
@@ -63,7 +63,7 @@ class S3Server:
         self._process.wait()
 
     def store(self) -> S3Store:
-        """All of the bucket, seen from beside."""
+        """The bucket's contents as files."""
         keys = self.environment
         return S3Store(
             self.bucket,
@@ -84,7 +84,7 @@ class S3Server:
 
 
 def program() -> Path:
-    """VersityGW itself, which needs nothing else; built where it is missing (minutes)."""
+    """The static program, built if it is missing, which takes minutes."""
     return once(cache_folder("versitygw", VERSION), _build) / "versitygw"
 
 

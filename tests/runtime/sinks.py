@@ -1,4 +1,4 @@
-"""File sinks opened one by one, as the queries of several checkpoints open them."""
+"""File sinks, opened one by one as the queries of several checkpoints open them."""
 
 import threading
 from collections.abc import Sequence
@@ -10,8 +10,8 @@ TAKEN = "cooperator: output taken"
 
 
 def open_sink(member: Any, path: str, query: str, committed: int = -1, newest: int = -1) -> FileSink:
-    """Of a checkpoint whose query has that id, which has got that far; what follows a slash is only the
-    id's: the same checkpoint after a reset. ``member``: a Spark session."""
+    """Opens the sink of a checkpoint whose query has this id and progress. A suffix after a slash changes
+    only the id: the same checkpoint after a reset. ``member`` is a Spark session."""
     session = member.newSession()
     told = {
         "spark.sql.streaming.checkpointFileManagerClass": "dev.cooperator.spark.FencedCheckpointFileManager",
@@ -26,7 +26,7 @@ def open_sink(member: Any, path: str, query: str, committed: int = -1, newest: i
 
 
 def opens(member: Any, path: str, query: str, committed: int = -1, newest: int = -1) -> bool:
-    """Whether that sink opens; any other failure than a refusal is raised."""
+    """Whether the sink opens; failures other than a refusal are raised."""
     try:
         open_sink(member, path, query, committed, newest)
     except Exception as error:
@@ -37,7 +37,7 @@ def opens(member: Any, path: str, query: str, committed: int = -1, newest: int =
 
 
 def race(member: Any, paths: Sequence[str]) -> list[str]:
-    """One query for each path opens its sink, all at the same time: the ids of those that could."""
+    """One query per path opens its sink, all at once; returns the ids of those that succeeded."""
     barrier = threading.Barrier(len(paths))
     won: list[str] = []
     failed: list[Exception] = []

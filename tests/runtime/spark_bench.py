@@ -1,4 +1,4 @@
-"""One Spark runtime and one broker for all tests of this room that need them."""
+"""One Spark runtime and one broker for all tests of this package that need them."""
 
 import json
 import os
@@ -24,11 +24,11 @@ from tests.harness.support import eventually
 from tests.runtime.heard import Heard
 
 Lines = Counter[tuple[str, str]]
-"""(relative path, line) to the number of times it is there."""
+"""Maps (relative path, line) to the number of its occurrences."""
 
 
 def write_files(root: Path, names: list[str], lines: int) -> Lines:
-    """Files with lines that tell where they belong; what a reader must find."""
+    """Writes files whose lines name their place; returns what a reader must find."""
     wanted: Lines = Counter()
     for name in names:
         content = [f"line {number} of {name}" for number in range(lines)]
@@ -48,7 +48,7 @@ LINES_SQL = (
 
 
 def lines_in(output: Path) -> Lines:
-    """What is committed in an output that was made with ``LINES_SQL``."""
+    """The committed lines of an output that was made with ``LINES_SQL``."""
     table = read_units(output)
     if table.num_rows == 0:
         return Counter()
@@ -56,7 +56,7 @@ def lines_in(output: Path) -> Lines:
 
 
 def to_files(output: Path, topic: str) -> dict[str, str]:
-    """The first partition of a topic, a few lines at a time, for ``lines_in``."""
+    """Options that copy the first partition of a topic, a few lines per batch, for ``lines_in``."""
     return {
         "connector.class": "kafka-to-files",
         "path": str(output),
@@ -70,7 +70,7 @@ def to_files(output: Path, topic: str) -> dict[str, str]:
 
 @contextmanager
 def member(told: dict[str, object], log: Path) -> Iterator[int]:
-    """A process group of its own (its id), killed as a whole at the end, in whatever it is doing."""
+    """Starts a process group (yields its id), which is killed at the end, whatever it is doing."""
     script = Path(__file__).with_name("member.py")
     with log.open("ab") as output:
         process = subprocess.Popen(
@@ -102,8 +102,8 @@ class SparkBench:
         eventually(lambda: partition_counts(self.client, [topic])[topic] == partitions)
 
     def produce(self, topic: str, records: Sequence[Any]) -> None:
-        """Records in order: values, or keyword arguments of confluent-kafka's ``produce``. Creates the topic
-        with one partition where there is none."""
+        """Produces in order: values, or keyword arguments of confluent-kafka's ``produce``. Creates a missing
+        topic with one partition."""
         ensure_topic(self.client, topic, 1, -1)
         producer = Producer({**self.client, "message.max.bytes": 2_000_000})
         failed: list[object] = []
@@ -127,7 +127,7 @@ class SparkBench:
             eventually(lambda task=task, last=last: self.heard.of(task)[-1:] == [last], 60)
 
     def start_connector(self, name: str, config: dict[str, str], units: int) -> list[TaskId]:
-        """Starts the instance and, once it has found that many units, its tasks, and waits for them."""
+        """Starts the instance, waits until it has found this many units, and starts its tasks."""
         instance = TaskId(name, INSTANCE)
         known = len(self.heard.configs.get(name, []))
         self.start(instance, config)
@@ -154,7 +154,7 @@ class SparkBench:
         eventually(started, 180)
 
     def unharmed(self, tasks: list[TaskId]) -> bool:
-        """The newest thing told of each task is that it started."""
+        """The newest event of each task is its start."""
         return all(self.heard.of(task)[-1] == ("started", self.attempts[task]) for task in tasks)
 
     def jvm_pid(self) -> int:
@@ -176,5 +176,5 @@ class SparkBench:
         return found
 
     def records(self, topic: str) -> list[tuple[bytes | None, bytes]]:
-        """Keys and values of all committed records of a topic."""
+        """The keys and values of all committed records of a topic."""
         return [(message.key(), message.value() or b"") for message in self.messages(topic)]

@@ -1,4 +1,4 @@
-"""Spark beside a member: a standalone cluster, and a Spark Connect server, out of pyspark's own jars."""
+"""Spark outside of a member: a standalone cluster, and a Spark Connect server, from pyspark's own jars."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ HOME = Path(pyspark.__file__).parent
 
 
 class _Java:
-    """One process. Its output is in ``log``."""
+    """One process; its output goes to ``log``."""
 
     def __init__(self, log: Path, class_path: Sequence[Path], *arguments: str) -> None:
         self.log = log
@@ -51,7 +51,7 @@ _OPENED = (
 
 
 class StandaloneCluster:
-    """A master and a worker of two cores."""
+    """A master, and a worker with two cores."""
 
     def __init__(self, directory: Path) -> None:
         port = free_port()
@@ -72,7 +72,7 @@ class StandaloneCluster:
 
 
 class ConnectServer:
-    """``ours``: with the jar that has the fence."""
+    """``ours`` adds the jar with the fence."""
 
     def __init__(self, directory: Path, *, ours: bool = True) -> None:
         port = free_port()

@@ -1,4 +1,4 @@
-"""How connectors get into Kafka: as their Worker does, or as they are told; and what is refused."""
+"""Connectors' access to Kafka: their Worker's, or their own; invalid combinations are refused."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,7 +30,7 @@ def options(config: Mapping[str, str], worker: Mapping[str, Any] = WORKER) -> Ka
     return resolved_options(KafkaToKafkaOptions, {**COPY, **config}, resolver)[0]
 
 
-def test_who_says_nothing_gets_in_as_the_worker_does() -> None:
+def test_a_connector_has_its_workers_access_by_default() -> None:
     assert of_librdkafka(options({})) == {
         "bootstrap.servers": "kafka:9093",
         "security.protocol": "SASL_SSL",
@@ -41,7 +41,7 @@ def test_who_says_nothing_gets_in_as_the_worker_does() -> None:
     }
 
 
-def test_spark_gets_the_same_in_the_words_of_java() -> None:
+def test_spark_gets_the_same_access_as_java_properties() -> None:
     assert of_spark(options({})) == {
         "kafka.bootstrap.servers": "kafka:9093",
         "kafka.security.protocol": "SASL_SSL",
@@ -54,7 +54,7 @@ def test_spark_gets_the_same_in_the_words_of_java() -> None:
     }
 
 
-def test_where_the_worker_has_no_security_none_is_set() -> None:
+def test_without_security_of_the_worker_none_is_set() -> None:
     assert of_librdkafka(options({}, {})) == {"bootstrap.servers": "kafka:9093"}
     assert of_spark(options({}, {})) == {"kafka.bootstrap.servers": "kafka:9093"}
 
@@ -62,23 +62,23 @@ def test_where_the_worker_has_no_security_none_is_set() -> None:
 @pytest.mark.parametrize(
     "config", [{"bootstrap.servers": "kafka:9093"}, {"bootstrap.servers": "${worker.bootstrap.servers}"}]
 )
-def test_who_names_the_workers_own_brokers_says_nothing_new(config: dict[str, str]) -> None:
+def test_naming_the_workers_own_brokers_changes_nothing(config: dict[str, str]) -> None:
     assert of_librdkafka(options(config)) == of_librdkafka(options({}))
 
 
-def test_other_brokers_are_not_shown_what_the_worker_shows_to_its_own() -> None:
+def test_other_brokers_do_not_get_the_workers_credentials() -> None:
     elsewhere = options({"bootstrap.servers": "elsewhere:9092"})
     assert of_librdkafka(elsewhere) == {"bootstrap.servers": "elsewhere:9092"}
     assert PASSWORD not in repr(of_spark(elsewhere))
 
 
-def test_another_name_takes_its_own_password_and_the_rest_of_the_worker() -> None:
+def test_another_user_name_has_its_own_password_and_the_workers_other_settings() -> None:
     told = of_librdkafka(options({"sasl.username": "eve", "sasl.password": "${env:EVE}"}))
     assert (told["sasl.username"], told["sasl.password"]) == ("eve", "barley")
     assert (told["security.protocol"], told["sasl.mechanism"]) == ("SASL_SSL", "SCRAM-SHA-512")
 
 
-def test_other_brokers_may_be_shown_it_where_that_is_said() -> None:
+def test_other_brokers_get_the_workers_credentials_on_request() -> None:
     said = {
         "bootstrap.servers": "mirror:9093",
         **{name: f"${{worker.{name}}}" for name in ("security.protocol", "sasl.mechanism", "sasl.username")},
@@ -148,31 +148,31 @@ def test_certificates_are_files_here_and_their_contents_for_spark(tmp_path: Path
         ),
     ],
 )
-def test_what_makes_no_way_in_is_refused_where_it_is_applied(config: dict[str, str], said: str) -> None:
+def test_incomplete_access_is_refused_when_it_is_applied(config: dict[str, str], said: str) -> None:
     assert [str(problem) for problem in validate("kafka-to-kafka", {**COPY, **config})] == [said]
 
 
-def test_what_is_promised_is_known_where_no_member_has_resolved_anything() -> None:
+def test_delivery_is_known_before_references_are_resolved() -> None:
     promised = delivery("kafka-to-kafka", COPY)
     assert promised is not None
     assert promised.level.value == "ExactlyOnce"
 
 
-def test_the_workers_password_is_taken_out_of_what_is_told_also_between_quotes() -> None:
+def test_the_workers_password_is_redacted_in_messages_also_in_quotes() -> None:
     resolver = Resolver({}, bootstrap_servers="b:1", security=WORKER)
     resolved = resolver.resolve({name: f"${{worker.{name}}}" for name in ("sasl.password", "sasl.username")})
     assert resolved.scrub('ada: se"same\\ or "se\\"same\\\\"') == 'ada: *** or "***"'
     assert PASSWORD not in repr(resolver)
 
 
-def test_what_a_worker_does_not_have_is_refused_by_name() -> None:
+def test_a_missing_setting_of_the_worker_is_refused_by_name() -> None:
     with pytest.raises(
         UnresolvedReference, match=r"\$\{worker.sasl.token\} is no reference; .*sasl.username"
     ):
         Resolver({}).resolve({"sasl.password": "${worker.sasl.token}"})
 
 
-def test_the_class_spark_gets_in_as_the_worker_does_unless_brokers_are_named() -> None:
+def test_the_class_spark_has_the_workers_access_unless_brokers_are_named() -> None:
     config = {"connector.class": "spark", "source.format": "kafka", "sink.format": "console"}
     resolver = Resolver({}, frozenset(), "kafka:9093", WORKER)
     made = resolved_options(PipelineOptions, config, resolver)[0]

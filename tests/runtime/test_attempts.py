@@ -1,4 +1,4 @@
-"""Starting, stopping, pausing: conversations with a runtime, told in what its listener hears."""
+"""Conversations with a runtime about start, stop and pause, by the events of its listener."""
 
 import json
 from pathlib import Path
@@ -30,7 +30,7 @@ def journal(settings: RuntimeSettings) -> list[dict[str, Any]]:
 
 
 def assert_no_unit_ran_twice(entries: list[dict[str, Any]]) -> None:
-    """Between a unit's start and its stop, no other incarnation of it writes anything."""
+    """Between the start and the stop of a unit, no other incarnation of it writes anything."""
     holder: dict[str, tuple[str, int]] = {}
     for entry in entries:
         attempt = (entry["incarnation"], entry["attempt"])
@@ -59,7 +59,7 @@ def test_a_task_starts_all_its_units_and_stops_them(
     ]
 
 
-def test_stopped_is_told_only_when_nothing_runs(
+def test_stopped_is_reported_only_when_nothing_runs(
     inline: InlineRuntime, heard: Heard, settings: RuntimeSettings
 ) -> None:
     inline.start(spec(stop_delay_ms=300), 1)
@@ -110,7 +110,7 @@ def test_a_unit_that_fails_ends_the_others_and_then_the_task(
     heard.wait(TASK, ("failed", 1), ("stopped", 1))
 
 
-def test_a_failure_at_start_is_told_with_its_trace(inline: InlineRuntime, heard: Heard) -> None:
+def test_a_failure_at_start_is_reported_with_its_trace(inline: InlineRuntime, heard: Heard) -> None:
     inline.start(spec(start_failure="no such bucket"), 1)
     heard.wait(TASK, ("failed", 1))
     assert "no such bucket" in heard.traces[TASK, 1]
@@ -125,7 +125,7 @@ def test_a_class_that_needs_spark_is_refused_by_name(inline: InlineRuntime, hear
     )
 
 
-def test_secrets_reach_the_task_and_no_report(
+def test_secrets_reach_the_task_but_no_report(
     inline: InlineRuntime, heard: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ALLOWED", "hunter2")
@@ -135,7 +135,7 @@ def test_secrets_reach_the_task_and_no_report(
     assert "hunter2" not in heard.traces[TASK, 1]
 
 
-def test_close_ends_everything_and_takes_nothing_new(settings: RuntimeSettings, heard: Heard) -> None:
+def test_close_ends_everything_and_refuses_new_starts(settings: RuntimeSettings, heard: Heard) -> None:
     runtime = InlineRuntime(settings, heard)
     others = [TaskId("noop", number) for number in range(5)]
     for task in others:
@@ -145,7 +145,7 @@ def test_close_ends_everything_and_takes_nothing_new(settings: RuntimeSettings, 
         assert heard.of(task)[-1] == ("stopped", 1)
 
 
-def test_close_says_when_something_does_not_end(settings: RuntimeSettings, heard: Heard) -> None:
+def test_close_reports_what_does_not_end(settings: RuntimeSettings, heard: Heard) -> None:
     runtime = InlineRuntime(settings, heard)
     runtime.start(spec(stop_delay_ms=3_000), 1)
     heard.wait(TASK, ("started", 1))
@@ -159,7 +159,7 @@ STEPS = st.lists(st.sampled_from(["start", "stop", "restart", "pause", "resume"]
 @hypothesis_settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-def test_whatever_is_asked_in_any_order_no_unit_runs_twice_and_every_attempt_ends(
+def test_in_any_order_of_calls_no_unit_runs_twice_and_every_attempt_ends(
     settings: RuntimeSettings, tmp_path: Path, steps: list[str], delays: tuple[int, int]
 ) -> None:
     heard = Heard()
@@ -186,10 +186,10 @@ def test_whatever_is_asked_in_any_order_no_unit_runs_twice_and_every_attempt_end
     for number in {number for _, number in told}:
         events = [event for event, other in told if other == number]
         first_end = events.index("stopped")
-        assert set(events[first_end:]) == {"stopped"}, "something was told of an attempt after its end"
+        assert set(events[first_end:]) == {"stopped"}, "there was an event of an attempt after its end"
 
 
-def test_an_instance_tells_its_tasks_configurations(inline: InlineRuntime, heard: Heard) -> None:
+def test_an_instance_reports_its_task_configurations(inline: InlineRuntime, heard: Heard) -> None:
     instance = TaskId("noop", INSTANCE)
     config = {"connector.class": "noop", "name": "noop", "units": "5", "tasks.max": "2"}
     inline.start(TaskSpec(instance, config), 1)
@@ -205,7 +205,9 @@ def test_an_instance_tells_its_tasks_configurations(inline: InlineRuntime, heard
     heard.wait(instance, ("started", 1), ("stopped", 1))
 
 
-def test_more_tasks_than_units_are_capped_and_it_is_said(inline: InlineRuntime, heard: Heard) -> None:
+def test_tasks_beyond_the_number_of_units_are_dropped_with_a_message(
+    inline: InlineRuntime, heard: Heard
+) -> None:
     instance = TaskId("noop", INSTANCE)
     inline.start(TaskSpec(instance, {"connector.class": "noop", "units": "2", "tasks.max": "5"}), 1)
     eventually(lambda: heard.progress_of(instance))

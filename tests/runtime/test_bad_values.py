@@ -1,5 +1,5 @@
-"""Every converter in front of every sink, given every kind of value that may be bad: each record ends up as a
-row or as a dead letter, once, and no task fails."""
+"""Every converter before every sink, with every kind of bad value: each record becomes a row or a dead
+letter, once, and no task fails."""
 
 import json
 from collections import Counter
@@ -46,11 +46,11 @@ LETTERS = {
         "not UTF-8",
     },
 }
-"""The kinds of values that no sink gets, by converter. All others are rows."""
+"""By converter, the kinds of values that no sink gets. All others become rows."""
 
 
 def values_of(converter: str, write: Callable[[Mapping[str, Any]], bytes]) -> dict[str, bytes | None]:
-    """By kind. ``write``: as the converter's own writer does."""
+    """The values by kind; ``write`` is the converter's own writer."""
     whole = write({"id": 1, "name": "a"})
     found: dict[str, bytes | None] = {
         "good": whole,
@@ -95,7 +95,7 @@ def select(converter: str, sink: str) -> str:
 SINKS = ("kafka-to-kafka", "kafka-to-files", "kafka-to-postgres")
 PAIRS = [(converter, sink) for converter in LETTERS for sink in SINKS]
 BRIEFLY = [pair for pair in PAIRS if "json" in pair or "kafka-to-postgres" in pair]
-"""Each converter and each sink: the database takes the fewest values, JSON has the most kinds."""
+"""Covers each converter and each sink: the database accepts the fewest values, JSON has the most kinds."""
 
 
 @pytest.mark.timeout(300)
@@ -106,7 +106,7 @@ BRIEFLY = [pair for pair in PAIRS if "json" in pair or "kafka-to-postgres" in pa
         pytest.param(PAIRS, id="all", marks=slow("env -u CI pytest tests/runtime/test_bad_values.py")),
     ],
 )
-def test_every_record_is_a_row_or_a_letter_whatever_is_in_it(
+def test_every_record_becomes_a_row_or_a_dead_letter_whatever_its_value(
     spark: SparkBench,
     postgres: Postgres,
     registry: Registry,

@@ -1,4 +1,5 @@
-"""Files are split into buckets by name: the filter in Java, its twin in Python, and Spark between them."""
+"""Files are split into buckets by name: the Java filter and its Python equivalent agree, and Spark uses
+it."""
 
 import os
 import shutil
@@ -52,7 +53,7 @@ def test_every_path_has_one_bucket(path: str, buckets: int) -> None:
 
 
 def test_buckets_never_change() -> None:
-    """Units are made of them: another function would read every file again."""
+    """Units are made of buckets: another function would read every file again."""
     assert [bucket_of(path, 8) for path in ("a", "a/b.txt", "é")] == [3, 3, 6]
 
 
@@ -63,8 +64,8 @@ def test_the_jar_was_built_from_these_sources(build: ModuleType) -> None:
 
 
 @pytest.mark.skipif(shutil.which("javac") is None, reason="a Java runtime is all that is needed to run")
-def test_the_jar_holds_what_the_compiler_makes_of_the_sources(build: ModuleType, tmp_path: Path) -> None:
-    """Byte for byte where the compiler is the one that the jar was built with, else class by class."""
+def test_the_jar_has_the_compiled_sources(build: ModuleType, tmp_path: Path) -> None:
+    """The comparison is by bytes if the jar was built with this compiler, otherwise by classes."""
     compiler = build.compile_to(tmp_path)
     classes = tmp_path.rglob("*.class")
     compiled = {file.relative_to(tmp_path).as_posix(): file.read_bytes() for file in classes}
@@ -83,11 +84,12 @@ def touch(root: Path, names: list[str]) -> None:
 
 
 class Collected:
-    """A query per bucket that reads what there is and ends."""
+    """One query per bucket, which reads the available files and ends."""
 
     def __init__(self, spark: SparkBench, root: Path, scratch: Path, buckets: int) -> None:
         self._session = spark.runtime.session(Event()).newSession()
-        # Large listings run as jobs, and the filter travels to them: here all are large.
+        # Large listings run as distributed jobs, which need a serializable filter: here all listings count as
+        # large.
         self._session.conf.set("spark.sql.sources.parallelPartitionDiscovery.threshold", "8")
         self._scratch = scratch
         self._buckets = buckets
@@ -95,7 +97,7 @@ class Collected:
         self._options = parse(FilesToKafkaOptions, {**config, "bootstrap.servers": "k"})
 
     def read(self) -> list[list[str]]:
-        """The paths that each bucket's query finds now, having found the others before."""
+        """The paths that each bucket's query finds now, after those that it has found before."""
         found: list[list[str]] = [[] for _ in range(self._buckets)]
         for query in [self._start(bucket, paths) for bucket, paths in enumerate(found)]:
             query.awaitTermination()
@@ -123,7 +125,7 @@ class Collected:
 
 @pytest.mark.real
 def test_each_file_is_read_by_the_unit_of_its_bucket_and_no_other(spark: SparkBench, tmp_path: Path) -> None:
-    """Also those that are added later, older than what was read before; also after a restart."""
+    """This includes files added later with older timestamps, and files added before a restart."""
     root = tmp_path / "with space +%"
     touch(root, NAMES + HIDDEN)
     assert sorted(str(file.relative_to(root)) for file in visible_files(root)) == sorted(NAMES)

@@ -1,4 +1,4 @@
-"""What every runtime answers to start, stop, pause and resume: with Spark, and without."""
+"""Every runtime answers start, stop, pause and resume in the same way, with Spark and without."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from tests.runtime.heard import Heard
 
 @dataclass
 class Bench:
-    """A runtime, what it tells, and one task to talk about."""
+    """A runtime, its events, and one task."""
 
     runtime: Runtime
     heard: Heard
@@ -108,7 +108,7 @@ def test_repeated_and_outdated_calls_change_nothing(bench: Bench) -> None:
     bench.hears(("started", 5), ("stopped", 4), ("stopped", 5), ("stopped", 5))
 
 
-def test_a_newer_attempt_begins_when_the_older_is_over(bench: Bench) -> None:
+def test_a_newer_attempt_begins_when_the_older_has_ended(bench: Bench) -> None:
     bench.runtime.start(bench.good, 1)
     bench.hears(("started", 1))
     bench.runtime.start(bench.good, 2)
@@ -117,7 +117,7 @@ def test_a_newer_attempt_begins_when_the_older_is_over(bench: Bench) -> None:
     bench.hears(("started", 1), ("stopped", 1), ("started", 2), ("stopped", 2), ("stopped", 3))
 
 
-def test_a_failure_is_told_with_its_trace_and_ends_the_attempt(bench: Bench) -> None:
+def test_a_failure_is_reported_with_its_trace_and_ends_the_attempt(bench: Bench) -> None:
     bench.runtime.start(bench.broken, 1)
     bench.hears(("failed", 1))
     assert bench.reason in bench.heard.traces[bench.task, 1]

@@ -1,4 +1,5 @@
-"""With ``errors.tolerance`` = all each record is a row or a letter, whatever the SELECT uses of it."""
+"""With ``errors.tolerance`` = all, each record becomes a row or a dead letter, whichever columns the SELECT
+uses."""
 
 import json
 import random
@@ -70,7 +71,7 @@ USES: dict[str, tuple[tuple[str, str], ...]] = {
         ("1 AS v", "value.id IS NULL OR value.id > 0"),
     ),
 }
-"""Expressions and conditions that use a column; the conditions hold for all records."""
+"""Expressions and conditions that use a column; the conditions are true for all records."""
 
 
 def batch(spark: SparkBench, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Any:
@@ -85,7 +86,7 @@ def batch(spark: SparkBench, keys: Sequence[bytes | None], values: Sequence[byte
 def converted(
     tmp_path: Path, sink: Sink, config: dict[str, str], records: Any
 ) -> tuple[list[int], list[int], list[str]]:
-    """Offsets of the rows and of the letters, and what was said."""
+    """The offsets of the rows and of the dead letters, and the messages."""
     said: list[str] = []
     context = UnitContext(
         group_id="g",
@@ -119,11 +120,11 @@ def select(sink: Sink, expressions: Sequence[str], conditions: Sequence[str]) ->
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("name", list(SINKS))
-def test_rows_and_letters_are_the_records_whatever_the_select_uses(
+def test_rows_and_dead_letters_add_up_to_the_records_whatever_the_select_uses(
     spark: SparkBench, tmp_path: Path, name: str, seed: int
 ) -> None:
     chance, sink = random.Random(f"{name} {seed}"), SINKS[name]
-    # One of four combinations for each seed, so that a column that fails is left unused by every sink.
+    # Each seed runs one of four combinations, so that every sink meets an unused column that fails.
     used = [column for number, column in enumerate(USES) if seed >> number & 1]
     converters = {
         column: "json" if column not in used else chance.choice(("json", "string")) for column in USES
@@ -157,7 +158,7 @@ def test_rows_and_letters_are_the_records_whatever_the_select_uses(
     rows, letters, said = converted(tmp_path, sink, config, batch(spark, records["key"], records["value"]))
     assert letters == wanted, config
     assert rows == [offset for offset in range(40) if offset not in wanted], config
-    assert bool(said) is bool(wanted), "a search is made where something fails, and only there"
+    assert bool(said) is bool(wanted), "there is a search exactly where a conversion fails"
     assert said[-1:] in ([], [""])
 
 
@@ -177,7 +178,7 @@ def test_with_types_of_each_record_an_unused_column_of_json_is_not_converted_eit
     assert converted(tmp_path, SINKS["files"], config, records) == ([0, 1, 2, 3], [], [])
 
 
-def test_rows_that_only_the_last_conversion_fails_for_are_letters_too(
+def test_rows_that_only_the_last_conversion_fails_for_are_dead_letters_too(
     spark: SparkBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(failing_rows._Search, "failed", lambda search: [])

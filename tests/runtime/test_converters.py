@@ -1,4 +1,4 @@
-"""What converters write is what they read, and what Kafka Connect's and Confluent's write is read here."""
+"""Converters read what they write, and what Kafka Connect's and Confluent's converters write."""
 
 import json
 import tempfile
@@ -57,7 +57,7 @@ def test_an_envelope_is_read_as_it_was_written(row: dict[str, Any]) -> None:
     kind, value = read_envelope(json_schema_encoder(ROW)(row))
     assert value == row
     assert [field.name for field in kind] == [field.name for field in ROW]
-    assert pa.array([value], kind).to_pylist() == [row], "the type does not hold the value"
+    assert pa.array([value], kind).to_pylist() == [row], "the value does not fit the type"
 
 
 @pytest.mark.real
@@ -72,13 +72,13 @@ def test_avro_is_read_as_it_was_written(registry: Registry, unique: str) -> None
         assert pa.array([value], kind).to_pylist() == [row]
 
     there_and_back()
-    # The registry is of all tests in this file.
+    # All tests of this file share the registry.
     [registered] = [subject for subject in client.get_subjects() if unique in subject]
     assert registered == f"{unique}-value"
 
 
 @pytest.mark.real
-def test_schemas_may_refer_to_others_name_types_and_be_written_by_anybody(
+def test_schemas_may_have_references_and_named_types_and_come_from_other_writers(
     registry: Registry, unique: str
 ) -> None:
     client = SchemaRegistryClient({"url": registry.url})
@@ -129,7 +129,7 @@ def test_schemas_may_refer_to_others_name_types_and_be_written_by_anybody(
         ),
     ],
 )
-def test_bytes_that_are_no_avro_are_told_as_that(
+def test_bytes_that_are_no_avro_are_reported_as_such(
     registry: Registry, unique: str, schema: str, data: bytes, problem: str
 ) -> None:
     client = SchemaRegistryClient({"url": registry.url})
@@ -156,7 +156,7 @@ def test_bytes_that_are_no_avro_are_told_as_that(
         ),
     ],
 )
-def test_what_is_no_envelope_is_told_as_that(envelope: bytes, problem: str) -> None:
+def test_values_that_are_no_envelope_are_reported_as_such(envelope: bytes, problem: str) -> None:
     with pytest.raises(Undecodable, match=problem):
         read_envelope(envelope)
 
@@ -199,7 +199,7 @@ RECORDS = st.binary() | (ENVELOPES | JSON).map(lambda one: json.dumps(one).encod
 
 @given(st.lists(RECORDS, max_size=4))
 @example([b"[" * 200_000])
-def test_whatever_a_record_holds_it_is_decoded_or_told_as_undecodable(values: list[bytes]) -> None:
+def test_any_record_is_decoded_or_reported_as_undecodable(values: list[bytes]) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         tables, bad = Decoder(options(), Path(scratch, "types")).tables(table(*values))
     decoded = [number for numbers, _ in tables for number in numbers]
@@ -207,7 +207,7 @@ def test_whatever_a_record_holds_it_is_decoded_or_told_as_undecodable(values: li
     assert all(one.num_rows == len(numbers) for numbers, one in tables)
 
 
-def test_a_value_that_its_type_does_not_hold_is_undecodable_and_its_neighbours_are_not(
+def test_a_value_that_does_not_fit_its_type_is_undecodable_and_its_neighbours_are_not(
     tmp_path: Path,
 ) -> None:
     def int8(payload: int) -> bytes:
@@ -223,7 +223,7 @@ def test_a_value_that_its_type_does_not_hold_is_undecodable_and_its_neighbours_a
 
 
 class CountingRegistry:
-    """A client of a registry that has no schema, and counts how often it is asked."""
+    """A client of an empty registry, which counts requests."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -233,7 +233,7 @@ class CountingRegistry:
         raise SchemaRegistryError(404, 40403, "not found")
 
 
-def test_a_registry_is_asked_once_a_batch_for_a_schema_that_it_does_not_have() -> None:
+def test_a_missing_schema_is_requested_once_per_batch() -> None:
     client: Any = CountingRegistry()
     read = AvroReader(client)
     for asked in (1, 2):

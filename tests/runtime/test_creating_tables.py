@@ -1,4 +1,4 @@
-"""Tables that several tasks create at once: each is there once, and nobody gets an error."""
+"""Tables that several tasks create at once: each is created once, without errors."""
 
 import threading
 from collections.abc import Iterator
@@ -21,14 +21,14 @@ pytestmark = pytest.mark.real
 
 
 def waiting(postgres: Postgres) -> int:
-    """How many connections wait for a lock."""
+    """The number of connections that wait for a lock."""
     [(count,)] = postgres.query("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
     return int(count)
 
 
 @contextmanager
 def creating(postgres: Postgres, table: str) -> Iterator["psycopg.Connection[Any]"]:
-    """Somebody else is about to create the table: nobody sees it, and whoever creates it must wait."""
+    """Another session is creating the table: it is invisible, and other creators must wait."""
     with postgres.session() as other:
         other.execute(f"CREATE TABLE {table} (id integer)".encode())
         yield other
@@ -40,7 +40,7 @@ def test_any_number_of_creators_get_the_table_and_no_error(
     postgres: Postgres, unique: str, creators: int, ends: str
 ) -> None:
     table = f"t{unique.replace('-', '_')}"
-    # One table has several names, for which there are several locks.
+    # One table has several names, and therefore several locks.
     names = [table if number % 4 else f"public.{table}" for number in range(1, creators + 1)]
     statement = sql.SQL("CREATE TABLE IF NOT EXISTS {} (id integer)")
     options = parse(PostgresOptions, {"connector.class": "x", **postgres.config})

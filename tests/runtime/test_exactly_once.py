@@ -1,4 +1,4 @@
-"""Batches reach a transactional log once, whoever tries to write them, and however often."""
+"""Batches reach a transactional log exactly once, whichever writers try, and however often."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -62,7 +62,7 @@ def test_a_new_checkpoint_counts_from_zero_and_nothing_is_skipped() -> None:
     assert logs.rows == rows(0) + rows(0, "query-2")
 
 
-def test_a_writer_that_was_replaced_commits_nothing_more_and_does_not_disturb() -> None:
+def test_a_replaced_writer_commits_nothing_more_and_does_not_disturb_its_successor() -> None:
     logs = FakeLogs()
     frozen, successor = writer(logs, "frozen"), writer(logs, "successor")
     frozen.claim()
@@ -71,7 +71,7 @@ def test_a_writer_that_was_replaced_commits_nothing_more_and_does_not_disturb() 
     epoch = logs.epoch
     with pytest.raises(Replaced, match="successor writes this unit now"):
         put(frozen, 1)
-    assert logs.epoch == epoch, "the successor was fenced by the one it replaced"
+    assert logs.epoch == epoch, "the replaced writer fenced its successor"
     assert put(successor, 1) == 3
 
 
@@ -100,7 +100,7 @@ def test_a_writer_that_is_replaced_while_it_claims_gives_up() -> None:
 
 
 @pytest.mark.parametrize("fate", [Fate.TIMED_OUT, Fate.UNANSWERED, Fate.ABORTED])
-def test_a_transaction_that_is_lost_is_tried_again_unless_it_counted(fate: Fate) -> None:
+def test_a_lost_transaction_is_retried_unless_it_was_committed(fate: Fate) -> None:
     logs = FakeLogs()
     unit = writer(logs, "a")
     unit.claim()
@@ -110,7 +110,7 @@ def test_a_transaction_that_is_lost_is_tried_again_unless_it_counted(fate: Fate)
     assert logs.rows == rows(0) + rows(1)
 
 
-def test_each_transaction_that_runs_out_of_time_is_given_twice_as_much() -> None:
+def test_a_transaction_that_times_out_is_retried_with_twice_the_time() -> None:
     logs = FakeLogs()
     unit = writer(logs, "a")
     unit.claim()
@@ -140,7 +140,7 @@ def test_a_wait_ends_when_the_unit_is_cancelled() -> None:
     assert logs.rows == []
 
 
-def test_what_cannot_be_helped_is_raised_and_nothing_is_written() -> None:
+def test_a_permanent_failure_is_raised_and_nothing_is_written() -> None:
     logs = FakeLogs()
     unit = writer(logs, "a")
     unit.claim()
@@ -154,8 +154,8 @@ def test_what_cannot_be_helped_is_raised_and_nothing_is_written() -> None:
 
 
 @dataclass
-class Waking:
-    """The log as a process opens it that was frozen right before."""
+class WokenProcess:
+    """The log as a process opens it that was frozen just before."""
 
     logs: FakeLogs
     meanwhile: Callable[[], object]
@@ -168,7 +168,7 @@ class Waking:
         return self.logs.marker()
 
 
-def test_one_that_wakes_before_it_has_claimed_the_log_does_not_replace_its_successor(tmp_path: Path) -> None:
+def test_a_process_that_wakes_before_its_claim_does_not_replace_its_successor(tmp_path: Path) -> None:
     logs = FakeLogs()
     held = claim(tmp_path, Epoch(1, 3), 1, "frozen")
     successor = UnitWriter(logs, "successor", Impatient(), claim(tmp_path, Epoch(1, 4), 1, "successor"))
@@ -178,7 +178,7 @@ def test_one_that_wakes_before_it_has_claimed_the_log_does_not_replace_its_succe
     (tmp_path / "other").mkdir()
     looked = claim(tmp_path / "other", Epoch(1, 3), 1, "frozen")
     with pytest.raises(Replaced, match="successor claimed the unit later than frozen"):
-        UnitWriter(Waking(logs, successor.claim), "frozen", Impatient(), looked).claim()
+        UnitWriter(WokenProcess(logs, successor.claim), "frozen", Impatient(), looked).claim()
     assert put(successor, 0) == 3
 
 
@@ -198,7 +198,7 @@ def test_markers_of_releases_without_claims_are_read() -> None:
 
 
 @given(owner=st.text(), query=st.text(), batch=st.integers(-1, 1 << 62), claimed=st.text())
-def test_markers_survive_the_wire(owner: str, query: str, batch: int, claimed: str) -> None:
+def test_markers_round_trip(owner: str, query: str, batch: int, claimed: str) -> None:
     marker = Marker(owner, query, batch, claimed)
     assert Marker.decode(marker.encode()) == marker
 
@@ -208,19 +208,19 @@ FATES = st.lists(st.sampled_from(list(Fate)), max_size=30)
 
 
 @given(steps=st.lists(STEP, max_size=40), fates=FATES, meanwhile=st.lists(st.integers(0, 3), max_size=5))
-def test_whoever_writes_when_and_whatever_breaks_every_batch_is_there_once(
+def test_with_any_writers_and_failures_every_batch_is_there_once(
     steps: list[tuple[int, bool]], fates: list[Fate], meanwhile: list[int]
 ) -> None:
-    """Up to four writers share one checkpoint (``done``: batches that Spark has recorded), each starts when
-    it first acts, some are started anew, and others start in the middle of a transaction."""
+    """Up to four writers share one checkpoint (``done`` has the batches that Spark has recorded). Each starts
+    at its first step, some restart, and others start during a transaction."""
     logs = FakeLogs(fates=fates)
     writers: dict[int, UnitWriter] = {}
-    lives = Counter[int]()
+    starts = Counter[int]()
     recorded = 0
 
     def start(number: int) -> None:
-        lives[number] += 1
-        writers[number] = writer(logs, f"{number}/{lives[number]}")
+        starts[number] += 1
+        writers[number] = writer(logs, f"{number}/{starts[number]}")
         try:
             writers[number].claim()
         except (Replaced, LogLost, TransactionAborted):

@@ -1,4 +1,4 @@
-"""What the examples and the demo configure can be applied as it is."""
+"""The configurations of the examples and the demo are valid as they are."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Executors as pods: the driver's settings, the rights it needs, and the process in such a pod."""
+"""Executors as pods: the driver's settings, its rights, and the process in an executor's pod."""
 
 import os
 import subprocess
@@ -47,13 +47,15 @@ def test_one_executor_unless_the_user_wants_more(settings: RuntimeSettings) -> N
     assert conf["spark.executor.instances"] == "1"
     assert conf["spark.kubernetes.executor.label.cooperator.dev/driver"] == "wide-0"
     assert conf["spark.driver.host"] == "10.0.0.7"
-    assert "spark.driver.bindAddress" not in conf, "others have to reach it"
+    assert "spark.driver.bindAddress" not in conf, "other pods have to reach it"
     more = {"spark.executor.instances": "4", "spark.kubernetes.executor.disableConfigMap": "false"}
     assert spark_conf(settings, (), {**TOLD, **more}).items() >= more.items()
     assert "spark.executor.instances" not in spark_conf(settings, (), {"spark.master": "spark://a:7077"})
 
 
-def test_what_only_the_operator_knows_has_to_be_said_elsewhere(settings: RuntimeSettings) -> None:
+def test_settings_that_only_the_operator_knows_must_be_set_outside_of_kubernetes(
+    settings: RuntimeSettings,
+) -> None:
     with pytest.raises(OptionError) as caught:
         spark_conf(settings, (), {"spark.master": "k8s://https://cluster:6443"})
     assert str(caught.value).splitlines() == [
@@ -64,7 +66,7 @@ def test_what_only_the_operator_knows_has_to_be_said_elsewhere(settings: Runtime
     ]
 
 
-def test_an_executor_is_started_with_what_spark_says_in_the_order_it_says_it() -> None:
+def test_an_executor_gets_sparks_arguments_in_their_order() -> None:
     command = executor_command(
         {**BY_SPARK, "SPARK_EXTRA_CLASSPATH": "/own.jar"}, Path("/java"), Path("/jars")
     )
@@ -82,7 +84,7 @@ def test_an_executor_is_started_with_what_spark_says_in_the_order_it_says_it() -
     }
 
 
-def test_who_starts_one_by_hand_hears_whose_affair_it_is() -> None:
+def test_an_executor_started_by_hand_is_refused() -> None:
     without = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
     said = subprocess.run(
         [sys.executable, "-m", "cooperator.cli", "executor"],
@@ -100,7 +102,7 @@ def test_who_starts_one_by_hand_hears_whose_affair_it_is() -> None:
 
 @pytest.mark.real
 @pytest.mark.parametrize("was_there_one_before", [False, True])
-def test_an_account_that_may_not_make_pods_is_told_which_role_it_needs(
+def test_an_account_without_the_right_to_create_pods_is_refused_with_the_role(
     cluster: ControlPlane,
     namespace: str,
     settings: RuntimeSettings,
@@ -109,7 +111,7 @@ def test_an_account_that_may_not_make_pods_is_told_which_role_it_needs(
 ) -> None:
     monkeypatch.setattr(java_gateway, "get_return_value", protocol.get_return_value)
     if was_there_one_before:
-        install_exception_handler()  # as the first context of a process does
+        install_exception_handler()  # The first context of a process does so.
     monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig_of(namespace, "default")))
     conf = {
         **TOLD,

@@ -1,4 +1,4 @@
-"""The search for rows that a conversion fails for: which it finds, what it costs, how it is stopped."""
+"""The search for rows whose conversion fails: what it finds, its cost, and its end on cancellation."""
 
 import logging
 import random
@@ -23,7 +23,7 @@ CAST = "SELECT CAST(value AS INT) AS number, offset FROM input WHERE value != 's
 
 @dataclass
 class Unit:
-    """What a search needs of a unit's context. ``listener`` gets what is said."""
+    """The part of a unit's context that a search needs. ``listener`` gets its messages."""
 
     listener: Callable[[str], None] = lambda text: None
     unit: str = "t-0"
@@ -35,8 +35,8 @@ class Unit:
         self.listener(text)
 
 
-class Sifted:
-    """What became of some values, and how many queries that took."""
+class ConversionResult:
+    """The results for some values, and the number of queries."""
 
     def __init__(
         self, spark: SparkBench, values: list[str], sql: str = CAST, unit: Unit | None = None
@@ -74,7 +74,7 @@ def test_the_rows_that_fail_are_found_exactly_wherever_they_are_and_the_rest_kee
             for number in chance.sample(range(count), count // 10):
                 values[number] = "skip"
             wanted = [n for n in wanted if values[n] != "skip"]
-            sifted = Sifted(spark, values)
+            sifted = ConversionResult(spark, values)
             assert sifted.failed_rows() == wanted
             assert sifted.rows() == [(n, n) for n, value in enumerate(values) if value == str(n)]
             assert all(f"'bad {one.row}'" in str(one.error) for one in sifted.failed)
@@ -87,7 +87,7 @@ def test_a_batch_takes_four_queries_however_many_of_its_rows_fail(
 ) -> None:
     step = count // bad
     values = ["bad" if n % step == 0 and n // step < bad else "1" for n in range(count)]
-    sifted = Sifted(spark, values)
+    sifted = ConversionResult(spark, values)
     assert sifted.failed_rows() == [n * step for n in range(bad)]
     assert len(sifted.rows()) == count - bad
     assert sifted.queries <= 4
@@ -103,7 +103,7 @@ def test_an_error_that_says_nothing_about_a_row_is_raised_and_no_row_is_left_out
     unit = Unit()
     sql = "SELECT reflect('java.util.UUID', 'fromString', value) AS number, offset FROM input"
     with pytest.raises(Exception, match="UUID"):
-        Sifted(spark, ["no uuid", "1"], sql, unit)
+        ConversionResult(spark, ["no uuid", "1"], sql, unit)
     assert unit.said[-1] == ""
 
 
@@ -111,7 +111,7 @@ def test_an_error_that_says_nothing_about_a_row_is_raised_and_no_row_is_left_out
 def test_a_search_that_is_not_wanted_any_more_ends(spark: SparkBench) -> None:
     unit = Unit(listener=lambda text: unit.cancelled.set())
     with pytest.raises(Cancelled):
-        Sifted(spark, ["bad"] * 100, unit=unit)
+        ConversionResult(spark, ["bad"] * 100, unit=unit)
     assert unit.said[-1] == ""
 
 
@@ -157,7 +157,7 @@ def test_a_search_in_one_partition_is_shown_and_the_other_partition_is_written_m
         "task.units": f"{unique}-0,{unique}-1",
     }
     spark.start(task, config)
-    assert entered.wait(60), "no search"
+    assert entered.wait(60), "no search has begun"
     try:
         spark.produce(unique, [{"value": b"7", "partition": 1}])
         eventually(lambda: [value for _, value in spark.records(out)] == [b"7"], 60)

@@ -1,4 +1,4 @@
-"""Who holds a unit: of all that have ever claimed it, in whatever order, the newest attempt."""
+"""The newest attempt holds a unit, in whatever order attempts have claimed it."""
 
 import tempfile
 from pathlib import Path
@@ -24,7 +24,7 @@ def holds(fence: Fence) -> bool:
 
 
 @given(attempts=st.lists(ATTEMPT, min_size=1, max_size=12))
-def test_whoever_claims_in_whatever_order_the_newest_attempt_holds_and_no_other(
+def test_in_any_order_of_claims_only_the_newest_attempt_holds(
     attempts: list[tuple[int, int, int, str]],
 ) -> None:
     with tempfile.TemporaryDirectory() as checkpoint:
@@ -41,7 +41,7 @@ def test_whoever_claims_in_whatever_order_the_newest_attempt_holds_and_no_other(
             assert [key for key, fence in fences.items() if holds(fence)] == [newest]
 
 
-def test_without_epochs_whoever_comes_last_holds(tmp_path: Path) -> None:
+def test_without_epochs_the_last_claim_holds(tmp_path: Path) -> None:
     first = claim(tmp_path, Epoch(7, 3), 2, "a")
     second = claim(tmp_path, None, 1, "b")
     third = claim(tmp_path, None, 1, "c")
@@ -50,7 +50,7 @@ def test_without_epochs_whoever_comes_last_holds(tmp_path: Path) -> None:
     assert holds(claim(tmp_path, Epoch(7, 4), 1, "a"))
 
 
-def test_who_claims_late_is_told_what_to_do_if_epochs_began_anew(tmp_path: Path) -> None:
+def test_a_late_claim_is_refused_with_the_remedy_for_new_epochs(tmp_path: Path) -> None:
     claim(tmp_path, Epoch(7, 3), 1, "b")
     with pytest.raises(Fenced, match=r"newer than 1\.9.*topics were deleted.*reset or alter its offsets"):
         claim(tmp_path, Epoch(1, 9), 1, "a")
@@ -68,7 +68,7 @@ def test_a_claim_that_was_reset_holds_nothing(tmp_path: Path) -> None:
 def test_a_query_whose_unit_is_claimed_elsewhere_writes_no_batch_and_no_file_that_counts(
     spark: SparkBench, tmp_path: Path, unique: str
 ) -> None:
-    """As for a process that was frozen: its successor has claimed the unit and written nothing yet."""
+    """A process that was frozen wakes when its successor has claimed the unit and written nothing yet."""
     spark.produce(unique, ["before"])
     config = {
         "connector.class": "kafka-to-files",

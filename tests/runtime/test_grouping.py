@@ -1,4 +1,4 @@
-"""Units are grouped into tasks evenly, and what comes and goes changes the fewest tasks."""
+"""Units are grouped into tasks evenly, and changes of units change the fewest tasks."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -14,20 +14,20 @@ def names(*numbers: int) -> list[str]:
 
 
 def changed(before: Sequence[Sequence[str]], after: Groups) -> int:
-    """How many tasks are configured anew, added or removed."""
+    """The number of tasks that are reconfigured, added or removed."""
     pairs = itertools.zip_longest(before, after, fillvalue=())
     return sum(tuple(old) != tuple(new) for old, new in pairs)
 
 
 def check(groups: Groups, units: Sequence[str], tasks_max: int) -> None:
-    assert sorted(itertools.chain(*groups)) == sorted(units), "not every unit once"
+    assert sorted(itertools.chain(*groups)) == sorted(units), "not every unit is in one task"
     assert len(groups) == min(tasks_max, len(units))
     sizes = [len(group) for group in groups]
     assert not sizes or max(sizes) - min(sizes) <= 1, sizes
 
 
 def balanced(units: Sequence[str], count: int) -> Iterator[list[set[str]]]:
-    """Every balanced way to put the units into ``count`` tasks."""
+    """Every balanced grouping of the units into ``count`` tasks."""
     for choice in itertools.product(range(count), repeat=len(units)):
         groups: list[set[str]] = [set() for _ in range(count)]
         for unit, index in zip(units, choice, strict=True):
@@ -36,7 +36,7 @@ def balanced(units: Sequence[str], count: int) -> Iterator[list[set[str]]]:
             yield groups
 
 
-def test_at_first_they_are_dealt_in_order() -> None:
+def test_new_units_are_dealt_in_order() -> None:
     assert regroup((), names(0, 1, 2, 3, 4), 3) == [("u-0", "u-1"), ("u-2", "u-3"), ("u-4",)]
     assert regroup((), [], 3) == []
 
@@ -48,7 +48,7 @@ def test_an_added_unit_goes_to_the_smallest_task_and_the_first_of_several() -> N
     assert regroup(six, names(0, 1, 2, 3, 4, 5, 6), 3) == [("u-0", "u-1", "u-6"), *six[1:]]
 
 
-def test_a_unit_that_is_gone_leaves_its_task_and_no_other_changes_where_it_need_not() -> None:
+def test_a_removed_unit_changes_no_other_task_needlessly() -> None:
     groups = regroup((), names(0, 1, 2, 3, 4), 3)
     assert regroup(groups, names(0, 2, 3, 4), 3) == [("u-0",), *groups[1:]]
 
@@ -64,7 +64,7 @@ HISTORY = st.lists(st.tuples(UNITS, TASKS), max_size=8)
 
 
 @given(HISTORY)
-def test_over_any_history_all_units_are_there_evenly_and_a_repeated_question_changes_nothing(
+def test_over_any_history_units_are_grouped_evenly_and_repetition_changes_nothing(
     history: list[tuple[list[str], int]],
 ) -> None:
     groups: Groups = []
@@ -72,7 +72,7 @@ def test_over_any_history_all_units_are_there_evenly_and_a_repeated_question_cha
         groups = regroup(groups, units, tasks_max)
         check(groups, units, tasks_max)
         assert regroup(groups, units, tasks_max) == groups
-        assert regroup(groups, units[::-1], tasks_max) == groups, "the order of what is found plays a part"
+        assert regroup(groups, units[::-1], tasks_max) == groups, "the result depends on the order of units"
 
 
 @given(HISTORY, st.integers(0, 40), TASKS)
@@ -89,13 +89,11 @@ def test_one_unit_more_changes_one_task(history: list[tuple[list[str], int]], ne
 SMALL = st.lists(st.integers(0, 7), unique=True, min_size=1, max_size=6).map(lambda numbers: names(*numbers))
 ANYTHING = st.lists(st.lists(st.sampled_from(names(*range(8))), max_size=4), max_size=5)
 EARLIER = ANYTHING.filter(lambda groups: len({*itertools.chain(*groups)}) == sum(map(len, groups)))
-"""Groups as tasks can have them: no unit is in two, or twice in one."""
+"""Any earlier groups: no unit is in two of them, or twice in one."""
 
 
 @given(earlier=ANYTHING, units=SMALL, tasks_max=st.integers(1, 4))
-def test_whatever_is_found_the_units_are_grouped_evenly(
-    earlier: list[list[str]], units: list[str], tasks_max: int
-) -> None:
+def test_any_units_are_grouped_evenly(earlier: list[list[str]], units: list[str], tasks_max: int) -> None:
     check(regroup(earlier, units, tasks_max), units, tasks_max)
 
 
@@ -103,7 +101,7 @@ def test_whatever_is_found_the_units_are_grouped_evenly(
 def test_no_even_grouping_changes_fewer_tasks(
     earlier: list[list[str]], units: list[str], tasks_max: int
 ) -> None:
-    """Whatever the tasks had before, held against every even grouping there is."""
+    """Compares with every balanced grouping, for any earlier groups."""
     groups = regroup(earlier, units, tasks_max)
     check(groups, units, tasks_max)
 

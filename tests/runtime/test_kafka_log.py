@@ -1,4 +1,4 @@
-"""The transactional log of a unit on a real broker: who is fenced, what is tried again, what is said."""
+"""The transactional log of a unit on a real broker: fencing, retries, messages."""
 
 import threading
 import time
@@ -23,7 +23,7 @@ NOWHERE = "127.0.0.1:1"
 
 
 class Unit:
-    """A unit's log as several attempts open it."""
+    """A unit's log, opened by several attempts."""
 
     def __init__(self, servers: str, name: str) -> None:
         self.client = {"bootstrap.servers": servers}
@@ -54,7 +54,7 @@ class Unit:
         return consumer
 
     def values(self) -> list[bytes]:
-        """All committed values; an open transaction hides what comes after it."""
+        """All committed values; an open transaction hides later ones."""
         consumer = self.reader("read_committed")
         values: list[bytes] = []
         while (message := consumer.poll(10)) is not None and message.error() is None:
@@ -111,8 +111,8 @@ def test_a_transaction_of_a_writer_that_is_gone_ends_with_the_claim_of_the_next(
 
 @pytest.mark.real
 @pytest.mark.timeout(120)
-def test_a_transaction_that_the_broker_gave_up_on_is_tried_again_by_its_owner(unit: Unit) -> None:
-    """To the client it looks as if it had been fenced; the marker tells that it was not."""
+def test_a_transaction_that_the_broker_aborted_is_retried_by_its_owner(unit: Unit) -> None:
+    """The client reports that it was fenced; the marker shows that it was not."""
     unit.timeout_ms = 1_000
     unit.producer = {"linger.ms": 0}
     writer = unit.writer("a")
@@ -133,8 +133,8 @@ def test_a_transaction_that_the_broker_gave_up_on_is_tried_again_by_its_owner(un
 
 
 def wait_for_abort(unit: Unit) -> None:
-    """The broker looks for transactions that are over time every 10 s. Readers of committed records stand
-    before an open one; when they get to the end, it is over."""
+    """The broker looks for expired transactions every 10 s. Readers of committed records stop before an open
+    one, so it has ended when they reach the end."""
     written = unit.reader("read_uncommitted")
     eventually(lambda: (message := written.poll(1)) is not None and message.error() is None)
     committed = unit.reader("read_committed")
@@ -160,7 +160,7 @@ def test_a_record_that_is_too_large_is_named_with_the_remedy_and_blocks_no_reade
 
 
 @pytest.mark.real
-def test_a_record_that_is_too_large_for_its_topic_is_told_with_the_topic_and_blocks_no_reader(
+def test_a_record_that_is_too_large_for_its_topic_is_reported_with_the_topic_and_blocks_no_reader(
     broker: EmbeddedBroker, unique: str
 ) -> None:
     unit = Unit(broker.bootstrap_servers, unique)
@@ -173,7 +173,7 @@ def test_a_record_that_is_too_large_for_its_topic_is_told_with_the_topic_and_blo
     assert unit.values() == values(1)
 
 
-def test_a_broker_that_cannot_be_reached_is_said_and_waiting_can_be_ended() -> None:
+def test_an_unreachable_broker_of_the_log_is_reported_and_the_wait_can_be_cancelled() -> None:
     unit = Unit(NOWHERE, "nowhere")
     outcome: list[Exception] = []
 
@@ -192,7 +192,7 @@ def test_a_broker_that_cannot_be_reached_is_said_and_waiting_can_be_ended() -> N
     assert isinstance(outcome[0], Cancelled)
 
 
-def test_an_instance_says_within_seconds_that_its_broker_cannot_be_reached(
+def test_an_instance_reports_an_unreachable_broker_within_seconds(
     settings: RuntimeSettings, heard: Heard
 ) -> None:
     from cooperator.connectors import find

@@ -1,4 +1,4 @@
-"""Topics to topics on a real broker and a real Spark: what is copied is what was there, once."""
+"""Topics to topics on a real broker and a real Spark: the copy has every record once."""
 
 import time
 from collections import Counter
@@ -14,7 +14,7 @@ from tests.runtime.spark_bench import SparkBench, member
 pytestmark = pytest.mark.real
 
 NOW_MS = int(time.time() * 1000)
-"""Records of long ago would be deleted by the broker (retention) before a slow test has read them."""
+"""The broker would delete older records (retention) before a slow test has read them."""
 DOUBLED = (
     "SELECT key, CAST(2 * CAST(CAST(value AS STRING) AS INT) AS STRING) AS value, headers, timestamp "
     "FROM input WHERE key IS NULL OR key != 'skip'"
@@ -38,7 +38,9 @@ def told(spark: SparkBench, topic: str) -> list[tuple[object, ...]]:
     ]
 
 
-def test_all_of_a_record_is_kept_and_the_target_follows_the_source(spark: SparkBench, unique: str) -> None:
+def test_a_copied_record_is_complete_and_the_target_follows_the_source(
+    spark: SparkBench, unique: str
+) -> None:
     source, target = f"{unique}-a", f"copy.{unique}-a"
     spark.create_topic(source, 2)
     first = [
@@ -67,7 +69,7 @@ def test_all_of_a_record_is_kept_and_the_target_follows_the_source(spark: SparkB
     spark.stop(instance, task)
 
 
-def test_rows_that_cannot_be_converted_are_left_out_and_told_with_the_reason(
+def test_rows_that_cannot_be_converted_are_left_out_and_reported_with_the_reason(
     spark: SparkBench, unique: str
 ) -> None:
     source, target, dead = unique, f"{unique}-out", f"{unique}-dead"
@@ -170,11 +172,11 @@ def test_members_killed_in_mid_stream_neither_lose_nor_double_a_record(
     log = tmp_path / "member.log"
     wanted = Counter(b"%d" % number for number in range(3_000))
     spark.produce(unique, [{"value": value, "partition": int(value) % 2} for value in wanted])
-    for life in range(2):
+    for turn in range(2):
         before = len(spark.records(target))
-        with member({**settings, "incarnation": f"life-{life}"}, log):
+        with member({**settings, "incarnation": f"life-{turn}"}, log):
             eventually(lambda before=before: len(spark.records(target)) > before + 200, 120, "it copies")
-        assert len(spark.records(target)) < wanted.total(), "it was not killed in mid-stream"
+        assert len(spark.records(target)) < wanted.total(), "the member was not killed in mid-stream"
     with member({**settings, "incarnation": "last"}, log):
         eventually(lambda: len(spark.records(target)) >= wanted.total(), 120, "everything is there")
     assert Counter(value for _, value in spark.records(target)) == wanted

@@ -1,4 +1,4 @@
-"""Topics to tables on a real broker, a real Spark and a real PostgreSQL: what is in the tables, once."""
+"""Topics to tables on a real broker, a real Spark and a real PostgreSQL: tables have every row once."""
 
 import os
 import signal
@@ -18,10 +18,10 @@ from tests.runtime.spark_bench import SparkBench, member
 
 pytestmark = pytest.mark.real
 
-AT_A_DESK = slow("env -u CI pytest tests/runtime/test_kafka_to_postgres.py")
+SLOW = slow("env -u CI pytest tests/runtime/test_kafka_to_postgres.py")
 
 NOW_MS = int(time.time()) * 1000
-"""Records of long ago would be deleted by the broker (retention) before a slow test has read them."""
+"""The broker would delete older records (retention) before a slow test has read them."""
 ORDERS = (
     "SELECT CAST(key AS LONG) AS id, CAST(get_json_object(value, '$.amount') AS DECIMAL(10, 2)) AS amount, "
     "get_json_object(value, '$.note') AS note, timestamp AS at, value IS NULL AS __deleted FROM input"
@@ -84,7 +84,7 @@ def test_rows_take_the_place_of_those_with_their_key_and_go_when_their_record_ha
         ],
     )
     eventually(lambda: len(rows()) == 1, 60)
-    assert rows() == [(1, None, "é\t\\N", at(6), 8)], "a column that the SELECT does not name was touched"
+    assert rows() == [(1, None, "é\t\\N", at(6), 8)], "a column outside of the SELECT has changed"
     eventually(lambda: spark.heard.progress_of(tasks[1]).get("rows_out") == 7)
     spark.stop(*tasks)
 
@@ -135,7 +135,7 @@ def test_every_type_finds_its_column_in_a_table_that_is_created(
         ({"connection.url": "jdbc:postgresql://h/d?loginTimeout=1"}, "option 'connection.url'"),
     ],
 )
-def test_what_does_not_fit_the_table_is_refused_when_the_task_starts(
+def test_options_that_do_not_fit_the_table_are_refused_at_the_start(
     spark: SparkBench, postgres: Postgres, unique: str, options: dict[str, str], problem: str
 ) -> None:
     postgres.query("CREATE TABLE IF NOT EXISTS refusing (number integer)")
@@ -163,7 +163,7 @@ def test_an_attempt_of_an_older_epoch_is_refused(spark: SparkBench, postgres: Po
     eventually(lambda: postgres.count(table) == 1, 60)
     spark.runtime.stop(task, 1)
     eventually(lambda: spark.heard.of(task)[-1] == ("stopped", 1), 60)
-    # The checkpoint has a fence of its own; the table's has to hold where the file system's does not.
+    # The checkpoint has a fence of its own; the table's must work where the file system's does not.
     for claim in (spark.settings.checkpoints / unique / f"{unique}-0").glob("fence/*"):
         claim.unlink()
     spark.runtime.start(TaskSpec(task, config, epoch=Epoch(1, 9)), 2)
@@ -173,7 +173,7 @@ def test_an_attempt_of_an_older_epoch_is_refused(spark: SparkBench, postgres: Po
     assert f"DELETE FROM cooperator_batches WHERE worker = '{spark.settings.group_id}'" in trace
 
 
-def test_a_password_is_a_reference_and_no_failure_tells_it(
+def test_a_password_is_a_reference_and_appears_in_no_failure(
     spark: SparkBench, postgres: Postgres, unique: str, tmp_path: Path
 ) -> None:
     table = table_of(unique)
@@ -225,7 +225,7 @@ def told(broker: EmbeddedBroker, tmp_path: Path, unique: str, tasks: list[list[o
     }
 
 
-@AT_A_DESK
+@SLOW
 @pytest.mark.timeout(600)
 def test_members_killed_in_mid_stream_neither_lose_nor_double_a_row(
     broker: EmbeddedBroker, spark: SparkBench, postgres: Postgres, tmp_path: Path, unique: str
@@ -248,15 +248,15 @@ def test_members_killed_in_mid_stream_neither_lose_nor_double_a_row(
         ],
     )
     log = tmp_path / "member.log"
-    # All numbers with one slot are in one partition, so the newest is known.
+    # All numbers of one slot are in one partition, so the newest is known.
     spark.produce(unique, [{"value": b"%d" % n, "partition": int(n % 7 > 3)} for n in range(count)])
     newest = {number % 7: number for number in range(count)}
-    for life in range(2):
+    for turn in range(2):
         before = postgres.count(added)
-        lived = {"incarnation": f"life-{life}", "epoch": [1, life], "state_dir": str(tmp_path / "state")}
+        lived = {"incarnation": f"life-{turn}", "epoch": [1, turn], "state_dir": str(tmp_path / "state")}
         with member({**settings, **lived}, log):
             eventually(lambda before=before: postgres.count(added) > before + 200, 180, "it writes")
-        assert postgres.count(added) < count, "it was not killed in mid-stream"
+        assert postgres.count(added) < count, "the member was not killed in mid-stream"
 
     def contents() -> dict[int, int]:
         return dict(postgres.query(f"SELECT slot, number FROM {replaced}"))
@@ -269,12 +269,12 @@ def test_members_killed_in_mid_stream_neither_lose_nor_double_a_row(
 
 
 @pytest.mark.timeout(600)
-@AT_A_DESK
+@SLOW
 @pytest.mark.parametrize("mode", ["append", "upsert"])
 def test_a_member_killed_with_a_batch_in_flight_leaves_none_of_it_and_the_next_one_writes_it_once(
     broker: EmbeddedBroker, spark: SparkBench, postgres: Postgres, tmp_path: Path, unique: str, mode: str
 ) -> None:
-    """The database is in the middle of the batch: it has rows that nobody sees, and waits for a lock."""
+    """The database has uncommitted rows of the batch and waits for a lock."""
     table, count = table_of(unique), 200
     key = " PRIMARY KEY" if mode == "upsert" else ""
     postgres.query(f"CREATE TABLE {table} (number integer, slot integer{key})")
@@ -283,7 +283,7 @@ def test_a_member_killed_with_a_batch_in_flight_leaves_none_of_it_and_the_next_o
     settings = told(broker, tmp_path, unique, [[unique, 0, config]])
     log = tmp_path / "member.log"
 
-    def life(number: int) -> dict[str, object]:
+    def incarnation(number: int) -> dict[str, object]:
         own = {"incarnation": f"life-{number}", "epoch": [1, number]}
         return {**settings, **own, "state_dir": str(tmp_path / "state")}
 
@@ -296,12 +296,12 @@ def test_a_member_killed_with_a_batch_in_flight_leaves_none_of_it_and_the_next_o
     at_first = postgres.query(f"SELECT number, slot FROM {table}")
     spark.produce(unique, [b"%d" % number for number in range(count)])
     with postgres.session() as other:
-        # Keys are taken in order: slots 0 to 2 are written when the batch comes to 3.
+        # Keys are taken in order: slots 0 to 2 are written when the batch reaches 3.
         held = (
             f"SELECT * FROM {table} WHERE slot = 3 FOR UPDATE" if key else f"LOCK TABLE {table} IN SHARE MODE"
         )
         other.execute(held.encode())
-        with member(life(1), log):
+        with member(incarnation(1), log):
             eventually(waits, 180, "the batch is in flight")
     assert postgres.query(f"SELECT number, slot FROM {table}") == at_first
     every = [(number, number % 7) for number in range(count)]
@@ -311,15 +311,15 @@ def test_a_member_killed_with_a_batch_in_flight_leaves_none_of_it_and_the_next_o
         assert found == (sorted({slot: (number, slot) for number, slot in every}.values()) if key else every)
         return True
 
-    with member(life(2), log):
+    with member(incarnation(2), log):
         eventually(contents, 180, "all batches are there")
         commits = tmp_path / "checkpoints" / unique / f"{unique}-0" / "commits"
         done = eventually(lambda: max(int(e.name) for e in commits.iterdir() if e.name.isdigit()), 60)
-    # As if it had died after the database had the last batch, and before Spark had noted it. The checksum is
-    # put in place last, and may be missing already.
+    # The member could die after the database has the last batch and before Spark has recorded it. The
+    # checksum file is written last, and may be missing.
     (commits / str(done)).unlink()
     (commits / f".{done}.crc").unlink(missing_ok=True)
-    with member(life(3), log):
+    with member(incarnation(3), log):
         eventually((commits / str(done)).exists, 180, "the last batch was given again")
         more = [(number, number % 7) for number in range(count, count + 50)]
         every += more
@@ -328,7 +328,7 @@ def test_a_member_killed_with_a_batch_in_flight_leaves_none_of_it_and_the_next_o
     assert "failed" not in log.read_text()
 
 
-@AT_A_DESK
+@SLOW
 @pytest.mark.timeout(600)
 def test_a_frozen_member_that_wakes_commits_nothing(
     broker: EmbeddedBroker, spark: SparkBench, postgres: Postgres, tmp_path: Path, unique: str
@@ -346,7 +346,7 @@ def test_a_frozen_member_that_wakes_commits_nothing(
         eventually(lambda: postgres.count(table) > 100, 180, "it writes")
         freeze_group(frozen)
         seen = postgres.count(table)
-        assert seen < count, "it was not frozen in mid-stream"
+        assert seen < count, "the member was not frozen in mid-stream"
         with member(second, log):
             eventually(lambda: postgres.count(table) > seen + 200, 180, "its successor writes")
             os.killpg(frozen, signal.SIGCONT)

@@ -1,4 +1,4 @@
-"""How far a task is behind, and what it failed with last: told while it runs, and while it is paused."""
+"""A task's lag and last error, reported while it runs and while it is paused."""
 
 import threading
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ def test_records_between_two_positions_of_a_topic_are_counted_over_its_partition
     assert behind("", "") is None
 
 
-def test_a_lag_that_nobody_can_measure_any_more_is_not_known() -> None:
+def test_a_lag_that_can_no_longer_be_measured_is_unknown() -> None:
     now_s, answers = 100.0, threading.Event()
     answers.set()
 
@@ -32,7 +32,7 @@ def test_a_lag_that_nobody_can_measure_any_more_is_not_known() -> None:
     eventually(lambda: lag.look({}) == 11_247)
     answers.clear()
     now_s += LAG_S
-    assert lag.look({}) == 11_247, "the next measurement is on its way"
+    assert lag.look({}) == 11_247, "the next measurement is under way"
     now_s += VALID_S + 0.1
     assert lag.look({}) is None
     answers.set()
@@ -70,9 +70,7 @@ def test_lag_falls_to_zero_at_the_end_and_grows_while_the_task_is_paused(
 
 
 @pytest.mark.real
-def test_spark_tells_the_lag_of_a_source_that_only_it_knows(
-    spark: SparkBench, tmp_path: Path, unique: str
-) -> None:
+def test_spark_reports_the_lag_of_its_own_sources(spark: SparkBench, tmp_path: Path, unique: str) -> None:
     spark.produce(unique, [f"line {number}" for number in range(12)])
     config = {
         "connector.class": "spark",
@@ -102,7 +100,7 @@ def test_spark_tells_the_lag_of_a_source_that_only_it_knows(
 
 
 @pytest.mark.real
-def test_the_last_error_is_told_while_the_task_runs_again(
+def test_the_last_error_is_reported_while_the_task_runs_again(
     spark: SparkBench, tmp_path: Path, unique: str
 ) -> None:
     spark.produce(unique, ["17"])

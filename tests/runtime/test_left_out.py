@@ -1,4 +1,4 @@
-"""Values of all converters reach tables and files; records that cannot be read go to a topic of their own."""
+"""Values of all converters reach tables and files; unreadable records go to a dead-letter topic."""
 
 from decimal import Decimal
 from pathlib import Path
@@ -35,7 +35,7 @@ def config(class_name: str, **options: object) -> dict[str, str]:
 
 
 def left_out(spark: SparkBench, topic: str) -> list[tuple[bytes | None, str, str]]:
-    """Value, stage and message of what is in the dead-letter topic."""
+    """The value, stage and message of each record in the dead-letter topic."""
     found = []
     for message in spark.messages(topic):
         told = dict(message.headers() or [])
@@ -89,7 +89,7 @@ def test_avro_becomes_rows_of_a_table_while_its_schema_grows(
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "json", "csv"])
-def test_envelopes_and_json_become_columns_of_files_and_what_is_none_is_left_out(
+def test_envelopes_and_json_become_columns_of_files_and_other_records_are_left_out(
     spark: SparkBench, tmp_path: Path, unique: str, file_format: str
 ) -> None:
     write, dead = json_schema_encoder(ORDER), f"{unique}-dead"
@@ -121,7 +121,7 @@ def test_envelopes_and_json_become_columns_of_files_and_what_is_none_is_left_out
     assert "Cannot parse the field name 'id' and the value x" in found[0][2]
     assert "no object of schema and payload" in found[1][2]
     spark.stop(*tasks)
-    # Without tolerance Spark goes on by itself, in the same directory and with the same count of batches.
+    # Without tolerance Spark continues on its own, in the same directory and with the same batch count.
     spark.produce(f"{unique}-b", [b'{"id": 7, "amount": 7}'])
     del second["errors.tolerance"], second["errors.deadletterqueue.topic.name"]
     tasks = spark.start_connector(f"{unique}-b", {**second, "path": str(tmp_path / "b")}, 1)
@@ -180,7 +180,7 @@ def test_members_killed_in_mid_stream_leave_each_bad_record_out_once(
     spark.produce(unique, values)
     log, wanted = tmp_path / "member.log", sorted(set(range(count)) - set(bad))
 
-    def life(number: int) -> dict[str, object]:
+    def incarnation(number: int) -> dict[str, object]:
         own = {
             "incarnation": f"life-{number}",
             "epoch": [1, number],
@@ -189,15 +189,15 @@ def test_members_killed_in_mid_stream_leave_each_bad_record_out_once(
         return {**settings, **own}
 
     def done() -> int:
-        """How far the slower one is."""
+        """The progress of the slower one."""
         return min(postgres.count(table), len(rows_of(tmp_path / "out")))
 
     for number in range(2):
         before = done()
-        with member(life(number), log):
+        with member(incarnation(number), log):
             eventually(lambda before=before: done() > before + 100, 180, "both go on")
-        assert done() < len(wanted), "they were not killed in mid-stream"
-    with member(life(2), log):
+        assert done() < len(wanted), "the members were not killed in mid-stream"
+    with member(incarnation(2), log):
         eventually(lambda: done() >= len(wanted), 180, "everything is there")
     assert postgres.query(f"SELECT id FROM {table} ORDER BY id") == [(n,) for n in wanted]
     assert sorted(row["id"] for row in rows_of(tmp_path / "out")) == wanted

@@ -1,4 +1,4 @@
-"""Members whose Spark is elsewhere: a standalone cluster, and a Spark Connect server. Real ones."""
+"""Members whose Spark is elsewhere: a real standalone cluster, and a real Spark Connect server."""
 
 import os
 import signal
@@ -83,11 +83,11 @@ def test_on_a_standalone_cluster_members_are_killed_and_deliver_once(
     tasks = (["out", 0, to_files(output, unique)], ["copy", 0, copying])
     work = told(tmp_path, broker, unique, conf, *tasks)
     log = tmp_path / "member.log"
-    for life in range(2):
+    for turn in range(2):
         before = lines_in(output).total()
-        with member({**work, "incarnation": f"life-{life}"}, log):
+        with member({**work, "incarnation": f"life-{turn}"}, log):
             eventually(lambda before=before: lines_in(output).total() > before, 300, "it delivers")
-            spark.produce(unique, numbered(f"more {life}", 100))
+            spark.produce(unique, numbered(f"more {turn}", 100))
     with member({**work, "incarnation": "last"}, log):
         eventually(lambda: lines_in(output).total() >= 500, 300, "all is delivered")
         eventually(lambda: len(spark.records(copy)) >= 500, 300, "all is copied")
@@ -121,7 +121,7 @@ def test_a_query_on_a_connect_server_outlives_its_member_and_is_ended_by_the_nex
     assert lines_in(output) == dict.fromkeys(wanted, 1)
 
 
-def test_a_query_that_nobody_could_end_commits_nothing_once_its_unit_is_claimed(
+def test_a_query_that_could_not_be_ended_commits_nothing_once_its_unit_is_claimed(
     server: ConnectServer, broker: EmbeddedBroker, spark: SparkBench, tmp_path: Path, unique: str
 ) -> None:
     output, log = tmp_path / "out", tmp_path / "member.log"
@@ -137,7 +137,7 @@ def test_a_query_that_nobody_could_end_commits_nothing_once_its_unit_is_claimed(
     assert lines_in(output).total() == 20
 
 
-def test_what_writes_from_the_member_is_refused_by_name(
+def test_connectors_that_write_from_the_member_are_refused_by_name(
     server: ConnectServer, settings: RuntimeSettings, heard: Heard, spark: SparkBench, unique: str
 ) -> None:
     bootstrap = spark.settings.bootstrap_servers
@@ -152,7 +152,7 @@ def test_what_writes_from_the_member_is_refused_by_name(
     assert runtime.close(30)
 
 
-def test_settings_that_are_the_servers_are_refused() -> None:
+def test_settings_that_belong_to_the_server_are_refused() -> None:
     conf = {
         "spark.master": "sc://spark:15002",
         "spark.executor.memory": "4g",

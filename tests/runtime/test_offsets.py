@@ -1,4 +1,4 @@
-"""Offsets of stopped connectors: what is listed, what would change, and what the next start reads."""
+"""Offsets of stopped connectors: the list, the preview of a change, and where the next start reads."""
 
 import json
 from collections import Counter
@@ -42,7 +42,7 @@ def entries(offset: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Entry]]:
 
 
 @given(current=entries(OFFSET), wanted=entries(st.none() | OFFSET))
-def test_the_changes_that_are_told_are_those_that_are_made(current: list[Entry], wanted: list[Entry]) -> None:
+def test_the_preview_lists_the_changes_that_are_made(current: list[Entry], wanted: list[Entry]) -> None:
     after = altered(current, wanted)
     replayed = {entry.key: entry.offset for entry in current}
     for change in changes(current, after):
@@ -57,7 +57,7 @@ def test_the_changes_that_are_told_are_those_that_are_made(current: list[Entry],
 
 
 @given(written=entries(st.none() | OFFSET))
-def test_what_is_printed_can_be_read(written: list[Entry]) -> None:
+def test_printed_offsets_can_be_parsed(written: list[Entry]) -> None:
     assert decode(json.dumps(encode(written)), "a.json") == written
 
 
@@ -75,7 +75,7 @@ def test_what_is_printed_can_be_read(written: list[Entry]) -> None:
         ),
     ],
 )
-def test_a_document_in_error_is_told_by_field(text: str, said: str) -> None:
+def test_errors_in_a_document_name_the_field(text: str, said: str) -> None:
     with pytest.raises(OffsetsError, match=said):
         decode(text, "a.json")
 
@@ -92,10 +92,10 @@ def checkpoint(root: Path, committed: int, newest: int) -> Path:
 
 
 @pytest.mark.parametrize(("sink_has", "committed", "seen"), [(True, 3, 3), (False, 2, 2), (None, 3, 2)])
-def test_a_batch_in_flight_is_done_if_the_sink_has_it_and_else_was_never_begun(
+def test_a_batch_in_flight_counts_as_done_if_the_sink_has_it_and_otherwise_as_never_begun(
     tmp_path: Path, sink_has: bool | None, committed: int, seen: int
 ) -> None:
-    """Where the sink cannot tell, its number is not used again."""
+    """If the sink cannot tell, the number of the batch is not used again."""
     root = checkpoint(tmp_path / "unit", committed=2, newest=3)
 
     def look(query: str, batch: int) -> bool | None:
@@ -119,7 +119,7 @@ def test_a_checkpoint_that_is_damaged_or_of_another_version_is_refused(tmp_path:
         read_unit(root, lambda query, batch: None)
 
 
-# --- real ones ---
+# --- real connectors ---
 
 
 def subject(spark: SparkBench, name: str, config: dict[str, str]) -> Subject:
@@ -137,7 +137,7 @@ def kafka(topic: str, partition: int, offset: int | None) -> Entry:
 
 
 def run(spark: SparkBench, task: TaskId, config: dict[str, str], unit: str, done: Any) -> None:
-    """Runs one unit until ``done``, and until its batch is committed."""
+    """Runs one unit until ``done`` and until its batch is committed."""
     spark.start(task, {**config, "task.units": unit})
     spark.wait_started(task)
     root = spark.settings.checkpoints / task.connector / unit
@@ -151,7 +151,7 @@ def run(spark: SparkBench, task: TaskId, config: dict[str, str], unit: str, done
 
 
 @pytest.mark.real
-def test_a_topic_is_read_again_or_left_out_as_told_and_the_files_have_no_gap(
+def test_a_topic_is_reread_or_skipped_as_requested_and_the_files_have_no_gap(
     spark: SparkBench, tmp_path: Path, unique: str
 ) -> None:
     spark.produce(unique, [f"r{number}" for number in range(10)])
@@ -169,7 +169,7 @@ def test_a_topic_is_read_again_or_left_out_as_told_and_the_files_have_no_gap(
         table = read_units(out)
         return Counter(table["value"].to_pylist() if table.num_rows else [])
 
-    # Before it has ever run: where it is to begin.
+    # Before the first run, this is where it will begin.
     assert listed(about) == []
     with pytest.raises(OffsetsError, match=r"kafka_offset 11 is not there; give 0 .* to 10"):
         alter(about, [kafka(unique, 0, 11)], dry_run=True)
@@ -184,7 +184,7 @@ def test_a_topic_is_read_again_or_left_out_as_told_and_the_files_have_no_gap(
     assert change == Change(kafka(unique, 0, 8).partition, {"kafka_offset": 10}, {"kafka_offset": 8})
     assert listed(about) == [kafka(unique, 0, 10)], "a dry run changes nothing"
     assert alter(about, [kafka(unique, 0, 8)], dry_run=False) == [change]
-    assert alter(about, [kafka(unique, 0, 8)], dry_run=False) == [], "nothing to do any more"
+    assert alter(about, [kafka(unique, 0, 8)], dry_run=False) == [], "nothing is left to do"
     run(spark, task, config, f"{unique}-0", lambda: found().total() >= 6)
     assert found() == Counter(["r6", "r7", "r8", "r8", "r9", "r9"])
 
@@ -208,7 +208,7 @@ def test_a_topic_is_read_again_or_left_out_as_told_and_the_files_have_no_gap(
 
 
 @pytest.mark.real
-def test_files_are_read_again_or_left_out_as_told(spark: SparkBench, tmp_path: Path, unique: str) -> None:
+def test_files_are_reread_or_skipped_as_requested(spark: SparkBench, tmp_path: Path, unique: str) -> None:
     root, task, unit = tmp_path / "in put", TaskId(unique, 0), "bucket-0-of-1"
     names = ["a/é 1+%.txt", "b.txt", "c;d=e.txt"]
 
@@ -268,7 +268,8 @@ def test_files_are_read_again_or_left_out_as_told(spark: SparkBench, tmp_path: P
 def test_a_batch_that_was_delivered_and_not_recorded_is_not_delivered_again_by_a_change(
     spark: SparkBench, tmp_path: Path, unique: str
 ) -> None:
-    """As after a kill between Kafka's commit and Spark's: the files of that batch count as read."""
+    """This is the state after a kill between Kafka's commit and Spark's: the files of that batch count as
+    read."""
     root, task, unit = tmp_path / "in", TaskId(unique, 0), "bucket-0-of-1"
     root.mkdir()
     for name in ("a.txt", "b.txt"):
@@ -288,7 +289,7 @@ def test_a_batch_that_was_delivered_and_not_recorded_is_not_delivered_again_by_a
     place = spark.settings.checkpoints / unique / unit
     for entry in (place / "commits" / "1", place / "commits" / ".1.crc"):
         entry.unlink()
-    assert len(listed(about)) == 2, "as the sink's marker says"
+    assert len(listed(about)) == 2, "the sink's marker has it"
     (root / "c.txt").write_text("c.txt")
     alter(about, [Entry({"path": "c.txt"}, {"modified_ms": 0})], dry_run=False)
     assert [entry.partition["path"] for entry in listed(about)] == ["a.txt", "b.txt", "c.txt"]
@@ -334,7 +335,7 @@ def test_a_topic_to_a_topic_and_the_class_spark(spark: SparkBench, tmp_path: Pat
 
 
 @pytest.mark.real
-def test_a_table_is_read_again_or_left_out_as_told(
+def test_a_table_is_reread_or_skipped_as_requested(
     spark: SparkBench, postgres: Postgres, unique: str
 ) -> None:
     table, topic = unique.replace("-", "_"), unique
@@ -390,14 +391,14 @@ def test_the_position_of_a_source_of_files_of_class_spark_is_not_altered() -> No
         RawOffsets(Sink()).check(None, [Entry({}, {"logOffset": 3})])
 
 
-# --- what a file sink has ---
+# --- batches in a file sink ---
 
 
 @pytest.mark.parametrize("spelling", ["{}", "file:{}", "file://{}", "file://localhost{}/"])
 def test_a_batch_in_flight_that_the_sink_has_counts_as_done_however_the_directory_is_spelled(
     tmp_path: Path, spelling: str
 ) -> None:
-    """Else its number would be given to other rows, which the sink would skip."""
+    """Otherwise its number would be given to other rows, which the sink would skip."""
     place = UnitPlace("group", "files", "unit-0", checkpoint(tmp_path / "unit", committed=1, newest=2))
     log = tmp_path / "out" / "_spark_metadata"
     log.mkdir(parents=True)
@@ -412,7 +413,7 @@ def test_a_batch_in_flight_that_the_sink_has_counts_as_done_however_the_director
     assert read_unit(place.checkpoint, sink.at(None, place)).committed == 2
 
 
-def test_what_cannot_be_looked_at_is_not_guessed(tmp_path: Path) -> None:
+def test_an_unreadable_sink_is_an_error(tmp_path: Path) -> None:
     place = UnitPlace("group", "files", "unit-0", checkpoint(tmp_path / "unit", committed=1, newest=2))
     sink = file_sink(lambda options, unit: "hdfs://names/out")
     with pytest.raises(

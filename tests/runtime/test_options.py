@@ -1,4 +1,4 @@
-"""Configurations are checked before anything runs, and every refusal says what to do."""
+"""Configurations are checked before anything runs, and every refusal has a remedy."""
 
 import re
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ def told(class_name: str, config: dict[str, str]) -> list[str]:
     return [str(problem) for problem in validate(class_name, config)]
 
 
-def test_the_least_that_is_needed_is_enough() -> None:
+def test_the_required_options_suffice() -> None:
     assert validate("files-to-kafka", FILES) == []
     assert validate("kafka-to-files", TOPICS) == []
     assert validate("kafka-to-files", {"topics.regex": "lines-.*", "path": "/data/out"}) == []
@@ -313,12 +313,12 @@ def test_rows_may_be_left_out_only_where_each_is_converted_by_itself(sql: str, i
     assert treats_rows_alone(sql) is is_alone
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     problems = validate("files-to-kafka", {"path": "x", "units": "0", "colour": "red"})
     assert {problem.option for problem in problems} == {"path", "topic", "units", "colour"}
 
 
-def test_what_a_reference_stands_for_is_not_looked_at() -> None:
+def test_the_value_of_a_reference_is_not_checked() -> None:
     assert validate("files-to-kafka", {**FILES, "units": "${env:UNITS}", "path": "${env:WHERE}"}) == []
 
 
@@ -331,7 +331,7 @@ def test_any_configuration_gets_an_answer_and_no_exception(config: dict[str, str
 
 
 @pytest.mark.parametrize("options", list(CLASSES.values()))
-def test_every_option_says_what_is_expected(options: type[Options]) -> None:
+def test_every_option_has_a_description(options: type[Options]) -> None:
     for name, field in option_names(options).items():
         assert field.description, name
 
@@ -371,7 +371,7 @@ def test_local_paths_are_anchored_at_the_manifest_and_nothing_else_is(tmp_path: 
 
 
 def _choices() -> Iterator[tuple[str, str, str]]:
-    """Class, option and value, of all that can be listed."""
+    """The class, option and value of everything that can be listed."""
     for class_name in known_classes():
         for name, field in option_names(find(class_name).options).items():
             text = str(field.annotation)
@@ -385,14 +385,14 @@ CHOICES = sorted(_choices())
 
 
 @pytest.mark.parametrize("class_name", sorted({class_name for class_name, _, _ in CHOICES}))
-def test_each_value_that_can_be_listed_is_known_again_with_a_slip(class_name: str) -> None:
+def test_a_misspelt_value_gets_a_suggestion(class_name: str) -> None:
     for _, name, word in (one for one in CHOICES if one[0] == class_name):
         wrong = word[:-2] + word[-1]
         [problem] = [one for one in validate(class_name, {name: wrong}) if one.option == name]
         assert f"did you mean {word!r}? Otherwise give " in problem.remedy, (name, wrong, problem)
 
 
-def test_a_format_with_a_slip_is_known_again() -> None:
+def test_a_misspelt_format_gets_a_suggestion() -> None:
     problems = [str(one) for one in validate("kafka-to-files", {**TOPICS, "format": "parqet"})]
     assert problems == [
         "option 'format' = 'parqet': should be 'parquet', 'json' or 'csv'; did you mean 'parquet'? "
@@ -400,7 +400,7 @@ def test_a_format_with_a_slip_is_known_again() -> None:
     ]
 
 
-def test_what_a_reference_stands_for_is_compared_with_nothing() -> None:
+def test_references_get_no_suggestions() -> None:
     written = {"connector.class": "kafka-to-files", **TOPICS, "format": "${env:FORMAT}"}
     with pytest.raises(OptionError) as refused:
         parse(find("kafka-to-files").options, {**written, "format": "parqet"}, written)

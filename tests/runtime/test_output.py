@@ -1,4 +1,4 @@
-"""What counts in an output directory is what ``_spark_metadata`` says, and nothing else."""
+"""The contents of an output directory are what ``_spark_metadata`` lists, and nothing else."""
 
 import json
 from pathlib import Path
@@ -38,7 +38,7 @@ def test_files_that_no_batch_names_do_not_count(tmp_path: Path) -> None:
     assert read_units(tmp_path)["line"].to_pylist() == ["one", "two", "three"]
 
 
-def test_a_place_may_be_given_as_text(tmp_path: Path) -> None:
+def test_a_path_may_be_a_string(tmp_path: Path) -> None:
     unit = tmp_path / "lines-0"
     commit(unit, 0, [data(unit, "a.parquet", ["one", "two"])])
     assert read_units(str(tmp_path)).num_rows == 2
@@ -46,7 +46,7 @@ def test_a_place_may_be_given_as_text(tmp_path: Path) -> None:
     assert committed_files(str(unit)) == [unit / "a.parquet"]
 
 
-def test_columns_that_directories_are_made_of_come_back(tmp_path: Path) -> None:
+def test_partition_columns_are_restored(tmp_path: Path) -> None:
     for unit, kind in (("lines-0", "a"), ("lines-1", "b")):
         commit(tmp_path / unit, 0, [data(tmp_path / unit, f"kind={kind}/x.parquet", [f"of {kind}"])])
     rows = read_units(tmp_path).to_pylist()
@@ -75,7 +75,7 @@ def test_a_file_that_was_committed_and_is_gone_is_an_error(tmp_path: Path) -> No
         committed_files(unit)
 
 
-def test_a_version_that_is_not_known_is_an_error(tmp_path: Path) -> None:
+def test_an_unknown_version_is_an_error(tmp_path: Path) -> None:
     unit = tmp_path / "lines-0"
     commit(unit, 0, [])
     (unit / "_spark_metadata" / "0").write_text("v2")
@@ -87,7 +87,7 @@ def test_a_version_that_is_not_known_is_an_error(tmp_path: Path) -> None:
 def test_compaction_changes_nothing_that_is_read(
     tmp_path_factory: pytest.TempPathFactory, batches: list[int], kept: int
 ) -> None:
-    """As Spark does it: batches 9, 19, 29 … are compact and repeat all before; older ones may be deleted."""
+    """Spark compacts batches 9, 19, 29, …, which repeat all earlier entries; older ones may be deleted."""
     unit = tmp_path_factory.mktemp("output") / "u"
     written: list[str] = []
     for batch, count in enumerate(batches):

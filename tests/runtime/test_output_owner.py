@@ -1,4 +1,5 @@
-"""A directory of a file sink is of one checkpoint: every other one is refused, on a real Spark, in words."""
+"""A file sink's directory belongs to one checkpoint; a real Spark refuses every other one with a clear
+error."""
 
 import json
 import os
@@ -34,7 +35,7 @@ def source(root: Path) -> Path:
 
 
 def ids_in(directory: Path) -> list[int]:
-    """What is committed in the directory, as its readers see it."""
+    """The committed ids in the directory, as its readers see them."""
     import pyarrow.parquet as pq
 
     if not (directory / "_spark_metadata").exists():
@@ -64,7 +65,7 @@ def run(spark: SparkBench, name: str, config: dict[str, str]) -> TaskId:
 
 
 def refused(spark: SparkBench, name: str, config: dict[str, str]) -> str:
-    """What is told of the task's failure."""
+    """The text of the task's failure."""
     task = TaskId(name, 0)
     attempt = spark.start(task, config)
     eventually(lambda: spark.heard.of(task)[-1:] == [("failed", attempt)], 60, f"{name} is refused")
@@ -82,7 +83,7 @@ def test_a_second_connector_is_refused_and_the_first_goes_on(
         trace = refused(spark, f"{unique}-b", copying(tmp_path, spelling))
         assert f"Connector {unique}-a, unit unit-0, of the group {spark.settings.group_id}" in trace
         assert "Give this Connector another directory" in trace
-        assert "Traceback" not in trace, "it is a sentence"
+        assert "Traceback" not in trace, "the message is a sentence"
     nested = run(spark, f"{unique}-n", copying(tmp_path, f"{out}/nested"))
     eventually(lambda: ids_in(out / "nested") == list(range(ROWS)), 60)
     (tmp_path / "in" / "more.json").write_text(json.dumps({"id": ROWS}))
@@ -90,7 +91,7 @@ def test_a_second_connector_is_refused_and_the_first_goes_on(
     spark.stop(first, nested)
 
 
-def test_a_connector_made_anew_under_another_name_loses_nothing_in_silence(
+def test_a_connector_recreated_under_another_name_loses_nothing_silently(
     spark: SparkBench, tmp_path: Path, unique: str
 ) -> None:
     out = tmp_path / "out"
@@ -100,7 +101,7 @@ def test_a_connector_made_anew_under_another_name_loses_nothing_in_silence(
     spark.stop(first)
 
     assert f"{out} belongs to another checkpoint" in refused(spark, f"{unique}-b", config)
-    # The ways out that are named: under its name it goes on; into an empty directory the other one writes.
+    # Both remedies work: under its old name it continues; into an empty directory the new one writes.
     (tmp_path / "in" / "more.json").write_text(json.dumps({"id": ROWS}))
     first = run(spark, f"{unique}-a", config)
     eventually(lambda: ids_in(out) == list(range(ROWS + 1)), 60)
@@ -110,12 +111,12 @@ def test_a_connector_made_anew_under_another_name_loses_nothing_in_silence(
     eventually(lambda: ids_in(out) == list(range(ROWS + 1)), 60)
     spark.stop(other)
 
-    # A checkpoint that begins anew is another one, under whatever name.
+    # A new checkpoint is another owner, under any name.
     shutil.rmtree(spark.settings.checkpoints / f"{unique}-b")
     assert f"batches of Connector {unique}-b" in refused(spark, f"{unique}-b", config)
 
 
-def test_what_was_written_before_there_were_owners_goes_on(
+def test_a_directory_of_a_release_without_owners_is_continued(
     spark: SparkBench, tmp_path: Path, unique: str
 ) -> None:
     out = tmp_path / "out"
@@ -138,20 +139,22 @@ def test_what_was_written_before_there_were_owners_goes_on(
     )
 
 
-def test_batches_that_are_made_on_the_driver_go_to_an_own_directory_too(
+def test_batches_made_on_the_driver_own_their_directory_too(
     spark: SparkBench, tmp_path: Path, unique: str
 ) -> None:
     spark.produce(unique, ["one"])
     config = {**to_files(tmp_path / "out", unique), "errors.tolerance": "all"}
     first = run(spark, f"{unique}-a", config)
-    assert (tmp_path / "out" / f"{unique}-0" / "_spark_metadata" / "owner").exists(), "as soon as it runs"
+    assert (tmp_path / "out" / f"{unique}-0" / "_spark_metadata" / "owner").exists(), (
+        "the directory has an owner as soon as the query runs"
+    )
     assert "belongs to another checkpoint" in refused(spark, f"{unique}-b", config)
     committed = checkpoint(spark.settings.checkpoints, f"{unique}-b", f"{unique}-0") / "offsets"
     assert not committed.exists() or not os.listdir(committed), "no offset is consumed"
     spark.stop(first)
 
 
-def test_of_many_first_sinks_one_opens(session: Any, tmp_path: Path) -> None:
+def test_one_of_many_first_sinks_opens(session: Any, tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     for number in range(10):
@@ -160,12 +163,12 @@ def test_of_many_first_sinks_one_opens(session: Any, tmp_path: Path) -> None:
         assert os.listdir(tmp_path / "real" / str(number) / "_spark_metadata") == ["owner"]
 
 
-def test_a_directory_without_an_owner_is_taken_over_by_who_has_begun_its_newest_batch(
+def test_a_directory_without_an_owner_goes_to_the_checkpoint_of_its_newest_batch(
     session: Any, tmp_path: Path
 ) -> None:
-    """Spark begins a batch in the checkpoint, then has it in the sink, then calls it done in the checkpoint:
-    at every point of that order the checkpoint gets its directory; one that is elsewhere does not."""
-    for latest in (0, 3, 9, 11):  # from 9 on there is an entry that repeats all before it
+    """Spark begins a batch in the checkpoint, writes it to the sink, then marks it as done in the checkpoint:
+    at every point of that order the checkpoint gets its directory; one in another state does not."""
+    for latest in (0, 3, 9, 11):  # From 9 on there is an entry that repeats all earlier ones.
         path, owner = str(tmp_path / str(latest)), tmp_path / str(latest) / "_spark_metadata" / "owner"
         sink = open_sink(session, path, "own")
         for batch in range(latest + 1):
@@ -188,11 +191,11 @@ def test_a_checkpoint_that_was_reset_before_it_wrote_anything_begins_anew(
     sink = open_sink(session, path, "own/2")
     assert not opens(session, path, "other/2")
     sink.add(0, None)
-    assert not opens(session, path, "own/3"), "it would skip its first batch"
+    assert not opens(session, path, "own/3"), "the sink would skip its first batch"
     assert opens(session, path, "own/2")
 
 
-def test_an_owner_that_is_not_whole_is_named_with_what_to_do(session: Any, tmp_path: Path) -> None:
+def test_an_incomplete_owner_file_is_named_with_the_remedy(session: Any, tmp_path: Path) -> None:
     log = tmp_path / "out" / "_spark_metadata"
     log.mkdir(parents=True)
     (log / "owner").write_text("v1\nhalf")
@@ -200,7 +203,7 @@ def test_an_owner_that_is_not_whole_is_named_with_what_to_do(session: Any, tmp_p
         open_sink(session, str(tmp_path / "out"), "own")
 
 
-def test_reading_what_another_has_written_is_no_claim(session: Any, tmp_path: Path) -> None:
+def test_reading_the_output_of_another_is_no_claim(session: Any, tmp_path: Path) -> None:
     import pyarrow as pa
 
     open_sink(session, str(tmp_path / "out"), "own").add(0, pa.table({"id": [1]}))

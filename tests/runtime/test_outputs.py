@@ -1,4 +1,4 @@
-"""Directories of file sinks: which spellings are one and the same, and which outputs share one."""
+"""Directories of file sinks: which spellings are equal, and which outputs share one."""
 
 import random
 from itertools import product
@@ -42,7 +42,7 @@ REGEXES = ("a.*", "b|orders.*", ".*", "x")
 
 
 def concrete(output: Output, topics: tuple[str, ...]) -> set[str]:
-    """The directories of its units, if those topics exist with two partitions each."""
+    """The directories of its units, if each of those topics has two partitions."""
     import re
 
     if not output.is_of_topics:
@@ -70,10 +70,10 @@ def test_outputs_share_a_directory_exactly_where_their_units_would() -> None:
         directory = shared(one, other)
         assert (directory is None) == (shared(other, one) is None), (one, other)
         if one.topics_regex and other.topics_regex and one.topics_regex != other.topics_regex:
-            assert directory is None, "it cannot be told"
+            assert directory is None, "the answer is unknown"
             continue
         common = concrete(one, TOPICS) & concrete(other, TOPICS)
-        # An expression may match topics that are not there yet.
+        # A pattern may match topics that do not exist yet.
         assert (directory is not None) or not common, (one, other)
         if directory is not None and "x" not in (one.topics_regex, other.topics_regex):
             assert common, (one, other, directory)
@@ -87,7 +87,7 @@ def test_internal_topics_are_not_matched() -> None:
     assert shared(regex, Output("file:/out/lines-0")) == "file:/out/lines-0"
 
 
-def test_connectors_tell_their_directories() -> None:
+def test_connectors_name_their_directories() -> None:
     to_files = {"path": "/out/", "topics": "a,b"}
     assert outputs("kafka-to-files", to_files) == (Output("/out", frozenset("ab")),)
     assert outputs("kafka-to-files", {"path": "/out", "topics.regex": "a.*"}) == (
@@ -98,6 +98,8 @@ def test_connectors_tell_their_directories() -> None:
     units = '[{"sink.options.path": "/a"}, {"sink.options.path": "/b"}]'
     assert outputs("spark", {**spark, "units": units}) == (Output("/a"), Output("/b"))
     assert outputs("spark", {**spark, "sink.format": "console"}) == ()
-    assert outputs("spark", {**spark, "sink.options.path": "${env:OUT}/a"}) == (), "a reference is not known"
-    assert outputs("kafka-to-files", {"path": "out", "topics": "a"}) == (), "it is in error"
+    assert outputs("spark", {**spark, "sink.options.path": "${env:OUT}/a"}) == (), (
+        "the value of a reference is unknown"
+    )
+    assert outputs("kafka-to-files", {"path": "out", "topics": "a"}) == (), "the configuration is invalid"
     assert outputs("not-installed", {}) == outputs("files-to-kafka", {"path": "/in", "topic": "a"}) == ()

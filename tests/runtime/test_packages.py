@@ -1,4 +1,4 @@
-"""A Worker's own libraries on a real Spark: used by a connector, or refused before anything starts."""
+"""A Worker's own libraries on a real Spark: used by a connector, or refused before any start."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +34,7 @@ def to_avro(bootstrap_servers: str, topic: str, path: Path) -> dict[str, str]:
     }
 
 
-def test_a_format_that_is_not_sparks_comes_as_a_package(
+def test_a_package_adds_a_format(
     broker: EmbeddedBroker, settings: RuntimeSettings, heard: Heard, tmp_path: Path, unique: str
 ) -> None:
     settings = replace(settings, bootstrap_servers=broker.bootstrap_servers, spark_packages=(AVRO,))

@@ -1,4 +1,4 @@
-"""The generic connector on a real Spark: formats of Spark's and of Python, with and without SQL."""
+"""The generic connector on a real Spark: formats of Spark and of Python, with and without SQL."""
 
 import json
 from collections import Counter
@@ -16,13 +16,13 @@ from tests.runtime.spark_bench import SparkBench
 
 
 def pipeline(source: str, sink: str, **options: str) -> dict[str, str]:
-    """Options with ``__`` for a dot."""
+    """Options, with ``__`` in place of dots."""
     config = {"connector.class": "spark", "source.format": source, "sink.format": sink}
     return {**config, "trigger.interval.ms": "100", **{k.replace("__", "."): v for k, v in options.items()}}
 
 
 def rows_in(directory: Path) -> list[dict[str, Any]]:
-    """What the file sink has committed."""
+    """The rows that the file sink has committed."""
     import pyarrow.parquet as pq
 
     if not (directory / "_spark_metadata").exists():
@@ -38,7 +38,7 @@ def start(spark: SparkBench, name: str, config: dict[str, str], units: int = 1) 
 
 
 @pytest.mark.real
-def test_rate_to_parquet_goes_on_where_it_stopped(spark: SparkBench, tmp_path: Path, unique: str) -> None:
+def test_rate_to_parquet_continues_where_it_stopped(spark: SparkBench, tmp_path: Path, unique: str) -> None:
     out = tmp_path / "out"
     config = pipeline("rate", "parquet", source__options__rowsPerSecond="100", sink__options__path=str(out))
     for _ in range(2):
@@ -81,7 +81,7 @@ def test_json_files_go_through_sql_to_one_directory_for_each_unit(
 
 @pytest.fixture
 def by_value() -> Iterator[None]:
-    """Data sources of a test are in no package that Spark's Python processes could import."""
+    """Spark's Python processes cannot import a test's data sources, so they are pickled by value."""
     from pyspark import cloudpickle
 
     from tests.runtime import data_sources
@@ -93,7 +93,7 @@ def by_value() -> Iterator[None]:
 
 @pytest.mark.real
 @pytest.mark.usefixtures("by_value")
-def test_data_sources_in_python_are_read_and_written(spark: SparkBench, tmp_path: Path, unique: str) -> None:
+def test_python_data_sources_are_read_and_written(spark: SparkBench, tmp_path: Path, unique: str) -> None:
     out, lines = tmp_path / "out", tmp_path / "lines"
     reading = pipeline(
         "counting",
@@ -122,7 +122,7 @@ def test_data_sources_in_python_are_read_and_written(spark: SparkBench, tmp_path
 
 
 @pytest.mark.real
-def test_what_spark_refuses_at_the_start_is_told_by_its_root(
+def test_a_refusal_of_spark_at_the_start_is_reported_by_its_root_cause(
     spark: SparkBench, tmp_path: Path, unique: str
 ) -> None:
     (tmp_path / "file").write_text("no directory")
@@ -132,7 +132,7 @@ def test_what_spark_refuses_at_the_start_is_told_by_its_root(
     )
     below, out = tmp_path / "file" / "below", tmp_path / "out"
     told = {
-        # An error of Py4J, "while calling o42.start".
+        # Py4J's error, "while calling o42.start".
         "a": (
             pipeline("rate", "parquet", sink__options__path=str(below)),
             "org.apache.hadoop.fs.ParentNotDirectoryException: Parent path is not a directory: "
@@ -154,7 +154,7 @@ def test_what_spark_refuses_at_the_start_is_told_by_its_root(
         assert spark.heard.traces[task, 1].splitlines()[0] == error
 
 
-def test_a_path_that_is_none_of_files_may_be_anything() -> None:
+def test_a_path_of_another_kind_of_source_may_be_anything() -> None:
     config = pipeline("counting", "lines", source__options__path="items/all", sink__options__path="items")
     assert validate("spark", {**config, "data.sources": "a:B,a:C"}) == []
     references = pipeline("json", "json", source__options__path="${env:IN}", sink__options__path="${env:OUT}")
@@ -204,7 +204,7 @@ def test_a_path_that_is_none_of_files_may_be_anything() -> None:
         ({"sink.format": "kafka", "partition.by": "a"}, "option 'partition.by' = 'a': is for file sinks"),
     ],
 )
-def test_what_cannot_be_run_is_refused_with_a_remedy(changes: dict[str, str], problem: str) -> None:
+def test_invalid_pipelines_are_refused_with_a_remedy(changes: dict[str, str], problem: str) -> None:
     good = pipeline("json", "parquet", sink__options__path="/out")
     assert validate("spark", good) == []
     told = [str(one) for one in validate("spark", {**good, **changes})]

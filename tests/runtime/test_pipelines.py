@@ -1,4 +1,4 @@
-"""Files to Kafka to files on a real broker and a real Spark: what went in is what comes out, once."""
+"""Files to Kafka to files on a real broker and a real Spark: every line arrives once."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.real
 
 
 def source(root: Path, topic: str, **options: object) -> dict[str, str]:
-    """Small batches, often: so that there is a middle of the stream."""
+    """Small, frequent batches, so that tests can interrupt the stream."""
     config = {
         "connector.class": "files-to-kafka",
         "path": str(root),
@@ -46,7 +46,7 @@ def sink(root: Path, topic: str, **options: object) -> dict[str, str]:
     return {name: str(value) for name, value in config.items()}
 
 
-def test_what_goes_in_comes_out_once_over_pauses_and_regrouping(
+def test_every_line_arrives_once_over_pauses_and_regrouping(
     spark: SparkBench, tmp_path: Path, unique: str
 ) -> None:
     root, output = tmp_path / "in", tmp_path / "out"
@@ -74,7 +74,7 @@ def test_what_goes_in_comes_out_once_over_pauses_and_regrouping(
     assert spark.unharmed([*reading, *writing])
 
     def delivered() -> int:
-        """Rows that the reading tasks say they have delivered since they were started again."""
+        """The rows that the reading tasks report as delivered since their restart."""
         return sum(spark.heard.progress_of(task).get("rows_out", 0) for task in reading[1:])
 
     eventually(lambda: delivered() >= 6 * 50, what="progress is told")
@@ -84,7 +84,8 @@ def test_what_goes_in_comes_out_once_over_pauses_and_regrouping(
 def test_a_batch_whose_end_spark_did_not_record_is_not_delivered_again(
     spark: SparkBench, tmp_path: Path, unique: str
 ) -> None:
-    """As after a kill between Kafka's commit and Spark's: the newest entry of the commit log is missing."""
+    """This is the state after a kill between Kafka's commit and Spark's: the newest entry of the commit log
+    is missing."""
     wanted = write_files(tmp_path / "in", ["one.txt", "two.txt", "three.txt"], 40)
     spark.create_topic(unique, 2)
     config = {**source(tmp_path / "in", unique, units=1), "task.units": "bucket-0-of-1"}
@@ -141,23 +142,23 @@ def test_members_killed_in_mid_stream_neither_lose_nor_double_a_line(
     log = tmp_path / "member.log"
 
     def written() -> int:
-        """Records in the topic, also those of open and aborted transactions."""
+        """The number of records in the topic, including those of open and aborted transactions."""
         config = {"group.id": unique, "isolation.level": "read_uncommitted"}
         consumer = Consumer({**spark.client, **config})
         topic = [TopicPartition(unique, number) for number in range(units)]
         try:
             return sum(consumer.get_watermark_offsets(partition, timeout=5)[1] for partition in topic)
-        except KafkaException:  # the topic is new, and not every broker thread knows it
+        except KafkaException:  # The topic is new, and not every thread of the broker knows it.
             return 0
         finally:
             consumer.close()
 
     wanted = write_files(tmp_path / "in", [f"first/{number}.txt" for number in range(20)], 80)
-    for life in range(3):
+    for turn in range(3):
         before = written()
-        with member({**told, "incarnation": f"life-{life}"}, log):
+        with member({**told, "incarnation": f"life-{turn}"}, log):
             eventually(lambda before=before: written() > before, 180, "it writes")
-            wanted += write_files(tmp_path / "in", [f"{life}/{number}.txt" for number in range(12)], 80)
+            wanted += write_files(tmp_path / "in", [f"{turn}/{number}.txt" for number in range(12)], 80)
             seen = written()
             eventually(lambda seen=seen: written() > seen + 200, 180, "it is in the middle of the new ones")
     with member({**told, "incarnation": "last"}, log):
@@ -213,7 +214,7 @@ def test_topics_that_are_created_later_are_read_and_no_running_task_is_touched(
     spark.produce(other, ["not read"])
     configs = spark.heard.configs[unique]
     eventually(lambda: [task["task.units"] for task in configs[-1]] == [f"{first}-0", f"{later}-0"], 60)
-    assert configs[-1][0] == configs[0][0], "the running task was configured anew"
+    assert configs[-1][0] == configs[0][0], "the running task was reconfigured"
     spark.start(TaskId(unique, 1), configs[-1][1])
     spark.wait_started(TaskId(unique, 1))
     begun = spark.settings.checkpoints / unique / f"{first}-0" / "sources" / "0" / "0"
@@ -225,7 +226,7 @@ def test_topics_that_are_created_later_are_read_and_no_running_task_is_touched(
         return sorted(table["value"].to_pylist()) if table.num_rows else []
 
     eventually(lambda: len(values()) >= 3, 60)
-    assert values() == ["a0", "b0", "b1"], "a topic that came later is read from its beginning"
+    assert values() == ["a0", "b0", "b1"], "a later topic is read from its beginning"
     assert spark.unharmed([instance, running])
     spark.stop(instance, running, TaskId(unique, 1))
 

@@ -1,4 +1,4 @@
-"""Places in a file system, and what the clients of a store are told."""
+"""Locations in a file system, and the settings of a store's clients."""
 
 import threading
 from pathlib import Path
@@ -25,8 +25,8 @@ ENVIRONMENT = {
 }
 
 
-class Asked:
-    """A store that remembers how it was opened, and keeps what must not be replaced."""
+class RecordingStore:
+    """A store that records how it was opened, and keeps files that must not be replaced."""
 
     settings: dict[str, object]
 
@@ -42,7 +42,7 @@ class Asked:
         self._there.add(key)
 
 
-def test_of_many_that_create_one_file_one_does(tmp_path: Path) -> None:
+def test_one_of_many_concurrent_creators_of_a_file_succeeds(tmp_path: Path) -> None:
     done: list[bool] = []
     threads = [
         threading.Thread(target=lambda: done.append(create(tmp_path / "log" / "0", b"x"))) for _ in range(8)
@@ -52,12 +52,12 @@ def test_of_many_that_create_one_file_one_does(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert sorted(done) == [False] * 7 + [True]
-    assert names(tmp_path / "log") == ["0"], "no part is left"
+    assert names(tmp_path / "log") == ["0"], "no partial file is left"
 
 
-def test_who_is_refused_right_before_leaves_nothing(tmp_path: Path) -> None:
+def test_a_refused_write_leaves_nothing(tmp_path: Path) -> None:
     def refuse() -> None:
-        assert names(tmp_path) != [], "it is written by then"
+        assert names(tmp_path) != [], "the file is written by then"
         raise PermissionError("fenced")
 
     with pytest.raises(PermissionError):
@@ -81,13 +81,13 @@ def test_a_directory_stays_a_path(tmp_path: Path) -> None:
     assert uri(tmp_path) == f"file://{tmp_path}"
 
 
-def test_a_store_is_found_by_amazons_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("obstore.store.S3Store", Asked)
+def test_a_store_is_configured_by_aws_environment_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("obstore.store.S3Store", RecordingStore)
     place = place_of("s3a://lake/a/b/", {}, ENVIRONMENT)
     assert isinstance(place, StorePlace)
     assert uri(place / "orders" / "unit-0") == "s3a://lake/a/b/orders/unit-0"
     assert (place / "orders" / "unit-0").parent == place / "orders"
-    assert Asked.settings == {
+    assert RecordingStore.settings == {
         "bucket": "lake",
         "prefix": "a/b",
         "region": "eu-west-1",
@@ -100,17 +100,20 @@ def test_a_store_is_found_by_amazons_names(monkeypatch: pytest.MonkeyPatch) -> N
     assert "hunter2" not in repr(place)
 
 
-def test_what_conf_says_of_the_store_wins_and_keys_come_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("obstore.store.S3Store", Asked)
+def test_conf_overrides_the_environment_and_keys_come_in_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("obstore.store.S3Store", RecordingStore)
     conf = {"spark.hadoop.fs.s3a.endpoint": "other:9001", "spark.hadoop.fs.s3a.access.key": "half"}
     place_of("s3a://lake/conf", conf, ENVIRONMENT)
-    assert Asked.settings["endpoint"] == "https://other:9001"
-    assert Asked.settings["access_key_id"] == "user"
+    assert RecordingStore.settings["endpoint"] == "https://other:9001"
+    assert RecordingStore.settings["access_key_id"] == "user"
     place_of("s3a://lake/both", {**conf, "spark.hadoop.fs.s3a.secret.key": "hunter3"}, ENVIRONMENT)
-    assert (Asked.settings["access_key_id"], Asked.settings["secret_access_key"]) == ("half", "hunter3")
+    assert (RecordingStore.settings["access_key_id"], RecordingStore.settings["secret_access_key"]) == (
+        "half",
+        "hunter3",
+    )
 
 
-def test_hadoop_is_told_what_it_does_not_find_and_no_key() -> None:
+def test_hadoop_gets_the_settings_that_it_does_not_find_but_no_key() -> None:
     told = hadoop_settings({}, ENVIRONMENT)
     assert told == {
         "spark.hadoop.fs.s3a.endpoint": "http://store:9000",

@@ -1,4 +1,4 @@
-"""Plug-ins: what the suite finds wrong, what is said of one that is missing, and the example as a whole."""
+"""Plug-ins: the suite's findings, the errors for missing ones, and the example as a whole."""
 
 import os
 import re
@@ -28,7 +28,7 @@ Install = Callable[..., None]
 
 @pytest.fixture
 def visible(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], None]]:
-    """Have this process and its children find what is in a directory."""
+    """Lets this process and its children import from a directory."""
 
     def seen(folder: Path) -> None:
         monkeypatch.syspath_prepend(str(folder))
@@ -42,7 +42,7 @@ def visible(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], None]]
 
 @pytest.fixture
 def install(tmp_path: Path, visible: Callable[[Path], None]) -> Install:
-    """Install a package that declares an entry point."""
+    """Installs a package that declares an entry point."""
 
     def installed(name: str, value: str, package: str = "copies") -> None:
         folder = tmp_path / f"site-{package}"
@@ -58,7 +58,7 @@ def install(tmp_path: Path, visible: Callable[[Path], None]) -> Install:
 
 @pytest.fixture(scope="module")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The example, built and installed by pip into ``site``, where nobody looks unless told to."""
+    """The example, built and installed by pip into ``site``, a directory that is not on the path."""
     folder = tmp_path_factory.mktemp("example")
     source = folder / "copy"
     shutil.copytree(EXAMPLE, source, ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__"))
@@ -108,17 +108,17 @@ DEFECTS = [
 ]
 
 
-# Some are only told when the patience is over.
-AT_A_DESK = slow("env -u CI pytest tests/runtime/test_plugins.py")
+# Some defects show only when the timeout is over.
+SLOW = slow("env -u CI pytest tests/runtime/test_plugins.py")
 LATE = ("NeverLooksAgain", "WritesLater")
 
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize(
     ("defect", "rule", "said"),
-    [pytest.param(*each, id=each[0], marks=AT_A_DESK if each[0] in LATE else ()) for each in DEFECTS],
+    [pytest.param(*each, id=each[0], marks=SLOW if each[0] in LATE else ()) for each in DEFECTS],
 )
-def test_a_defect_breaks_its_rule_and_is_told(
+def test_a_defect_breaks_its_rule_and_is_reported(
     install: Install, tmp_path: Path, defect: str, rule: str, said: str
 ) -> None:
     install("copies", f"copies_of_files:{defect}")
@@ -128,14 +128,14 @@ def test_a_defect_breaks_its_rule_and_is_told(
     assert re.search(said, str(broken.value), re.DOTALL), broken.value
 
 
-def test_every_rule_is_broken_by_one_of_them_and_told_in_the_docs() -> None:
+def test_every_rule_has_a_defect_and_is_in_the_docs() -> None:
     assert {rule for _, rule, _ in DEFECTS} == RULES.keys()
     docs = (ROOT / "docs" / "plugins.md").read_text()
     for rule, sentence in RULES.items():
         assert f"| `{rule}` | {sentence} |" in docs
 
 
-def test_a_class_that_is_not_installed_is_said_with_the_remedy() -> None:
+def test_a_class_that_is_not_installed_is_refused_with_the_remedy() -> None:
     [problem] = validate("kafka-to-fils", {})
     assert str(problem) == (
         "option 'connector.class' = 'kafka-to-fils': is not a class that is installed here; did you mean "
@@ -169,7 +169,7 @@ def test_two_packages_that_bring_one_class_are_named(install: Install) -> None:
         find("copies")
 
 
-def test_the_manifest_of_the_example_is_taken_and_its_options_are_checked(
+def test_the_manifest_of_the_example_is_accepted_and_its_options_are_checked(
     example: Path, visible: Callable[[Path], None]
 ) -> None:
     visible(example / "site")
@@ -187,7 +187,7 @@ def test_the_manifest_of_the_example_is_taken_and_its_options_are_checked(
 @pytest.mark.real
 @pytest.mark.timeout(900)
 def test_the_example_passes_its_own_tests_where_it_is_installed(example: Path) -> None:
-    """As its author does it: pytest, without the sources at hand."""
+    """Its author's way: pytest, without the sources."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     tests = example / "copy" / "tests"
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""A table that many write to at once is read row by row, once, on a real PostgreSQL."""
+"""A table with many concurrent writers is read row by row, exactly once, on a real PostgreSQL."""
 
 import threading
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ LOOKS = 1_500
 
 @contextmanager
 def written_by_many(postgres: Postgres, table: str) -> Iterator[None]:
-    """As fast as they can, so that a commit overtakes another again and again."""
+    """Writes as fast as possible, so that commits overtake each other again and again."""
     over = threading.Event()
 
     def insert() -> None:
@@ -41,10 +41,10 @@ def written_by_many(postgres: Postgres, table: str) -> Iterator[None]:
             one.result()
 
 
-def test_no_row_is_passed_over_however_commits_overtake_each_other(
+def test_no_row_is_skipped_however_commits_overtake_each_other(
     postgres: Postgres, unique: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres_source, "_SETTLING_S", 0.001)  # the more looks, the harder
+    monkeypatch.setattr(postgres_source, "_SETTLING_S", 0.001)  # More looks make the test harder.
     table = unique.replace("-", "_")
     postgres.query(f"CREATE TABLE {table} (id bigserial PRIMARY KEY)")
     config = {"connector.class": "x", "mode": "incrementing", "tables": table, "batch.max.rows": "100000"}

@@ -1,4 +1,4 @@
-"""Tables to topics on a real PostgreSQL, a real broker and a real Spark: which rows come, and once."""
+"""Tables to topics on a real PostgreSQL, a real broker and a real Spark: every row arrives once."""
 
 import json
 import os
@@ -101,7 +101,7 @@ def test_new_rows_come_with_all_their_types_and_the_primary_key(
     spark.stop(*tasks)
 
 
-def test_a_row_that_is_committed_late_is_not_passed_over(
+def test_a_row_that_is_committed_late_is_not_skipped(
     spark: SparkBench, postgres: Postgres, unique: str
 ) -> None:
     table = table_of(unique)
@@ -143,13 +143,13 @@ def test_changed_rows_come_again_and_many_with_one_timestamp_come_together(
     for topic in (f"{unique}-a", f"{unique}-b"):
         eventually(lambda topic=topic: len(numbers(spark, topic)) >= 25, 60)
         assert sorted(numbers(spark, topic)) == list(range(1, 26))
-    assert numbers(spark, f"{unique}-b") == list(range(1, 26)), "rows come in the order of their positions"
+    assert numbers(spark, f"{unique}-b") == list(range(1, 26)), "rows are in the order of their positions"
     for table in (both, alone):
         postgres.query(f"UPDATE {table} SET changed = now() AT TIME ZONE 'UTC' WHERE id IN (3, 4)")
         postgres.query(f"UPDATE {table} SET changed = '9999-01-01' WHERE id = 5")
     for topic in (f"{unique}-a", f"{unique}-b"):
         eventually(lambda topic=topic: len(numbers(spark, topic)) >= 27, 60)
-        assert sorted(numbers(spark, topic)[25:]) == [3, 4], "what is in the future has to wait"
+        assert sorted(numbers(spark, topic)[25:]) == [3, 4], "rows with future timestamps have to wait"
     spark.stop(*tasks)
 
 
@@ -165,7 +165,7 @@ def test_a_row_waits_for_the_delay_after_its_timestamp(
     eventually(lambda: numbers(spark, unique) == [1], 60)
     postgres.query(f"INSERT INTO {table} VALUES (3, now() - interval '40 minutes')")
     eventually(lambda: len(numbers(spark, unique)) == 2, 60)
-    assert numbers(spark, unique) == [1, 3], "one that came late was passed over, or the newest did not wait"
+    assert numbers(spark, unique) == [1, 3], "a late row was skipped, or the newest did not wait"
     spark.stop(*tasks)
 
 
@@ -198,7 +198,7 @@ def test_a_select_makes_the_records_and_the_envelope_tells_their_schema(
         f"CREATE TABLE {table} (id serial, kind text, amount numeric(6, 2), at timestamptz, day date)"
     )
     postgres.query(f"ALTER TABLE {table} ADD PRIMARY KEY (kind, id)")
-    # Records of long ago would be deleted by the broker (retention) before a slow test has read them.
+    # The broker would delete older records (retention) before a slow test has read them.
     at_ms = int(time.time()) * 1000 + 500
     row = f"'a', -1.28, to_timestamp({at_ms} / 1000.0), '1970-01-03'"
     postgres.query(f"INSERT INTO {table} (kind, amount, at, day) VALUES ({row})")
@@ -228,7 +228,7 @@ def test_a_select_makes_the_records_and_the_envelope_tells_their_schema(
     assert envelope["payload"] == {
         "id": 1,
         "kind": "a",
-        "amount": "gA==",  # -128 hundredths, as one byte
+        "amount": "gA==",  # -128 hundredths as one byte.
         "at": at_ms,
         "day": 2,
     }
@@ -278,7 +278,7 @@ def test_avro_is_written_with_schemas_of_the_tables_columns(
         ),
     ],
 )
-def test_what_the_table_does_not_have_is_refused_when_the_task_starts(
+def test_columns_that_the_table_lacks_are_refused_at_the_start(
     spark: SparkBench, postgres: Postgres, unique: str, options: dict[str, str], problem: str
 ) -> None:
     postgres.query("CREATE TABLE IF NOT EXISTS refused (a integer NOT NULL, b integer, at timestamptz)")
@@ -290,8 +290,7 @@ def test_what_the_table_does_not_have_is_refused_when_the_task_starts(
 
 @contextmanager
 def growing(postgres: Postgres, table: str) -> Iterator[None]:
-    """Rows are inserted all the time, by several at once: they are committed in another order than
-    their numbers are given out in."""
+    """Several sessions insert rows all the time, and commit in another order than that of their numbers."""
     over = threading.Event()
 
     def insert() -> None:
@@ -329,7 +328,7 @@ def test_members_killed_or_frozen_in_mid_stream_neither_lose_nor_double_a_row(
         "tasks": [[unique, 0, {**config, "task.units": table}]],
     }
 
-    def life(number: int) -> dict[str, object]:
+    def incarnation(number: int) -> dict[str, object]:
         own = {
             "incarnation": f"life-{number}",
             "epoch": [1, number],
@@ -338,14 +337,14 @@ def test_members_killed_or_frozen_in_mid_stream_neither_lose_nor_double_a_row(
         return {**settings, **own}
 
     def goes_on(what: str) -> None:
-        """Until the topic's ends are some batches further on."""
+        """Waits until the topic's ends are some batches further on."""
         consumer = Consumer({**spark.client, "group.id": unique})
         partitions = [TopicPartition(unique, number) for number in range(2)]
 
         def written() -> int:
             try:
                 return sum(consumer.get_watermark_offsets(one, timeout=5)[1] for one in partitions)
-            except KafkaException:  # the topic is new, and not every broker thread knows it
+            except KafkaException:  # The topic is new, and not every thread of the broker knows it.
                 return 0
 
         try:
@@ -357,17 +356,17 @@ def test_members_killed_or_frozen_in_mid_stream_neither_lose_nor_double_a_row(
     log, frozen_log = tmp_path / "member.log", tmp_path / "frozen.log"
     with growing(postgres, table):
         for number in range(2):
-            with member(life(number), log):
+            with member(incarnation(number), log):
                 goes_on("it writes")
-        with member(life(2), frozen_log) as frozen:
+        with member(incarnation(2), frozen_log) as frozen:
             goes_on("its successor writes")
             freeze_group(frozen)
-            with member(life(3), log):
+            with member(incarnation(3), log):
                 goes_on("the next one writes")
                 os.killpg(frozen, signal.SIGCONT)
                 eventually(lambda: "failed" in frozen_log.read_text(), 60, "it ends")
                 goes_on("the next one is not disturbed")
-    with member(life(4), log):
+    with member(incarnation(4), log):
         eventually(lambda: len(spark.records(unique)) >= postgres.count(table), 180, "it is all there")
     wanted = Counter(number for (number,) in postgres.query(f"SELECT id FROM {table}"))
     assert Counter(numbers(spark, unique)) == wanted

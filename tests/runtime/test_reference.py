@@ -1,4 +1,4 @@
-"""The docs show the options that there are."""
+"""The docs show the existing options."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from cooperator.connectors.reference import CLASSES, tables
 DOCS = Path(__file__).parents[2] / "docs" / "connectors.md"
 
 
-def test_the_docs_hold_the_tables_as_the_command_makes_them() -> None:
+def test_the_tables_in_the_docs_are_up_to_date() -> None:
     assert tables() in DOCS.read_text(), "run: python -m cooperator.connectors.reference"
 
 

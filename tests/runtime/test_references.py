@@ -1,4 +1,4 @@
-"""References are resolved at the member, from what it allows, and leave no trace in a repr."""
+"""A member resolves references from allowed places only, and no repr shows their values."""
 
 from pathlib import Path
 
@@ -58,7 +58,7 @@ def test_neither_resolver_nor_result_shows_a_value() -> None:
         ),
     ],
 )
-def test_what_cannot_be_resolved_is_named_with_its_remedy(value: str, message: str) -> None:
+def test_an_unresolvable_reference_is_named_with_its_remedy(value: str, message: str) -> None:
     with pytest.raises(UnresolvedReference) as refused:
         RESOLVER.resolve({"a": value})
     assert str(refused.value) == message

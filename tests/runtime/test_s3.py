@@ -1,4 +1,4 @@
-"""Checkpoints in a store that speaks S3: a real server, a real Spark, members that die, freeze and wake."""
+"""Checkpoints in an S3 store: a real server, a real Spark, and members that die, freeze and wake."""
 
 import os
 import signal
@@ -52,7 +52,7 @@ def place(server: S3Server, unique: str, monkeypatch: pytest.MonkeyPatch) -> Pla
     return place_of(f"s3a://{server.bucket}/{unique}", {}, os.environ)
 
 
-def test_of_many_that_create_one_object_one_does(place: Place) -> None:
+def test_one_of_many_concurrent_creators_of_an_object_succeeds(place: Place) -> None:
     for number in range(20):
         entry, barrier = place / "log" / str(number), threading.Barrier(6)
         done: list[bool] = []
@@ -70,7 +70,7 @@ def test_of_many_that_create_one_object_one_does(place: Place) -> None:
     assert sorted(names(place / "log"), key=int) == [str(number) for number in range(20)]
 
 
-def test_a_place_in_a_store_is_read_listed_and_removed(place: Place) -> None:
+def test_objects_of_a_store_are_read_listed_and_removed(place: Place) -> None:
     put(place / "orders" / "layout.json", b"{}")
     put(place / "orders" / "layout.json", b"[]")
     create(place / "orders" / "unit-0" / "fence" / "1", b"")
@@ -84,7 +84,7 @@ def test_a_place_in_a_store_is_read_listed_and_removed(place: Place) -> None:
     assert directories(place) == []
 
 
-def test_the_last_of_the_claims_holds_in_a_store_too(place: Place) -> None:
+def test_the_last_claim_holds_in_a_store_too(place: Place) -> None:
     first = claim(place / "unit", Epoch(1, 4), 1, "a")
     first.check()
     second = claim(place / "unit", Epoch(1, 5), 1, "b")
@@ -96,7 +96,7 @@ def test_the_last_of_the_claims_holds_in_a_store_too(place: Place) -> None:
     assert names(place / "unit" / "fence") == [second.claim]
 
 
-def test_a_store_that_cannot_be_used_is_named_with_what_to_check(place: Place, server: S3Server) -> None:
+def test_an_unusable_store_is_named_with_the_remedy(place: Place, server: S3Server) -> None:
     with pytest.raises(NoPlace, match=r"spec\.checkpointLocation 'hdfs://a/b'.*write /a/directory or s3a://"):
         place_of("hdfs://a/b", {}, {})
     wrong = {**server.environment, "AWS_SECRET_ACCESS_KEY": "hunter3"}
@@ -106,12 +106,12 @@ def test_a_store_that_cannot_be_used_is_named_with_what_to_check(place: Place, s
 
 
 class Forgetful:
-    """Stands for a store that ignores ``If-None-Match``."""
+    """A store that ignores ``If-None-Match``."""
 
     def put(self, key: str, content: bytes, mode: str = "") -> None: ...
 
 
-def test_a_store_that_replaces_what_it_must_not_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_overwrites_existing_objects_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("obstore.store.S3Store", lambda *_, **__: Forgetful())
     with pytest.raises(NoPlace, match="cannot keep two members apart; use one with conditional writes"):
         place_of("s3a://lake/forgetful", {}, {})
@@ -156,7 +156,7 @@ def test_entries_of_a_checkpoint_are_created_once_by_the_store(
             stream.close()
     assert sorted(names(place / "log")) == ["0", "2"]
 
-    # A directory of a file sink is of one checkpoint there, too, and its batches are seen by their client.
+    # There, too, a file sink's directory belongs to one checkpoint, and their client reads its batches.
     [owner] = race(session, [f"{place}/out"] * 6)
     log = place / "out" / "_spark_metadata"
     assert (names(log), (log / "owner").read_text().split("\n")[1]) == (["owner"], owner)
@@ -182,9 +182,9 @@ def test_members_killed_and_frozen_in_mid_stream_deliver_once(
     }
     spark.produce(unique, [f"first {number}" for number in range(400)])
     log = tmp_path / "member.log"
-    for life in range(2):
+    for turn in range(2):
         before = lines_in(output).total()
-        with member({**told, "state_dir": str(tmp_path / f"s{life}"), "incarnation": f"life-{life}"}, log):
+        with member({**told, "state_dir": str(tmp_path / f"s{turn}"), "incarnation": f"life-{turn}"}, log):
             eventually(lambda before=before: lines_in(output).total() > before, 240, "it delivers")
 
     frozen = {**told, "state_dir": str(tmp_path / "a"), "incarnation": "a", "epoch": [1, 1]}
@@ -196,16 +196,16 @@ def test_members_killed_and_frozen_in_mid_stream_deliver_once(
         with member(successor, log) as second:
             spark.produce(unique, [f"second {number}" for number in range(60)])
             eventually(lambda: lines_in(output).total() == 460, 240, "the successor delivers")
-            # Its successor sleeps: the fence alone keeps what wakes from writing.
+            # Its successor is frozen: the fence alone keeps the woken member from writing.
             freeze_group(second)
             spark.produce(unique, [f"third {number}" for number in range(60)])
             os.killpg(first, signal.SIGCONT)
-            # By the log, where its successor has written the batch that it would write; else by the fence.
+            # Spark's log refuses a batch that the successor has written; otherwise the fence does.
             eventually(lambda: "failed out-0" in woken.read_text(), 240, "what woke is refused")
             refusal = woken.read_text()
             by_the_log = ("CONCURRENT_STREAM_LOG_UPDATE", "Multiple streaming queries are concurrently using")
             words = (*by_the_log, "holds the unit, not")
-            # Last in the report, so that it is not cut out of the middle.
+            # The text comes last in the report, so that pytest does not cut it.
             assert any(word in refusal for word in words), refusal[refusal.index("failed out-0") :]
             assert lines_in(output).total() == 460
             os.killpg(second, signal.SIGCONT)

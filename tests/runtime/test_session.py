@@ -1,4 +1,4 @@
-"""The Spark of a process: one at a time, and a new one when the old one has ended."""
+"""A process has one Spark at a time, and a new one after the old one has ended."""
 
 from dataclasses import replace
 from threading import Event
@@ -16,7 +16,7 @@ from tests.runtime.heard import Heard
 
 @pytest.mark.real
 def test_an_application_that_a_cluster_has_ended_is_replaced(settings: RuntimeSettings, heard: Heard) -> None:
-    """As a master does that removes it: the context stops, its JVM lives on."""
+    """A master that removes an application does this: the context stops, its JVM lives on."""
     runtime = SparkRuntime(replace(settings, heap_mb=512), heard)
     first: Any = runtime.session(Event()).sparkContext
     process = psutil.Process(first._gateway.proc.pid)
@@ -30,7 +30,7 @@ def test_an_application_that_a_cluster_has_ended_is_replaced(settings: RuntimeSe
 
 
 @pytest.mark.real
-def test_one_whose_place_in_the_process_another_has_taken_is_begun_anew(
+def test_a_session_replaced_by_another_in_the_process_is_recreated(
     settings: RuntimeSettings, heard: Heard
 ) -> None:
     first, other = (
@@ -55,15 +55,15 @@ def test_its_jvm_starts_with_the_classes_that_were_archived(settings: RuntimeSet
 
 
 @pytest.mark.real
-def test_it_tells_that_it_is_up(settings: RuntimeSettings, heard: Heard) -> None:
+def test_a_session_reports_that_it_is_up(settings: RuntimeSettings, heard: Heard) -> None:
     runtime = SparkRuntime(replace(settings, heap_mb=512), heard)
     assert runtime.warm_up()
     eventually(lambda: heard.warmth == ["warm"], 120)
-    assert runtime.session(Event()).range(2).count() == 2, "and it is the one that tasks get"
+    assert runtime.session(Event()).range(2).count() == 2, "tasks get the same session"
     assert runtime.close(30)
 
 
-def test_it_tells_that_it_cannot_start_and_tries_again(settings: RuntimeSettings, heard: Heard) -> None:
+def test_a_session_that_cannot_start_reports_it_and_retries(settings: RuntimeSettings, heard: Heard) -> None:
     broken = replace(settings, spark_conf={"spark.app.name": "${env:NOBODY_MAY_NAME_IT}"})
     runtime = SparkRuntime(broken, heard, retry_s=0.1)
     assert runtime.warm_up()

@@ -1,4 +1,4 @@
-"""How the Spark session is set up: what is ours, what is the user's, what is told to whom."""
+"""The settings of the Spark session: ours, the user's, and those for the processes of a cluster."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from cooperator.runtime.session import spark_conf
 JARS = (Path("/jars/kafka.jar"), Path("/jars/ours.jar"))
 
 
-def test_the_users_settings_are_on_top_and_class_paths_are_joined(settings: RuntimeSettings) -> None:
+def test_the_users_settings_win_and_class_paths_are_joined(settings: RuntimeSettings) -> None:
     user = {"spark.sql.shuffle.partitions": "9", "spark.driver.extraClassPath": "/mine.jar", "a.b": "c"}
     conf = spark_conf(replace(settings, heap_mb=700), JARS, user)
     assert conf["spark.sql.shuffle.partitions"] == "9"

@@ -1,4 +1,4 @@
-"""What is reported of an error: enough to fix it, and not too much for a status."""
+"""Error reports have enough to fix the error, and fit into a status."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from cooperator.runtime.traces import describe
 
 
 class Captured(Exception):
-    """As PySpark has them: the error in the JVM that it goes back to is known, and not shown."""
+    """PySpark's errors: they keep their cause in the JVM, and do not show it."""
 
     def __init__(self, message: str, cause: "Captured | None" = None) -> None:
         super().__init__(message)
@@ -20,7 +20,7 @@ def full_disk(message: str = "[TASK_WRITE_FAILED] Task failed while writing rows
     return Captured(message, Captured("Job aborted", Captured("No space left on device\n\tat java.io.write")))
 
 
-def test_what_it_goes_back_to_in_the_jvm_stands_at_the_end() -> None:
+def test_the_cause_in_the_jvm_comes_last() -> None:
     with pytest.raises(Captured) as raised:
         raise full_disk()
 
@@ -32,7 +32,7 @@ def test_what_it_goes_back_to_in_the_jvm_stands_at_the_end() -> None:
     assert lines[-2:] == ["caused by: Job aborted", "caused by: No space left on device"]
 
 
-def test_what_the_message_says_already_is_not_said_again() -> None:
+def test_causes_already_in_the_message_are_not_repeated() -> None:
     described = describe(full_disk("Job aborted: No space left on device"))
 
     assert "caused by" not in described
@@ -57,7 +57,7 @@ DENIED = "java.nio.file.AccessDeniedException: /lake/orders"
 
 
 class Py4JJavaError(Exception):
-    """As Py4J has it: its words are those of the call, and then the stack trace of the JVM."""
+    """Py4J's errors: their text has the call, then the stack trace of the JVM."""
 
     def __init__(self, call: str, trace: str) -> None:
         super().__init__(call)
@@ -71,7 +71,7 @@ Py4JJavaError.__module__ = "py4j.protocol"
 
 
 class Known(Captured):
-    """An error of PySpark's with the JVM's stack trace of the innermost one."""
+    """A PySpark error with the JVM's stack trace of the innermost error."""
 
     def __init__(self, message: str, trace: str, cause: Captured | None = None) -> None:
         super().__init__(message, cause)
@@ -109,7 +109,7 @@ def test_the_first_line_is_the_root_cause_with_its_class_and_message(error: Exce
         raise error
     described = describe(error)
     assert described.splitlines()[0] == root
-    assert error_of(described) == root, "and so it is found again"
+    assert error_of(described) == root, "the error is found again in its report"
 
 
 def test_a_long_trace_keeps_its_head_and_its_tail() -> None:
@@ -122,14 +122,14 @@ def test_a_long_trace_keeps_its_head_and_its_tail() -> None:
     assert "characters is left out" in described
 
 
-def test_no_part_of_a_secret_is_left_where_a_trace_is_cut() -> None:
+def test_no_part_of_a_secret_remains_where_a_trace_is_cut() -> None:
     secret = "hunter2-" * 10
     cuts = set()
     for before in range(2_800, 3_900, 20):
         error = ValueError("x" * before + secret + "y" * 9_000)
         cuts.add("***" in describe(error, lambda text: text.replace(secret, "***")))
         assert "hunter2" not in describe(error, lambda text: text.replace(secret, "***"))
-    assert cuts == {True, False}, "before, in and behind it"
+    assert cuts == {True, False}, "the cut is before, in and after the secret"
 
 
 def test_the_last_error_of_a_task_is_one_line_of_bounded_length() -> None:

@@ -1,4 +1,4 @@
-"""An instance writes the configurations of tasks, and what may never change, beside the checkpoints."""
+"""An instance writes task configurations, and the values that may never change, beside the checkpoints."""
 
 from pathlib import Path
 

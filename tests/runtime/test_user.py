@@ -1,4 +1,4 @@
-"""A process whose user the system does not know by name."""
+"""A process whose user id has no name on the system."""
 
 import os
 import pwd
@@ -9,7 +9,7 @@ import pytest
 from cooperator.runtime.user import NobodyKnowsThisUser, user_environment
 
 
-def test_who_is_known_needs_nothing(tmp_path: Path) -> None:
+def test_a_known_user_needs_nothing(tmp_path: Path) -> None:
     assert user_environment(tmp_path / "user", {}) == {}
     assert not (tmp_path / "user").exists()
 
@@ -24,7 +24,7 @@ def unknown(monkeypatch: pytest.MonkeyPatch) -> int:
     return 1_000_650_000
 
 
-def test_where_nothing_can_name_it_the_remedy_is_said(
+def test_an_unnamed_user_without_the_library_gets_the_remedy(
     unknown: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing(name: str) -> None:
@@ -41,7 +41,7 @@ def test_the_library_is_loaded_beside_others_and_finds_the_name(
     monkeypatch.setattr("cooperator.runtime.user.ctypes.CDLL", lambda name: None)
     made = user_environment(tmp_path / "user", {"LD_PRELOAD": "libfast.so"})
     assert made["LD_PRELOAD"] == "libfast.so libnss_wrapper.so"
-    # As the library's own reader and every other takes such a file apart.
+    # The library's reader and all others parse such a file this way.
     fields = Path(made["NSS_WRAPPER_PASSWD"]).read_text().strip().split(":")
     assert (fields[0], fields[2], len(fields)) == ("cooperator", str(unknown), 7)
     groups = Path(made["NSS_WRAPPER_GROUP"]).read_text().strip().split(":")

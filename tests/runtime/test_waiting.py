@@ -1,4 +1,4 @@
-"""A task that is being started, and an instance that looks for units, tell what they wait for."""
+"""A starting task, and an instance that looks for units, report what they wait for."""
 
 import json
 import socket
@@ -29,13 +29,13 @@ TASK, INSTANCE_OF_IT = TaskId("orders", 0), TaskId("orders", INSTANCE)
 
 @pytest.fixture
 def silent_port() -> Iterator[int]:
-    """Connections are made there, and never answered."""
+    """A port that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
 
 
-class Starting:
-    """A job that runs on a thread until it is cancelled. ``told``: each report, as it came."""
+class RunningJob:
+    """A job on a thread until it is cancelled. ``told`` has its reports in order."""
 
     def __init__(self, work: Work, job: Callable[[Run], None]) -> None:
         self.told: list[dict[str, Any]] = []
@@ -60,7 +60,7 @@ def starting(
     directory: Path,
     session: Callable[[threading.Event], Any] = lambda halt: None,
     task: TaskId = TASK,
-) -> Iterator[Starting]:
+) -> Iterator[RunningJob]:
     lags = LagPool()
     work = Work(
         task=task,
@@ -79,7 +79,7 @@ def starting(
         if task.is_instance
         else lambda run: run_task(work, run)
     )
-    begun = Starting(work, job)
+    begun = RunningJob(work, job)
     try:
         yield begun
     finally:
@@ -103,7 +103,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres, "_CONNECT_S", 1)
 
 
-def test_a_database_out_of_reach_is_said_while_it_is_waited_for(silent_port: int, tmp_path: Path) -> None:
+def test_an_unreachable_database_is_reported_during_the_wait(silent_port: int, tmp_path: Path) -> None:
     config = rows_of(silent_port, **{"task.units": "orders"})
     with starting(find("postgres-to-kafka"), config, tmp_path) as begun:
         waiting = f"waiting for PostgreSQL at 127.0.0.1:{silent_port}: "
@@ -114,7 +114,7 @@ def test_a_database_out_of_reach_is_said_while_it_is_waited_for(silent_port: int
         assert not begun.has_started.is_set()
 
 
-def test_an_instance_says_so_while_it_looks(silent_port: int, tmp_path: Path) -> None:
+def test_an_instance_reports_it_while_it_looks_for_units(silent_port: int, tmp_path: Path) -> None:
     with starting(find("postgres-to-kafka"), rows_of(silent_port), tmp_path, task=INSTANCE_OF_IT) as begun:
         eventually(
             lambda: (
@@ -124,11 +124,11 @@ def test_an_instance_says_so_while_it_looks(silent_port: int, tmp_path: Path) ->
         eventually(lambda: "timeout" in begun.last("trouble"))
         seen = len(begun.told)
         eventually(lambda: len(begun.told) >= seen + 2, what="it looks again")
-        assert "no answer yet" not in str(begun.told[seen:]), "the reason stays while it is tried again"
+        assert "no answer yet" not in str(begun.told[seen:]), "the reason stays during retries"
 
 
 class Slow(Connector[Options]):
-    """Its unit waits for Spark; there is none."""
+    """A connector whose unit waits for Spark, which is not there."""
 
     options: ClassVar[type[Options]] = Options
 
@@ -141,7 +141,7 @@ class Slow(Connector[Options]):
         raise Cancelled
 
 
-def test_a_task_that_waits_for_spark_says_so(tmp_path: Path) -> None:
+def test_a_task_that_waits_for_spark_reports_it(tmp_path: Path) -> None:
     is_up = threading.Event()
     config = {"connector.class": "slow", "task.units": "a,b,c,d"}
     with starting(Slow(), config, tmp_path, session=lambda halt: is_up.wait()) as begun:
@@ -149,10 +149,10 @@ def test_a_task_that_waits_for_spark_says_so(tmp_path: Path) -> None:
         assert begun.last("note") == "opening a, b, c and 1 more"
         is_up.set()
         eventually(lambda: not begun.last("trouble"))
-        assert begun.last("note"), "its units are opened still"
+        assert begun.last("note"), "its units are still opening"
 
 
-def test_an_attempt_that_waits_for_the_end_of_the_one_before_says_so(
+def test_an_attempt_that_waits_for_its_predecessor_reports_it(
     inline: InlineRuntime, heard: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(attempt, "_PATIENCE_S", 0.05)

@@ -1,4 +1,4 @@
-"""Scenarios by chance, for comparisons with what no vector has."""
+"""Random scenarios, for comparisons that no test vector covers."""
 
 import json
 from random import Random
@@ -10,7 +10,8 @@ GAPS_MS = (0, 1, 500, 1_000, 1_500, 30_000, 60_000, 100_000, 300_000, 300_001)
 
 
 def scenario(seed: int, *, troubles: bool = True) -> Scenario:
-    """The same for the same seed. ``troubles``: workers are dropped, fall behind, and miss assignments."""
+    """A scenario that depends on the seed only. With ``troubles``, workers are dropped, fall behind and miss
+    assignments."""
     [parsed] = parse_scenarios([json.dumps(_Maker(Random(seed), troubles).make(seed))], f"seed {seed}")
     return parsed
 

@@ -1,4 +1,4 @@
-"""Short scenarios for tests, and what to look at in their runs."""
+"""Short scenarios for tests, and extracts from their runs."""
 
 import json
 from typing import Any
@@ -14,7 +14,7 @@ KAFKA, DEFAULT = PolicyName.KIP415, PolicyName.DEFAULT
 def scenario(
     *events: tuple[float, str, Any], workers: int = 3, delay_s: float = 300, **config: int
 ) -> Scenario:
-    """Events as ``(seconds, type, subject)``; the subject is a pod, a connector, or the event's fields."""
+    """Events are ``(seconds, type, subject)``; the subject is a pod, a connector, or the event's fields."""
     config = config or {"connector1": 4, "connector2": 4}
     value = {
         "name": "play",

@@ -1,4 +1,5 @@
-"""Default beside Kafka on Kafka's own scenarios: nowhere worse without a reason, and better on the whole."""
+"""Default compared with Kafka on Kafka's own scenarios: nowhere worse without a known reason, better in
+sum."""
 
 from pathlib import Path
 
@@ -23,15 +24,13 @@ def compared() -> list[Compared]:
 
 
 @pytest.mark.parametrize("measure", AT_LEAST_AS_GOOD)
-def test_over_the_whole_set_no_measure_is_worse(compared: list[Compared], measure: str) -> None:
+def test_no_sum_over_all_scenarios_is_worse(compared: list[Compared], measure: str) -> None:
     kafka, default, _ = sums(compared, measure)
     assert default <= kafka
 
 
 @pytest.mark.parametrize("measure", ["unassigned_task_ms", "max_one_task_unassigned_ms", "task_moves_by_pod"])
-def test_even_without_knowing_what_was_ordered_waits_and_moves_are_fewer(
-    compared: list[Compared], measure: str
-) -> None:
+def test_even_without_facts_waits_and_moves_are_fewer(compared: list[Compared], measure: str) -> None:
     kafka, _, untold = sums(compared, measure)
     assert untold < kafka
 
@@ -51,7 +50,7 @@ def test_no_task_waits_longer_than_its_member_is_away_or_the_delay_and_a_hand_ov
 
 
 def longest_wait_ms(scenario: Scenario) -> int:
-    """The longest min(absence, delay) of a member, and one hand-over."""
+    """The longest min(absence, delay) of a member, plus one hand-over."""
     away_ms = [0]
     for i, event in enumerate(scenario.events):
         if event.type in ("leave", "kick"):
@@ -77,7 +76,7 @@ def test_wherever_default_is_worse_the_reason_is_known(compared: list[Compared])
     assert unexplained == []
 
 
-def test_the_document_is_what_the_command_writes(compared: list[Compared]) -> None:
+def test_the_document_is_up_to_date(compared: list[Compared]) -> None:
     written = DOCUMENT.read_text("utf-8")
     assert written.endswith(markdown(compared)), (
         "docs/evidence/comparison.md is out of date: "
@@ -85,7 +84,7 @@ def test_the_document_is_what_the_command_writes(compared: list[Compared]) -> No
     )
 
 
-def test_a_worse_measure_without_a_known_reason_says_so() -> None:
+def test_a_worse_measure_without_a_known_reason_is_marked() -> None:
     (row,) = compare([scenario((60, "leave", 1))])
     worse = Compared(
         row.scenario, row.kafka, row.default | {"last_change_ms": 10**9}, row.untold, row.leader_stays

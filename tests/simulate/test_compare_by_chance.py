@@ -1,4 +1,4 @@
-"""Default beside Kafka on scenarios that nobody chose."""
+"""Default compared with Kafka on random scenarios."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def test_no_sum_is_worse_than_kafkas(compared: list[Compared]) -> None:
         assert default <= kafka, title
 
 
-def test_in_no_scenario_anything_runs_twice_or_is_left_less_balanced(compared: list[Compared]) -> None:
+def test_no_scenario_runs_anything_twice_or_ends_less_balanced(compared: list[Compared]) -> None:
     for row in compared:
         assert row.default["quiescent"], row.scenario.name
         assert row.default["duplicate_task_ms"] == 0, row.scenario.name

@@ -1,4 +1,4 @@
-"""Kip415 beside Kafka's own leader, in the same rounds of scenarios by chance."""
+"""Kip415 compared with Kafka's own leader, round by round in random scenarios."""
 
 from collections.abc import Iterator
 
@@ -32,11 +32,11 @@ def test_every_round_is_kafkas(kafka: KafkaLeader) -> None:
             assert (asked.error, asked.delay_ms) == (outcome.error, outcome.plan.delay_ms), where
             assert as_sets(asked.assignments) == as_sets(outcome.plan.assignments), where
             rounds += 1
-    assert rounds > 5 * SCENARIOS, "scenarios with hardly a round compare nothing"
+    assert rounds > 5 * SCENARIOS, "the scenarios have too few rounds to compare"
 
 
 def ask(kafka: KafkaLeader, run: Run, round_: Round) -> Decision:
-    """What Kafka decides in this round, given the same reports."""
+    """Kafka's decision in this round, from the same reports."""
     leader = next(member for member in round_.members if member.member_id == round_.outcome.leader)
     kafka.configure(round_.outcome.config)
     return kafka.decide(

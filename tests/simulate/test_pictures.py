@@ -1,4 +1,4 @@
-"""The pictures of the documentation are what the command draws."""
+"""The pictures of the documentation are up to date."""
 
 import importlib.util
 from pathlib import Path
@@ -21,6 +21,6 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", ["returns", "joins", "departs", "sums"])
-def test_a_picture_is_what_the_command_draws(drawn: Path, name: str) -> None:
+def test_a_picture_is_up_to_date(drawn: Path, name: str) -> None:
     committed = (DOCS / "pictures" / f"{name}.svg").read_bytes()
     assert committed == (drawn / f"{name}.svg").read_bytes(), "out of date: python docs/pictures.py"

@@ -1,4 +1,4 @@
-"""Kafka's quirks, one by one: Kip415 has each of them, Default has none."""
+"""Kafka's quirks one by one: Kip415 has each of them, Default has none."""
 
 from cooperator.planner import Why
 from tests.simulate.short_scenarios import DEFAULT, KAFKA, assigned, at, measured, play, revoked, runs_before
@@ -34,7 +34,7 @@ def test_one_timer_serves_the_whole_group() -> None:
     assert ends == [360_000, 560_000]
 
 
-def test_one_returner_gets_what_all_others_lost() -> None:
+def test_one_returning_worker_gets_the_lost_tasks_of_all_others() -> None:
     events = ((60, "leave", 2), (60, "leave", 3), (120, "join", 2), (400, "join", 3))
     kafka, default = play(KAFKA, *events, workers=4), play(DEFAULT, *events, workers=4)
     lost = assigned(at(kafka, 0), "w02") | assigned(at(kafka, 0), "w03")
@@ -54,7 +54,7 @@ def test_idle_workers_are_candidates_although_they_never_left() -> None:
 
 
 def test_a_new_leader_forgets_the_hold() -> None:
-    """Its work moves at once, and costs a revocation round when the old leader is back."""
+    """Its tasks move at once, which costs a revocation round when the old leader is back."""
     bounce = ((60, "leave", 0), (90, "join", 0))
     kafka, default = measured(KAFKA, *bounce), measured(DEFAULT, *bounce)
     assert kafka["max_one_task_unassigned_ms"] == 1000
@@ -72,7 +72,7 @@ def test_a_new_leader_forgets_a_running_delay_of_others() -> None:
     assert at(default, 100).outcome.plan.rejoin_at_ms == 360_000
 
 
-def test_successive_joins_are_put_off_by_a_back_off() -> None:
+def test_successive_joins_are_delayed_by_a_back_off() -> None:
     joins = ((60, "join", 1), (61, "join", 2), (61.04, "join", 3))
     kafka, default = play(KAFKA, *joins, workers=1), play(DEFAULT, *joins, workers=1)
     assert [round_.outcome.plan.delay_ms for round_ in kafka.rounds[2:4]] == [40, 0]
@@ -129,17 +129,17 @@ def test_a_dropped_worker_s_tasks_run_twice() -> None:
     assert measured(DEFAULT, *events)["duplicate_task_ms"] == 0
 
 
-def test_what_never_started_waits_for_the_full_delay_if_somebody_left_as_well() -> None:
+def test_new_tasks_wait_for_the_full_delay_if_a_member_left_too() -> None:
     events = ((60, "join", 2), (61, "fail_next", {"pods": [2], "dead": True}), (71, "leave", 2))
     config = {"connector1": 4, "connector2": 4, "connector3": 6}
     assert measured(KAFKA, *events, workers=2, **config)["max_one_task_unassigned_ms"] == 311_000
     told, untold = (measured(DEFAULT, *events, workers=2, told=told, **config) for told in (True, False))
-    assert told["max_one_task_unassigned_ms"] == 0, "who is about to leave gets nothing"
+    assert told["max_one_task_unassigned_ms"] == 0, "a member about to leave gets nothing"
     assert untold["max_one_task_unassigned_ms"] == 11_000
 
 
 def test_phantoms_are_revoked_from_members_that_never_ran_them() -> None:
-    """And if a member leaves just then, they wait for a second full delay."""
+    """If a member leaves just then, its tasks wait for a second full delay."""
     events = ((60, "leave", 2), (60, "leave", 3), (120, "join", 2), (360.5, "leave", 1))
     kafka = play(KAFKA, *events, workers=4)
     phantoms = revoked(at(kafka, 360)) - runs_before(at(kafka, 360), "w02")
@@ -166,7 +166,7 @@ def test_a_leader_that_lags_behind_the_config_log_costs_a_round() -> None:
     assert [round_.outcome.error for round_ in default.rounds] == [0, 0]
 
 
-def test_an_old_leader_leads_again_with_what_it_remembers() -> None:
+def test_an_old_leader_leads_again_with_its_old_memory() -> None:
     events = ((60, "kick", 0), (90, "rejoin_running", 0), (150, "leave", 1))
     kafka = play(KAFKA, *events, workers=2)
     assert at(kafka, 150).outcome.state == "stale"

@@ -1,4 +1,4 @@
-"""The command: files in, files and tables out; and what it says about bad scenarios."""
+"""The command: scenarios in, files and tables out, and the refusal of invalid scenarios."""
 
 import json
 import re
@@ -49,7 +49,7 @@ def test_rounds_and_metrics_are_written_as_lines(file: Path, policy: PolicyName)
     assert "bounce" in table
 
 
-def test_a_story_says_what_happened_to_one_task_and_by_which_event(file: Path) -> None:
+def test_a_story_shows_what_happened_to_one_task_and_why(file: Path) -> None:
     told = run_story(file, "b-1-0", DEFAULT)
     assert "assigned to w01: Created, by 1: start" in told
     assert "its member w01 is gone" in told
@@ -62,7 +62,7 @@ def test_an_instance_is_named_by_its_connector(file: Path) -> None:
     assert "bounce (Default): b-1\n" in run_story(file, "b-1")
 
 
-def test_a_story_of_nothing_is_an_error(file: Path) -> None:
+def test_a_story_of_an_unknown_task_is_an_error(file: Path) -> None:
     with pytest.raises(ScenarioError, match="orders-0"):
         run_story(file, "zzz-7")
 
@@ -95,7 +95,7 @@ def test_a_bad_scenario_is_refused_by_line_and_field(change: dict[str, Any], mes
 
 
 @pytest.mark.parametrize("line", ["{", "[1]"])
-def test_what_is_no_object_is_refused(line: str) -> None:
+def test_a_line_that_is_no_json_object_is_refused(line: str) -> None:
     with pytest.raises(ScenarioError, match="file:1"):
         list(parse_scenarios([line], "file"))
 
@@ -128,7 +128,7 @@ def test_more_than_sixty_rounds_are_not_quiescent() -> None:
     assert len(restless.rounds) == 60
 
 
-def test_the_example_of_the_program_is_played(tmp_path: Path) -> None:
+def test_the_example_in_the_help_works(tmp_path: Path) -> None:
     printed = CliRunner().invoke(program(), ["simulate", "--example"])
     assert printed.exit_code == 0
     file = tmp_path / "scenarios.jsonl"

@@ -1,4 +1,4 @@
-"""Kafka's scenarios from their events alone: every round, state and metric comes out as on the JVM."""
+"""Kafka's scenarios from their events alone: every round, state and metric equals that of the JVM."""
 
 import json
 from typing import Any
@@ -27,7 +27,7 @@ def cases() -> list[Any]:
 
 
 @pytest.mark.parametrize(("policy", "wanted"), cases())
-def test_a_scenario_plays_as_on_the_jvm(policy: PolicyName, wanted: dict[str, Any]) -> None:
+def test_a_scenario_runs_as_on_the_jvm(policy: PolicyName, wanted: dict[str, Any]) -> None:
     given = json.dumps({field: wanted[field] for field in READ})
     (scenario,) = parse_scenarios([given], "vectors")
     played = json.loads(json.dumps(report(drive(scenario, policy))))

@@ -1,4 +1,4 @@
-"""Questions "what if" by examples: who lets go, who starts, what waits, and what is refused."""
+""" "What if" questions by example: who releases, who starts, what waits, and what is refused."""
 
 import copy
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ def member(identity: str, *owned: TaskId, **more: object) -> Member:
 
 
 def group(led_by: LedBy = LedBy.OPERATOR, **more: object) -> Snapshot:
-    """Three members at rest with two tasks of ``a`` each; w-0 has its instance."""
+    """Three members at rest with two tasks of ``a`` each; w-0 has the instance."""
     members = tuple(
         member(name, *([TaskId("a", INSTANCE)] if n == 0 else []), TaskId("a", n), TaskId("a", n + 3))
         for n, name in enumerate(NAMES)
@@ -56,14 +56,14 @@ def after_s(answer: Answer) -> list[float]:
 
 
 class TestMembers:
-    def test_nothing_asked_of_a_group_at_rest_changes_nothing(self) -> None:
+    def test_a_group_at_rest_without_changes_stays_at_rest(self) -> None:
         answer = what_if(group())
         assert answer.rounds == ()
         assert answer.moved == ()
         assert answer.at_rest
         assert all(load.before == load.after for load in answer.loads)
 
-    def test_who_dies_is_waited_for_and_then_its_tasks_move(self) -> None:
+    def test_tasks_of_a_dead_member_are_held_and_then_move(self) -> None:
         answer = what_if(group(), [Die("w-1")])
         first, last = answer.rounds
         assert {w.task: (w.held_for, w.until_ms) for w in first.held} == dict.fromkeys(
@@ -79,32 +79,32 @@ class TestMembers:
             "w-2": (0, 3),
         }
 
-    def test_who_leaves_for_good_is_not_waited_for(self) -> None:
+    def test_tasks_of_a_member_that_leaves_for_good_are_not_held(self) -> None:
         answer = what_if(group(), [Leave("w-1")])
         [only] = answer.rounds
         assert started(only).keys() == OF_W_1
         assert answer.longest_unassigned_ms == 0
 
-    def test_who_vanishes_may_run_on_until_its_lease_is_over(self) -> None:
+    def test_a_member_that_vanishes_may_run_on_until_its_lease_ends(self) -> None:
         policy = Policy(scheduled_rebalance_max_delay_ms=0)
         assert after_s(what_if(group(policy=policy), [Die("w-1")])) == [0]
         answer = what_if(group(policy=policy), [Vanish("w-1")])
         assert after_s(answer) == [0, LEASE_MS / 1000]
         assert {waiting.why for waiting in answer.rounds[0].held} == {"Unproven"}
 
-    def test_who_is_back_in_time_has_its_own_again_and_nothing_moves(self) -> None:
+    def test_a_member_back_in_time_gets_its_own_tasks_and_nothing_moves(self) -> None:
         answer = what_if(group(), [Restart("w-1", 60_000)])
         assert after_s(answer) == [0, 60]
         assert started(answer.rounds[1]) == dict.fromkeys(OF_W_1, "w-1")
         assert answer.moved == ()
         assert answer.longest_unassigned_ms == 60_000
 
-    def test_who_is_back_too_late_gets_its_assignment_of_the_load(self) -> None:
+    def test_a_member_back_too_late_gets_its_part_of_the_load(self) -> None:
         answer = what_if(group(), [Restart("w-1", 400_000)])
         assert after_s(answer)[:3] == [0, 300, 400]
         assert {load.member: load.after for load in answer.loads}["w-1"] == (0, 2)
 
-    def test_who_drains_hands_over_first(self) -> None:
+    def test_a_draining_member_hands_over_first(self) -> None:
         answer = what_if(group(), [Drain("w-1")])
         first, second = answer.rounds
         assert {step.task for step in first.lets_go} == OF_W_1
@@ -112,25 +112,25 @@ class TestMembers:
         assert started(second).keys() == OF_W_1
         assert answer.longest_unassigned_ms == 0
 
-    def test_newcomers_are_given_names_and_work(self) -> None:
+    def test_new_members_get_names_and_tasks(self) -> None:
         taken = group()
         view = replace(taken.view, members=(*taken.view.members, member("new-0")))
         answer = what_if(replace(taken, view=view), [Join(2)])
         assert {"new-0", "new-1", "new-2"} <= set(answer.placed.values())
 
-    def test_who_is_warming_up_is_taken_to_be_warm_and_that_is_said(self) -> None:
+    def test_a_cold_member_is_simulated_as_warm_with_a_note(self) -> None:
         view = group().view
         cold = replace(view, members=(*view.members, member("w-3", warmth=Warmth.WARMING)))
         answer = what_if(replace(group(), view=cold))
         assert sum(step.member == "w-3" for round_ in answer.rounds for step in round_.starts) == 1
         assert "still warming up, and played as if they were warm: w-3" in answer.notes
 
-    def test_who_has_stalled_is_given_nothing(self) -> None:
+    def test_a_stalled_member_gets_nothing(self) -> None:
         view = group().view
         broken = replace(view, members=(*view.members, member("w-3", warmth=Warmth.STALLED)))
         assert what_if(replace(group(), view=broken)).rounds == ()
 
-    def test_several_at_once(self) -> None:
+    def test_several_changes_at_once(self) -> None:
         answer = what_if(group(), [Drain("w-0"), Join(1), Add("b", 2), Die("w-2")])
         assert answer.unassigned == ()
         assert {load.member: load.after for load in answer.loads} == {
@@ -140,12 +140,12 @@ class TestMembers:
             "new-0": (1, 4),
         }
 
-    def test_without_anybody_left_everything_waits_and_then_runs_nowhere(self) -> None:
+    def test_without_members_everything_waits_and_then_runs_nowhere(self) -> None:
         answer = what_if(group(), [Leave(name) for name in NAMES])
         assert len(answer.unassigned) == 7
         assert answer.at_rest
 
-    def test_what_was_going_on_before_goes_on(self) -> None:
+    def test_moves_under_way_continue(self) -> None:
         at_rest = group()
         lost = frozenset({TaskId("a", 2), TaskId("a", 5)})
         hold = Hold(lost, NOW - 100_000, NOW + 200_000, incarnation="w-2-life")
@@ -157,21 +157,23 @@ class TestMembers:
             at_rest, view=view, memory=replace(at_rest.memory, given=given, holds={"w-2": hold})
         )
         answer = what_if(snapshot)
-        assert TaskId("a", 3) in started(answer.rounds[0]), "it starts as soon as it has stopped"
+        assert TaskId("a", 3) in started(answer.rounds[0]), (
+            "a task starts as soon as it has stopped elsewhere"
+        )
         assert started(answer.rounds[-1]).keys() == lost
         assert after_s(answer)[-1] == 200
         assert {moved.before for moved in answer.moved if moved.task in lost} == {"w-2"}
 
 
 class TestConnectors:
-    def test_a_new_connector_is_dealt_out(self) -> None:
+    def test_a_new_connector_is_assigned(self) -> None:
         answer = what_if(group(), [Add("b", 3)])
         assert {task for task in answer.placed if task.connector == "b"} == {
             TaskId("b", n) for n in range(-1, 3)
         }
         assert answer.moved == ()
 
-    def test_a_deleted_one_ends(self) -> None:
+    def test_a_deleted_connector_stops(self) -> None:
         answer = what_if(group(), [Delete("a")])
         assert answer.placed == {}
         assert {step.why for step in answer.rounds[0].lets_go} == {"Deleted"}
@@ -189,14 +191,14 @@ class TestConnectors:
         assert first.starts == ()
         assert {step.task.task for step in second.starts} == {0, 4}
 
-    def test_a_change_of_tasks_waits_for_the_lease_of_who_vanished_with_them(self) -> None:
+    def test_a_change_of_tasks_waits_for_the_lease_of_a_vanished_member_that_ran_them(self) -> None:
         answer = what_if(group(), [Vanish("w-1"), Resize("a", 4, frozenset({1, 2, 4, 5}))])
         changed = next(r for r in answer.rounds if TaskId("a", 2) in started(r))
         assert changed.at_ms == NOW + LEASE_MS
 
 
-class TestWhoLeads:
-    def test_a_member_that_leads_has_no_proofs_and_says_so(self) -> None:
+class TestLeaders:
+    def test_a_leading_member_has_no_proofs_and_the_answer_notes_it(self) -> None:
         policy = Policy(scheduled_rebalance_max_delay_ms=0)
         answer = what_if(group(LedBy.MEMBER, policy=policy), [Die("w-1")])
         assert after_s(answer) == [0, LEASE_MS / 1000]
@@ -207,20 +209,22 @@ class TestWhoLeads:
         assert what_if(stock).rounds == ()
         answer = what_if(stock, [Restart("w-1", 60_000)])
         assert after_s(answer) == [0, 300]
-        assert answer.longest_unassigned_ms == DELAY_MS, "it waits for the whole delay, although w-1 is back"
+        assert answer.longest_unassigned_ms == DELAY_MS, (
+            "the tasks wait for the whole delay, although w-1 is back"
+        )
 
-    def test_a_stock_leader_that_goes_takes_its_memory_with_it(self) -> None:
+    def test_a_stock_leader_that_leaves_loses_its_memory(self) -> None:
         answer = what_if(group(LedBy.STOCK, policy=Policy(PolicyName.KIP415)), [Die("w-0")])
         assert after_s(answer)[0] == 0
         assert started(answer.rounds[0]).keys() >= {TaskId("a", 0), TaskId("a", 3)}
 
-    def test_the_same_group_under_our_rules_instead(self) -> None:
+    def test_a_stock_group_under_our_planner(self) -> None:
         stock = group(LedBy.STOCK, policy=Policy(PolicyName.KIP415))
         answer = what_if(under(stock, Policy()), [Restart("w-1", 60_000)])
         assert answer.led_by is LedBy.OPERATOR
         assert after_s(answer) == [0, 60]
 
-    def test_and_ours_under_kafka_s(self) -> None:
+    def test_a_group_of_ours_under_kafkas_planner(self) -> None:
         answer = what_if(under(group(), Policy(PolicyName.KIP415)), [Restart("w-1", 60_000)])
         assert after_s(answer) == [0, 300]
 
@@ -228,7 +232,7 @@ class TestWhoLeads:
         answer = what_if(group(LedBy.STOCK, policy=Policy(PolicyName.EAGER)), [Die("w-1")])
         assert len(answer.rounds[0].starts) == 7
 
-    def test_an_assignor_that_is_not_installed_here_is_said(self) -> None:
+    def test_an_assignor_that_is_not_installed_is_named(self) -> None:
         answer = what_if(group(policy=Policy(assignor="Mine")), [Join(1)])
         assert any("'Mine' is not installed here" in note for note in answer.notes)
 
@@ -253,14 +257,14 @@ class TestWhoLeads:
         ([Delete("a"), Resize("a", 2)], "several options name the connector a"),
     ],
 )
-def test_what_cannot_happen_is_refused_by_option_value_and_remedy(
+def test_an_impossible_change_is_refused_by_option_value_and_remedy(
     changes: Sequence[Change], message: str
 ) -> None:
     with pytest.raises(ChangeError, match=message):
         what_if(group(), changes)
 
 
-def test_a_file_holds_all_of_a_snapshot() -> None:
+def test_a_snapshot_round_trips_through_a_file() -> None:
     snapshot = group()
     poisoned = frozenset({TaskId("a", 0)})
     facts = Facts(frozenset(NAMES), ended=frozenset({("w-1", "before")}), poisoned=poisoned)
@@ -295,7 +299,7 @@ def test_a_file_that_is_no_snapshot_is_refused_by_field(change: tuple[str, str],
         from_json(to_json(group()).replace(*change, 1), "f.json")
 
 
-def test_fields_of_a_newer_version_are_passed_over() -> None:
+def test_unknown_fields_of_a_newer_version_are_ignored() -> None:
     text = to_json(group()).replace('"group":', '"altitude": 12, "group":')
     assert from_json(text, "f") == group()
 
@@ -308,6 +312,6 @@ def test_the_snapshot_is_never_changed() -> None:
     assert snapshot == before
 
 
-def test_a_group_without_memory_is_taken_to_have_what_it_runs() -> None:
+def test_a_group_without_memory_is_assumed_to_own_what_it_runs() -> None:
     forgotten = replace(group(), memory=Memory(generation=7))
     assert what_if(forgotten).rounds == ()

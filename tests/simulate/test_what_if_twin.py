@@ -1,4 +1,4 @@
-"""What is answered is what then happens: one change, played, and made to a group around a real leader."""
+"""Answers come true: one change is simulated, and also made to a group with a real leader."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,7 +17,7 @@ from tests.harness.fake_group import FakeGroup
 
 IDENTITIES = tuple(f"lake-{number}" for number in range(5))
 Work = dict[str, tuple[str, ...]]
-"""Connector to the units of its tasks."""
+"""Maps a connector to the units of its tasks."""
 
 
 def snapshot_of(group: FakeGroup) -> Snapshot:
@@ -29,8 +29,8 @@ def snapshot_of(group: FakeGroup) -> Snapshot:
 def a_group(
     members: int, work: Work, history: list[tuple[str, bool, int]], midway: bool = False
 ) -> FakeGroup:
-    """Members that run ``work``; then some of them die, with or without proof, some time apart; ``midway``:
-    one has joined, and others are still stopping what it will get."""
+    """Members that run ``work``; then some die, with or without proof, some time apart. With ``midway``, one
+    has joined while others are still stopping tasks that it will get."""
     group = FakeGroup(Policy(scheduled_rebalance_max_delay_ms=60_000))
     for identity in IDENTITIES[:members]:
         group.join(identity)
@@ -60,7 +60,7 @@ def present(group: FakeGroup) -> list[str]:
 
 
 def make(group: FakeGroup, change: Change, work: Work) -> None:
-    """Have ``change`` happen, as a host would tell of it; no round yet."""
+    """Makes ``change`` happen as a host reports it, without a round."""
     facts = group.machine.state.facts
     expected = facts.expected or frozenset()
     match change:
@@ -88,7 +88,7 @@ def make(group: FakeGroup, change: Change, work: Work) -> None:
 
 
 def to_rest(group: FakeGroup) -> None:
-    """Rounds and time until nothing is left to wait for."""
+    """Rounds and times until the group is settled."""
     for _ in range(50):
         group.settle()
         empty = [m for m in group.members.values() if m.draining and not m.running | m.stopping]
@@ -109,7 +109,7 @@ def placed(group: FakeGroup) -> dict[TaskId, str]:
 
 
 def compare_round(answer: Answer, group: FakeGroup, before: Mapping[TaskId, object]) -> None:
-    """The first round that was played, and the one that was just held."""
+    """Compares the first simulated round with the one just held."""
     plan = group.machine.state.plan
     assert plan is not None
     identity_of = {member.member_id: member.identity for member in group.machine.state.members}
@@ -151,7 +151,7 @@ worlds = st.fixed_dictionaries(
 
 @settings(max_examples=250)
 @given(world=worlds, data=st.data())
-def test_the_first_round_is_the_one_that_then_is_held_and_so_is_the_rest(
+def test_the_simulated_rounds_are_those_that_then_happen(
     world: dict[str, object], data: st.DataObject
 ) -> None:
     group = a_group(**world)  # type: ignore[arg-type]
@@ -179,7 +179,7 @@ def test_the_first_round_is_the_one_that_then_is_held_and_so_is_the_rest(
 
 @settings(max_examples=60)
 @given(world=worlds)
-def test_a_group_at_rest_is_asked_nothing_and_answers_nothing(world: dict[str, object]) -> None:
+def test_an_answer_for_a_group_at_rest_without_changes_is_empty(world: dict[str, object]) -> None:
     group = a_group(**world)  # type: ignore[arg-type]
     to_rest(group)
     snapshot = snapshot_of(group)
@@ -189,7 +189,7 @@ def test_a_group_at_rest_is_asked_nothing_and_answers_nothing(world: dict[str, o
 
 
 @pytest.mark.parametrize("back_ms", [5_000, 59_000])
-def test_a_member_that_is_back_within_its_hold(back_ms: int) -> None:
+def test_a_member_that_returns_within_its_hold(back_ms: int) -> None:
     group = a_group(3, {"a": ("u0", "u1", "u2", "u3")}, [])
     answer = what_if(snapshot_of(group), [Restart("lake-1", back_ms)])
     group.die("lake-1")

@@ -1,5 +1,5 @@
-"""The formal model of the protocol (docs/spec): it holds in every state within small bounds, every run of it
-comes to rest, and each planted bug is found. Larger bounds: ``docs/spec/check``."""
+"""The formal model of the protocol (docs/spec): its invariants hold in every state within small bounds, every
+run terminates, and each planted bug is found. ``docs/spec/check`` uses larger bounds."""
 
 import sys
 from importlib.machinery import SourceFileLoader
@@ -18,7 +18,7 @@ def load() -> ModuleType:
     assert spec is not None
     module = module_from_spec(spec)
     sys.modules[loader.name] = module
-    # A cache would be written beside the model.
+    # Otherwise Python would write a cache beside the model.
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         loader.exec_module(module)
@@ -32,19 +32,19 @@ check = load()
 
 @pytest.fixture(autouse=True)
 def _spin_and_compiler() -> None:
-    """No skip: without them nothing would be checked, and run.py installs them."""
+    """Does not skip: without them nothing would be checked; run.py installs them."""
     problem = check.missing()
     assert problem is None, problem
 
 
-def test_nothing_breaks_in_any_state_and_every_step_of_the_model_is_taken() -> None:
+def test_invariants_hold_in_every_state_and_every_step_of_the_model_is_taken() -> None:
     result = check.search(check.QUICK)
     assert result.holds, (result.broken, *result.story)
     assert result.states > 500_000
     assert result.unreached == 0
 
 
-def test_every_run_comes_to_rest() -> None:
+def test_every_run_terminates() -> None:
     result = check.search(check.SMALL, cycles=True)
     assert result.holds, (result.broken, *result.story)
 

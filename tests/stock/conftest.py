@@ -1,4 +1,5 @@
-"""A scene for each test, on the run's broker, with workers that map an archive of their classes."""
+"""A group of stock workers for each test, on the run's broker; the workers map an archive of their
+classes."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from tests.stock.worker_group import StockGroup
 
 @pytest.fixture(scope="session")
 def archived(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], None]:
-    """Has the archive of a line of Connect written."""
+    """Writes the class archive of a release line of Connect."""
 
     def write(line: str = "4") -> None:
         write_worker_classes(broker.bootstrap_servers, tmp_path_factory.mktemp("classes"), line)

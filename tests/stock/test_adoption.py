@@ -1,4 +1,4 @@
-"""A cluster that leads itself is taken over, left alone, taken over again and given back: nothing stops."""
+"""A cluster with a lead of its own is adopted, left alone, adopted again and handed back: no task stops."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ EVERYTHING = (
 
 
 def led_by_themselves(stock: StockGroup) -> None:
-    """Two sources and a sink of the first one's numbers, made by REST as users do."""
+    """Two sources, and a sink for the topic of the first, created through REST as users do."""
     first, _ = stock.cluster(*WORKERS)
     only_one = stock.source("b")
     del only_one["tasks.max"]
@@ -41,7 +41,7 @@ def led_by_themselves(stock: StockGroup) -> None:
 
 
 def imports(stock: StockGroup) -> str:
-    """What ``cooperator import`` prints of the group."""
+    """The output of ``cooperator import`` for the group."""
     words = ("--bootstrap-servers", stock.bootstrap_servers, "--group", stock.group_id, "--name", "adopted")
     result = CliRunner().invoke(program(), ["import", *words])
     assert result.exit_code == 0, result.output
@@ -49,7 +49,7 @@ def imports(stock: StockGroup) -> str:
 
 
 def compiled(text: str) -> dict[str, dict[str, str]]:
-    """What a leader is told of these manifests."""
+    """The desired state of these manifests for a leader."""
     worker, *connectors = parse(text, "imported")
     assert isinstance(worker, Worker)
     assert (worker.spec.group_policy, worker.spec.replicas) == (GroupPolicy.ADOPT, 0)
@@ -58,12 +58,12 @@ def compiled(text: str) -> dict[str, dict[str, str]]:
 
 
 def gone(stock: StockGroup, leader: LeaderService) -> str:
-    """The member that leads when ``leader`` is out of the group: a worker."""
+    """The member that leads once ``leader`` is out of the group: a worker."""
     stock.leaders.remove(leader)
     return stock.led_by_a_worker()
 
 
-def test_no_task_stops_when_the_lead_is_taken_left_alone_and_given_back(stock: StockGroup) -> None:
+def test_no_task_stops_when_the_lead_is_taken_left_alone_and_handed_back(stock: StockGroup) -> None:
     led_by_themselves(stock)
     text = imports(stock)
     assert imports(stock) == text
@@ -71,25 +71,25 @@ def test_no_task_stops_when_the_lead_is_taken_left_alone_and_given_back(stock: S
     layout, begun = stock.begun(*EVERYTHING)
     before = stock.written("a")
 
-    # Taken.
+    # The lead is taken.
     leader = stock.leader(connectors, WORKERS, adopt=True, session_timeout_ms=10_000)
     stock.leads(leader, 2)
     assert stock.journal.running() == layout
     before = stock.written("a", before)
 
-    # The operator is killed, and away for longer than its session: a worker leads.
+    # The operator is killed and stays away for longer than its session, so a worker leads.
     leader.stop(leave=False)
     gone(stock, leader)
     assert stock.journal.running() == layout
     before = stock.written("a", before)
 
-    # It is back.
+    # The operator is back.
     leader = stock.leader(connectors, WORKERS, adopt=True, session_timeout_ms=10_000)
     stock.leads(leader, 2)
     assert stock.journal.running() == layout
     before = stock.written("a", before)
 
-    # Given back.
+    # The lead is handed back.
     leader.hand_back()
     gone(stock, leader)
     stock.written("a", before)
@@ -104,7 +104,7 @@ def test_no_task_stops_when_the_lead_is_taken_left_alone_and_given_back(stock: S
 
 
 def uneven(stock: StockGroup) -> tuple[LeaderService, tuple[str, ...]]:
-    """One of two workers has nearly everything; and all items."""
+    """One of two workers has nearly all items; returns all items."""
     connectors = {
         "a": stock.source("a", tasks=5),
         "b": stock.source("b", tasks=1),
@@ -126,7 +126,7 @@ def uneven(stock: StockGroup) -> tuple[LeaderService, tuple[str, ...]]:
 
 
 def spreads(layout: Mapping[str, str]) -> list[int]:
-    """By how much the workers' numbers of instances, and of tasks, differ."""
+    """The differences between the workers' numbers of instances, and of tasks."""
     found = []
     for wanted in (True, False):
         loads = Counter(where for task, where in layout.items() if is_instance(task) is wanted)
@@ -134,8 +134,8 @@ def spreads(layout: Mapping[str, str]) -> list[int]:
     return found
 
 
-def test_what_is_uneven_is_made_even_before_it_is_given_back(stock: StockGroup) -> None:
-    """A Java leader counts instances and tasks apart: whatever it would move is moved by us, once."""
+def test_an_uneven_layout_is_balanced_before_the_hand_back(stock: StockGroup) -> None:
+    """A Java leader counts instances and tasks separately, so we move whatever it would move, once."""
     leader, every = uneven(stock)
     assert max(spreads(stock.runs(*every))) > 1
     stock.facts(leader, WORKERS)
@@ -151,10 +151,10 @@ def test_what_is_uneven_is_made_even_before_it_is_given_back(stock: StockGroup) 
 
 
 @slow("env -u CI pytest tests/stock/test_adoption.py")
-def test_what_is_uneven_when_the_operator_vanishes_is_moved_by_a_worker_and_nothing_else(
+def test_an_uneven_layout_when_the_operator_vanishes_is_balanced_by_a_worker_and_nothing_else_moves(
     stock: StockGroup,
 ) -> None:
-    """Measured for the guarantees (docs/stock-connect.md)."""
+    """The figures are for the guarantees (docs/stock-connect.md)."""
     leader, every = uneven(stock)
     before, begun = stock.runs(*every), stock.starts()
     leader.stop(leave=False)

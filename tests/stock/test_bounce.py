@@ -1,4 +1,4 @@
-"""Every worker is stopped or killed and comes back, one after another; the numbers tell what it cost."""
+"""Every worker is stopped or killed and returns, one after another; the sources' numbers show the cost."""
 
 import pytest
 
@@ -24,9 +24,9 @@ AT_A_DESK = slow("env -u CI pytest tests/stock/test_bounce.py")
     ],
 )
 def test_bounce(stock: StockGroup, clean: bool, protocol: str, rounds: int) -> None:
-    """Written at least once, and none is missing; none twice where every stop was clean.
+    """Each number is written at least once, and exactly once where every stop was clean.
 
-    In every run a kill and a return are in ``test_shared_client_ids``.
+    Every run has a kill and a return in ``test_shared_client_ids``.
     """
     workers = WORKERS if rounds > 1 else WORKERS[:2]
     connectors = {"a": stock.source("a", tasks=3), "into": stock.sink("into", stock.make_topic("a"))}
@@ -41,9 +41,9 @@ def test_bounce(stock: StockGroup, clean: bool, protocol: str, rounds: int) -> N
             (stock.stop if clean else stock.kill)(worker)
             stock.facts(leader, workers)
             stock.again(worker)
-            assert stock.runs(*EVERYTHING) == layout, "each has its own back, and nobody else's"
+            assert stock.runs(*EVERYTHING) == layout, "each worker has exactly its own tasks back"
             stock.leads(leader, len(workers))
-    assert max(stock.starts().values()) <= rounds + 2, "once for each bounce, and for the beginning"
+    assert max(stock.starts().values()) <= rounds + 2, "once per bounce and once initially"
 
     numbers = stock.written("a", stock.written("a"))
     assert missing(numbers) == {}

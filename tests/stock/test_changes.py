@@ -1,4 +1,5 @@
-"""What a changed configuration costs the tasks of stock workers: one stop each, and no heartbeat."""
+"""The cost of a changed configuration for the tasks of stock workers: one stop each, and no wait for a
+heartbeat."""
 
 import statistics
 from collections import Counter
@@ -16,7 +17,7 @@ TASKS = ("a-0", "a-1", "b-0", "b-1")
 EVERYTHING = ("a-instance", "b-instance", *TASKS)
 OWN_TASKS = ("a-instance", "a-0", "a-1")
 HEARTBEAT_MS = 3_000
-"""As it is by default: whoever learns of a round by its heartbeat learns of it late."""
+"""Kafka's default: a worker that learns of a round by its heartbeat learns of it late."""
 
 
 def connectors(stock: StockGroup, **more: str) -> dict[str, dict[str, str]]:
@@ -34,12 +35,12 @@ def led(stock: StockGroup, **more: str) -> LeaderService:
 
 
 def restarted(stock: StockGroup, begun: "Counter[str]") -> None:
-    """Wait until the tasks of the changed connector run again, and nothing else was started."""
+    """Waits until the tasks of the changed connector run again, and checks that nothing else started."""
     eventually(lambda: all(stock.starts()[task] > begun[task] for task in OWN_TASKS), LIMIT_S)
     assert stock.begun(*EVERYTHING)[1] - begun == Counter(dict.fromkeys(OWN_TASKS, 1))
 
 
-def test_a_change_stops_a_task_once_and_for_no_heartbeat(stock: StockGroup) -> None:
+def test_a_change_stops_a_task_once_and_waits_for_no_heartbeat(stock: StockGroup) -> None:
     leader = led(stock)
     stock.cluster(*WORKERS, settings={"heartbeat.interval.ms": HEARTBEAT_MS, "session.timeout.ms": 10_000})
     stock.leads(leader, 2)

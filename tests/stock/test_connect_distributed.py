@@ -1,4 +1,4 @@
-"""Kafka's own list of what a distributed cluster must do (connect_distributed_test), under our leader."""
+"""The scenarios of Kafka's own connect_distributed_test, under our leader."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ WORKERS = ("w-1", "w-2")
 
 @dataclass
 class Pair:
-    """Two workers and our leader, which several tests share; each adds connectors of its own."""
+    """Two workers and our leader, which several tests share; each test adds connectors of its own."""
 
     stock: StockGroup
     leader: LeaderService
@@ -103,7 +103,7 @@ def test_a_paused_source_writes_nothing_and_stays_paused_over_a_restart_of_its_w
         stock.again(worker)
         stock.leads(pair.leader, 2)
     pair.becomes("PAUSED", "calm", "calm-0", "calm-1")
-    assert stock.numbers("calm") == held, "what it wrote before it was paused, and no more"
+    assert stock.numbers("calm") == held, "the source writes nothing while it is paused"
     pair.want()
     numbers = stock.written("calm", held)
     assert (missing(numbers), doubled(numbers)) == ({}, {})

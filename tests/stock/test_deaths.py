@@ -1,4 +1,4 @@
-"""Workers that die, return and are rolled under our leader; a leader that is away when one dies."""
+"""Workers that die, return and are rolled under our leader, and a leader that is away when one dies."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -27,7 +27,9 @@ def begin(
     return connectors, stock.begun(*EVERYTHING)[1]
 
 
-def test_each_is_rolled_in_its_turn_and_has_its_own_back_while_nobody_else_stops(stock: StockGroup) -> None:
+def test_each_worker_is_rolled_in_turn_and_has_its_own_tasks_back_while_no_other_stops(
+    stock: StockGroup,
+) -> None:
     _, begun = begin(stock, PATIENT)
     [leader] = stock.leaders
     layout = stock.runs(*EVERYTHING)
@@ -52,9 +54,9 @@ def test_each_is_rolled_in_its_turn_and_has_its_own_back_while_nobody_else_stops
         pytest.param(True, id="its-leader", marks=slow("env -u CI pytest tests/stock/test_deaths.py")),
     ],
 )
-def test_one_dies_while_nobody_of_ours_leads(stock: StockGroup, leads: bool) -> None:
-    """What Kafka's own leader does then is its own affair; ours comes back to what it finds. It may be the
-    worker that leads: the next one to lead has seen no departure, and waits for nobody."""
+def test_a_worker_dies_while_our_leader_is_away(stock: StockGroup, leads: bool) -> None:
+    """Kafka's own leader acts by its own rules; ours adopts the result. The dead worker may be the one that
+    leads; its successor has seen no departure and does not hold its tasks."""
     connectors, begun = begin(stock)
     [leader] = stock.leaders
     stock.leaders.clear()
@@ -66,16 +68,16 @@ def test_one_dies_while_nobody_of_ours_leads(stock: StockGroup, leads: bool) -> 
     follower = next(worker for worker in WORKERS if worker != leading)
     first, other = (follower, leading) if leads else (leading, follower)
 
-    # What leads holds for its own delay, as Kafka does; the one that is left runs on.
+    # The leading worker holds tasks for its own delay, as Kafka does; the other worker runs on.
     lost = stock.kill(other)
     after = stock.runs(*EVERYTHING)
     assert set(after.values()) == {first}
     assert stock.starts() - begun == Counter(lost)
     stopped_ms = sorted(map(stock.stopped_for_ms, lost))
     print(f"stopped for {stopped_ms} ms")  # noqa: T201
-    assert (min(stopped_ms) >= MAX_DELAY_MS) is not leads, "a leader that is new knows of no delay"
+    assert (min(stopped_ms) >= MAX_DELAY_MS) is not leads, "a new leader knows of no delay"
 
-    # Ours is back, and so is the worker: it is given what balances, once.
+    # Our leader is back, and so is the worker, which gets what balances the group, once.
     leader = stock.leader(connectors, WORKERS, session_timeout_ms=10_000)
     stock.again(other)
     eventually(lambda: stock.journal.running_at(other), 60)
@@ -87,7 +89,8 @@ def test_one_dies_while_nobody_of_ours_leads(stock: StockGroup, leads: bool) -> 
 
 
 def test_the_operator_is_killed_while_tasks_are_held(stock: StockGroup) -> None:
-    """Measured for the guarantees: a Java leader that did not see the departure starts them at once."""
+    """The figure is for the guarantees: a Java leader that did not see the departure starts the tasks at
+    once."""
     _, begun = begin(stock)
     [leader] = stock.leaders
     stock.leaders.clear()

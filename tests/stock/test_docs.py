@@ -1,4 +1,4 @@
-"""The commands of docs/stock-connect.md, as they are typed there."""
+"""The commands of docs/stock-connect.md work as written."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""A source with exactly-once support over kill -9: every number once, for who reads what is committed."""
+"""A source with exactly-once support under kill -9: readers of committed records see every number once."""
 
 import pytest
 
@@ -15,7 +15,7 @@ SETTINGS = {"exactly.once.source.support": "enabled"}
 @pytest.mark.timeout(900)
 @slow("env -u CI pytest tests/stock/test_exactly_once.py")
 @pytest.mark.parametrize(("kills", "boundary"), [(10, "poll"), (4, "connector")])
-def test_every_number_is_there_once(stock: StockGroup, kills: int, boundary: str) -> None:
+def test_readers_see_every_number_once(stock: StockGroup, kills: int, boundary: str) -> None:
     once = {"exactly.once.support": "required", "transaction.boundary": boundary}
     connectors = {"a": stock.source("a", tasks=2, rate=50, **once)}
     leader = stock.leader(connectors, WORKERS, exactly_once=True)

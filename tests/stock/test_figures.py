@@ -20,7 +20,7 @@ def test_a_worker_joins_returns_and_leaves_for_good(stock: StockGroup) -> None:
     stock.leads(leader, 2)
     two, begun = stock.begun(*EVERYTHING)
 
-    # Figure 1: a third one gets its assignment; what is not moved to it runs on.
+    # Figure 1: a third worker gets its assignment; tasks that do not move to it keep running.
     stock.facts(leader, ("w-1", "w-2", "w-3"))
     stock.worker("w-3")
     eventually(lambda: len(stock.journal.running_at("w-3")) >= 2, 120, "it gets its share")
@@ -30,7 +30,7 @@ def test_a_worker_joins_returns_and_leaves_for_good(stock: StockGroup) -> None:
     assert moved == stock.journal.running_at("w-3")
     assert stock.starts() - begun == Counter(moved)
 
-    # Figure 2: it dies, and is back before the delay is over; it gets its own back at once.
+    # Figure 2: it dies and is back within the delay; it gets its own tasks at once.
     lost = stock.kill("w-3")
     stock.facts(leader, ("w-1", "w-2", "w-3"))
     assert not lost & stock.journal.running().keys()
@@ -40,7 +40,7 @@ def test_a_worker_joins_returns_and_leaves_for_good(stock: StockGroup) -> None:
     assert max(map(stock.stopped_for_ms, lost)) < HOLD_MS
     assert stock.starts() - begun == Counter(moved) + Counter(lost)
 
-    # Figure 3: it dies and stays away; its tasks move when the delay is over, and not before.
+    # Figure 3: it dies and stays away; its tasks move when the delay is over, not before.
     assert stock.kill("w-3") == lost
     stock.facts(leader, ("w-1", "w-2", "w-3"))
     after = stock.runs(*EVERYTHING)

@@ -1,4 +1,5 @@
-"""A worker that hangs in a connector, at the points of Kafka's BlockingConnectorTest, blocks nobody else."""
+"""A worker that hangs in a connector, at the points of Kafka's BlockingConnectorTest, blocks no other
+worker."""
 
 import pytest
 
@@ -10,27 +11,28 @@ pytestmark = pytest.mark.real
 
 WORKERS = ("w-1", "w-2")
 FINE = ("fine-instance", "fine-0", "fine-1")
-AT_A_DESK = slow("env -u CI pytest tests/stock/test_hangs.py")
+SLOW = slow("env -u CI pytest tests/stock/test_hangs.py")
 NAMED = ("Connector::start", "Connector::initialize", "Task::start")
-"""Where a worker says nothing of what it was given: that is how it is seen from outside."""
+"""The points at which a worker reports no status of its assignment, which is how a hang shows from
+outside."""
 
 
 def hang(stock: StockGroup, *lines: str) -> None:
-    """Say where it hangs; nothing: nowhere any more."""
+    """Sets the points at which connectors hang; no point ends all hangs."""
     file = next(iter(stock.workers.values())).hangs
     part = file.with_suffix(".part")
     part.write_text("".join(f"{line}\n" for line in lines))
     part.replace(file)
 
 
-def hit(stock: StockGroup) -> list[str]:
-    """Who hangs, or has hung, where: "point member"."""
+def hanging_members(stock: StockGroup) -> list[str]:
+    """The members that hang, or have hung, with the point: "point member"."""
     file = next(iter(stock.workers.values())).hangs.with_suffix(".hit")
     return file.read_text().splitlines() if file.exists() else []
 
 
-def who_hangs(leader: LeaderService) -> set[str]:
-    """Of whom the leader says that they do."""
+def hanging_according_to(leader: LeaderService) -> set[str]:
+    """The members that hang according to the leader."""
     return {each["identity"] for each in leader.status()["hung"]}
 
 
@@ -39,21 +41,21 @@ def who_hangs(leader: LeaderService) -> set[str]:
     ("kind", "point"),
     [
         pytest.param("Source", "Connector::start", id="connector-start"),
-        pytest.param("Source", "Task::stop", id="source-task-stop", marks=AT_A_DESK),
-        pytest.param("Source", "Connector::initialize", id="connector-initialize", marks=AT_A_DESK),
-        pytest.param("Source", "Connector::taskConfigs", id="connector-task-configs", marks=AT_A_DESK),
-        pytest.param("Source", "Connector::stop", id="connector-stop", marks=AT_A_DESK),
-        pytest.param("Source", "Connector::config", id="connector-config", marks=AT_A_DESK),
-        pytest.param("Source", "Connector::validate", id="connector-validate", marks=AT_A_DESK),
-        pytest.param("Source", "Task::start", id="source-task-start", marks=AT_A_DESK),
-        pytest.param("Source", "SourceTask::poll", id="source-task-poll", marks=AT_A_DESK),
-        pytest.param("Sink", "Task::start", id="sink-task-start", marks=AT_A_DESK),
-        pytest.param("Sink", "Task::stop", id="sink-task-stop", marks=AT_A_DESK),
+        pytest.param("Source", "Task::stop", id="source-task-stop", marks=SLOW),
+        pytest.param("Source", "Connector::initialize", id="connector-initialize", marks=SLOW),
+        pytest.param("Source", "Connector::taskConfigs", id="connector-task-configs", marks=SLOW),
+        pytest.param("Source", "Connector::stop", id="connector-stop", marks=SLOW),
+        pytest.param("Source", "Connector::config", id="connector-config", marks=SLOW),
+        pytest.param("Source", "Connector::validate", id="connector-validate", marks=SLOW),
+        pytest.param("Source", "Task::start", id="source-task-start", marks=SLOW),
+        pytest.param("Source", "SourceTask::poll", id="source-task-poll", marks=SLOW),
+        pytest.param("Sink", "Task::start", id="sink-task-start", marks=SLOW),
+        pytest.param("Sink", "Task::stop", id="sink-task-stop", marks=SLOW),
     ],
 )
-def test_others_run_on_and_new_ones_start(stock: StockGroup, kind: str, point: str) -> None:
-    """Whether it hangs as it is created or as it is deleted, what runs elsewhere runs on, a connector that is
-    made meanwhile starts, and what hung goes when it is over."""
+def test_other_tasks_run_on_and_new_ones_start(stock: StockGroup, kind: str, point: str) -> None:
+    """Whether it hangs on creation or on deletion, other tasks keep running, a connector created meanwhile
+    starts, and the hanging one is gone when the hang ends."""
     fine = {"fine": stock.source("fine", tasks=2)}
     more = {} if kind == "Source" else {"topics": stock.make_topic("in")}
     bad = {**fine, "bad": stock.blocking(kind, "bad", **more)}
@@ -66,16 +68,16 @@ def test_others_run_on_and_new_ones_start(stock: StockGroup, kind: str, point: s
     hang(stock, point)
     stock.want(leader, bad)
     if point in ("Connector::validate", "Connector::config"):
-        # Our leader has no plug-ins to ask; a worker is asked by whoever validates by its REST.
+        # Our leader has no plug-ins for validation; a worker validates where users go through its REST API.
         one = stock.workers["w-1"]
         with pytest.raises(AssertionError):
             one.ask(f"connector-plugins/{bad['bad']['connector.class']}/config/validate", bad["bad"], "PUT")
     if point.endswith("stop"):
         eventually(lambda: {"bad-0"} <= stock.journal.running().keys(), 90)
         stock.want(leader, fine)
-    eventually(lambda: hit(stock), 90, f"somebody hangs in {point}")
+    eventually(lambda: hanging_members(stock), 90, f"somebody hangs in {point}")
 
-    # Meanwhile what is fine runs on, and another one starts.
+    # Meanwhile other tasks run, and another connector starts.
     numbers = stock.written("fine")
     both = {**fine, "late": stock.source("late", tasks=2)}
     stock.want(leader, both if point.endswith("stop") else {**bad, **both})
@@ -85,7 +87,9 @@ def test_others_run_on_and_new_ones_start(stock: StockGroup, kind: str, point: s
     running = stock.journal.running()
     assert {task: running[task] for task in FINE} == layout
     if point in NAMED:
-        eventually(lambda: who_hangs(leader) == {line.split()[-1] for line in hit(stock)}, 90)
+        eventually(
+            lambda: hanging_according_to(leader) == {line.split()[-1] for line in hanging_members(stock)}, 90
+        )
     assert all(stock.starts()[task] == begun[task] for task in FINE)
 
     hang(stock)
@@ -94,7 +98,7 @@ def test_others_run_on_and_new_ones_start(stock: StockGroup, kind: str, point: s
     stock.leads(leader, 2)
 
 
-@AT_A_DESK
+@SLOW
 @pytest.mark.parametrize("point", ["Connector::start", "Connector::stop"])
 def test_a_worker_that_hangs_is_restarted_and_all_run_again(stock: StockGroup, point: str) -> None:
     connectors = {"fine": stock.source("fine", tasks=2), "bad": stock.blocking("Source", "bad")}
@@ -109,9 +113,9 @@ def test_a_worker_that_hangs_is_restarted_and_all_run_again(stock: StockGroup, p
         stock.stop(victim)
         stock.facts(leader, WORKERS)
         stock.again(victim)
-        eventually(lambda: hit(stock), 90)
+        eventually(lambda: hanging_members(stock), 90)
     stock.stop(victim)
-    assert hit(stock), f"it has hung in {point}"
+    assert hanging_members(stock), f"it has hung in {point}"
     hang(stock)
     stock.facts(leader, WORKERS)
     stock.again(victim)

@@ -1,4 +1,4 @@
-"""A leader of ours does for stock workers all that theirs would do, and says what they keep from it."""
+"""Our leader performs all duties of a Java leader for stock workers, and reports what the workers prevent."""
 
 import json
 import urllib.error
@@ -24,7 +24,7 @@ EXACTLY_ONCE = {"exactly.once.source.support": "enabled"}
 
 
 def forced(stock: StockGroup) -> list[str]:
-    """What the workers themselves say of rounds that an offset forced."""
+    """The workers' log lines on rounds that an offset forced."""
     return [
         line
         for worker in stock.workers.values()
@@ -48,7 +48,7 @@ def condition(leader: LeaderService, type_: str) -> tuple[str, str]:
 def ask(
     leader: LeaderService, path: str, method: str, body: Any = None, headers: Mapping[str, str] | None = None
 ) -> tuple[int, str]:
-    """The code and the text that the leader answers with."""
+    """The status code and the body of the leader's answer."""
     data = b"" if body is None else json.dumps(body).encode()
     told = {"Content-Type": "application/json", **(headers or {})}
     request = urllib.request.Request(leader.url + path, data, told, method=method)
@@ -61,14 +61,16 @@ def ask(
 
 
 def led(stock: StockGroup, connectors: Mapping[str, Mapping[str, str]], **options: Any) -> LeaderService:
-    """Two workers and a leader of ours, from the first moment on."""
+    """Two workers under our leader from the beginning."""
     leader = stock.leader(connectors, WORKERS, adopt=True, **options.pop("said", {}))
     stock.cluster(*WORKERS, **options)
     return leader
 
 
-def test_connectors_come_change_and_go_without_a_round_that_an_offset_forced(stock: StockGroup) -> None:
-    """And the duties: single restarts at their owner, signatures, users' requests, a new session key."""
+def test_connectors_are_created_changed_and_deleted_without_a_round_forced_by_an_offset(
+    stock: StockGroup,
+) -> None:
+    """The duties are single restarts at their owner, signatures, users' requests, and a new session key."""
     one, two = stock.source("one", tasks=2), stock.source("two", tasks=1)
     leader = led(stock, {"one": one})
     stock.leads(leader, 2)
@@ -76,7 +78,7 @@ def test_connectors_come_change_and_go_without_a_round_that_an_offset_forced(sto
 
     stock.want(leader, {"one": one, "two": two})
     stock.runs("one-instance", "one-0", "one-1", "two-instance", "two-0")
-    assert {task: stock.starts()[task] for task in begun} == begun, "nothing is restarted for another one"
+    assert {task: stock.starts()[task] for task in begun} == begun, "a change restarts no other connector"
     wider = {**one, "tasks.max": "4"}
     stock.want(leader, {"one": wider, "two": two})
     stock.runs("one-instance", "one-0", "one-1", "one-2", "one-3", "two-instance", "two-0")
@@ -107,7 +109,7 @@ def restarts_go_to_the_owner(stock: StockGroup, leader: LeaderService) -> None:
     assert leader.restart(RestartRecord("one", task=0)) == 204
     eventually(lambda: stock.starts()["one-0"] == before["one-0"] + 1, LIMIT_S)
     for worker in stock.workers.values():
-        # By way of any worker: it hands on to the leader what is not its own.
+        # Any worker forwards a request that is not for itself to the leader.
         worker.ask("connectors/one/restart", method="POST")
     eventually(lambda: stock.starts()["one-instance"] == before["one-instance"] + 2, LIMIT_S)
     after = stock.starts()
@@ -119,8 +121,10 @@ def requests_are_answered(stock: StockGroup, leader: LeaderService) -> None:
     assert key is not None
     wrong = SessionKey(b"another key of thirty-two bytes!", key.algorithm, key.created_ms)
     path = "connectors/one/tasks"
-    assert ask(leader, path, "POST", [])[0] == 400, "not signed"
-    assert ask(leader, path, "POST", [], sign(wrong, b"[]"))[0] == 403, "not with the key"
+    assert ask(leader, path, "POST", [])[0] == 400, "the request is not signed"
+    assert ask(leader, path, "POST", [], sign(wrong, b"[]"))[0] == 403, (
+        "the request is not signed with the key"
+    )
     assert ask(leader, "connectors/three/tasks", "POST", [], sign(key, b"[]"))[0] == 404
     assert ask(leader, "connectors/three/fence", "PUT", None, sign(key, b""))[0] == 404
     assert ask(leader, "connectors/one/fence", "PUT")[0] == 400
@@ -144,7 +148,7 @@ def test_a_session_key_is_replaced_in_time_and_the_workers_go_on_with_the_new_on
 
 
 def test_sources_are_exactly_once_over_kill_9_and_a_change_of_tasks(stock: StockGroup) -> None:
-    """Each start asks the leader to fence what may still produce: nothing is left out or written twice."""
+    """At each start the leader fences what may still produce: nothing is left out or written twice."""
     wanted = stock.source("a", tasks=2)
     stock.make_topic("a")
     leader = led(stock, {"a": wanted}, said={"exactly_once_source": True}, settings=EXACTLY_ONCE)
@@ -166,7 +170,7 @@ def test_sources_are_exactly_once_over_kill_9_and_a_change_of_tasks(stock: Stock
     assert leader.status()["totals"]["forced_rounds"] == 0
 
 
-def test_a_worker_that_only_speaks_the_eager_protocol_is_named(stock: StockGroup) -> None:
+def test_a_worker_that_supports_only_the_eager_protocol_is_named(stock: StockGroup) -> None:
     leader = led(stock, {"a": stock.source("a", tasks=3)})
     stock.leads(leader, 2)
     assert condition(leader, "EagerProtocol") == ("False", "")
@@ -185,14 +189,14 @@ def test_a_worker_that_only_speaks_the_eager_protocol_is_named(stock: StockGroup
 
 
 @slow("env -u CI pytest tests/stock/test_leading_stock.py -k vanishes")
-def test_who_vanishes_unproven_is_held_for_and_named_until_best_effort_is_good_enough(
+def test_a_worker_that_vanishes_without_proof_is_named_and_its_tasks_held_unless_best_effort_is_set(
     stock: StockGroup,
 ) -> None:
     leader = stock.leader({"a": stock.source("a", tasks=3)}, WORKERS, adopt=True, policy=QUICK)
     stock.cluster(*WORKERS)
     stock.leads(leader, 2)
     lost = stock.kill("w-2")
-    stock.ended.clear()  # Nobody tells the leader.
+    stock.ended.clear()  # The leader gets no proof.
     stock.facts(leader, WORKERS)
 
     def unfenced() -> str:
@@ -208,7 +212,7 @@ def test_who_vanishes_unproven_is_held_for_and_named_until_best_effort_is_good_e
 
 
 @slow("env -u CI pytest tests/stock/test_leading_stock.py -k hangs")
-def test_who_hangs_in_a_start_is_named_and_then_named_to_be_replaced(stock: StockGroup) -> None:
+def test_a_worker_that_hangs_in_a_start_is_named_and_then_named_for_replacement(stock: StockGroup) -> None:
     policy = {**QUICK, "hung_after_ms": 20_000}
     wanted = {"a": stock.source("a", tasks=2), "bad": stock.blocking("Source", "bad")}
     leader = stock.leader(wanted, WORKERS, adopt=True, policy=policy, rebalance_timeout_ms=10_000)
@@ -237,8 +241,9 @@ def test_who_hangs_in_a_start_is_named_and_then_named_to_be_replaced(stock: Stoc
     eventually(lambda: not hung(), LIMIT_S, "who goes on is named no more")
 
 
-def test_a_group_is_handed_back_without_a_task_that_stops(stock: StockGroup) -> None:
-    """Weights had their way while ours led; a Java leader counts: the layout is made even before it comes."""
+def test_a_hand_back_stops_no_task(stock: StockGroup) -> None:
+    """Our planner follows weights, a Java leader counts; the layout is balanced by count before the
+    hand-back."""
     heavy, light = stock.source("heavy", tasks=1), stock.source("light", tasks=5)
     leader = stock.leader({"heavy": heavy, "light": light}, WORKERS, adopt=True)
     weighted = {"heavy": DesiredConnector(heavy, weight=4.0), "light": DesiredConnector(light)}
@@ -264,7 +269,7 @@ def test_a_group_is_handed_back_without_a_task_that_stops(stock: StockGroup) -> 
     before = stock.written("light")
     assert stock.led_by_a_worker() in WORKERS
     before = stock.written("light", before)
-    # A round of the Java leader's own: nothing is to be moved in it.
+    # The Java leader makes a round of its own, in which nothing may move.
     stock.workers["w-1"].ask("connectors/heavy/restart?includeTasks=true", method="POST")
     eventually(lambda: stock.starts()["heavy-0"] == begun["heavy-0"] + 1, LIMIT_S)
     numbers = stock.written("light", before)

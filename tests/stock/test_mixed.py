@@ -1,4 +1,5 @@
-"""Workers of two lines of Connect in one group, and one that knows the eager protocol only."""
+"""Workers of two release lines of Connect in one group, and a worker that supports only the eager
+protocol."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -38,7 +39,7 @@ def test_a_roll_from_the_line_before_to_the_present_one(
         assert (missing(numbers), doubled(numbers)) == ({}, {})
 
 
-def test_one_that_knows_the_eager_protocol_only_costs_a_stop_of_all_in_every_round(stock: StockGroup) -> None:
+def test_a_worker_with_only_the_eager_protocol_stops_all_tasks_in_every_round(stock: StockGroup) -> None:
     connectors = {name: stock.source(name, tasks=2) for name in "ab"}
     leader = stock.leader(connectors, ("w-1",))
     stock.worker("w-1")
@@ -51,7 +52,7 @@ def test_one_that_knows_the_eager_protocol_only_costs_a_stop_of_all_in_every_rou
     eventually(lambda: set(stock.runs(*EVERYTHING).values()) == set(WORKERS), 90, "both run something")
     status = stock.leads(leader, 2)
     assert status["protocol"] == "default"
-    assert min((stock.starts() - begun)[task] for task in EVERYTHING) >= 1, "all were stopped"
+    assert min((stock.starts() - begun)[task] for task in EVERYTHING) >= 1, "all tasks stopped"
     [said] = [c for c in status["conditions"] if c["type"] == "EagerProtocol"]
     assert said["status"] == "True"
     assert "w-2" in said["message"]

@@ -1,4 +1,4 @@
-"""Real workers with one client id for all, as one ``client.id`` in an image and Connect 3.5 make it."""
+"""Real workers that share one client id, as a ``client.id`` in an image or Connect 3.5 makes them."""
 
 from collections import Counter
 
@@ -12,8 +12,8 @@ SHARED = {"client.id": "connect-1"}
 EVERYTHING = ("a-instance", "a-0", "a-1", "a-2", "a-3", "b-instance", "b-0", "b-1")
 
 
-def test_of_workers_that_share_a_client_id_none_stops_a_task_for_another_one(stock: StockGroup) -> None:
-    """The lead is taken, one is killed and returns, one joins: measured where the tasks run."""
+def test_workers_that_share_a_client_id_stop_no_task_for_another(stock: StockGroup) -> None:
+    """The lead is taken, one worker is killed and returns, and one joins; measured where the tasks run."""
     connectors = {"a": stock.source("a", tasks=4), "b": stock.source("b", tasks=2)}
     first, _ = stock.cluster("w-1", "w-2", settings=SHARED)
     for name, config in connectors.items():
@@ -30,15 +30,15 @@ def test_of_workers_that_share_a_client_id_none_stops_a_task_for_another_one(sto
     stock.again("w-2")
     assert stock.runs(*EVERYTHING) == layout
     stock.leads(leader, 2)
-    assert stock.starts() - begun == Counter(lost), "its own, once, and nothing else"
+    assert stock.starts() - begun == Counter(lost), "its own tasks start once, and nothing else"
 
     before, begun = stock.begun(*EVERYTHING)
     stock.worker("w-3", settings=SHARED).serves()
     stock.leads(leader, 3)
     after = stock.runs(*EVERYTHING)
     moved = {task for task in EVERYTHING if after[task] != before[task]}
-    assert moved == stock.journal.running_at("w-3"), "what has moved is what the new one has"
-    assert len(moved) == 2, "a third of six tasks"
+    assert moved == stock.journal.running_at("w-3"), "exactly the tasks of the new worker have moved"
+    assert len(moved) == 2, "the new worker has a third of six tasks"
     assert stock.starts() - begun == Counter(moved)
     for name in "ab":
         assert missing(stock.written(name)) == {}

@@ -1,6 +1,7 @@
-"""A group of stock Connect workers on a real broker, with or without a leader of ours.
+"""A group of stock Connect workers on a real broker, with or without our leader.
 
-What runs where is what the connectors in the workers write to a journal themselves."""
+The connectors in the workers write a journal of where they run.
+"""
 
 import time
 from collections import Counter
@@ -27,10 +28,10 @@ from tests.harness.support import eventually
 HOLD_MS: Final = 20_000
 POLICY: Final = {"scheduled_rebalance_max_delay_ms": HOLD_MS, "lease_ms": 40_000, "join_wait_ms": 1_000}
 PATIENT: Final = {**POLICY, "scheduled_rebalance_max_delay_ms": 180_000}
-"""Where whoever ends comes back, however long a busy machine takes to start it."""
+"""A delay that no restart exceeds, however slow the machine is."""
 PACKAGE: Final = "cooperator.stock."
 LIMIT_S: Final = 150.0
-"""Within which everything happens; on a busy machine most of it is waiting for a turn."""
+"""The timeout of every wait; on a busy machine most of it is waiting for the processor."""
 
 
 def is_instance(task: str) -> bool:
@@ -39,7 +40,8 @@ def is_instance(task: str) -> bool:
 
 @dataclass
 class StockGroup:
-    """One group. ``may_double``: the test is about workers that Kafka itself cannot keep from it."""
+    """One group. ``may_double`` is for tests of workers that Kafka itself cannot keep from running a task
+    twice."""
 
     bootstrap_servers: str
     directory: Path
@@ -57,29 +59,30 @@ class StockGroup:
     # --- connectors ---
 
     def source(self, name: str, tasks: int = 2, rate: int = 20, **more: str) -> dict[str, str]:
-        """Numbers in sequence, each task's into a topic of the connector's name."""
+        """A source of consecutive numbers; each task writes to a topic named after the connector."""
         return self._connector(name, "SequenceSource", tasks, topic=self.topic(name), rate=str(rate), **more)
 
     def sink(self, name: str, topic: str, tasks: int = 1, **more: str) -> dict[str, str]:
-        """What ``topic`` has, in a file for each incarnation of a task."""
+        """A sink of ``topic``, which writes a file for each incarnation of a task."""
         into = self.directory / "into"
         into.mkdir(exist_ok=True)
         return self._connector(name, "SequenceSink", tasks, topics=topic, into=str(into), **more)
 
     def blocking(self, kind: str, name: str, tasks: int = 1, **more: str) -> dict[str, str]:
-        """``kind``: Source or Sink. Where it hangs is said by ``hangs``."""
+        """``kind`` is Source or Sink. ``hangs`` sets where it hangs."""
         return self._connector(name, f"Blocking{kind}", tasks, **more)
 
     def _connector(self, name: str, kind: str, tasks: int, **more: str) -> dict[str, str]:
         given = {"connector.class": PACKAGE + kind, "tasks.max": str(tasks), **more}
-        # What Connect adds itself to what it is told by REST, and what our leader is told, must be the same.
+        # The configuration given by REST, with Connect's own additions, must equal the one given to our
+        # leader.
         return {"name": name, "journal": str(self.journal.path), **given}
 
     def topic(self, name: str) -> str:
         return f"{self.group_id}.{name}"
 
     def make_topic(self, name: str) -> str:
-        """A topic before anybody writes to it."""
+        """Creates a topic before anything writes to it."""
         topic = self.topic(name)
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
         admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
@@ -88,7 +91,7 @@ class StockGroup:
     # --- workers ---
 
     def worker(self, identity: str, **options: Any) -> ConnectWorker:
-        """Starts it; does not wait."""
+        """Starts a worker; does not wait."""
         worker = ConnectWorker(
             self.bootstrap_servers, self.group_id, self.directory, identity=identity, **options
         )
@@ -97,7 +100,7 @@ class StockGroup:
         return worker
 
     def cluster(self, *identities: str, **options: Any) -> list[ConnectWorker]:
-        """Workers that lead themselves: one after another, since the first makes the topics."""
+        """Starts workers that lead themselves, one after another, since the first one creates the topics."""
         workers = []
         for identity in identities:
             workers.append(self.worker(identity, **options))
@@ -105,11 +108,11 @@ class StockGroup:
         return workers
 
     def kill(self, identity: str) -> set[str]:
-        """-9; what ran there, and runs no more."""
+        """Sends SIGKILL; returns the tasks that ran there."""
         return self._end(identity, ConnectWorker.kill)
 
     def stop(self, identity: str) -> set[str]:
-        """SIGTERM, and wait for its end."""
+        """Sends SIGTERM and waits for the end."""
 
         def stop(worker: ConnectWorker) -> None:
             worker.terminate()
@@ -128,12 +131,12 @@ class StockGroup:
         return ran
 
     def incarnations(self, identity: str) -> set[str]:
-        """The member ids that it has now."""
+        """The identity's present member ids."""
         members = describe_group(self.bootstrap_servers, self.group_id).members
         return {member.member_id for member in members if member.client_id == identity}
 
     def again(self, identity: str, **changes: Any) -> None:
-        """A new incarnation under the same identity, with other options if there are any."""
+        """Starts a new incarnation of the identity, with other options if any are given."""
         self.workers[identity] = replace(self.workers[identity], **changes)
         self.workers[identity].start()
 
@@ -148,7 +151,7 @@ class StockGroup:
         policy: Mapping[str, Any] = POLICY,
         **said: Any,
     ) -> LeaderService:
-        """A leader of ours, which knows that ``expected`` should be there."""
+        """Starts our leader, which expects the members ``expected``."""
         told = {"bootstrap_servers": self.bootstrap_servers, "group_id": self.group_id, "policy": policy}
         settings = settings_of({**told, **said})
         policy_of_group = GroupPolicy.ADOPT if adopt else GroupPolicy.CREATE
@@ -167,7 +170,7 @@ class StockGroup:
         connectors: Mapping[str, Mapping[str, str]],
         **targets: TargetState,
     ) -> None:
-        """What ``leader`` is to bring about; ``targets``: of those that are not just to run."""
+        """Sets the desired state of ``leader``; ``targets`` has the connectors that are not to run."""
         self.revision += 1
         wanted = {
             name: DesiredConnector(config, targets.get(name, TargetState.STARTED))
@@ -176,12 +179,12 @@ class StockGroup:
         leader.set_desired(Desired(self.revision, wanted))
 
     def facts(self, leader: LeaderService, expected: Sequence[str], **more: Any) -> None:
-        """What a host would tell: who should be there, and whose end is proven."""
+        """Reports as a host would: the expected members, and proven ends."""
         known = frozenset(expected) or None
         leader.set_facts(Facts(expected=known, ended=frozenset(self.ended), **more))
 
     def leads(self, leader: LeaderService, members: int) -> dict[str, Any]:
-        """Wait until it leads so many workers and nothing moves, waits or starts."""
+        """Waits until it leads these workers and nothing moves, waits or starts."""
 
         def calm() -> dict[str, Any] | None:
             status = leader.status()
@@ -195,7 +198,7 @@ class StockGroup:
         return found
 
     def led_by_a_worker(self) -> str:
-        """Wait until one of the workers leads a group without anybody of ours; who."""
+        """Waits until a worker leads a group without our leader; returns that worker."""
 
         def leading() -> str:
             group = describe_group(self.bootstrap_servers, self.group_id)
@@ -209,7 +212,7 @@ class StockGroup:
         return eventually(leading, LIMIT_S, "a worker leads")
 
     def led_by_us(self) -> bool:
-        """Whether the workers' assignments are from somebody who is none of them."""
+        """Whether the leader of the workers' assignments is none of them."""
         group = describe_group(self.bootstrap_servers, self.group_id)
         stock = [member for member in group.members if member.client_id in self.workers]
         if group.state is not GroupState.STABLE or len(stock) < len(self.workers):
@@ -220,7 +223,7 @@ class StockGroup:
     # --- looking ---
 
     def runs(self, *tasks: str, timeout_s: float = LIMIT_S) -> dict[str, str]:
-        """Wait until exactly these run, by the workers' own word; task to worker."""
+        """Waits until exactly these run, by the workers' own journal; maps tasks to workers."""
 
         def seen() -> dict[str, str]:
             running = self.journal.running()
@@ -230,41 +233,41 @@ class StockGroup:
         return eventually(seen, timeout_s, f"{sorted(tasks)} run")
 
     def starts(self) -> Counter[str]:
-        """How often each task and instance has been started."""
+        """The number of starts of each task and instance."""
         return Counter(run.task for run in self.journal.runs())
 
     def begun(self, *tasks: str) -> tuple[dict[str, str], Counter[str]]:
-        """What runs where, and ``starts``, when exactly ``tasks`` run (if none is named, any) and every
-        worker has acted upon all it has read.
+        """What runs where, and ``starts``, once exactly ``tasks`` run (any, if none is named) and every
+        worker has applied all that it has read.
 
-        One that reads configurations of tasks while it joins starts the tasks, and in the next turn of its
+        A worker that reads task configurations while it joins starts the tasks, and in the next turn of its
         loop stops them for what it has read, joins again, and starts them (``DistributedHerder.tick``).
         """
 
         def acted() -> tuple[dict[str, str], Counter[str]]:
             before = self.runs(*tasks) if tasks else self.journal.running(), self.starts()
             connector = sorted({task.rpartition("-")[0] for task in before[0]})[:1]
-            # The loop answers for one connector, in one turn and in another one, and refuses while it has to
-            # join (409). It does not answer for the list of all: that is read from the configurations.
+            # A worker's loop answers for a single connector in one turn, and refuses while it has to join
+            # (409). The list of all connectors needs no turn: it is read from the configurations.
             for worker in (*self.workers.values(), *self.workers.values()):
                 for name in connector:
                     worker.ask(f"connectors/{quote(name)}")
-            assert before == (self.journal.running(), self.starts()), "something starts again"
+            assert before == (self.journal.running(), self.starts()), "a task starts again"
             return before
 
         return eventually(acted, LIMIT_S, "workers have done what they read of")
 
-    def lives_of(self, task: str) -> list[Run]:
+    def incarnations_of(self, task: str) -> list[Run]:
         return [run for run in self.journal.runs() if run.task == task]
 
     def stopped_for_ms(self, task: str) -> int:
-        """How long it ran nowhere between its last two incarnations."""
-        before, after = self.lives_of(task)[-2:]
+        """How long the task ran nowhere between its last two incarnations."""
+        before, after = self.incarnations_of(task)[-2:]
         end_ms = before.end_ms if before.end_ms is not None else self.journal.ended[before.incarnation]
         return after.start_ms - end_ms
 
     def numbers(self, name: str) -> dict[str, list[int]]:
-        """What each task of a source has written and committed so far, in the topic's order."""
+        """The numbers that each task of a source has committed so far, in the topic's order."""
         found: dict[str, list[int]] = {}
         for value in self.values(self.topic(name)):
             task, number = value.split(":")
@@ -284,7 +287,7 @@ class StockGroup:
             assert topic in topics, f"{topic} is not there yet"
             end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)[1]
             consumer.assign([TopicPartition(topic, 0, 0)])
-            # While it is written to, its end is never met: what came later ends the reading, too.
+            # While others write, the event of the end never comes, so a later record ends the read, too.
             while end:
                 message = consumer.poll(30)
                 assert message is not None, f"{topic}: nothing within 30 s"
@@ -298,7 +301,7 @@ class StockGroup:
             consumer.close()
 
     def written(self, name: str, more_than: Mapping[str, list[int]] | None = None) -> dict[str, list[int]]:
-        """Wait until each task has written more than it had."""
+        """Waits until each task has written more numbers than before."""
         before = more_than or {}
 
         def grown() -> dict[str, list[int]]:
@@ -310,7 +313,7 @@ class StockGroup:
         return eventually(grown, LIMIT_S, f"{name} writes on")
 
     def told(self, sink: str) -> list[str]:
-        """All that the tasks of a sink got, over all their incarnations."""
+        """All values that the tasks of a sink got, over all incarnations."""
         files = sorted((self.directory / "into").glob(f"{sink}-*.txt"))
         return [line for file in files for line in file.read_text().splitlines()]
 
@@ -326,7 +329,7 @@ class StockGroup:
 
 
 def missing(numbers: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
-    """Numbers that a task left out below its greatest."""
+    """The numbers below its greatest that a task left out."""
     return {
         task: gone
         for task, seen in numbers.items()
@@ -335,7 +338,7 @@ def missing(numbers: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
 
 
 def doubled(numbers: Mapping[str, Sequence[int]]) -> dict[str, int]:
-    """How many numbers each task wrote again."""
+    """How many numbers each task wrote twice."""
     return {task: again for task, seen in numbers.items() if (again := len(seen) - len(set(seen)))}
 
 

@@ -145,7 +145,7 @@ class ConnectorAnswers:
             raise Refused(400, 'the body has no name: send {"name": …, "config": {…}}')
         # Kafka's own server strips the name here (and not for PUT).
         name, state = body["name"].strip(), body.get("initial_state", "RUNNING")
-        if state not in translate.STATES:
+        if not isinstance(state, str) or state not in translate.STATES:
             raise Refused(
                 400, f"initial_state is {str(state)[:40]!r}: {choice(str(state), translate.STATES)}"
             )

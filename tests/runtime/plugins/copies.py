@@ -1,7 +1,7 @@
 """Connectors of plug-ins that need no Spark: one that keeps all rules, and one for each way to break one.
 
-A unit is a folder with files of one record each. A batch is a file, put in place whole under its number, so
-that one which is written again takes the place of itself.
+A unit is a directory with files of one record each. A batch is a file, named by its number and put in place
+atomically, so that a repeated batch replaces itself.
 """
 
 import hashlib
@@ -45,7 +45,7 @@ class CopiesOptions(Options):
 
 
 class Positions(SourceOffsets[CopiesOptions]):
-    """How many files of a folder have been copied."""
+    """The number of files of a directory that have been copied."""
 
     def current(self, options: CopiesOptions, place: UnitPlace) -> list[Entry]:
         count = BatchLog(place.checkpoint, lambda: None).position() or "0"
@@ -58,7 +58,7 @@ class Positions(SourceOffsets[CopiesOptions]):
         raise OffsetsError("folders have no ends")
 
     def check(self, options: CopiesOptions, entries: Sequence[Entry]) -> None:
-        """Any number will do."""
+        """Accepts any number."""
 
     def move(self, options: CopiesOptions, place: UnitPlace, entries: Sequence[Entry]) -> None:
         raise OffsetsError("positions of folders stay")
@@ -116,7 +116,7 @@ class Copies(Connector[CopiesOptions]):
         return PolledUnit(self.folder(options, context), batches, context, options.pause_ms / 1000)
 
 
-# --- one for each rule: what it does wrong is its name ---
+# --- one class per broken rule, named by its defect ---
 
 
 class Unmakeable(Copies):
@@ -235,7 +235,7 @@ class _Lingers:
         return self._unit.poll()
 
     def stop(self) -> None:
-        """Does not."""
+        """Keeps running."""
 
 
 class StopsInName(Copies):
@@ -246,7 +246,7 @@ class StopsInName(Copies):
 
 
 class BeginsAnew(Copies):
-    """Its checkpoint is its process's own."""
+    """Its checkpoint belongs to its process."""
 
     _scratch: ClassVar[str] = uuid.uuid4().hex
 
@@ -263,7 +263,7 @@ class BeginsAnew(Copies):
 
 
 class LocksItselfOut(Copies):
-    """What it leaves behind keeps other processes away."""
+    """Its leftovers keep other processes from starting."""
 
     def open(self, options: CopiesOptions, context: UnitContext) -> RunningUnit:
         unit = super().open(options, context)
@@ -284,7 +284,7 @@ class WritesTwice(Copies):
 
 
 class _Queues(Folder):
-    """A batch counts as delivered when it is in the queue."""
+    """Counts a batch as delivered once it is queued."""
 
     def __init__(self, options: CopiesOptions, context: UnitContext) -> None:
         super().__init__(options, context)

@@ -1,4 +1,4 @@
-"""How the suite feeds and reads what ``copies`` copies."""
+"""The suite's input to ``copies``, and how it reads the output."""
 
 import re
 from collections import Counter
