@@ -28,7 +28,7 @@ from cooperator.runtime import RuntimeSettings, TaskSpec
 from cooperator.runtime.spark import SparkRuntime
 
 MB = 2**20
-SHARE_OF_CORES = 0.5
+CORE_USAGE_LIMIT = 0.5
 """The mean processor use to plan for, so that a member can catch up after an absence."""
 
 
@@ -189,10 +189,10 @@ def conclusions(steps: Sequence[Step], base: Step, trigger_ms: int) -> Iterator[
     for trigger_s in sorted({trigger_ms / 1000, 5.0, 30.0}):
         busy = idle + last.batch_s / trigger_s
         yield (
-            f"by processor, at {SHARE_OF_CORES:.0%} of it: {SHARE_OF_CORES / busy:.0f} tasks a core "
+            f"by processor, at {CORE_USAGE_LIMIT:.0%} of it: {CORE_USAGE_LIMIT / busy:.0f} tasks a core "
             f"where each has a batch every {trigger_s:g} s"
         )
-    yield f"{SHARE_OF_CORES / idle:.0f} tasks a core where nothing comes"
+    yield f"{CORE_USAGE_LIMIT / idle:.0f} tasks a core where nothing comes"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -16,9 +16,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from cooperator.model import PolicyName, TaskId
-from cooperator.simulate.compare import MEASURES, compare, sums
-from cooperator.simulate.driver import Run, drive
-from cooperator.simulate.scenario import Scenario, parse_scenarios
+from cooperator.scenarios.compare import MEASURES, compare, sums
+from cooperator.scenarios.driver import Run, drive
+from cooperator.scenarios.scenario import Scenario, parse_scenarios
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 VECTORS: Final = ROOT / "tests" / "planner" / "vectors" / "named.jsonl.gz"
@@ -86,7 +86,7 @@ def draw_sums(scenarios: Sequence[Scenario], file: Path) -> None:
     names = [(title, measure) for title, measure in MEASURES if sums(compared, measure)[0]]
     figure = Figure(figsize=(9, 3.6))
     axes = figure.subplots()
-    for offset, label in enumerate(("Default", "Default, told nothing")):
+    for offset, label in enumerate(("Default", "Default without host facts")):
         parts = [sums(compared, measure)[offset + 1] / sums(compared, measure)[0] for _, measure in names]
         places = [place + 0.38 * offset for place in range(len(names))]
         axes.bar(places, parts, width=0.36, label=label, color=COLORS[offset])

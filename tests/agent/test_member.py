@@ -68,7 +68,7 @@ def test_a_revocation_is_acknowledged_when_it_has_stopped(member: LocalMember) -
     member.group.join()
     member.group.assignment(revoked=[A0])
     join = eventually(lambda: len(member.group.joins) > 2 and member.group.joins[-1], 10)
-    assert member.group.reasons == ["let go of a-0"]
+    assert member.group.reasons == ["released a-0"]
     assert set(member.journal.running()) == {"a-1"}, "the task had stopped by then"
     assert join.allocation is not None
     assert join.allocation.assigned == (A1,)
@@ -94,7 +94,7 @@ def test_a_drain_ends_when_everything_is_taken_away(member: LocalMember) -> None
     assert agent is not None
     assert agent.draining
     member.group.assignment(revoked=[A0])
-    eventually(lambda: member.group.reasons == ["departs", "let go of a-0"], 10)
+    eventually(lambda: member.group.reasons == ["departs", "released a-0"], 10)
     member.group.assignment()
     assert member.ended() == 0
     assert member.group.left is True
@@ -142,7 +142,7 @@ def test_an_impossible_event_changes_nothing(member: LocalMember, caplog: pytest
     offset = member.write(*noop_records("a", ["u-0"], member.journal.path))
     member.group.assignment([A0], config_offset=offset)
     eventually(lambda: states(member) == {"a-0": TaskState.RUNNING}, 10)
-    assert "attempt 17 of a-0 was never made" in caplog.text
+    assert "attempt 17 of a-0 was never started" in caplog.text
 
 
 def test_a_failing_instruction_does_not_stop_the_others(

@@ -83,7 +83,7 @@ def test_offsets_move_only_of_connectors_that_the_config_log_calls_stopped(membe
     member.has(TargetState.PAUSED)
     assert len(member.asked().listed("copy", {})) == 1
     code, said = refused(lambda: member.asked().alter("copy", {}, [(PARTITION, None)]))
-    assert (code, said) == (409, "connector copy is PAUSED, and not stopped")
+    assert (code, said) == (409, "connector copy is PAUSED, not STOPPED: stop it first")
     assert refused(lambda: member.asked().listed("other", {}))[0] == 404
 
 

@@ -167,7 +167,7 @@ def test_a_task_paused_meanwhile_comes_back_paused(member):
 def test_a_task_revoked_meanwhile_does_not_come_back(member):
     member.run(A0)
     fails(member)
-    assert member.assignment(revoked=[A0]) == [do.Rejoin("let go of a-0")]
+    assert member.assignment(revoked=[A0]) == [do.Rejoin("released a-0")]
     assert starts(member.time_passes(10_000)) == []
 
 

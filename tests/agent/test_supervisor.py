@@ -35,7 +35,7 @@ class TestAssignments:
         assert member.assignment(revoked=[A0]) == [do.StopTask(A0, 1)]
         assert (member.report.owned, member.report.stopping) == ((A0, A1), {A0})
         before = member.report.nonce
-        assert member.stopped(A0) == [do.Rejoin("let go of a-0")]
+        assert member.stopped(A0) == [do.Rejoin("released a-0")]
         assert member.statuses() == [("a-0", TaskState.UNASSIGNED)]
         assert (member.report.owned, member.report.stopping) == ((A1,), frozenset())
         assert member.report.nonce != before, "without other bytes the broker makes no round"
@@ -55,17 +55,17 @@ class TestAssignments:
         member.assignment(revoked=[A0, A1, A2])
         assert member.stopped(A0) == []
         assert member.stopped(A1) == []
-        assert member.stopped(A2) == [do.Rejoin("let go of a-0 and 2 more")]
+        assert member.stopped(A2) == [do.Rejoin("released a-0 and 2 more")]
 
     def test_a_slow_stop_does_not_delay_the_acknowledgement_of_others(self, member):
         member.run(A0, A1)
         member.assignment(revoked=[A0, A1])
         assert member.stopped(A0) == []
-        assert member.time_passes(250) == [do.Rejoin("let go of a-0")]
+        assert member.time_passes(250) == [do.Rejoin("released a-0")]
         assert member.report.owned == (A1,)
         member.assignment()
         assert member.time_passes(5_000) == []
-        assert member.stopped(A1) == [do.Rejoin("let go of a-1")]
+        assert member.stopped(A1) == [do.Rejoin("released a-1")]
 
     def test_an_assignment_that_answers_an_older_report_makes_another_acknowledgement(self, member):
         member.run(A0, A1)
@@ -74,17 +74,17 @@ class TestAssignments:
         member.time_passes(250)
         answered = member.report
         assert member.stopped(A1) == [], "a join is under way"
-        assert member.assignment(answers=answered) == [do.Rejoin("let go of a-1")]
+        assert member.assignment(answers=answered) == [do.Rejoin("released a-1")]
 
     def test_a_rejoin_that_nobody_answers_is_asked_for_again(self, member):
         member.run(A0)
         member.assignment(revoked=[A0])
         member.stopped(A0)
         member.tell(ev.Contact(member.now_ms))
-        assert do.Rejoin("let go of a-0") in member.time_passes(30_000)
+        assert do.Rejoin("released a-0") in member.time_passes(30_000)
 
     def test_a_revocation_of_a_task_that_is_not_there_is_acknowledged(self, member):
-        assert member.assignment(revoked=[A0]) == [do.Rejoin("let go of a-0")]
+        assert member.assignment(revoked=[A0]) == [do.Rejoin("released a-0")]
 
     def test_a_task_assigned_again_while_it_stops_starts_after_that(self, member):
         member.run(A0)
@@ -97,7 +97,7 @@ class TestAssignments:
     def test_a_stale_assignment_is_refused_and_another_round_requested(self, member):
         member.run(A0)
         assert member.assignment(revoked=[A0], epoch=Epoch(0, 99)) == []
-        again = do.Rejoin("the last assignment could not be taken")
+        again = do.Rejoin("the last assignment could not be applied")
         assert member.time_passes(2_000) == [again]
         assert member.report.owned == (A0,)
         assert again in member.time_passes(30_000), "until another assignment comes"
@@ -105,14 +105,14 @@ class TestAssignments:
     def test_a_round_without_a_plan_changes_nothing(self, member):
         member.run(A0)
         assert member.assignment(revoked=[A0], error=1) == []
-        assert member.time_passes(2_000) == [do.Rejoin("the last assignment could not be taken")]
+        assert member.time_passes(2_000) == [do.Rejoin("the last assignment could not be applied")]
         assert member.assignment(revoked=[A0]) == [do.StopTask(A0, 1)]
 
     def test_a_repeated_assignment_is_not_applied_twice(self, member):
         member.run(A0)
         member.time_passes(40_000)
         member.stopped(A0)
-        assert member.assignment([A0], epoch=Epoch(1, 1)) == [do.Rejoin("let go of a-0")]
+        assert member.assignment([A0], epoch=Epoch(1, 1)) == [do.Rejoin("released a-0")]
         assert member.report.owned == ()
 
     def test_an_assignment_that_a_join_has_overtaken_is_not_applied(self, member):
@@ -208,7 +208,7 @@ class TestFailures:
         )
         assert put.next_attempt_in_ms == 10_000
         assert member.report.owned == (A0,)
-        assert member.assignment(revoked=[A0]) == [do.Rejoin("let go of a-0")]
+        assert member.assignment(revoked=[A0]) == [do.Rejoin("released a-0")]
 
     def test_a_task_that_ends_by_itself_has_failed(self, member):
         member.run(A0)
@@ -222,7 +222,7 @@ class TestFailures:
     def test_a_failure_while_a_task_stops_ends_it(self, member):
         member.run(A0)
         member.assignment(revoked=[A0])
-        assert member.tell(ev.Failed(A0, 1, "too late")) == [do.Rejoin("let go of a-0")]
+        assert member.tell(ev.Failed(A0, 1, "too late")) == [do.Rejoin("released a-0")]
 
     def test_a_restart_of_failed_tasks(self, member):
         member.run(A, A0, A1)

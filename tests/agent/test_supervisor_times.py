@@ -38,7 +38,7 @@ class TestLease:
         member.run(A0)
         member.time_passes(40_000)
         said = member.stopped(A0)
-        assert said == [do.Rejoin("let go of a-0")]
+        assert said == [do.Rejoin("released a-0")]
         [start] = member.assignment([A0])
         assert start.attempt == 2
 
@@ -108,7 +108,7 @@ class TestDeparture:
         assert member.report.stopping == frozenset(), "a task runs until it is revoked"
         assert member.assignment(revoked=[A0, A1]) == [do.StopTask(A0, 1), do.StopTask(A1, 2)]
         member.stopped(A0)
-        assert member.stopped(A1) == [do.Rejoin("let go of a-0 and 1 more")]
+        assert member.stopped(A1) == [do.Rejoin("released a-0 and 1 more")]
         assert member.assignment() == [do.Leave(), do.Exit(0)]
 
     def test_a_departure_without_tasks_is_announced_too(self, member):
@@ -224,7 +224,7 @@ def test_a_story_tells_why(member):
         ("AssignmentReceived#7", "revoked by 1.2"),
         ("AssignmentReceived#7", "stop attempt 1"),
         ("Stopped#8", "attempt 1 has stopped"),
-        ("Stopped#8", "rejoin: let go of a-0"),
+        ("Stopped#8", "rejoin: released a-0"),
     ]
     assert not [line for line in member.supervisor.story(A0) if line.task == A1]
 

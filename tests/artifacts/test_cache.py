@@ -86,7 +86,7 @@ def test_processes_that_ask_together_share_one_download(registry: Registry) -> N
 
 def test_a_wrong_checksum_is_refused_and_nothing_is_kept(registry: Registry, tmp_path: Path) -> None:
     registry.content[TWO] = b"tampered"
-    with pytest.raises(ArtifactError, match=r"org\.b:two:2\.0 has sha256 .* but the lock says"):
+    with pytest.raises(ArtifactError, match=r"org\.b:two:2\.0 has sha256 .* but the lock has"):
         resolve("kafka")
     assert list((tmp_path / "cache").rglob("*.jar")) == []
 
@@ -115,5 +115,5 @@ def test_a_cache_that_cannot_be_written_names_the_remedy(
     (tmp_path / "file").touch()
     monkeypatch.setenv("COOPERATOR_CACHE", str(tmp_path / "file"))
 
-    with pytest.raises(ArtifactError, match="COOPERATOR_CACHE names another folder"):
+    with pytest.raises(ArtifactError, match="Set COOPERATOR_CACHE to another folder"):
         resolve("kafka")

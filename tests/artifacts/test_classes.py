@@ -67,6 +67,6 @@ def test_an_archive_of_other_jars_stays(jars: list[Path]) -> None:
 
 
 def test_a_jvm_that_writes_no_archive_is_reported_and_leaves_no_file(jars: list[Path]) -> None:
-    with pytest.raises(ArtifactError, match="ended without an archive"):
+    with pytest.raises(ArtifactError, match="ended without writing an archive"):
         write_archive("kafka", jars, lambda _: None)
     assert use_archive("kafka", jars) == ()

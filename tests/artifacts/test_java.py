@@ -84,7 +84,7 @@ def test_cooperator_java_names_a_home_or_a_command(
 def test_cooperator_java_is_binding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path / "jvm" / "fits", "17.0.1")
     monkeypatch.setenv("COOPERATOR_JAVA", str(install(tmp_path / "mine", "11.0.2")))
-    with pytest.raises(JavaNotFound, match="Java 11, but Java 17 or 21 is needed"):
+    with pytest.raises(JavaNotFound, match="Java 11, but Java 17 or 21 is required"):
         find_java()
 
     monkeypatch.setenv("COOPERATOR_JAVA", str(tmp_path / "nothing"))

@@ -98,7 +98,7 @@ def test_shell_completion_does_not_import_other_commands() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     imported = set(done.stdout.split())
     assert "cooperator.cli.kubectl.status" in imported
-    assert not imported & {"cooperator.cli.plan", "cooperator.simulate", "cooperator.leader", "kopf"}
+    assert not imported & {"cooperator.cli.plan", "cooperator.scenarios", "cooperator.leader", "kopf"}
 
 
 @pytest.mark.parametrize("words", [["get", "tasks"], ["restart"], ["kill"], ["logs"]])
@@ -119,11 +119,11 @@ def test_a_short_command_does_not_import_the_daemon(words: list[str]) -> None:
     ("words", "text"),
     [
         (("--listen", "nowhere"), "'nowhere' is not host:port"),
-        (("--listen", "0.0.0.0:0"), "give advertised_host"),
+        (("--listen", "0.0.0.0:0"), "set advertised_host"),
         (("--spark-conf", "spark.ui.enabled"), "is not NAME=VALUE"),
         (("--capacity", "0"), "capacity is 0"),
         (("--runtime", "flink"), "flink"),
-        (("--security-protocol", "SASL_SSL"), "needs --sasl-username-file"),
+        (("--security-protocol", "SASL_SSL"), "requires --sasl-username-file"),
         (("--ssl-ca-file", "none.pem"), "--ssl-ca-file none.pem: No such file"),
     ],
 )
@@ -237,7 +237,7 @@ def test_a_leader_by_hand_names_connectors_that_run_on(
     done = lead_by_hand(tmp_path, monkeypatch, LeaderWithStrayConnector, *words)
     assert done.exit_code == 0, done.output
     said = " ".join(done.output.split())
-    assert said.count("run on as they are (see --prune): My B") == times
+    assert said.count("keep running (see --prune): My B") == times
 
 
 class FencedLeader(FakeLeader):

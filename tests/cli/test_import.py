@@ -32,4 +32,4 @@ def test_a_password_that_is_missing(tmp_path: Path) -> None:
     empty.touch()
     where = ("--bootstrap-servers", "127.0.0.1:1", "--group", "etl")
     assert f"--password-file {empty}: is empty" in refused(*where, "--password-file", empty)
-    assert "needs --sasl-mechanism" in refused(*where, "--security-protocol", "SASL_SSL")
+    assert "requires --sasl-mechanism" in refused(*where, "--security-protocol", "SASL_SSL")

@@ -24,7 +24,7 @@ from cooperator.local.top import picture
 from cooperator.logs import LogHistory
 from cooperator.model import Epoch, Hold, Memory, Policy, PolicyName, TaskId, TaskState, TaskStatus
 from cooperator.planner import View
-from cooperator.simulate.snapshot import LedBy, Snapshot
+from cooperator.scenarios.snapshot import LedBy, Snapshot
 
 NOW = 1_700_000_100_000  # 2023-11-14T22:15:00Z
 A0 = TaskId("a", 0)
@@ -112,7 +112,7 @@ class TestStatus:
         assert rows(text, "MembersReady")[0][1:5] == ["Worker/lake", "False", "30s", "CrashLoop"]
         assert "KafkaReachable" not in text
         well = worker(conditions=[condition("Ready", "True", "AllMembersReady")])
-        assert "all conditions are as they should be" in status_text(Seen([well], []), NOW)
+        assert "all conditions are met" in status_text(Seen([well], []), NOW)
         assert status_text(Seen([well], []), NOW).startswith("Worker default/lake: Ready,")
 
     def test_conditions_of_connectors_are_shown_too(self) -> None:
@@ -132,10 +132,10 @@ class TestStatus:
 
     def test_a_missing_or_outdated_status_is_shown(self) -> None:
         fresh = {**LAKE, "status": {}}
-        assert "no operator has looked at it yet" in status_text(Seen([fresh], []), NOW)
+        assert "no operator has observed it yet" in status_text(Seen([fresh], []), NOW)
         old = worker(observedGeneration=1)
-        assert "generation 1 of its spec; 2 has not been looked at" in status_text(Seen([old], []), NOW)
-        assert "there are no Workers here" in status_text(Seen([], []), NOW)
+        assert "generation 1 of the spec; 2 has not been observed" in status_text(Seen([old], []), NOW)
+        assert "no Workers in this namespace" in status_text(Seen([], []), NOW)
 
 
 def status(state: TaskState, member: str, at_ms: int, trace: str = "") -> TaskStatus:
@@ -177,7 +177,7 @@ class TestStory:
         told = [line.split("  ", 1)[1].split(maxsplit=1) for line in self.lines(history=self.HISTORY)[:-1]]
         assert told == [
             ["lake-1", "a-0 runs under 2.7"],
-            ["lake-1", "a-0 runs no more, after 30s"],
+            ["lake-1", "a-0 no longer runs, after 30s"],
             ["plan", "a-0 waits for lake-1: Departed, by Pod/lake-1/4711"],
             ["lake-0", "a-0 has failed: no disk"],
         ]
@@ -302,7 +302,11 @@ class TestRefusals:
                 ("in the whole cluster", "clusterrole NAME --verb=list --resource=pods/log,"),
             ),
             (403, "admission webhook says no", ("forbids it", "webhook says no")),
-            (404, "GET /apis/cooperator.dev/v1alpha1/workers: Not Found", ("does not know", "crds")),
+            (
+                404,
+                "GET /apis/cooperator.dev/v1alpha1/workers: Not Found",
+                ("does not have the resources", "crds"),
+            ),
             (422, "spec.state is wrong", ("refuses: spec.state is wrong",)),
         ],
     )
@@ -313,7 +317,7 @@ class TestRefusals:
 
     def test_an_unknown_name(self) -> None:
         assert "did you mean 'lake'?" in no_such(WORKERS, "laek", "n", ["lake", "pond"])
-        assert "nor any other" in no_such(WORKERS, "lake", "n", [])
+        assert "and no others" in no_such(WORKERS, "lake", "n", [])
 
 
 def test_a_plan_runs_in_the_pod_with_its_arguments_unchanged() -> None:
@@ -349,3 +353,13 @@ def test_a_link_to_the_program_acts_by_its_name(
     link.symlink_to(Path(sys.executable).with_name("cooperator"))
     done = subprocess.run([link, *words], capture_output=True, text=True, check=True)
     assert said in done.stdout
+
+
+def test_a_missing_client_of_kubernetes_is_named_with_the_remedy() -> None:
+    code = (
+        "import sys; sys.modules['kubernetes'] = None; sys.argv = ['kubectl-cooperator', 'status']; "
+        "from cooperator.cli.kubectl import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "error: this needs a client of Kubernetes: pip install 'cooperator[kubernetes]'\n"

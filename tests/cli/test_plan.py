@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from cooperator.cli.app import program
 from cooperator.model import INSTANCE, Member, TaskId
 from cooperator.planner import Facts, View
-from cooperator.simulate.snapshot import LedBy, Snapshot, fresh_memory, to_json
+from cooperator.scenarios.snapshot import LedBy, Snapshot, fresh_memory, to_json
 
 NOW = 1_700_000_000_000
 
@@ -136,13 +136,13 @@ def test_a_new_tasks_max_groups_units_as_the_connector_does(file: Path) -> None:
     assert [step["name"] for step in second["starts"]] == ["a-0"]
     capped = answer(file, "--tasks-max", "a=9")
     assert capped["rounds"] == []
-    assert "--tasks-max a=9 is more than its units: 4 tasks run" in capped["notes"]
+    assert "--tasks-max a=9 exceeds its number of units: 4 tasks run" in capped["notes"]
 
 
 def test_tasks_of_a_class_that_is_not_installed_are_assumed_unchanged(file: Path) -> None:
     told = answer(file, "--tasks-max", "legacy=3")
     assert [step["name"] for round_ in told["rounds"] for step in round_["starts"]] == ["legacy-2"]
-    assert any("legacy: tasks that stay" in note for note in told["notes"])
+    assert any("legacy: remaining tasks" in note for note in told["notes"])
 
 
 def test_other_planners_for_the_same_change(file: Path) -> None:
@@ -162,18 +162,18 @@ def test_a_saved_file_is_the_snapshot(file: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--leave", "w-9"), "--leave w-9: no member has that name; members are: w-0, w-1"),
-        (("--restart", "w-1"), "--restart 'w-1' is not NAME=NUMBER: write it like --restart w-1=30"),
+        (("--leave", "w-9"), "--leave w-9: no such member; members are: w-0, w-1"),
+        (("--restart", "w-1"), "--restart 'w-1' is not NAME=NUMBER: write, for example, --restart w-1=30"),
         (("--restart", "w-1=soon"), "--restart 'w-1=soon' is not NAME=NUMBER"),
         (("--restart", "w-1=inf"), "--restart 'w-1=inf' is not NAME=NUMBER"),
-        (("--restart", "w-1=-5"), "--restart w-1=-5: give a number of seconds of at least 0"),
-        (("--join", "many"), "--join 'many' is no number: write it like --join 2"),
-        (("--join", "0"), "--join 0: give a number of members from 1 to 1000"),
-        (("--add", "b"), "--add 'b' is not NAME=NUMBER: write it like --add orders=4"),
-        (("--add", "a=2"), "--add a: there is a connector of that name"),
-        (("--tasks-max", "b=2"), "--tasks-max b: no connector has that name; known are: a, legacy"),
-        (("--tasks-max", "a=0"), "--tasks-max a=0: give a number of at least 1"),
-        (("--delete", "b"), "--delete b: no connector has that name"),
+        (("--restart", "w-1=-5"), "--restart w-1=-5: use a number of seconds of at least 0"),
+        (("--join", "many"), "--join 'many' is not a number: write, for example, --join 2"),
+        (("--join", "0"), "--join 0: use a number from 1 to 1000"),
+        (("--add", "b"), "--add 'b' is not NAME=NUMBER: write, for example, --add orders=4"),
+        (("--add", "a=2"), "--add a: the connector already exists"),
+        (("--tasks-max", "b=2"), "--tasks-max b: no such connector; connectors are: a, legacy"),
+        (("--tasks-max", "a=0"), "--tasks-max a=0: use a number of at least 1"),
+        (("--delete", "b"), "--delete b: no such connector"),
         (("--die", "w-1", "--drain", "w-1"), "several options name the member w-1"),
         (("--save", "/no/such/place"), "--save /no/such/place cannot be written: No such file or directory"),
     ],
@@ -187,8 +187,8 @@ def test_a_bad_option_is_named_with_its_value_and_a_remedy(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((), "name the group: --bootstrap-servers with --group, or --worker"),
-        (("--file", "x", "--worker", "lake"), "name the group"),
+        ((), "select a group with --bootstrap-servers and --group, with --worker"),
+        (("--file", "x", "--worker", "lake"), "select a group"),
         (("--group", "lake"), "--bootstrap-servers is missing"),
         (("--bootstrap-servers", "k:1"), "--group is missing"),
         (("--bootstrap-servers", "kafka", "--group", "lake"), "--bootstrap-servers 'kafka' is not host:port"),

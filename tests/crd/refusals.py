@@ -62,15 +62,15 @@ STOCK = [
     stock("config", {"connect.protocol": "eager"}, "every round would stop all tasks"),
     stock("config", {"config.providers.cooperator.class": "a"}, "which is set by the operator", ""),
     stock("config", {"a": [1]}, "must be text, a number or true/false", ""),
-    stock("jvmOptions", ["-a -b"], "write one option of the JVM"),
+    stock("jvmOptions", ["-a -b"], "use one JVM option"),
     stock("jvmOptions", ["-Xmx2g"], r"set by spec\.connect\.heapMb: remove -Xmx"),
     stock("jvmOptions", ["-a", "-a"], "has '-a' twice", 'Duplicate value: "-a"'),
     stock("pluginPath", ["plugins"], "use an absolute path"),
     stock("logLevels", {"root": "LOUD"}, "must be 'TRACE', 'DEBUG'", 'supported values: "TRACE"'),
-    stock("logLevels", {"a b": "INFO"}, "name a logger", ""),
+    stock("logLevels", {"a b": "INFO"}, "use the name of a logger", ""),
     stock("metrics", {"jmxPort": 80}, "must be at least 1024", "greater than or equal to 1024"),
-    stock("metrics", {"javaAgent": "agent.jar"}, "give the path of a .jar in the image"),
-    stock("topics", {"config": "a b"}, "name a topic"),
+    stock("metrics", {"javaAgent": "agent.jar"}, "use the path of a .jar in the image"),
+    stock("topics", {"config": "a b"}, "use a topic name"),
     stock("command", "connect.sh", "use an absolute path"),
     stock("heapMb", 1, "must be at least 64", "greater than or equal to 64"),
     stock("hungAfterMs", -1, "must be at least 0", "greater than or equal to 0"),
@@ -102,7 +102,7 @@ REFUSED = [
     of_worker("groupId", "g" * 201, "use 1 to 200 letters", "may not be more than 200 bytes"),
     of_worker("bootstrapServers", "kafka", "host1:port1,host2:port2"),
     of_worker("bootstrapServers", "a:1,b", "host1:port1,host2:port2"),
-    of_worker("assignor", "two words", "name an assignor: Sticky, Spread, Uniform, Range"),
+    of_worker("assignor", "two words", "use an assignor: Sticky, Spread, Uniform, Range"),
     of_worker("checkpointLocation", "", "write a directory such as /a/directory, or s3a"),
     of_worker("spark", {"packages": ["spark-avro"]}, "write group:artifact:version"),
     of_worker("spark", {"jars": ["s3://a/b.jar"]}, "full path of a .jar file"),
@@ -110,16 +110,16 @@ REFUSED = [
     of_worker(
         "spark",
         {"conf": {"spark.submit.deployMode": "cluster"}},
-        "deployMode is 'cluster', but a member is the driver of its queries itself: remove it",
+        "deployMode is 'cluster', but a member is itself the driver of its queries: remove it",
         "",
     ),
     together(
-        r"checkpointLocation \(not set\) is in a member's own pod.*\(k8s://a\).*set checkpointVolume, or s3a://",
+        r"checkpointLocation \(not set\) is local to a member's pod.*\(k8s://a\).*set checkpointVolume",
         "",
         spark={"conf": {"spark.master": "k8s://a"}},
     ),
     together(
-        r"checkpointLocation \(/progress\) is in a member's own pod.*mount a volume there in the template",
+        r"checkpointLocation \(/progress\) is local to a member's pod.*mount a volume there in the template",
         "",
         spark={"conf": {"spark.master": "k8s://a"}},
         checkpointLocation="/progress",
@@ -139,7 +139,7 @@ REFUSED = [
     of_worker("spark", {"heapMb": 10}, "must be at least 256", "greater than or equal to 256"),
     of_worker("spark", {"conf": {"a": [1]}}, "must be text, a number or true/false", ""),
     of_worker("capacity", 0, "must be at least 0.001"),
-    of_worker("image", "a b", "name an image, such as"),
+    of_worker("image", "a b", "use the name of an image, such as"),
     of_worker("version", "1.0/x", "use an image tag"),
     of_worker("imagePullPolicy", "Sometimes", "'IfNotPresent' or 'Never'", 'supported values: "Always"'),
     of_worker("imagePullSecrets", ["A_b"], "use 1 to 253 lower-case"),
@@ -148,25 +148,27 @@ REFUSED = [
     of_worker("resources", {"requests": {"cpu": 0.5}}, "a fraction in quotes", "integer,string"),
     of_worker("resources", {"limits": {"memory": "2 GB"}}, "a quantity such as 500m"),
     of_worker("resources", {"limits": {"memory": True}}, "must be a quantity", "integer,string"),
-    of_worker("resources", {"limits": {"a b": 1}}, "has 'a b': name a resource", ""),
-    of_worker("envAllowed", ["1A"], "name an environment variable"),
+    of_worker("resources", {"limits": {"a b": 1}}, "has 'a b': use a resource", ""),
+    of_worker("envAllowed", ["1A"], "use the name of an environment variable"),
     of_worker("envAllowed", [7], "must be text", TEXT),
     of_worker("envAllowed", ["A", "A"], "has 'A' twice", 'Duplicate value: "A"'),
     of_worker(
         "envAllowed", [f"A{n}" for n in range(101)], "more than 100 entries: remove some", "at most 100 items"
     ),
-    of_worker("zoneLabel", "a b", "name a label, such as"),
+    of_worker("zoneLabel", "a b", "use a label, such as"),
     of_worker("restartNonce", "x" * 254, "at most 253 characters long", "may not be more than 253 bytes"),
     of_worker("checkpointVolume", {}, r"claimName is missing: add it", r"claimName: Required value"),
     of_worker("checkpointVolume", {"claimName": "c", "mountPath": "a/b"}, "use an absolute path"),
     of_worker("checkpointVolume", {"claimName": "c", "mountPath": "/a/.."}, "use an absolute path"),
     of_worker("checkpointVolume", {"claimName": "c", "mountPath": "/a/"}, "use an absolute path"),
-    of_worker("template", {"metadata": {"labels": {"a": "b c"}}}, "which is no label", ""),
-    of_worker("template", {"metadata": {"labels": {"cooperator.dev/x": ""}}}, "is written by the operator"),
+    of_worker("template", {"metadata": {"labels": {"a": "b c"}}}, "which is not a valid label", ""),
     of_worker(
-        "template", {"metadata": {"annotations": {"cooperator.dev/x": ""}}}, "is written by the operator"
+        "template", {"metadata": {"labels": {"cooperator.dev/x": ""}}}, "are reserved for the operator"
     ),
-    of_worker("template", {"spec": {"containers": {}}}, "containers is no list", "must be of type array"),
+    of_worker(
+        "template", {"metadata": {"annotations": {"cooperator.dev/x": ""}}}, "are reserved for the operator"
+    ),
+    of_worker("template", {"spec": {"containers": {}}}, "containers is not a list", "must be of type array"),
     of_worker(
         "template",
         {"spec": {"containers": [{"image": "a"}]}},
@@ -174,7 +176,7 @@ REFUSED = [
         "name: Required value",
     ),
     of_worker(
-        "template", {"spec": {"containers": [{"name": "log"}]}}, "add it, or call the container 'worker'"
+        "template", {"spec": {"containers": [{"name": "log"}]}}, "add it, or name the container 'worker'"
     ),
     of_worker(
         "template",
@@ -208,20 +210,22 @@ REFUSED = [
         )
     ),
     of_worker(
-        "kafka", {"securityProtocol": "SASL_SSL"}, r"needs a name and a password: add sasl: \{mechanism"
+        "kafka",
+        {"securityProtocol": "SASL_SSL"},
+        r"requires a user name and a password: add sasl: \{mechanism",
     ),
-    of_worker("kafka", {"securityProtocol": "SSL", "sasl": SASL}, r"sends no password: remove sasl"),
-    of_worker("kafka", {"sasl": SASL}, r"sends no password: remove sasl"),
+    of_worker("kafka", {"securityProtocol": "SSL", "sasl": SASL}, r"does not use a password: remove sasl"),
+    of_worker("kafka", {"sasl": SASL}, r"does not use a password: remove sasl"),
     of_worker("kafka", {"tls": {}}, r"does not encrypt: remove tls"),
     of_worker("kafka", {"securityProtocol": "SASL_PLAINTEXT", "sasl": SASL, "tls": {}}, "remove tls"),
-    of_worker("kafka", {"sasl": {**SASL, "passwordKey": "a b"}}, "name a key of the Secret"),
+    of_worker("kafka", {"sasl": {**SASL, "passwordKey": "a b"}}, "use a key of the Secret"),
     together(r"one late heartbeat would cost a member its tasks", heartbeatIntervalMs=4_000),
     together(r"Raise leaseMs or lower rebalanceTimeoutMs", leaseMs=33_000),
-    together(r"spread: Strict is for the assignors Sticky and Spread", assignor="Range", spread="Strict"),
+    together(r"spread: Strict requires the assignor Sticky or Spread", assignor="Range", spread="Strict"),
     together(r"Kip415 plans as Kafka's own leader does", policy="Kip415", assignor="Range"),
     together(r"Kip415 plans as Kafka's own leader does", policy="Kip415", spread="Strict"),
-    together(r"has a tag or digest already.*remove", image="a:1", version="2"),
-    together(r"has a tag or digest already.*remove", image="r:5000/a@sha256:0", version="2"),
+    together(r"already has a tag or digest.*remove", image="a:1", version="2"),
+    together(r"already has a tag or digest.*remove", image="r:5000/a@sha256:0", version="2"),
     *(
         together(
             r"is not below checkpointVolume\.mountPath",
@@ -241,13 +245,13 @@ REFUSED = [
     of_connector("config", {"tasks.max": "3"}, r"set by spec\.tasksMax.*remove it from the config"),
     of_connector("config", {"name": "a"}, r"set by metadata\.name.*remove it from the config"),
     of_connector("config", {"connector.class": "a"}, r"set by spec\.class.*remove it from the config"),
-    of_connector("config", {"cooperator.x": "1"}, "are kept for the spec's own fields", ""),
+    of_connector("config", {"cooperator.x": "1"}, "are reserved for fields of the spec", ""),
     of_connector("config", {"a": [1]}, "must be text, a number or true/false", ""),
     of_connector("config", {"a": {"b": 1}}, "must be text, a number or true/false", ""),
     of_connector("connectorName", "", "without control characters"),
     of_connector("connectorName", "a\nb", "without control characters"),
     of_connector("connectorName", "a\x7f", "without control characters"),
     of_connector("deletionPolicy", "Keep", "must be 'Delete' or 'Orphan'", "supported values"),
-    of_connector("autoRestart", {"backoffMs": 400_000}, "longest, backoffMaxMs"),
+    of_connector("autoRestart", {"backoffMs": 400_000}, "exceeds? backoffMaxMs|must not exceed backoffMaxMs"),
     of_connector("autoRestart", {"maxRestarts": -1}, "must be at least 0", "greater than or equal to 0"),
 ]

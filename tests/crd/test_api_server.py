@@ -57,7 +57,7 @@ def test_a_field_that_does_not_exist_is_refused_by_kubectl(api: Namespace) -> No
 
 @pytest.mark.parametrize("name", ["l" * 53, "a.b"])
 def test_a_name_too_long_for_pods_is_refused(dry: Namespace, name: str) -> None:
-    with pytest.raises(ApiError, match=r"metadata\.name: use 1 to 52 lower-case letters.*pods are called"):
+    with pytest.raises(ApiError, match=r"metadata\.name: use 1 to 52 lower-case letters.*pods are named"):
         dry.ask("Worker", name)
 
 
@@ -70,13 +70,13 @@ def test_a_name_too_long_for_pods_is_refused(dry: Namespace, name: str) -> None:
             "Worker",
             {"groupId": "one"},
             {"groupId": "two"},
-            r"Keep it, or delete the resource and create it anew",
+            r"Keep it, or delete the resource and create it again",
         ),
         (
             "Worker",
             {"checkpointLocation": "/a"},
             {"checkpointLocation": "/b"},
-            r"spec\.checkpointLocation cannot be changed: the progress of all tasks is there",
+            r"spec\.checkpointLocation cannot be changed: it contains the progress of all tasks",
         ),
         (
             "Worker",
@@ -100,7 +100,7 @@ def test_a_name_too_long_for_pods_is_refused(dry: Namespace, name: str) -> None:
             "Connector",
             connector() | {"connectorName": "Orders_2"},
             {"connectorName": None},
-            r"spec\.connectorName cannot be changed: its tasks and offsets are kept in Kafka under this name",
+            r"spec\.connectorName cannot be changed: tasks and offsets are stored in Kafka under this name",
         ),
     ],
 )

@@ -15,8 +15,8 @@ from cooperator.crd import (
     compile_policy,
     forbidden_changes,
     forbidden_move,
+    merge_conditions,
     parse,
-    set_condition,
     to_manifest,
     worker_found,
 )
@@ -159,9 +159,9 @@ def test_the_policy_of_stock_workers() -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("{assignor: Range, spread: Strict}", "spread: Strict is for the assignors Sticky and Spread"),
+        ("{assignor: Range, spread: Strict}", "spread: Strict requires the assignor Sticky or Spread"),
         ("{policy: Kip415, assignor: Range}", "Kip415 plans as Kafka's own leader does"),
-        ("{assignor: 'two words'}", "name an assignor: Sticky, Spread, Uniform, Range"),
+        ("{assignor: 'two words'}", "use an assignor: Sticky, Spread, Uniform, Range"),
         ("{rollout: {strategy: Surge}}", "Surge"),
         ("{rollout: {maxUnavailable: 0}}", "maxUnavailable"),
     ],
@@ -201,9 +201,9 @@ def test_a_transition_time_changes_with_the_status_only() -> None:
     def ready(status: ConditionStatus, reason: str) -> Condition:
         return Condition(type="Ready", status=status, reason=reason)
 
-    first = set_condition((), ready(ConditionStatus.FALSE, "Starting"), 0)
-    second = set_condition(first, ready(ConditionStatus.FALSE, "Waiting"), 60_000)
-    third = set_condition(second, ready(ConditionStatus.TRUE, "Running"), 120_000)
+    first = merge_conditions((), [ready(ConditionStatus.FALSE, "Starting")], 0)
+    second = merge_conditions(first, [ready(ConditionStatus.FALSE, "Waiting")], 60_000)
+    third = merge_conditions(second, [ready(ConditionStatus.TRUE, "Running")], 120_000)
 
     assert [c[0].last_transition_time for c in (first, second, third)] == [
         "1970-01-01T00:00:00Z",

@@ -94,7 +94,7 @@ def test_of_two_connectors_with_one_name_the_older_keeps_running_and_the_other_g
         found = named(worker(), listed)
         assert found.connectors == {"Orders": old}
         assert list(found.refused) == ["aardvark"]
-        assert "Connector zebra of Worker pipes has already" in found.refused["aardvark"]
+        assert "is already the name in Kafka of Connector zebra of Worker pipes" in found.refused["aardvark"]
         assert compile_desired(worker(), listed, 1).connectors["Orders"].config["tasks.max"] == "1"
     assert named(worker(), [new]).connectors == {"Orders": new}
 
@@ -109,7 +109,7 @@ def test_on_spark_a_connector_has_the_name_of_its_resource() -> None:
     odd, plain = connector("odd", connectorName="Orders"), connector("same", connectorName="same")
     found = named(worker("spark"), [odd, plain])
     assert list(found.connectors) == ["same"]
-    assert "create it anew without the field" in found.refused["odd"]
+    assert "create it again without the field" in found.refused["odd"]
 
 
 def test_two_of_one_name_in_a_file_are_refused() -> None:
@@ -120,7 +120,9 @@ metadata: {name: NAME}
 spec: {workerRef: {name: WORKER}, class: a.B, connectorName: Orders}
 """
     one, two = text.replace("NAME", "one"), text.replace("NAME", "two")
-    with pytest.raises(ResourceError, match="Connector one of Worker pipes has already") as error:
+    with pytest.raises(
+        ResourceError, match="is already the name in Kafka of Connector one of Worker pipes"
+    ) as error:
         parse("---".join((one, two)).replace("WORKER", "pipes"), "m.yaml")
     [problem] = error.value.problems
     assert (problem.field, problem.line) == ("spec.connectorName", 10)

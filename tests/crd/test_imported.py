@@ -129,6 +129,6 @@ def test_connectors_with_any_name_are_imported_unchanged(names: list[str], alike
 
 def test_the_reasons_against_leading_the_group_come_first() -> None:
     found = imported(CLUSTER, config_of(PLAIN), "etl", "data", ["two workers have one name"])
-    assert found.text().startswith("# This group would not be led: two workers have one name\n")
-    assert "this group would not be led: two workers have one name" in found.warnings
+    assert found.text().startswith("# This group cannot be led: two workers have one name\n")
+    assert "this group cannot be led: two workers have one name" in found.warnings
     assert len(parse(found.text(), "imported")) == 2

@@ -91,7 +91,7 @@ def test_a_refusal_names_file_document_line_resource_field_value_and_remedy() ->
 
     assert said == (
         "lake.yaml, document 2, line 12 (Connector sources): spec.tasksMax is 'four', but must be a whole "
-        "number (into how many tasks it may be split)"
+        "number (maximum number of tasks)"
     )
 
 
@@ -136,7 +136,7 @@ def test_all_problems_are_named_at_once() -> None:
         (LAKE.replace("Worker", "Wroker"), r"kind is 'Wroker': did you mean 'Worker'\?"),
         (LAKE.replace("v1alpha1", "v1"), r"apiVersion is 'cooperator.dev/v1', but must be .*v1alpha1"),
         (LAKE.replace("spec: {", "spec: ["), r"line 4: not valid YAML: "),
-        ("just text", r"the document is 'just text', but a resource is a mapping"),
+        ("just text", r"the document is 'just text', but must be a mapping"),
         ("kind: Worker", r"apiVersion is missing: add apiVersion: cooperator.dev/v1alpha1"),
         (
             SOURCES.replace("  workerRef: {name: lake}\n", ""),
@@ -154,10 +154,10 @@ def test_all_problems_are_named_at_once() -> None:
             r"spec\.state is 'Started', but must be 'Running', 'Paused' or 'Stopped'",
         ),
         (connector(taskWeight=True), r"spec\.taskWeight is true, but must be a number"),
-        (f"{LAKE}---\n{LAKE}", r"document 2, line 8 .*is in document 1 already: keep one"),
-        (LAKE + "kind: Worker\n", r"line 5: kind: is written twice: keep one of the two"),
+        (f"{LAKE}---\n{LAKE}", r"document 2, line 8 .*is already in document 1: keep one"),
+        (LAKE + "kind: Worker\n", r"line 5: kind: occurs twice: keep one of the two"),
         (LAKE + "1: x\n", r"a field's name is not text: put it in quotes"),
-        (LAKE + "<<: {a: b}\n", r"merge keys \(<<\) are not supported: write the fields out"),
+        (LAKE + "<<: {a: b}\n", r"merge keys \(<<\) are not supported: write out the fields"),
         (LAKE + "x: !!python/name:os.system x\n", r"the YAML tag .* is not supported|does not fit"),
         (LAKE + "x: .nan\n", r"x: is \.nan, which is not a finite number"),
         (LAKE + f"x: {'9' * 5000}\n", r"x: is too long for a number"),

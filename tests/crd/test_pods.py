@@ -135,6 +135,6 @@ def test_the_volume_of_checkpoints_cannot_be_changed() -> None:
     before = worker(checkpointVolume={"claimName": "a"})
 
     (claim,) = forbidden_changes(before, worker(checkpointVolume={"claimName": "b"}))
-    assert claim.startswith("spec.checkpointVolume.claimName cannot be changed from 'a' to 'b': the progress")
+    assert claim.startswith("spec.checkpointVolume.claimName cannot be changed from 'a' to 'b': it contains")
     assert len(forbidden_changes(before, worker())) == 2
     assert forbidden_changes(before, worker(checkpointVolume={"claimName": "a"}, version="2")) == ()

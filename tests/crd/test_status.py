@@ -206,17 +206,17 @@ def test_a_connector_that_is_as_asked_is_ready(state: str, tasks: list[dict[str,
 @pytest.mark.parametrize(
     ("tasks", "reason", "message"),
     [
-        ([], "Starting", "not been given to a member yet"),
-        ([task(-1, "RUNNING"), task(0, "HELD"), task(1, "RUNNING")], "Progressing", "1 of 3 are HELD still"),
+        ([], "Starting", "is not assigned yet"),
+        ([task(-1, "RUNNING"), task(0, "HELD"), task(1, "RUNNING")], "Progressing", "1 of 3 are still HELD"),
         (
             [task(-1, "RUNNING"), task(0, "RESTARTING", next_attempt_ms=5, trace="no such topic: a\n  at b")],
             "Progressing",
-            "1 of 2 are RESTARTING still; sources-0 is tried again: no such topic: a",
+            "1 of 2 are still RESTARTING; sources-0 will be retried: no such topic: a",
         ),
         (
             [task(-1, "RUNNING"), task(0, "STARTING", waits_for="waiting for PostgreSQL at db:5432")],
             "Progressing",
-            "1 of 2 are STARTING still; sources-0: waiting for PostgreSQL at db:5432",
+            "1 of 2 are still STARTING; sources-0: waiting for PostgreSQL at db:5432",
         ),
     ],
 )
@@ -234,7 +234,7 @@ def test_permanently_failed_tasks_stall_with_the_first_words_of_the_trace() -> N
 
     assert trues(made) == {"Stalled", "WorkerFound"}
     assert made["Stalled"].reason == "TasksFailed"
-    assert "sources-1: no such topic: lines; fix it" in made["Stalled"].message
+    assert "sources-1: no such topic: lines; fix the cause" in made["Stalled"].message
     assert "at somewhere" not in made["Stalled"].message
 
 

@@ -37,7 +37,7 @@ def test_a_session_has_room_for_lost_heartbeats() -> None:
 
 
 def test_the_rebalance_timeout_is_longer_than_the_heartbeat_interval() -> None:
-    with pytest.raises(ValueError, match="rebalance_timeout_ms 3000: must be above"):
+    with pytest.raises(ValueError, match="rebalance_timeout_ms 3000: must be greater than"):
         GroupConfig(**WORKER, rebalance_timeout_ms=3_000)
 
 

@@ -154,16 +154,22 @@ def test_an_evicted_member_notices_and_rejoins_as_a_new_one(
     assert evicted.membership.alive
 
 
+def held_up(broker: EmbeddedBroker, group: str, operator: RecordingMember) -> SilentMember:
+    """Begin a round that waits for a member which has joined and is silent; returns that member."""
+    silent = SilentMember(broker.bootstrap_servers, group, 60_000, 60_000)
+    silent.join()
+    silent.close()
+    operator.membership.rejoin("has a round held up")
+    eventually(lambda: operator.membership.describe().state is GroupState.PREPARING)
+    return silent
+
+
 def test_a_member_is_evicted_from_a_round_that_waits_for_it(
     broker: EmbeddedBroker, unique: str, new_member: NewMember, operator: RecordingMember
 ) -> None:
     worker = new_member("a")
     start(operator, worker)
-    silent = SilentMember(broker.bootstrap_servers, unique, 60_000, 60_000)
-    silent.join()
-    silent.close()
-    operator.membership.rejoin("has a round held up")
-    eventually(lambda: operator.membership.describe().state is GroupState.PREPARING)
+    silent = held_up(broker, unique, operator)
     operator.membership.evict([silent.member_id])
     eventually(lambda: all_in(operator, worker), timeout_s=10)
 
@@ -279,11 +285,7 @@ def test_a_member_sends_leave_group_even_while_a_round_waits_for_others(
 ) -> None:
     worker = new_member("a")
     start(operator, worker)
-    silent = SilentMember(broker.bootstrap_servers, unique, 60_000, 60_000)
-    silent.join()
-    silent.close()
-    operator.membership.rejoin("has a round held up")
-    eventually(lambda: operator.membership.describe().state is GroupState.PREPARING)
+    held_up(broker, unique, operator)
     gone = worker.member_id
     began = time.monotonic()
     worker.membership.stop(leave=True)

@@ -240,7 +240,7 @@ class TestARestart:
             to.Described(group(GroupState.STABLE, A, ours("earlier"))),
             to.Verdict(None),
             to.Sent(),
-            to.Answered(to.Answer.UNTOLD, "us"),
+            to.Answered(to.Answer.UNKNOWN, "us"),
             to.Sent(),
             to.Answered(to.Answer.FOLLOWS, "us"),
         )

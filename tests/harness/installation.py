@@ -117,15 +117,8 @@ class Namespace:
     # --- looking ---
 
     def runs(self, *tasks: str, timeout_s: float = 90) -> dict[str, str]:
-        """Wait until the members report exactly these tasks as running; returns task to member."""
-        wanted = set(tasks)
-
-        def seen() -> dict[str, str]:
-            running = self.journal.running()
-            assert set(running) == wanted, running
-            return running
-
-        return eventually(seen, timeout_s, f"{sorted(wanted)} run")
+        """See ``Journal.settled``."""
+        return self.journal.settled(tasks, timeout_s)
 
     def held(self, tasks: set[str], worker: str = "lake") -> dict[str, str]:
         """Wait until the Worker reports these tasks as held. Returns all held tasks by the member that they

@@ -2,8 +2,11 @@
 
 import itertools
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tests.harness.support import eventually
 
 
 @dataclass
@@ -57,6 +60,17 @@ class Journal:
 
     def running_at(self, member: str) -> set[str]:
         return {task for task, where in self.running().items() if where == member}
+
+    def settled(self, tasks: Iterable[str], timeout_s: float) -> dict[str, str]:
+        """Wait until the members report exactly these tasks as running; returns task to member."""
+        wanted = set(tasks)
+
+        def seen() -> dict[str, str]:
+            running = self.running()
+            assert set(running) == wanted, running
+            return running
+
+        return eventually(seen, timeout_s, f"{sorted(wanted)} run")
 
     def starts(self, *tasks: str) -> int:
         """How often these tasks were started (all tasks if none is named)."""

@@ -193,15 +193,8 @@ class MemberGroup:
     # --- looking ---
 
     def runs(self, *tasks: str, timeout_s: float = 60) -> dict[str, str]:
-        """Wait until the members report exactly these tasks as running; returns task to member."""
-        wanted = set(tasks)
-
-        def seen() -> dict[str, str]:
-            running = self.journal.running()
-            assert set(running) == wanted, running
-            return running
-
-        return eventually(seen, timeout_s, f"{sorted(wanted)} run")
+        """See ``Journal.settled``."""
+        return self.journal.settled(tasks, timeout_s)
 
     def starts(self) -> Counter[tuple[str, str]]:
         """How often each member has started each task, by its own log: (identity, task)."""

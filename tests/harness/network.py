@@ -26,7 +26,7 @@ class Network:
         """Silently drop everything from now on; connections stay open."""
         _ip("link", "set", self.name, "down")
 
-    def mend(self) -> None:
+    def restore(self) -> None:
         _ip("link", "set", self.name, "up")
 
 
@@ -49,7 +49,7 @@ def network() -> Iterator[Network]:
     try:
         _ip("link", "add", name, "type", "veth", "peer", "name", inner, "netns", name)
         _ip("addr", "add", f"{made.here}/30", "dev", name)
-        made.mend()
+        made.restore()
         _ip("-n", name, "addr", "add", f"{made.there}/30", "dev", inner)
         for device in (inner, "lo"):
             _ip("-n", name, "link", "set", device, "up")

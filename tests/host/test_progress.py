@@ -116,4 +116,4 @@ def test_what_a_task_waits_for_is_in_the_connectors_condition() -> None:
     tasks = [task(-1), task(0, "STARTING", trouble="waiting for PostgreSQL at db:5432")]
     status = connector_status(orders, (lake,), {"tasks": tasks}, NOW)
     [ready] = [condition for condition in status.conditions if condition.type == "Ready"]
-    assert ready.message == "1 of 2 are STARTING still; orders-0: waiting for PostgreSQL at db:5432"
+    assert ready.message == "1 of 2 are still STARTING; orders-0: waiting for PostgreSQL at db:5432"

@@ -15,7 +15,7 @@ from cooperator.host.security import (
     text_of,
     write_material,
 )
-from cooperator.logs.kafka.clients import client_settings as of_librdkafka
+from cooperator.logs.kafka.settings import client_settings as of_librdkafka
 from cooperator.wire import Role
 
 FOLDER = Path("/material")

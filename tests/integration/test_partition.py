@@ -73,7 +73,7 @@ def test_a_partitioned_member_has_stopped_before_its_tasks_start_elsewhere_and_r
         assert cut_off.end_ms is not None, "the member stopped on its own, since nothing could reach it"
         assert cut_off.end_ms < moved.start_ms
 
-    cable.mend()
+    cable.restore()
     eventually(lambda: len(group.journal.running_at("w-2")) == 2, 90, "it has its part again")
     group.runs(*ALL)
     assert len([run for run in group.journal.runs() if run.member == "w-2"]) == 4

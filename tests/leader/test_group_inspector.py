@@ -21,8 +21,8 @@ from cooperator.model import (
     TaskId,
 )
 from cooperator.planner.view import Facts
-from cooperator.simulate.snapshot import LedBy, Snapshot
-from cooperator.simulate.what_if import what_if
+from cooperator.scenarios.snapshot import LedBy, Snapshot
+from cooperator.scenarios.what_if import what_if
 from cooperator.wire import (
     AgentAssignment,
     AgentReport,

@@ -308,7 +308,7 @@ def test_the_main_job_with_a_member_killed_in_mid_stream(tmp_path: Path) -> None
     shown = screen.file.getvalue()
     assert code == 0, shown
     assert "exactly its own tasks again" in shown
-    assert "tasks restarted without need   0" in shown
+    assert "needless restarts   0" in shown
     assert not [
         incarnation
         for incarnation in read_incarnations(tmp_path / "demo/workers/default.lake/members")

@@ -208,11 +208,11 @@ def test_a_connector_or_one_task_is_restarted_by_command_where_it_is(running: Lo
     assert running.settled() == before
     assert running.incarnations() == incarnations
     assert running.ask("groups")[0]["generation"] == generation
-    assert "what has failed restarts" in running("restart", "ticks", "--failed")
+    assert "failed tasks restart" in running("restart", "ticks", "--failed")
     assert starts() == twice, "nothing has failed"
     assert "there is no connector 'tocks'" in running("restart", "tocks", code=1)
     assert "has no such task" in running("restart", "ticks", "--task", "9", code=1)
-    assert "choose one of them" in running("restart", "ticks", "--task", "1", "--failed", code=1)
+    assert "use one of them" in running("restart", "ticks", "--task", "1", "--failed", code=1)
 
 
 def test_connectors_are_paused_stopped_and_started_where_they_were(running: Local) -> None:

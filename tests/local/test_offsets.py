@@ -160,7 +160,7 @@ class TestCommands:
                 "member lake-0 still has task copy-0",
             ),
             (("reset", "copy", "--to", "newest"), {}, "newest cannot be read: No such file or directory"),
-            (("alter", "copy", "--to", "{far}"), {}, "kafka_offset 11 is not there; give 0 "),
+            (("alter", "copy", "--to", "{far}"), {}, "kafka_offset 11 is out of range; use 0 "),
             (("list", "copi"), {}, "there is no connector 'copi'; did you mean 'copy'? known: copy"),
         ],
     )
@@ -275,9 +275,9 @@ class TestTables:
         to = tmp_path / "to.json"
         table = unique.replace("-", "_")
         for partition, offset, said in (
-            ({"table": "elsewhere"}, {"incrementing": 1}, "the connector does not read it, but"),
+            ({"table": "elsewhere"}, {"incrementing": 1}, "the connector does not read this table; it reads"),
             ({"table": table}, {"incrementing": "one"}, 'write {"incrementing": <number>}'),
-            ({"topic": table}, {"incrementing": 1}, 'is not known; write {"table": "<name>"}'),
+            ({"topic": table}, {"incrementing": 1}, 'is unknown; write {"table": "<name>"}'),
         ):
             to.write_text(json.dumps({"offsets": [{"partition": partition, "offset": offset}]}))
             refused = ask("alter", "copy", "--to", str(to))

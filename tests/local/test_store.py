@@ -112,7 +112,7 @@ def test_of_two_resources_none_is_stored_when_one_is_wrong(store: ManifestStore)
 
 def test_an_unknown_class_is_refused_and_the_known_ones_are_named(store: ManifestStore) -> None:
     [problem] = refused(store, SOURCES.replace("files-to-kafka", "files-to-kafak"))
-    assert "'files-to-kafak': is not a class that is installed here" in problem
+    assert "'files-to-kafak': is not an installed class" in problem
     assert "did you mean 'files-to-kafka'" in problem
     assert "(Worker lake)" in problem
 
@@ -180,7 +180,7 @@ def test_what_is_in_an_object_store_may_be_there(store: ManifestStore) -> None:
     store.apply(resources(SOURCES), "a")
     store.read_and_bind()
     [problem] = refused(store, SOURCES.replace("topic: lines", "topic: other"))
-    assert "is fixed while there are checkpoints" in problem
+    assert "is fixed while checkpoints exist" in problem
 
 
 PIPES = """
@@ -261,7 +261,7 @@ def test_what_is_fixed_cannot_change_before_the_connector_is_stopped(
     changed = SOURCES.replace("topic: lines", change)
     [problem] = refused(store, changed)
     assert option in problem
-    assert f"is fixed while there are checkpoints: it is {was!r} now" in problem
+    assert f"is fixed while checkpoints exist: it is {was!r} now" in problem
     assert "stop the connector, reset its offsets" in problem
     store.apply(resources(SOURCES.replace("topic: lines", "topic: lines, units: 8, glob: '*.txt'")), "a")
     store.apply(resources(SOURCES.replace("spec:", "spec:\n  state: Stopped")), "a")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cooperator.logs.serial_executor import CallbackThreads
+from cooperator.logs.callbacks import CallbackThreads
 from tests.harness.support import eventually
 
 

@@ -86,7 +86,7 @@ def test_no_offset_counts_as_read_before_the_history_is_read() -> None:
     progress = Progress("configs")
     progress.reached(0, 5)
 
-    with pytest.raises(LogTimeout, match=r"topic configs: read up to \{0: 5\} in time, not up to \{0: 3\}"):
+    with pytest.raises(LogTimeout, match=r"topic configs: only read up to \{0: 5\} in time, not to \{0: 3\}"):
         progress.wait({0: 3}, time.monotonic())
     progress.caught_up()
     progress.wait({0: 3}, time.monotonic())

@@ -217,7 +217,7 @@ def test_statuses_that_cannot_be_written_are_reported(config: LogsConfig, admin:
     logs.status.put(TaskStatus(TaskId("x", 0), TaskState.RUNNING, "w"))
 
     topic = f"topic {config.group_id}-status"
-    eventually(lambda: f"{topic}: records wait to be written: {topic} does not exist (yet)" in told, 10)
+    eventually(lambda: f"{topic}: records are waiting to be written: {topic} does not exist yet" in told, 10)
     ensure_topics(config)
     logs.status.flush(MS)
     eventually(lambda: told[-1] == "", 10)

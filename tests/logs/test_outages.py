@@ -84,7 +84,7 @@ def test_waiting_for_records_that_never_come_times_out(under_test: LogsUnderTest
     logs = under_test.open()
     logs.config.read_to_end(MS)
 
-    with pytest.raises(LogTimeout, match=r"-configs: read up to \{0: \d\} in time, not up to \{0: 7\}"):
+    with pytest.raises(LogTimeout, match=r"-configs: only read up to \{0: \d\} in time, not to \{0: 7\}"):
         logs.config.read_to(7, 200)
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from cooperator.logs import LogsConfig, LogUnavailable, Topics
-from cooperator.logs.kafka.clients import Clients, client_settings
-from cooperator.logs.kafka.settings import Access
+from cooperator.logs.kafka.clients import Clients
+from cooperator.logs.kafka.settings import Access, client_settings
 from cooperator.logs.kafka.topic_reader import KafkaTopicReader
 from cooperator.logs.outages import Outages
 from cooperator.logs.transport import Batch

@@ -235,7 +235,7 @@ def test_a_slow_follower_delays_no_other_and_misses_nothing(process: Process, un
         writes(process.in_use(f"{unique}-other"))
 
         assert slow.taken == [], "the slow follower still waits"
-        assert topic_reader.has_room(6 * 2**20, 0), "most of the 20 MB stays with the broker"
+        assert topic_reader.subscription.has_room(6 * 2**20, 0), "most of its 20 MB is left with the broker"
         slow.go_on.set()
         topic_reader.read_to_end(MS)
         assert slow.taken == list(range(20_000)), "each record arrives once, in order"
@@ -264,7 +264,7 @@ def test_a_follower_that_fails_reads_the_same_records_again_and_affects_no_other
         assert failing.taken == list(range(13))
     finally:
         topic_reader.close()
-    assert f"the reader of topic {unique} reads the same again" in caplog.text
+    assert f"the reader of topic {unique} retries after an error" in caplog.text
 
 
 def test_a_hanging_outage_callback_does_not_delay_the_callbacks_of_others(

@@ -192,7 +192,7 @@ def test_a_consumer_that_stops_receiving_is_replaced_and_no_record_is_missed(
     silent.write("status", "running")
     eventually(lambda: status.taken == ["running"], 15)
     assert len(silent.consumers) == 2
-    told = f"topic {silent.name('configs')}, partition 0: nothing comes after offset 1, and the broker has 2"
+    told = f"topic {silent.name('configs')}, partition 0: no record after offset 1, although the broker has 2"
     assert told in caplog.text
     assert "status" not in caplog.text, "the follower missed nothing"
     assert silent.told == []

@@ -14,7 +14,7 @@ from cooperator.planner.assignors.layout import Range, Uniform
 from cooperator.planner.assignors.sticky import Sticky
 from cooperator.planner.assignors.strict import Spread
 from cooperator.planner.problem import Assignor, Placement, Problem
-from cooperator.simulate.conformance import NotConformant, apply, check, generate
+from cooperator.scenarios.conformance import NotConformant, apply, check, generate
 from tests.planner.flow import fewest_moves_to_even_connectors
 from tests.planner.unreliable_group import UnreliableGroup, owned
 
@@ -261,12 +261,12 @@ class Broken:
     ("wrong", "complaint"),
     [
         ("forgets", "not placed"),
-        ("strangers", "which is no receiver"),
-        ("releases", "release what it does not keep"),
+        ("strangers", "which is not a receiver"),
+        ("releases", "releases an item that it does not keep"),
         ("unbalanced", "differ by more than 1"),
-        ("restless", "not at rest"),
+        ("restless", "not stable"),
         ("moves", "although balance is False"),
-        ("surplus", "placed although it was not asked for"),
+        ("surplus", "placed without a request"),
     ],
 )
 def test_what_does_not_conform_is_told_what_it_does_wrong(wrong: str, complaint: str) -> None:
@@ -275,5 +275,5 @@ def test_what_does_not_conform_is_told_what_it_does_wrong(wrong: str, complaint:
 
 
 def test_an_assignor_that_depends_on_its_history_does_not_conform() -> None:
-    with pytest.raises(NotConformant, match="another placement"):
+    with pytest.raises(NotConformant, match="different placements"):
         check(Broken("chance"), balanced_within=None)

@@ -162,7 +162,7 @@ def test_offsets_of_a_sink_are_those_of_its_group(offsets: StockOffsets, kept: S
     shown = {"kafka_topic": "t", "kafka_partition": 1}
     assert offsets.listed("lines", config) == [{"partition": shown, "offset": {"kafka_offset": 7}}]
     kept.busy = True
-    assert "still are in consumer group connect-lines" in refused(lambda: offsets.reset("lines", config))[1]
+    assert "are still in consumer group connect-lines" in refused(lambda: offsets.reset("lines", config))[1]
     own = {**config, "consumer.override.group.id": "mine"}
     assert offsets.listed("lines", own) == []
 

@@ -114,37 +114,37 @@ def test_certificates_are_files_here_and_their_contents_for_spark(tmp_path: Path
     [
         (
             {"security.protocol": "TLS"},
-            "option 'security.protocol' = 'TLS': is not known; use one of PLAINTEXT, SSL, "
+            "option 'security.protocol' = 'TLS': is unknown; use one of PLAINTEXT, SSL, "
             "SASL_PLAINTEXT, SASL_SSL",
         ),
         (
             {"security.protocol": "SASL-SLL"},
-            "option 'security.protocol' = 'SASL-SLL': is not known; did you mean 'SASL_SSL'? "
+            "option 'security.protocol' = 'SASL-SLL': is unknown; did you mean 'SASL_SSL'? "
             "use one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL",
         ),
         (
             {"sasl.mechanism": "GSSAPI"},
-            "option 'sasl.mechanism' = 'GSSAPI': is not known; use one of PLAIN, SCRAM-SHA-256, "
-            "SCRAM-SHA-512",
+            "option 'sasl.mechanism' = 'GSSAPI': is unknown; use one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512",
         ),
         (
             {"sasl.username": "eve", "sasl.password": "barley"},
-            "option 'sasl.password' = '***': would be readable in Kafka; write ${file:/path:KEY} or "
+            "option 'sasl.password' = '***': would be stored in clear text in Kafka; write ${file:/path:KEY} "
+            "or "
             "${env:NAME}",
         ),
         (
             {"bootstrap.servers": "b:1", "security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"},
-            "option 'sasl.username': is needed by security.protocol SASL_SSL; give the name to log in by, or "
-            "leave out bootstrap.servers to get in as the Worker does",
+            "option 'sasl.username': is required by security.protocol SASL_SSL; set the user name, or remove "
+            "bootstrap.servers to use the Worker's access",
         ),
         (
             {"security.protocol": "SASL_SSL", "sasl.username": "eve"},
-            "option 'sasl.password': is needed by security.protocol SASL_SSL; give a reference to the "
-            "password, or leave out bootstrap.servers to get in as the Worker does",
+            "option 'sasl.password': is required by security.protocol SASL_SSL; set a reference to the "
+            "password, or remove bootstrap.servers to use the Worker's access",
         ),
         (
             {"ssl.certificate.location": "/c.pem"},
-            "option 'ssl.key.location': is needed, too; give certificate and key, or none of them",
+            "option 'ssl.key.location': is required, too; set both certificate and key, or neither",
         ),
     ],
 )
@@ -167,7 +167,7 @@ def test_the_workers_password_is_redacted_in_messages_also_in_quotes() -> None:
 
 def test_a_missing_setting_of_the_worker_is_refused_by_name() -> None:
     with pytest.raises(
-        UnresolvedReference, match=r"\$\{worker.sasl.token\} is no reference; .*sasl.username"
+        UnresolvedReference, match=r"\$\{worker.sasl.token\} is not a reference; .*sasl.username"
     ):
         Resolver({}).resolve({"sasl.password": "${worker.sasl.token}"})
 

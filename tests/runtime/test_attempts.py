@@ -121,7 +121,7 @@ def test_a_class_that_needs_spark_is_refused_by_name(inline: InlineRuntime, hear
     heard.wait(TASK, ("failed", 1))
     assert heard.traces[TASK, 1] == (
         "member lake-0 of the Worker's group cooperator: option 'connector.class' = 'files-to-kafka': needs "
-        "Spark, and this runtime has none; use noop, or runtime: spark"
+        "Spark, which this runtime does not have; use noop, or runtime: spark"
     )
 
 
@@ -215,7 +215,7 @@ def test_tasks_beyond_the_number_of_units_are_dropped_with_a_message(
     assert heard.progress_of(instance) == {
         "units": 2,
         "tasks": 2,
-        "note": "tasks.max is 5, the units are 2: 2 tasks run",
+        "note": "tasks.max is 5, but there are only 2 units: 2 tasks run",
     }
 
 
@@ -228,5 +228,5 @@ def test_a_fixed_option_that_changes_fails_the_instance(inline: InlineRuntime, h
     heard.wait(instance, ("started", 1), ("stopped", 1), ("started", 2), ("failed", 2))
     assert heard.traces[instance, 2] == (
         "option 'units' = '3': is fixed: it was '2' when the connector was created; "
-        "set it back, or stop the connector and reset its offsets (it begins anew then)"
+        "change it back, or stop the connector and reset its offsets (it then starts over)"
     )

@@ -118,14 +118,14 @@ def test_schemas_may_have_references_and_named_types_and_come_from_other_writers
 @pytest.mark.parametrize(
     ("schema", "data", "problem"),
     [
-        ("", b"{}", "it does not begin with a zero byte and the id of a schema"),
+        ("", b"{}", "it does not begin with a zero byte and a schema id"),
         ("", b"\x00\x7f\xff\xff\xff\x00", "the registry has no schema 2147483647"),
         ('"string"', b"\x08abc", "it does not fit schema"),
-        ('["long", "string"]', b"\x00\x02", "a union of 2 types has no column's type"),
+        ('["long", "string"]', b"\x00\x02", "a union of 2 types has no column type"),
         (
             '{"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}',
             b"\x00",
-            "Node contains itself: that has no column's type",
+            "Node contains itself, which has no column type",
         ),
     ],
 )
@@ -143,13 +143,16 @@ def test_bytes_that_are_no_avro_are_reported_as_such(
 @pytest.mark.parametrize(
     ("envelope", "problem"),
     [
-        (b"{", "it is no JSON"),
-        (b'{"id": 1}', "no object of schema and payload alone"),
+        (b"{", "it is not valid JSON"),
+        (b'{"id": 1}', "not an object with exactly schema and payload"),
         (b'{"schema": null, "payload": 1}', "its schema is null"),
         (b'{"schema": {"type": "int64"}, "payload": "1"}', 'payload is "1", not of type int64'),
-        (b'{"schema": {"type": "int64"}, "payload": null}', "payload is null, and its schema does not allow"),
-        (b'{"schema": {"type": "int9"}, "payload": 1}', "its schema or payload is damaged"),
-        (b'{"schema": {"type": "bytes"}, "payload": "%"}', "its schema or payload is damaged"),
+        (
+            b'{"schema": {"type": "int64"}, "payload": null}',
+            "payload is null, which its schema does not allow",
+        ),
+        (b'{"schema": {"type": "int9"}, "payload": 1}', "its schema or payload is invalid"),
+        (b'{"schema": {"type": "bytes"}, "payload": "%"}', "its schema or payload is invalid"),
         (
             b'{"schema": {"type": "struct", "fields": [{"field": "a", "type": "string"}]}, "payload": {}}',
             "payload.a is null",
@@ -219,7 +222,7 @@ def test_a_value_that_does_not_fit_its_type_is_undecodable_and_its_neighbours_ar
     ]
     [misfit] = bad
     assert (misfit.row, misfit.stage) == (1, "VALUE_CONVERTER")
-    assert "its schema does not hold its value" in str(misfit.error)
+    assert "its value does not fit its schema" in str(misfit.error)
 
 
 class CountingRegistry:

@@ -94,7 +94,7 @@ def test_a_writer_that_is_replaced_while_it_claims_gives_up() -> None:
     logs = FakeLogs()
     first, second = writer(logs, "a"), writer(logs, "b")
     logs.before_commit = partial(second.claim)
-    with pytest.raises(Replaced, match="b claimed the unit while a did"):
+    with pytest.raises(Replaced, match="b claimed the unit at the same time as a"):
         first.claim()
     assert put(second, 0) == 3
 
@@ -172,7 +172,7 @@ def test_a_process_that_wakes_before_its_claim_does_not_replace_its_successor(tm
     logs = FakeLogs()
     held = claim(tmp_path, Epoch(1, 3), 1, "frozen")
     successor = UnitWriter(logs, "successor", Impatient(), claim(tmp_path, Epoch(1, 4), 1, "successor"))
-    with pytest.raises(Fenced, match="successor holds"):
+    with pytest.raises(Fenced, match=r"is held by .*successor"):
         UnitWriter(logs, "frozen", Impatient(), held).claim()
 
     (tmp_path / "other").mkdir()

@@ -59,10 +59,10 @@ def test_settings_that_only_the_operator_knows_must_be_set_outside_of_kubernetes
     with pytest.raises(OptionError) as caught:
         spark_conf(settings, (), {"spark.master": "k8s://https://cluster:6443"})
     assert str(caught.value).splitlines() == [
-        "option 'spec.spark.conf[spark.kubernetes.container.image]': has to be set with spark.master "
-        "k8s://https://cluster:6443; name an image of workers of this version",
-        "option 'spec.spark.conf[spark.driver.host]': has to be set with spark.master "
-        "k8s://https://cluster:6443; name the address by which pods reach this member",
+        "option 'spec.spark.conf[spark.kubernetes.container.image]': is required with spark.master "
+        "k8s://https://cluster:6443; set it to a worker image of this version",
+        "option 'spec.spark.conf[spark.driver.host]': is required with spark.master "
+        "k8s://https://cluster:6443; set it to the address at which pods reach this member",
     ]
 
 
@@ -97,7 +97,7 @@ def test_an_executor_started_by_hand_is_refused() -> None:
     assert said.returncode == 2
     assert "SPARK_DRIVER_URL" not in said.stderr
     assert "SPARK_EXECUTOR_ID, SPARK_EXECUTOR_CORES" in said.stderr
-    assert "Spark sets them in the pods that it makes" in " ".join(said.stderr.split())
+    assert "only run this command in pods that Spark creates" in " ".join(said.stderr.split())
 
 
 @pytest.mark.real
@@ -125,4 +125,4 @@ def test_an_account_without_the_right_to_create_pods_is_refused_with_the_role(
     host.close(30)
     assert "option 'spec.serviceAccountName'" in str(caught.value)
     assert 'cannot deletecollection resource "pods"' in str(caught.value)
-    assert "bind its account to the Role of examples/kubernetes/executors.yaml" in str(caught.value)
+    assert "bind its ServiceAccount to the Role of examples/kubernetes/executors.yaml" in str(caught.value)

@@ -92,8 +92,8 @@ def test_a_batch_takes_four_queries_however_many_of_its_rows_fail(
     assert len(sifted.rows()) == count - bad
     assert sifted.queries <= 4
     *progress, end = sifted.unit.said
-    assert progress[0] == f"searching for records that fail: 0 of {count} looked at, 0 found"
-    assert progress[-1] == f"searching for records that fail: {count} of {count} looked at, {bad} found"
+    assert progress[0] == f"searching for failing records: 0 of {count} checked, 0 found"
+    assert progress[-1] == f"searching for failing records: {count} of {count} checked, {bad} found"
     assert end == ""
     assert not logging.getLogger("SQLQueryContextLogger").isEnabledFor(logging.ERROR), "values go to stderr"
 
@@ -161,7 +161,7 @@ def test_a_search_in_one_partition_is_shown_and_the_other_partition_is_written_m
     try:
         spark.produce(unique, [{"value": b"7", "partition": 1}])
         eventually(lambda: [value for _, value in spark.records(out)] == [b"7"], 60)
-        shown = "searching for records that fail: 3 of 8 looked at, 1 found"
+        shown = "searching for failing records: 3 of 8 checked, 1 found"
         eventually(lambda: spark.heard.progress_of(task).get("trouble") == shown)
     finally:
         held.set()

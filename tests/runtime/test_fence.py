@@ -60,7 +60,7 @@ def test_a_claim_that_was_reset_holds_nothing(tmp_path: Path) -> None:
     fence = claim(tmp_path, Epoch(1, 1), 1, "a")
     (fence.directory / fence.claim).unlink()
     fence.directory.rmdir()
-    with pytest.raises(Fenced, match="nobody holds"):
+    with pytest.raises(Fenced, match="is held by no attempt"):
         fence.check()
 
 

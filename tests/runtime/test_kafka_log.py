@@ -167,7 +167,7 @@ def test_a_record_that_is_too_large_for_its_topic_is_reported_with_the_topic_and
     ensure_topic(unit.client, unique, 1, -1, {"max.message.bytes": "2000"})
     writer = unit.writer("a")
     writer.claim()
-    with pytest.raises(ValueError, match=rf"with key b'k': topic {unique} takes no larger one than its max"):
+    with pytest.raises(ValueError, match=rf"with key b'k': raise max.message.bytes of topic {unique}"):
         writer.write("q", 0, lambda: [(b"k", bytes(3_000))])
     assert put(writer, 1) == 3
     assert unit.values() == values(1)

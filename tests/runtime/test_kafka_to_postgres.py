@@ -116,17 +116,20 @@ def test_every_type_finds_its_column_in_a_table_that_is_created(
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({}, "option 'table.name.format' = '{topic}': there is no table"),
+        ({}, "option 'table.name.format' = '{topic}': table "),
         ({}, '("number" integer, "slot" integer)'),
         ({"table.name.format": "refusing"}, "option 'transform.sql'"),
-        ({"table.name.format": "refusing"}, "gives slot: not in table refusing; write a SELECT with columns"),
+        (
+            {"table.name.format": "refusing"},
+            "has columns that table refusing does not have: slot; select only columns",
+        ),
         (
             {"table.name.format": "keyless", "insert.mode": "upsert"},
             "option 'pk.fields': table keyless has no unique index over any column; add a primary key",
         ),
         (
             {"table.name.format": "keyed", "insert.mode": "upsert"},
-            "option 'pk.fields': the key of table keyed has id, which rows do not have",
+            "option 'pk.fields': rows lack the key columns id of table keyed",
         ),
         (
             {"table.name.format": "keyed", "insert.mode": "upsert", "pk.fields": "slot"},
@@ -169,7 +172,7 @@ def test_an_attempt_of_an_older_epoch_is_refused(spark: SparkBench, postgres: Po
     spark.runtime.start(TaskSpec(task, config, epoch=Epoch(1, 9)), 2)
     eventually(lambda: spark.heard.of(task)[-1] == ("failed", 2), 60)
     trace = spark.heard.traces[task, 2]
-    assert "was claimed under epoch 2.5, this attempt is of 1.9 and must end" in trace
+    assert "was claimed under epoch 2.5; this attempt has 1.9 and must stop" in trace
     assert f"DELETE FROM cooperator_batches WHERE worker = '{spark.settings.group_id}'" in trace
 
 

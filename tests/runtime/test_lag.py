@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cooperator.connectors.spark import behind
+from cooperator.connectors.query import behind
 from cooperator.model import TaskId
 from cooperator.runtime.lag import LAG_S, VALID_S, LagPool
 from tests.harness.support import eventually

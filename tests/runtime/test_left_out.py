@@ -119,7 +119,7 @@ def test_envelopes_and_json_become_columns_of_files_and_other_records_are_left_o
     found = sorted(left_out(spark, dead))
     assert [value for value, _, _ in found] == [b'{"id": "x"}', b"{}"]
     assert "Cannot parse the field name 'id' and the value x" in found[0][2]
-    assert "no object of schema and payload" in found[1][2]
+    assert "not an object with exactly schema and payload" in found[1][2]
     spark.stop(*tasks)
     # Without tolerance Spark continues on its own, in the same directory and with the same batch count.
     spark.produce(f"{unique}-b", [b'{"id": 7, "amount": 7}'])
@@ -135,8 +135,8 @@ def test_envelopes_and_json_become_columns_of_files_and_other_records_are_left_o
     [
         (
             {"value.converter": "json-schema"},
-            "-0, offset 0: option 'value.converter' = 'json-schema': cannot read the value: it is no object "
-            "of schema and payload alone",
+            "-0, offset 0: option 'value.converter' = 'json-schema': cannot read the value: it is not an "
+            "object with exactly schema and payload",
         ),
         ({"value.converter": "json", "value.schema": "id LONG"}, "MALFORMED_RECORD_IN_PARSING"),
     ],

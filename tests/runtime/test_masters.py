@@ -10,7 +10,7 @@ import pytest
 
 from cooperator.connectors.fence import claim
 from cooperator.connectors.options import OptionError
-from cooperator.connectors.remote import Server
+from cooperator.connectors.server import Server
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import Epoch, TaskId
 from cooperator.runtime import RuntimeSettings
@@ -182,7 +182,7 @@ def test_a_server_without_the_fence_is_refused(
         with member({**work, "incarnation": "a", "epoch": [1, 1]}, log):
             eventually(lambda: "failed out-0" in log.read_text(), 120)
         assert "the server lacks cooperator's jar" in log.read_text()
-        assert "put what `cooperator packages` prints on its class path" in log.read_text()
+        assert "add the jars that `cooperator packages` prints to its class path" in log.read_text()
         assert not output.exists()
     finally:
         server.close()

@@ -2,13 +2,12 @@
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cooperator.connectors import anchor, find, known_classes, validate
+from cooperator.connectors import find, known_classes, validate
 from cooperator.connectors.dead_letters import treats_rows_alone
 from cooperator.connectors.files_to_kafka import FilesToKafkaOptions
 from cooperator.connectors.options import OptionError, Options, option_names, parse
@@ -42,19 +41,19 @@ def test_the_required_options_suffice() -> None:
         (
             "files-to-kafka",
             {"path": "/in"},
-            "option 'topic': is required; give the topic to write to",
+            "option 'topic': is required; use the topic to write to",
         ),
         (
             "files-to-kafka",
             {**FILES, "units": "0"},
             "option 'units' = '0': should be greater than or equal to 1; "
-            "give a number of buckets of files, 1 to 1000",
+            "use a number of file buckets, 1 to 1000",
         ),
         (
             "files-to-kafka",
             {**FILES, "units": "many"},
             "option 'units' = 'many': should be a valid integer, unable to parse string as an integer; "
-            "give a number of buckets of files, 1 to 1000",
+            "use a number of file buckets, 1 to 1000",
         ),
         (
             "files-to-kafka",
@@ -76,40 +75,41 @@ def test_the_required_options_suffice() -> None:
         (
             "files-to-kafka",
             {**FILES, "max.files.per.trigger": "3", "max.bytes.per.trigger": "9"},
-            "option 'max.bytes.per.trigger' = '9': cannot be given with max.files.per.trigger; "
-            "give one of them",
+            "option 'max.bytes.per.trigger' = '9': cannot be combined with max.files.per.trigger; "
+            "use one of them",
         ),
         (
             "kafka-to-files",
             {**TOPICS, "topics": " , "},
-            "option 'topics' = ' , ': names no topic; give topics to read, with commas, or topics.regex",
+            "option 'topics' = ' , ': names no topic; set topics, separated by commas, or topics.regex",
         ),
         (
             "kafka-to-files",
             {**TOPICS, "topics.regex": "l.*"},
-            "option 'topics.regex' = 'l.*': cannot be given with topics; give one of them",
+            "option 'topics.regex' = 'l.*': cannot be combined with topics; use one of them",
         ),
         (
             "kafka-to-files",
             {"path": "/out", "topics.regex": "lines["},
-            "option 'topics.regex' = 'lines[': is no regular expression (unterminated character set at "
-            "position 5); write a regular expression of Python for whole names, such as orders[.].*",
+            "option 'topics.regex' = 'lines[': is not a valid regular expression (unterminated "
+            "character set at "
+            "position 5); write a Python regular expression for complete names, such as orders[.].*",
         ),
         (
             "kafka-to-files",
             {**TOPICS, "topics": "a b"},
-            "option 'topics' = 'a b': is no topic name; "
+            "option 'topics' = 'a b': is not a valid topic name; "
             "use up to 249 letters, digits, dots, underscores and dashes",
         ),
         (
             "kafka-to-files",
             {**TOPICS, "format": "avro"},
-            "option 'format' = 'avro': should be 'parquet', 'json' or 'csv'; give parquet, json or csv",
+            "option 'format' = 'avro': should be 'parquet', 'json' or 'csv'; use parquet, json or csv",
         ),
         (
             "kafka-to-files",
             {**TOPICS, "transform.sql": "SELECT value FRM input"},
-            "option 'transform.sql' = 'SELECT value FRM input': is no SQL (line 1, column 22: "
+            "option 'transform.sql' = 'SELECT value FRM input': is not valid SQL (line 1, column 22: "
             "Invalid expression / Unexpected token); "
             "write one SELECT from the view input, such as SELECT * FROM input",
         ),
@@ -128,24 +128,24 @@ def test_the_required_options_suffice() -> None:
         (
             "kafka-to-files",
             {**TOPICS, "sql": "SELECT 'a FROM input"},
-            "option 'sql' = \"SELECT 'a FROM input\": is no SQL (a quote or comment does not end); "
+            "option 'sql' = \"SELECT 'a FROM input\": is not valid SQL (an unterminated quote or comment); "
             "write one SELECT from the view input, such as SELECT * FROM input",
         ),
         (
             "kafka-to-files",
             {**TOPICS, "sql": "SELECT * FROM input", "transform.sql": "SELECT * FROM input"},
-            "option 'sql' = 'SELECT * FROM input': cannot be given with transform.sql; give one of them",
+            "option 'sql' = 'SELECT * FROM input': cannot be combined with transform.sql; use one of them",
         ),
         (
             "kafka-to-kafka",
             {**COPY, "errors.tolerance": "all"},
-            "option 'errors.tolerance' = 'all': has nothing to tolerate; "
-            "give transform.sql, or leave it out: without it nothing is converted",
+            "option 'errors.tolerance' = 'all': has no effect here; "
+            "set transform.sql, or remove it: without transform.sql nothing is converted",
         ),
         (
             "kafka-to-kafka",
             {**COPY, "errors.tolerance": "all", "transform.sql": "SELECT max(value) AS value FROM input"},
-            "option 'errors.tolerance' = 'all': needs a SELECT that treats each row by itself; leave out "
+            "option 'errors.tolerance' = 'all': requires a SELECT that treats each row by itself; remove "
             "aggregates, windows, DISTINCT, joins, hints, LIMIT, OFFSET and ORDER, SORT, DISTRIBUTE or "
             "CLUSTER BY, or set it to none",
         ),
@@ -153,133 +153,135 @@ def test_the_required_options_suffice() -> None:
             "kafka-to-kafka",
             {**COPY, "errors.deadletterqueue.topic.name": "dead"},
             "option 'errors.deadletterqueue.topic.name' = 'dead': is not used with errors.tolerance = none; "
-            "set that to all",
+            "set errors.tolerance to all",
         ),
         (
             "kafka-to-kafka",
             {**COPY, "topic": "copy of {topic}"},
-            "option 'topic' = 'copy of {topic}': is no topic name; use letters, digits, dots, underscores "
+            "option 'topic' = 'copy of {topic}': is not a valid topic name; use letters, digits, "
+            "dots, underscores "
             "and dashes, and {topic} for the source topic's name",
         ),
         (
             "kafka-to-kafka",
             {"topics.regex": "lines.*", "topic": "lines-copy"},
-            "option 'topic' = 'lines-copy': would be read again by this connector; "
-            "name a topic that topics and topics.regex leave out",
+            "option 'topic' = 'lines-copy': would be read by this connector again; "
+            "name a topic that topics and topics.regex do not match",
         ),
         (
             "kafka-to-postgres",
             {"topics": "orders", "connection.url": "jdbc:mysql://db/shop"},
-            "option 'connection.url' = 'jdbc:mysql://db/shop': is not of PostgreSQL, the one database that "
-            "is supported; write it as jdbc:postgresql://host:5432/database",
+            "option 'connection.url' = 'jdbc:mysql://db/shop': is not for PostgreSQL, the only supported "
+            "database; write it as jdbc:postgresql://host:5432/database",
         ),
         (
             "kafka-to-postgres",
             {"topics": "orders", "connection.url": "jdbc:postgresql://me:secret@db/shop"},
-            "option 'connection.url' = 'jdbc:postgresql://me:***@db/shop': holds a password; "
-            "give connection.user and connection.password instead",
+            "option 'connection.url' = 'jdbc:postgresql://me:***@db/shop': contains a password; "
+            "use connection.user and connection.password instead",
         ),
         (
             "kafka-to-postgres",
             {"topics": "orders", "connection.url": "jdbc:postgresql://db/shop?user=me&password=secret"},
-            "option 'connection.url' = 'jdbc:postgresql://db/shop?user=me&password=***': holds a password; "
-            "give connection.user and connection.password instead",
+            "option 'connection.url' = 'jdbc:postgresql://db/shop?user=me&password=***': contains a "
+            "password; "
+            "use connection.user and connection.password instead",
         ),
         (
             "kafka-to-postgres",
             {**TABLES, "connection.password": "secret"},
-            "option 'connection.password' = '***': would be readable in Kafka; "
+            "option 'connection.password' = '***': would be stored in clear text in Kafka; "
             "write ${file:/path:KEY} or ${env:NAME}",
         ),
         (
             "kafka-to-postgres",
             {**TABLES, "table.name.format": "a.b.c"},
-            "option 'table.name.format' = 'a.b.c': is no name of a table; "
+            "option 'table.name.format' = 'a.b.c': is not a valid table name; "
             "write table or schema.table; {topic} stands for the source topic's name",
         ),
         (
             "kafka-to-postgres",
             {**TABLES, "pk.fields": "id"},
-            "option 'pk.fields' = 'id': is not used with insert.mode = append; set that to upsert",
+            "option 'pk.fields' = 'id': is not used with insert.mode = append; set insert.mode to upsert",
         ),
         (
             "kafka-to-postgres",
             {**TABLES, "insert.mode": "update"},
-            "option 'insert.mode' = 'update': should be 'append' or 'upsert'; give append (each row is "
-            "added) or upsert (it takes the place of the row with its key)",
+            "option 'insert.mode' = 'update': should be 'append' or 'upsert'; use append (each row is "
+            "inserted) or upsert (it replaces the row with its key)",
         ),
         (
             "kafka-to-nowhere",
             {},
-            "option 'connector.class' = 'kafka-to-nowhere': is not a class that is installed here; "
-            "install the plug-in that brings it, here and on every member of its Worker (docs/plugins.md); "
+            "option 'connector.class' = 'kafka-to-nowhere': is not an installed class; "
+            "install the plug-in that provides it, here and on every member of its Worker (docs/plugins.md); "
             "installed are: files-to-kafka, kafka-to-files, kafka-to-kafka, kafka-to-postgres, "
             "noop, postgres-to-kafka, spark",
         ),
         (
             "postgres-to-kafka",
             {**ROWS, "tables": ""},
-            "option 'tables' = '': names no table; give tables to read, with commas, or tables.regex",
+            "option 'tables' = '': names no table; set tables, separated by commas, or tables.regex",
         ),
         (
             "postgres-to-kafka",
             {**ROWS, "mode": "bulk"},
-            "option 'mode' = 'bulk': should be 'incrementing', 'timestamp' or 'timestamp+incrementing'; give "
+            "option 'mode' = 'bulk': should be 'incrementing', 'timestamp' or 'timestamp+incrementing'; use "
             "incrementing (new rows), timestamp or timestamp+incrementing (changed rows, too)",
         ),
         (
             "postgres-to-kafka",
             {**ROWS, "mode": "timestamp"},
-            "option 'timestamp.column.name': is needed by mode timestamp; "
+            "option 'timestamp.column.name': is required by mode timestamp; "
             "name the column, or set mode to incrementing",
         ),
         (
             "postgres-to-kafka",
             {**ROWS, "timestamp.column.name": "at"},
             "option 'timestamp.column.name' = 'at': is not used by mode incrementing; "
-            "set that to timestamp+incrementing, or leave it out",
+            "set mode to timestamp+incrementing, or remove it",
         ),
         (
             "postgres-to-kafka",
             {**ROWS, "value.converter": "org.apache.kafka.connect.json.JsonConverter"},
             "option 'value.converter' = 'org.apache.kafka.connect.json.JsonConverter': should be 'json', "
-            "'json-schema', 'avro' or 'string'; give json, json-schema (Connect's envelope with schema and "
+            "'json-schema', 'avro' or 'string'; use json, json-schema (Connect's envelope with schema and "
             "payload), avro (schema.registry.url) or string",
         ),
         (
             "postgres-to-kafka",
             {**ROWS, "value.converter": "avro"},
-            "option 'value.converter' = 'avro': needs a registry; give schema.registry.url",
+            "option 'value.converter' = 'avro': requires a schema registry; set schema.registry.url",
         ),
         (
             "kafka-to-postgres",
             {**TABLES, "value.converter": "json"},
             "option 'value.converter' = 'json': has no columns; "
-            "give value.schema (id LONG, name STRING), or use string and get_json_object",
+            "set value.schema (id LONG, name STRING), or use string and get_json_object",
         ),
         (
             "kafka-to-files",
             {**TOPICS, "value.schema": "id LONG"},
             "option 'value.schema' = 'id LONG': is not used with value.converter = string; "
-            "set value.converter to json, or leave it out",
+            "set value.converter to json, or remove it",
         ),
         (
             "kafka-to-files",
             {**TOPICS, "value.converter": "json", "value.schema": "id LONG ( name"},
-            "option 'value.schema' = 'id LONG ( name': is no list of columns; "
+            "option 'value.schema' = 'id LONG ( name': is not a list of columns; "
             "write names with types: id LONG, name STRING",
         ),
         (
             "kafka-to-files",
             {**TOPICS, "key.converter": "avro", "schema.registry.url": "http://me:secret@registry"},
-            "option 'schema.registry.url' = 'http://me:***@registry': is no URL of a registry; write "
-            "http://host:8081; credentials belong into schema.registry.basic.auth.user.info",
+            "option 'schema.registry.url' = 'http://me:***@registry': is not the URL of a registry; write "
+            "http://host:8081; put credentials into schema.registry.basic.auth.user.info",
         ),
         (
             "kafka-to-files",
             {**TOPICS, "errors.tolerance": "all"},
-            "option 'errors.tolerance' = 'all': has nothing to tolerate; give transform.sql, or leave it "
-            "out: without it nothing is converted",
+            "option 'errors.tolerance' = 'all': has no effect here; set transform.sql, or remove it: "
+            "without transform.sql nothing is converted",
         ),
     ],
 )
@@ -342,34 +344,6 @@ def test_the_repr_of_options_shows_no_value() -> None:
     assert (repr(options), str(options)) == (shown, shown)
 
 
-def test_paths_in_options_of_source_and_sink_are_anchored_where_they_are_paths(tmp_path: Path) -> None:
-    units = '[{"source.options.path": "a"}, {"sink.options.path": "/b"}]'
-    config = {
-        "source.format": "json",
-        "sink.format": "rest",
-        "source.options.path": "../in/*.json",
-        "source.options.sourceArchiveDir": "done",
-        "source.options.pathGlobFilter": "*.json",
-        "sink.options.path": "items/all",
-        "units": units,
-    }
-    assert anchor("spark", config, tmp_path) == {
-        **config,
-        "source.options.path": f"{tmp_path.parent}/in/*.json",
-        "source.options.sourceArchiveDir": f"{tmp_path}/done",
-        "units": f'[{{"source.options.path": "{tmp_path}/a"}}, {{"sink.options.path": "/b"}}]',
-    }
-    for unchanged in ({"units": "["}, {"units": '[{"source.options.path": "/a"}]'}, {"source.format": "x"}):
-        assert anchor("spark", {**config, **unchanged}, tmp_path).items() >= unchanged.items()
-
-
-def test_local_paths_are_anchored_at_the_manifest_and_nothing_else_is(tmp_path: Path) -> None:
-    config = {"path": "./data", "topic": "lines"}
-    assert anchor("files-to-kafka", config, tmp_path) == {"path": f"{tmp_path}/data", "topic": "lines"}
-    for unchanged in ("/data", "s3a://bucket/data", "file:/data", "${env:DATA}"):
-        assert anchor("files-to-kafka", {"path": unchanged}, tmp_path) == {"path": unchanged}
-
-
 def _choices() -> Iterator[tuple[str, str, str]]:
     """The class, option and value of everything that can be listed."""
     for class_name in known_classes():
@@ -389,14 +363,14 @@ def test_a_misspelt_value_gets_a_suggestion(class_name: str) -> None:
     for _, name, word in (one for one in CHOICES if one[0] == class_name):
         wrong = word[:-2] + word[-1]
         [problem] = [one for one in validate(class_name, {name: wrong}) if one.option == name]
-        assert f"did you mean {word!r}? Otherwise give " in problem.remedy, (name, wrong, problem)
+        assert f"did you mean {word!r}? Otherwise use " in problem.remedy, (name, wrong, problem)
 
 
 def test_a_misspelt_format_gets_a_suggestion() -> None:
     problems = [str(one) for one in validate("kafka-to-files", {**TOPICS, "format": "parqet"})]
     assert problems == [
         "option 'format' = 'parqet': should be 'parquet', 'json' or 'csv'; did you mean 'parquet'? "
-        "Otherwise give parquet, json or csv"
+        "Otherwise use parquet, json or csv"
     ]
 
 
@@ -405,4 +379,4 @@ def test_references_get_no_suggestions() -> None:
     with pytest.raises(OptionError) as refused:
         parse(find("kafka-to-files").options, {**written, "format": "parqet"}, written)
     [problem] = refused.value.problems
-    assert (problem.value, problem.remedy) == ("${env:FORMAT}", "give parquet, json or csv")
+    assert (problem.value, problem.remedy) == ("${env:FORMAT}", "use parquet, json or csv")

@@ -71,7 +71,7 @@ def test_a_batch_that_is_missing_is_an_error_not_a_loss(tmp_path: Path) -> None:
 def test_a_file_that_was_committed_and_is_gone_is_an_error(tmp_path: Path) -> None:
     unit = tmp_path / "lines-0"
     commit(unit, 0, ["gone.parquet"])
-    with pytest.raises(OutputError, match="is not there"):
+    with pytest.raises(OutputError, match="does not exist"):
         committed_files(unit)
 
 

@@ -82,7 +82,7 @@ def test_a_second_connector_is_refused_and_the_first_goes_on(
     for spelling in (f"file:{out}", f"{out}/", f"{tmp_path}/x/../out", str(link)):
         trace = refused(spark, f"{unique}-b", copying(tmp_path, spelling))
         assert f"Connector {unique}-a, unit unit-0, of the group {spark.settings.group_id}" in trace
-        assert "Give this Connector another directory" in trace
+        assert "Set another directory for this Connector" in trace
         assert "Traceback" not in trace, "the message is a sentence"
     nested = run(spark, f"{unique}-n", copying(tmp_path, f"{out}/nested"))
     eventually(lambda: ids_in(out / "nested") == list(range(ROWS)), 60)

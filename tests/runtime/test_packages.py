@@ -78,5 +78,5 @@ def test_a_jar_that_a_member_lacks_is_named(settings: RuntimeSettings, heard: He
     task = TaskId("orders", 0)
     SparkBench(runtime, heard, settings).start(task, to_avro("nowhere:1", "orders", tmp_path / "out"))
     eventually(lambda: heard.of(task) == [("failed", 1)], 60)
-    assert "mine.jar is no file on member lake-0: put it there" in heard.traces[task, 1]
+    assert "mine.jar does not exist on member lake-0: add it" in heard.traces[task, 1]
     assert runtime.close(30)

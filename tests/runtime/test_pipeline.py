@@ -127,8 +127,8 @@ def test_a_refusal_of_spark_at_the_start_is_reported_by_its_root_cause(
 ) -> None:
     (tmp_path / "file").write_text("no directory")
     unknown = (
-        "option '{}' = '{}': is no format that Spark has here; did you mean '{}'? Otherwise add the package "
-        "that has it to spec.spark.packages, or its class to data.sources"
+        "option '{}' = '{}': is not a format that Spark has here; did you mean '{}'? Otherwise add its "
+        "package to spec.spark.packages, or its class to data.sources"
     )
     below, out = tmp_path / "file" / "below", tmp_path / "out"
     told = {
@@ -166,21 +166,21 @@ def test_a_path_of_another_kind_of_source_may_be_anything() -> None:
     [
         (
             {"sink.options.path": ""},
-            "option 'sink.format' = 'parquet': needs a directory; give sink.options.path",
+            "option 'sink.format' = 'parquet': requires a directory; set sink.options.path",
         ),
         (
             {"units": '[{"source.options.path": "/a"}, {}]'},
-            "write to the same directory; override sink.options.path for each: "
+            "write to the same directory; override sink.options.path for each unit: "
             "rows of two units in one directory are lost",
         ),
-        ({"units": "[1]"}, "is no list of objects; write a JSON list of objects, such as"),
-        ({"units": '[{"sink.format": "csv"}]'}, "overrides something else than options of source and sink"),
-        ({"units": "["}, "is no JSON; write"),
-        ({"units": "[]"}, "option 'units' = '[]': is empty; give a JSON list"),
+        ({"units": "[1]"}, "is not a list of objects; write a JSON list of objects, such as"),
+        ({"units": '[{"sink.format": "csv"}]'}, "overrides options other than those of source and sink"),
+        ({"units": "["}, "is not valid JSON; write"),
+        ({"units": "[]"}, "option 'units' = '[]': is empty; use a JSON list"),
         ({"sink.output.mode": "update"}, "is not possible for files; use append"),
         ({"data.sources": "a.b"}, "option 'data.sources' = 'a.b': names no class; write module:Class"),
         ({"source.option.path": "/a"}, "is not an option of this class; did you mean"),
-        ({"source.options.*": "x"}, "option 'source.options.*' = 'x': should be a valid dictionary; give"),
+        ({"source.options.*": "x"}, "option 'source.options.*' = 'x': should be a valid dictionary; use"),
         (
             {"sink.options.path": "./out"},
             "option 'sink.options.path' = './out': is relative; write an absolute path, or a URI such as "
@@ -198,10 +198,13 @@ def test_a_path_of_another_kind_of_source_may_be_anything() -> None:
         ),
         (
             {"sink.options.CheckpointLocation": "/mine"},
-            "option 'sink.options.CheckpointLocation' = '/mine': has checkpointlocation, and checkpoints are "
-            "where the Worker has them; remove it, and set spec.checkpointLocation of the Worker",
+            "option 'sink.options.CheckpointLocation' = '/mine': has checkpointlocation, which the "
+            "Worker sets; remove it, and set spec.checkpointLocation of the Worker",
         ),
-        ({"sink.format": "kafka", "partition.by": "a"}, "option 'partition.by' = 'a': is for file sinks"),
+        (
+            {"sink.format": "kafka", "partition.by": "a"},
+            "option 'partition.by' = 'a': only applies to file sinks",
+        ),
     ],
 )
 def test_invalid_pipelines_are_refused_with_a_remedy(changes: dict[str, str], problem: str) -> None:

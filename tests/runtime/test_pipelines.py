@@ -112,7 +112,7 @@ def test_a_line_that_kafka_does_not_take_fails_the_task_and_is_named(
     spark.start(task, {**config, "task.units": "bucket-0-of-1"})
     eventually(lambda: spark.heard.of(task)[-1:] == [("failed", 1)], 60)
     trace = spark.heard.traces[task, 1]
-    assert "with key b'wide.txt' is larger than option 'message.max.bytes' allows" in trace
+    assert "with key b'wide.txt' exceeds option 'message.max.bytes'" in trace
     assert "in unit bucket-0-of-1" in trace
 
 

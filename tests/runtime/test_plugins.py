@@ -79,32 +79,40 @@ def test_a_plugin_that_keeps_the_rules_conforms(install: Install, tmp_path: Path
 
 DEFECTS = [
     ("Unmakeable", "found", "cannot be loaded from copies 1.2 .*missing 1 required positional .*'journal'"),
-    ("NoConnector", "found", "NoConnector. is no subclass of Connector; fix or uninstall copies 1.2"),
+    ("NoConnector", "found", "NoConnector. is not a subclass of Connector; fix or uninstall copies 1.2"),
     ("Remembers", "found", "its attributes have changed: {'asked': .*one instance serves all connectors"),
-    ("WithoutName", "options", "field 'batch_size' has no name; declare it by option"),
-    ("OpenSecret", "options", "option 'password' sounds like a secret; declare it with secret=True"),
+    ("WithoutName", "options", "field 'batch_size' has no name; declare it with option"),
+    ("OpenSecret", "options", "option 'password' looks like a secret; declare it with secret=True"),
     ("RepeatsValues", "options", "option 'prefix': its error repeats the value"),
-    ("TakesAnything", "accepts", "an option that is not known is taken; keep extra='forbid'"),
-    ("TakesNegativePauses", "refuses", "{'pause.ms': '0'} is taken; refuse it in a validator"),
+    ("TakesAnything", "accepts", "an unknown option is accepted; keep extra='forbid'"),
+    ("TakesNegativePauses", "refuses", "{'pause.ms': '0'} is accepted; refuse it in a validator"),
     ("SaysNothing", "delivery", "the note of delivery.. is ''; write a sentence"),
-    ("ForgetsUnits", "groups", "of 5 units and 2 tasks: each unit belongs into one task"),
+    ("ForgetsUnits", "groups", "for 5 units and 2 tasks: put each unit into exactly one task"),
     (
         "UnitsByHash",
         "units",
-        "one process tells .*, another .*; make ids, and their order, of what the",
+        "one process returns .*, another .*; derive ids and their order from the",
     ),
-    ("UnitsByPath", "units", "'/.*/in/ada' is no id; use letters, digits, dot, underscore and dash"),
+    ("UnitsByPath", "units", "'/.*/in/ada' is not a valid id; use letters, digits, dot, underscore and dash"),
     ("CannotStart", "starts", r"RuntimeError: the folder is locked\nin unit (ada|bob)\b"),
     ("LosesRecords", "delivers", r"\d+ of 40 records are not in the sink after 20 s, such as 'record"),
     ("Unclaimed", "claims", "unit .* runs without a claim; subclass SparkConnector, or begin open"),
     ("NeverLooksAgain", "grows", "no new units within 20 s"),
-    ("StopsInName", "stops", "was written after all tasks had stopped; let stop.. return when nothing"),
-    ("OffsetsDrift", "offsets", "altering what is listed to itself would change"),
+    ("StopsInName", "stops", "was written after all tasks had stopped; return from stop.. only when nothing"),
+    ("OffsetsDrift", "offsets", "altering the listed offsets to themselves would change"),
     ("LocksItselfOut", "resumes", r"process \d+ has locked it"),
-    ("BeginsAnew", "exact", "is in the sink 2 times, although delivery.. says ExactlyOnce; make a batch's"),
-    ("WritesTwice", "exact", "is in the sink 2 times, although delivery.. says ExactlyOnce; make a batch's"),
+    (
+        "BeginsAnew",
+        "exact",
+        "is in the sink 2 times, although delivery.. declares ExactlyOnce; make the write",
+    ),
+    (
+        "WritesTwice",
+        "exact",
+        "is in the sink 2 times, although delivery.. declares ExactlyOnce; make the write",
+    ),
     ("WritesLater", "survives", r"\d+ of \d+ records are not in the sink after 20 s"),
-    ("KnowsNoEpochs", "fenced", "an attempt of an older epoch was let run; give claim.. the context's epoch"),
+    ("KnowsNoEpochs", "fenced", "an attempt of an older epoch was allowed to run; pass the context's epoch"),
 ]
 
 
@@ -138,8 +146,8 @@ def test_every_rule_has_a_defect_and_is_in_the_docs() -> None:
 def test_a_class_that_is_not_installed_is_refused_with_the_remedy() -> None:
     [problem] = validate("kafka-to-fils", {})
     assert str(problem) == (
-        "option 'connector.class' = 'kafka-to-fils': is not a class that is installed here; did you mean "
-        "'kafka-to-files'? Otherwise install the plug-in that brings it, here and on every member of its "
+        "option 'connector.class' = 'kafka-to-fils': is not an installed class; did you mean "
+        "'kafka-to-files'? Otherwise install the plug-in that provides it, here and on every member of its "
         f"Worker (docs/plugins.md); installed are: {', '.join(known_classes())}"
     )
 
@@ -148,8 +156,8 @@ def test_options_of_a_plugin_are_checked_like_all_others(install: Install) -> No
     install("copies", "copies_of_files:Copies")
     problems = validate("copies", {"path": "/in", "pause.ms": "0", "paht": "x"})
     assert [str(problem) for problem in problems] == [
-        "option 'target': is required; give a directory to write to",
-        "option 'pause.ms' = '0': should be greater than or equal to 1; give milliseconds between two looks, "
+        "option 'target': is required; use a directory to write to",
+        "option 'pause.ms' = '0': should be greater than or equal to 1; use milliseconds between two looks, "
         "1 or more",
         "option 'paht' = 'x': is not an option of this class; did you mean 'path'?",
     ]
@@ -164,7 +172,7 @@ def test_a_package_that_cannot_be_imported_is_named(install: Install) -> None:
 def test_two_packages_that_bring_one_class_are_named(install: Install) -> None:
     install("copies", "copies_of_files:Copies")
     install("copies", "copies_of_files:WritesTwice", package="others")
-    said = r"is brought by copies 1.2 \(copies_of_files:Copies\) and others 1.2 .*; uninstall all but one"
+    said = r"is provided by copies 1.2 \(copies_of_files:Copies\) and others 1.2 .*; uninstall all but one"
     with pytest.raises(OptionError, match=said):
         find("copies")
 

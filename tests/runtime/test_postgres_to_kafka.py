@@ -111,7 +111,7 @@ def test_a_row_that_is_committed_late_is_not_skipped(
     try:
         late.execute(f"INSERT INTO {table} DEFAULT VALUES".encode())
         postgres.query(f"INSERT INTO {table} DEFAULT VALUES")
-        waits = "waiting for the end of transactions that write into it"
+        waits = "waiting for the end of transactions that write to it"
         eventually(lambda: waits in spark.heard.progress_of(tasks[1]).get("trouble", ""), 60)
         assert numbers(spark, unique) == []
         late.commit()
@@ -269,7 +269,7 @@ def test_avro_is_written_with_schemas_of_the_tables_columns(
     ("options", "problem"),
     [
         ({}, "option 'incrementing.column.name': is needed: table refused has 0 columns that count"),
-        ({"incrementing.column.name": "n"}, "= 'n': is no column of table refused; use one of a, b, at"),
+        ({"incrementing.column.name": "n"}, "= 'n': is not a column of table refused; use one of a, b, at"),
         ({"incrementing.column.name": "b"}, "= 'b': may be null in table refused; declare it NOT NULL"),
         ({"mode": "timestamp", "timestamp.column.name": "at"}, "'timestamp.column.name' = 'at': may be null"),
         (

@@ -38,21 +38,23 @@ def test_neither_resolver_nor_result_shows_a_value() -> None:
     [
         (
             "${env:OTHER}",
-            "option 'a': ${env:OTHER}: OTHER is not on this worker's allow-list; add it there",
+            "option 'a': ${env:OTHER}: OTHER is not on this Worker's allow-list; add it to spec.envAllowed",
         ),
         (
             "${env:ABSENT}",
-            "option 'a': ${env:ABSENT}: ABSENT is not set on this member; set it for the worker",
+            "option 'a': ${env:ABSENT}: ABSENT is not set on this member; set it in the Worker's template",
         ),
         (
             "${file:/nowhere:k}",
-            "option 'a': ${file:/nowhere:k}: /nowhere cannot be read here (No such file or directory); "
-            "mount it on the member",
+            "option 'a': ${file:/nowhere:k}: /nowhere cannot be read on this member (No such file or "
+            "directory); "
+            "mount it there",
         ),
         (
             "${vault:x}",
-            "option 'a': ${vault:x} is no reference; write ${env:NAME}, ${file:PATH:KEY} or ${worker.NAME}, "
-            "where NAME is one of bootstrap.servers, security.protocol, sasl.mechanism, sasl.username, "
+            "option 'a': ${vault:x} is not a reference; write ${env:NAME}, ${file:PATH:KEY} or "
+            "${worker.NAME}, where NAME is one of bootstrap.servers, security.protocol, sasl.mechanism, "
+            "sasl.username, "
             "sasl.password, ssl.ca.location, ssl.certificate.location, ssl.key.location, "
             "ssl.endpoint.identification.algorithm",
         ),

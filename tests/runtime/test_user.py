@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cooperator.runtime.user import NobodyKnowsThisUser, user_environment
+from cooperator.runtime.user import UnknownUser, user_environment
 
 
 def test_a_known_user_needs_nothing(tmp_path: Path) -> None:
@@ -31,7 +31,7 @@ def test_an_unnamed_user_without_the_library_gets_the_remedy(
         raise OSError(f"{name}: no such file")
 
     monkeypatch.setattr("cooperator.runtime.user.ctypes.CDLL", missing)
-    with pytest.raises(NobodyKnowsThisUser, match=r"1000650000.*install libnss-wrapper"):
+    with pytest.raises(UnknownUser, match=r"1000650000.*install libnss-wrapper"):
         user_environment(tmp_path, {})
 
 

@@ -161,5 +161,5 @@ def test_an_attempt_that_waits_for_its_predecessor_reports_it(
     inline.start(spec, 1)
     heard.wait(task, ("started", 1))
     inline.start(spec, 2)
-    eventually(lambda: heard.progress_of(task) == {"trouble": "waiting for the attempt before to end"})
+    eventually(lambda: heard.progress_of(task) == {"trouble": "waiting for the previous attempt to end"})
     heard.wait(task, ("started", 1), ("stopped", 1), ("started", 2))

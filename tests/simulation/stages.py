@@ -130,13 +130,13 @@ class SteppedMembership(Membership):
             current = self._current()
             if current is not None and current.fenced:
                 self._stopping.set()
-                self._told.fenced()
+                self._listener.fenced()
             if not self._stopping.is_set():
                 await self._outer.sleep(_FRESH_START_S)
         self.ended = True
 
     async def _one(self) -> None:
-        session = _Session(self._config, self._told)
+        session = _Session(self._config, self._listener)
         self._session = session
         loop: Any = session.loop
         try:

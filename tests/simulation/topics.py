@@ -222,7 +222,7 @@ class Transactor:
             raise LogUnavailable("the transaction could not be begun")
         self._topics.check(self._process)
         if self._topics.writers[self._id] != self._writer:
-            raise WriterFenced(f"writer {self._id}: another one has taken over")
+            raise WriterFenced(f"writer {self._id}: another writer has taken over")
         if self._topics.newest is not self:
             self._process.simulation.late_writes.append(f"{self._process.name} to {topic}")
         after = self._topics.append(topic, records, marker=True)

@@ -72,7 +72,9 @@ class LeaderCalls:
         except (aiohttp.ClientError, TimeoutError, ValueError) as failure:
             error = f"{url}: {failure or type(failure).__name__}"
         if error:
-            log.warning("the tasks of %s were not taken, trying again: %s", order.connector, error)
+            log.warning(
+                "the task configurations of %s were not accepted, trying again: %s", order.connector, error
+            )
         self._tell(ev.PostAnswered(order.connector, order.number, error))
 
     async def _ask(self, order: do.AskLeader) -> None:
@@ -90,7 +92,7 @@ class LeaderCalls:
                 _ASK_S,
             )
         except (aiohttp.ClientError, TimeoutError, ValueError) as failure:
-            log.info("the leader cannot be asked: %s", failure or type(failure).__name__)
+            log.info("the leader cannot be reached: %s", failure or type(failure).__name__)
             return
         if status == 200:
             self._tell(ev.LeaderConfirmed(sent_at_ms, order.epoch))

@@ -1,4 +1,4 @@
-"""What a member uses of the ``leader`` package while the broker makes it the leader."""
+"""The part of the ``leader`` package that a member uses while the broker makes it the leader."""
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future

@@ -153,7 +153,7 @@ class Learner:
         if event.epoch == self._state.applied and not self._state.leads:
             self._prove_lease(event.sent_at_ms)
         else:
-            self._tell(None, f"a confirmation for {event.epoch} does not count")
+            self._tell(None, f"ignoring a confirmation for {event.epoch}")
 
     def _depart(self, by_ms: int) -> None:
         state = self._state
@@ -168,7 +168,7 @@ class Learner:
         state = self._state
         before, state.config = state.config, event.config
         if event.config.offset < before.offset:
-            self._tell(None, f"the config log was made anew: {before.offset} -> {event.config.offset}")
+            self._tell(None, f"the config log was recreated: {before.offset} -> {event.config.offset}")
             for key, task in state.tasks.items():
                 state.tasks[key] = replace(task, needs_offset=-1)
         for connector, post in state.posts.items():
@@ -258,7 +258,7 @@ class Learner:
         Raises IllegalStep if the attempt never began.
         """
         if not 0 < attempt <= self._state.attempts:
-            raise IllegalStep(f"attempt {attempt} of {key} was never made")
+            raise IllegalStep(f"attempt {attempt} of {key} was never started")
         task = self._state.tasks.get(key)
         if task is not None and 0 < task.attempt < attempt:
             raise IllegalStep(f"attempt {attempt} is not one of {key}, whose last is {task.attempt}")
@@ -293,7 +293,10 @@ class Learner:
         if event.error:
             pause_ms = min(self._settings.post_backoff_ms * 2 ** min(post.tries, 30), longest_ms)
             tries = post.tries + 1
-            self._tell(TaskId(event.connector, INSTANCE), f"the leader did not take its tasks: {event.error}")
+            self._tell(
+                TaskId(event.connector, INSTANCE),
+                f"the leader did not accept its task configurations: {event.error}",
+            )
         else:
             pause_ms, tries = longest_ms, 0
         newer = post.at_ms is not None

@@ -142,7 +142,7 @@ class AgentGroupListener:
         if assignment.assigned or assignment.revoked:
             with within(event=agent.events, generation=str(agent.epoch)):
                 log.info(
-                    "an assignment under %s: %d new, %d to let go", agent.epoch, *map(len, assignment[4:6])
+                    "an assignment under %s: %d new, %d revoked", agent.epoch, *map(len, assignment[4:6])
                 )
 
     def _lose_lead(self, reason: str) -> None:

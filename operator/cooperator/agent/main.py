@@ -54,7 +54,7 @@ def make_runtime(options: WorkerOptions, listener: RuntimeListener) -> Runtime:
 
 
 class Group(Protocol):
-    """What a member uses of its membership; see ``group.Membership``."""
+    """The part of the membership that a member uses; see ``group.Membership``."""
 
     def start(self) -> None: ...
     def rejoin(self, reason: str) -> None: ...
@@ -185,7 +185,7 @@ class Agent:
             instructions = self._supervisor.take(event_of, now_ms)
         except IllegalStep:
             # It has changed nothing; the fault is with the sender.
-            log.exception("an event that cannot be")
+            log.exception("an impossible event")
             return
         for instruction in self._told_first(instructions):
             try:
@@ -205,7 +205,7 @@ class Agent:
             try:
                 self._logs.status.flush(_SAY_MS)
             except LogTimeout as error:
-                log.warning("starting before that is on the log: %s", error)
+                log.warning("starting before the status is on the log: %s", error)
         yield from starts
 
     def _patience_s(self) -> float | None:
@@ -272,7 +272,7 @@ class Agent:
             spec = TaskSpec(order.task, order.config, order.paused, order.epoch, committed)
             self._runtime.start(spec, order.attempt)
         except Exception as error:
-            log.exception("the runtime did not take %s", order.task)
+            log.exception("the runtime did not accept %s", order.task)
             # Imported on demand: a member has to start fast.
             from cooperator.runtime.traces import describe
 

@@ -118,35 +118,41 @@ class MemberMetrics(MetricsPage):
 
     def _of_member(self, tasks: int) -> Iterable[Metric]:
         report = self._supervisor.report()
-        yield _gauge("cooperator_member_tasks", "Tasks and connectors that the member has", tasks)
-        yield _gauge("cooperator_member_draining", "1 while it gives its work away", report.draining)
-        yield _gauge("cooperator_member_leads", "1 while it leads its group", self._supervisor.leads)
-        memory = "Memory of the member's processes, its JVM among them"
+        yield _gauge("cooperator_member_tasks", "Tasks and connector instances owned by the member", tasks)
+        yield _gauge("cooperator_member_draining", "1 while the member drains", report.draining)
+        yield _gauge("cooperator_member_leads", "1 while the member leads its group", self._supervisor.leads)
+        memory = "Resident memory of the member's processes, including its JVM"
         yield _gauge("cooperator_member_resident_memory_bytes", memory, _resident_bytes())
 
 
 def _of_tasks(told: dict[TaskId, tuple[str, dict[str, Any]]]) -> Iterable[Metric]:
-    state = GaugeMetricFamily("cooperator_task_state", "1 for the state it is in", labels=(*_LABELS, "state"))
+    state = GaugeMetricFamily(
+        "cooperator_task_state", "1 for the present state of the task", labels=(*_LABELS, "state")
+    )
     gauges = {
         "lag": GaugeMetricFamily(
-            "cooperator_task_lag_records", "Records of its sources that it has not delivered", labels=_LABELS
+            "cooperator_task_lag_records", "Source records that the task has not delivered", labels=_LABELS
         ),
         "rows_per_s": GaugeMetricFamily(
-            "cooperator_task_rows_in_per_second", "Rows read, over the last seconds", labels=_LABELS
+            "cooperator_task_rows_in_per_second",
+            "Rows read per second, over the last seconds",
+            labels=_LABELS,
         ),
         "failed_s": GaugeMetricFamily(
-            "cooperator_task_last_failure_timestamp_seconds", "When it failed last; 0: never", labels=_LABELS
+            "cooperator_task_last_failure_timestamp_seconds",
+            "Unix time of the task's last failure; 0: never",
+            labels=_LABELS,
         ),
     }
     counters = {
         "rows_in": CounterMetricFamily(
-            "cooperator_task_rows_in", "Rows read since it was started here", labels=_LABELS
+            "cooperator_task_rows_in", "Rows read since the task was started here", labels=_LABELS
         ),
         "rows_out": CounterMetricFamily(
-            "cooperator_task_rows_out", "Rows delivered since it was started here", labels=_LABELS
+            "cooperator_task_rows_out", "Rows delivered since the task was started here", labels=_LABELS
         ),
-        "starts": CounterMetricFamily("cooperator_task_starts", "How often it began to run", labels=_LABELS),
-        "failures": CounterMetricFamily("cooperator_task_failures", "How often it failed", labels=_LABELS),
+        "starts": CounterMetricFamily("cooperator_task_starts", "Starts of the task", labels=_LABELS),
+        "failures": CounterMetricFamily("cooperator_task_failures", "Failures of the task", labels=_LABELS),
     }
     families: dict[str, GaugeMetricFamily | CounterMetricFamily] = {**gauges, **counters}
     for task, (phase, values) in told.items():

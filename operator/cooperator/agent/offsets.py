@@ -16,7 +16,8 @@ from typing import Any
 from aiohttp import web
 
 from cooperator.agent.options import WorkerOptions
-from cooperator.connectors.offsets import OffsetsError, Subject, alter, decode, encode, listed, reset
+from cooperator.connectors.offset_operations import Subject, alter, listed, reset
+from cooperator.connectors.offsets import OffsetsError, decode, encode
 from cooperator.connectors.options import OptionError
 from cooperator.connectors.places import NoPlace, place_of
 from cooperator.connectors.references import UnresolvedReference
@@ -55,18 +56,18 @@ class OffsetsPage:
         name = str(asked["connector"])
         connector = config.connectors.get(name)
         if connector is None:
-            return error_answer(404, f"connector {name} is not configured (yet)")
+            return error_answer(404, f"connector {name} is not configured yet")
         if asked["do"] != "list" and connector.target is not TargetState.STOPPED:
-            return error_answer(409, f"connector {name} is {connector.target.value}, and not stopped")
+            return error_answer(
+                409, f"connector {name} is {connector.target.value}, not STOPPED: stop it first"
+            )
         try:
             return json_answer(200, self._carry_out(asked, self._subject(name, connector.config)))
         except (NoPlace, OffsetsError, OptionError, UnresolvedReference, ConnectionError) as error:
             return error_answer(400, str(error))
         except Exception as error:
             log.exception("the offsets of %s", name)
-            return error_answer(
-                500, f"the offsets of {name}: {type(error).__name__}, as this member's log says"
-            )
+            return error_answer(500, f"the offsets of {name}: {type(error).__name__}; see this member's log")
 
     def _carry_out(self, asked: dict[str, Any], subject: Subject) -> dict[str, Any]:
         if asked["do"] == "list":

@@ -69,20 +69,22 @@ class WorkerOptions:
     def __post_init__(self) -> None:
         for name in ("identity", "incarnation"):
             if not getattr(self, name):
-                raise ValueError(f"{name} is empty: give it a value")
+                raise ValueError(f"{name} is empty: set it")
         for name in ("lease_ms", "kill_after_ms", "drain_timeout_ms"):
             if getattr(self, name) <= 0:
-                raise ValueError(f"{name} is {getattr(self, name)}: it must be above 0")
+                raise ValueError(f"{name} is {getattr(self, name)}: it must be greater than 0")
         if not self.capacity > 0:
-            raise ValueError(f"capacity is {self.capacity}: it must be above 0")
+            raise ValueError(f"capacity is {self.capacity}: it must be greater than 0")
         if self.host in ("0.0.0.0", "::", "") and not self.advertised_host:
             raise ValueError(
-                f"host {self.host!r} is every address: give advertised_host, by which others reach us"
+                f"host {self.host!r} means all addresses: set advertised_host, at which others reach this "
+                "member"
             )
         silence_ms = self.rebalance_timeout_ms + self.heartbeat_interval_ms
         if self.lease_ms <= silence_ms:
             raise ValueError(
-                f"lease_ms {self.lease_ms}: must be above rebalance_timeout_ms + heartbeat_interval_ms "
+                f"lease_ms {self.lease_ms}: must be greater than rebalance_timeout_ms + "
+                "heartbeat_interval_ms "
                 f"({silence_ms}), or tasks would stop in every slow round"
             )
         self.group_config()

@@ -67,7 +67,7 @@ class Pages:
     async def _story(self, request: web.Request) -> web.StreamResponse:
         number = request.match_info["task"]
         if number != "instance" and not number.isdecimal():
-            return error_answer(400, f"task {number[:40]!r}: give its number, or 'instance'")
+            return error_answer(400, f"task {number[:40]!r}: use its number, or 'instance'")
         task = TaskId(request.match_info["connector"], INSTANCE if number == "instance" else int(number))
         lines = [asdict(line) | {"task": str(line.task or "")} for line in self._supervisor.story(task)]
         return json_answer(200, lines)

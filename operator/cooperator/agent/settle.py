@@ -196,13 +196,13 @@ def _acknowledgement(state: State, settings: Settings) -> list[Instruction]:
 
 def _why(state: State) -> str:
     if state.refused:
-        return "the last assignment could not be taken"
+        return "the last assignment could not be applied"
     gone = sorted(state.unacknowledged)
     if not gone and state.answered is not None and state.warmth is not state.answered.warmth:
         return f"the runtime is {state.warmth.value.lower()}"
     if not gone:
         return "departs"
-    return f"let go of {gone[0]}" + (f" and {len(gone) - 1} more" if len(gone) > 1 else "")
+    return f"released {gone[0]}" + (f" and {len(gone) - 1} more" if len(gone) > 1 else "")
 
 
 def _ask_ms(state: State, settings: Settings) -> int | None:

@@ -260,17 +260,19 @@ def check(state: State) -> None:
             task.alive or task.phase in (Phase.WAITING, Phase.FAILED), f"runs without an attempt: {task}"
         )
         _require(not (task.alive and task.phase is Phase.WAITING), f"waits while it runs: {task}")
-        _require(task.attempt <= state.attempts, f"an attempt that was never made: {task}")
-        _require((task.phase is Phase.FAILED) == (task.failed_ms is not None), f"failed at no time: {task}")
+        _require(task.attempt <= state.attempts, f"an attempt that was never started: {task}")
+        _require(
+            (task.phase is Phase.FAILED) == (task.failed_ms is not None), f"failed without a time: {task}"
+        )
         restart_ms = state.restart_ms(task)
         if restart_ms is not None and restart_ms > state.now_ms and state.exiting is None:
             timer_ms = state.timer_ms
-            _require(timer_ms is not None and timer_ms <= restart_ms, f"nobody will restart it: {task}")
+            _require(timer_ms is not None and timer_ms <= restart_ms, f"no restart is due: {task}")
         if task.alive:
             _require(task.attempt not in attempts, f"one attempt for two tasks: {task}")
             attempts.add(task.attempt)
         if state.exiting is None:
-            _require(task.keep or task.phase is Phase.STOPPING, f"let go of, but not stopping: {task}")
+            _require(task.keep or task.phase is Phase.STOPPING, f"released, but not stopping: {task}")
             _require(
                 state.lease_alive or task.phase is Phase.STOPPING,
                 f"at {state.now_ms} the lease has ended at {state.lease_end_ms}: {task}",
@@ -279,18 +281,18 @@ def check(state: State) -> None:
         due = state.acknowledgement_due
         _require(
             not due or state.departing or (state.asked_ms, state.rejoin_ms) != (None, None),
-            f"nobody will acknowledge {sorted(state.unacknowledged)}",
+            f"no acknowledgement is due for {sorted(state.unacknowledged)}",
         )
         _require(
             (state.warmth is Warmth.WARMING) == (state.warm_by_ms is not None)
             and (state.warm_by_ms is None or state.timer_ms is not None),
-            f"nobody will say that it stalls: {state.warmth}, {state.warm_by_ms}",
+            f"no timer reports that it stalls: {state.warmth}, {state.warm_by_ms}",
         )
         _require(
             not state.tasks or state.timer_ms is not None,
             "owns tasks, and no timer watches the lease",
         )
-        _require(not attempts or state.watch_ms is not None, "something runs unwatched")
+        _require(not attempts or state.watch_ms is not None, "something runs without a watchdog timer")
     _require(state.timer_ms is None or state.timer_ms > state.now_ms, "the timer was due already")
     _require(set(state.posts) <= {task.connector for task in state.tasks if task.is_instance}, "stray posts")
 

@@ -36,7 +36,7 @@ class Artifact:
         """Read ``group:artifact:version``; raises ValueError for anything else."""
         group, name, version = coordinates.split(":")
         if not (group and name and version):
-            raise ValueError(f"not group:artifact:version: {coordinates!r}")
+            raise ValueError(f"{coordinates!r} is not group:artifact:version")
         return cls(group, name, version)
 
     @property

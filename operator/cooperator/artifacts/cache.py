@@ -70,14 +70,15 @@ def _check(bundle: str, entries: Mapping[Artifact, str], work: Path) -> None:
     for artifact, expected in entries.items():
         jar = work / "jars" / artifact.file_name
         if not jar.is_file():
-            raise ArtifactError(f"{bundle}: {artifact} was not delivered as {artifact.file_name}")
+            raise ArtifactError(f"{bundle}: {artifact} was not downloaded as {artifact.file_name}")
         actual = sha256(jar)
         if actual != expected:
             # Keep nothing of a download that cannot be trusted.
             shutil.rmtree(work)
             raise ArtifactError(
-                f"{bundle}: {artifact} has sha256 {actual}, but the lock says {expected}: the download was "
-                "damaged or the registry delivers another file. Try again; if it stays, check the mirror."
+                f"{bundle}: {artifact} has sha256 {actual}, but the lock has {expected}: the download is "
+                "damaged, or the registry serves a different file. Try again; if it persists, check the "
+                "mirror."
             )
 
 
@@ -96,7 +97,7 @@ def exclusive(path: Path) -> Iterator[None]:
         file = path.open("w")
     except OSError as error:
         raise ArtifactError(
-            f"the cache {path.parent} cannot be written: {error}. COOPERATOR_CACHE names another folder."
+            f"the cache {path.parent} cannot be written: {error}. Set COOPERATOR_CACHE to another folder."
         ) from error
     with file:
         fcntl.flock(file, fcntl.LOCK_EX)

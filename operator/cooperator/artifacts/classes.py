@@ -1,7 +1,7 @@
 """Archives of loaded classes (class data sharing, JEP 350): a JVM that maps one starts in half the time.
 
 An archive belongs to one Java and to the jars of one class path in their present state. A JVM whose jars have
-changed does not use it, and starts as without one.
+changed does not use it, and starts without an archive.
 """
 
 import hashlib
@@ -45,8 +45,9 @@ def write_archive(name: str, class_path: Iterable[Path], run: Callable[[tuple[st
             run((f"-XX:ArchiveClassesAtExit={part}", *_QUIET))
             if not part.is_file():
                 raise ArtifactError(
-                    f"{name}: the JVM ended without an archive of its classes; it starts without one too, "
-                    f"but slower. If the disk was full, make room in {archive.parent} and try again"
+                    f"{name}: the JVM ended without writing an archive of its classes; it works without one, "
+                    f"but starts more slowly. If the disk is full, free space in {archive.parent} and try "
+                    "again"
                 )
             archive.with_suffix(".inputs").write_text("\n".join(inputs))
             part.rename(archive)

@@ -16,8 +16,8 @@ class NotThere(ArtifactError):
 
     def __init__(self, artifacts: "Sequence[Artifact]") -> None:
         super().__init__(
-            f"not found: {', '.join(map(str, artifacts))}; correct the coordinates, or name a mirror that "
-            "has them by an Ivy settings file in COOPERATOR_IVY_SETTINGS"
+            f"not found: {', '.join(map(str, artifacts))}; correct the coordinates, or set "
+            "COOPERATOR_IVY_SETTINGS to an Ivy settings file with a mirror that has them"
         )
         self.artifacts = tuple(artifacts)
 

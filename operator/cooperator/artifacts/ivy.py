@@ -34,8 +34,8 @@ def retrieve(
     """Put the jars of ``artifacts`` at ``pattern`` (an absolute path with Ivy's tokens).
 
     ``cache``: Ivy's own folder; the caller keeps it as long as a later call should continue this one.
-    ``excluded``: names of unwanted artifacts, in any group. ``checksums``: fetch them from the registry, if
-    no lock has them. Raises :exc:`ArtifactError`; :exc:`NotThere` when the registry answers that it does not
+    ``excluded``: names of unwanted artifacts, in any group. ``checksums``: fetch them from the registry, when
+    there is no lock. Raises :exc:`ArtifactError`; :exc:`NotThere` when the registry answers that it does not
     have an artifact.
     """
     cache.mkdir(parents=True, exist_ok=True)
@@ -114,7 +114,7 @@ def _ivy_jar() -> Path:
         if jar.name.startswith("ivy-"):
             return jar
     raise ArtifactError(
-        "Apache Ivy, which ships inside pyspark, was not found. Install it: pip install 'cooperator[spark]'"
+        "Apache Ivy, which ships inside pyspark, was not found: pip install 'cooperator[spark]'"
     )
 
 
@@ -140,6 +140,6 @@ def _failure(output: Sequence[str]) -> str:
     detail = "; ".join(dict.fromkeys(missing)) or "\n".join(output[-10:])
     return (
         f"Java libraries could not be downloaded: {detail}. Check the network and proxy (Java reads "
-        "-Dhttps.proxyHost from JAVA_TOOL_OPTIONS), or let COOPERATOR_IVY_SETTINGS name an ivysettings.xml "
-        "that points to a mirror; what has arrived already is kept."
+        "-Dhttps.proxyHost from JAVA_TOOL_OPTIONS), or set COOPERATOR_IVY_SETTINGS to an ivysettings.xml "
+        "that points to a mirror. Completed downloads are kept."
     )

@@ -16,7 +16,7 @@ SUPPORTED: Final = (17, 21)
 _REMEDY: Final = (
     "Install one (Debian, Ubuntu: apt-get install openjdk-17-jre-headless; "
     "Fedora: dnf install java-21-openjdk-headless; macOS: brew install openjdk@21) "
-    "or let COOPERATOR_JAVA name its java command or its home directory."
+    "or set COOPERATOR_JAVA to its java command or its home directory."
 )
 _INSTALL_ROOTS: Final = (
     ("/usr/lib/jvm", "*"),
@@ -29,10 +29,10 @@ _INSTALL_ROOTS: Final = (
 def find_java() -> Path:
     """Return the ``java`` command of a supported Java, with symbolic links resolved.
 
-    COOPERATOR_JAVA is binding: it is an error if it names anything else. Otherwise this is the first
+    COOPERATOR_JAVA is binding: any other value is an error. Otherwise this is the first
     supported one of JAVA_HOME, the PATH, and the usual install locations.
 
-    Raises :exc:`JavaNotFound`, which names what was found instead and the packages to install.
+    Raises :exc:`JavaNotFound`, which names the versions found and the packages to install.
     """
     named = os.environ.get("COOPERATOR_JAVA")
     if named:
@@ -47,7 +47,7 @@ def find_java() -> Path:
             return java
         refused[java] = version
     found = ", ".join(f"{java} ({_describe(version)})" for java, version in refused.items()) or "none"
-    raise JavaNotFound(f"Java {_supported()} is needed; found: {found}. {_REMEDY}")
+    raise JavaNotFound(f"Java {_supported()} is required; found: {found}. {_REMEDY}")
 
 
 def java_home(java: Path) -> Path:
@@ -59,13 +59,13 @@ def _demand(named: Path) -> Path:
     java = _command(named)
     if java is None:
         raise JavaNotFound(
-            f"COOPERATOR_JAVA is {str(named)!r}: neither a java command nor a directory with bin/java. "
+            f"COOPERATOR_JAVA is {str(named)!r}: neither a java command nor a directory with bin/java.  "
             + _REMEDY
         )
     version = _major_version(java)
     if version not in SUPPORTED:
         raise JavaNotFound(
-            f"COOPERATOR_JAVA is {str(named)!r}: {_describe(version)}, but Java {_supported()} is needed. "
+            f"COOPERATOR_JAVA is {str(named)!r}: {_describe(version)}, but Java {_supported()} is required. "
             + _REMEDY
         )
     return java

@@ -39,7 +39,7 @@ def make_lock(bundle: Bundle, progress: ivy.Progress) -> str:
         entries = {Artifact(*jar.stem.split(_SEPARATOR)): sha256(jar) for jar in jars.glob("*.jar")}
     missing = set(bundle.roots) - set(entries)
     if missing:
-        raise ArtifactError(f"not delivered: {', '.join(map(str, sorted(missing)))}")
+        raise ArtifactError(f"not downloaded: {', '.join(map(str, sorted(missing)))}")
     return render_lock(entries)
 
 
@@ -47,12 +47,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m cooperator.artifacts.lock", description=__doc__)
     # No `choices`: argparse would check the empty list against them.
     parser.add_argument(
-        "bundles", nargs="*", metavar="bundle", help=f"of: {', '.join(BUNDLES)}; default: all"
+        "bundles", nargs="*", metavar="bundle", help=f"some of: {', '.join(BUNDLES)}; default: all"
     )
     names = parser.parse_args(arguments).bundles or list(BUNDLES)
     for name in names:
         if name not in BUNDLES:
-            parser.error(f"unknown bundle {name!r}: {choice(name, BUNDLES)}")
+            parser.error(f"unknown bundle {name!r}; {choice(name, BUNDLES)}")
         text = make_lock(BUNDLES[name], lambda file: print(f"{name}: {file}", file=sys.stderr))  # noqa: B023, T201
         _LOCKS.mkdir(exist_ok=True)
         (_LOCKS / f"{name}.lock").write_text(text)

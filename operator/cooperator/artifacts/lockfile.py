@@ -14,7 +14,7 @@ _HEADER = "# Written by `python -m cooperator.artifacts.lock`; versions are chos
 def read_lock(bundle: str) -> str:
     """Return the text of a bundle's lock file. Raises :exc:`ArtifactError` for an unknown bundle."""
     if bundle not in BUNDLES:
-        raise ArtifactError(f"unknown bundle {bundle!r}: {choice(bundle, BUNDLES)}")
+        raise ArtifactError(f"unknown bundle {bundle!r}; {choice(bundle, BUNDLES)}")
     return (files("cooperator.artifacts") / "locks" / f"{bundle}.lock").read_text()
 
 
@@ -30,7 +30,7 @@ def parse_lock(text: str) -> dict[Artifact, str]:
         except ValueError:
             raise ValueError(f"line {number} is not 'group:artifact:version sha256': {line!r}") from None
         if len(digest) != 64 or set(digest) - set("0123456789abcdef"):
-            raise ValueError(f"line {number} has no sha256 in lower-case hex: {line!r}")
+            raise ValueError(f"line {number} does not have a sha256 in lower-case hex: {line!r}")
         entries[artifact] = digest
     return entries
 
@@ -43,7 +43,7 @@ def render_lock(entries: Mapping[Artifact, str]) -> str:
     names = [artifact.file_name for artifact in entries]
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
-        raise ValueError(f"artifacts of different groups share a file name: {', '.join(doubled)}")
+        raise ValueError(f"artifacts of different groups have the same file name: {', '.join(doubled)}")
     return _HEADER + "".join(f"{artifact} {entries[artifact]}\n" for artifact in sorted(entries))
 
 

@@ -51,11 +51,11 @@ def _artifact(text: str) -> Artifact:
         return Artifact.parse(text)
     except ValueError:
         remedy = "write group:artifact:version, such as org.apache.spark:spark-avro_2.13:4.0.0"
-        raise ArtifactError(f"{FIELD}: {text!r} is no package: {remedy}") from None
+        raise ArtifactError(f"{FIELD}: {text!r} is not a package: {remedy}") from None
 
 
 def _on_class_path() -> set[str]:
-    """Return the names of artifacts that would break if there were a second version of them."""
+    """Return the names of artifacts of which a second version would break things."""
     return ivy.spark_brings() | {artifact.name for artifact in BUNDLES["spark-kafka"].roots}
 
 
@@ -77,8 +77,8 @@ def _kept(folder: Path) -> tuple[Path, ...]:
         jar = folder / artifact.file_name
         if not jar.is_file() or sha256(jar) != expected:
             raise ArtifactError(
-                f"{FIELD}: {jar} is not the {artifact} that was fetched first; remove {folder}, so that all "
-                "packages are fetched again"
+                f"{FIELD}: {jar} differs from the {artifact} that was fetched first; remove {folder} to "
+                "fetch all packages again"
             )
     return tuple(folder / artifact.file_name for artifact in entries)
 
@@ -108,8 +108,8 @@ def _build(artifacts: Sequence[Artifact], folder: Path, progress: Callable[[str]
     missing_roots = [str(artifact) for artifact in artifacts if artifact not in found]
     if missing_roots:
         raise ArtifactError(
-            f"{FIELD}: {', '.join(missing_roots)} came without a jar, or in another version: name artifacts "
-            "that are jars, and one version of each"
+            f"{FIELD}: {', '.join(missing_roots)} has no jar, or resolved to another version: name artifacts "
+            "that are jars, each in one version"
         )
     try:
         lock = render_lock({artifact: sha256(jar) for artifact, jar in found.items()})

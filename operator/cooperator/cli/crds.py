@@ -11,7 +11,9 @@ from cooperator.crd.render import definitions, to_yaml
 def crds(
     directory: Annotated[
         Path | None,
-        typer.Option(help="Write a file for each definition there, and print nothing.", file_okay=False),
+        typer.Option(
+            help="Directory to write one file per definition to, instead of printing.", file_okay=False
+        ),
     ] = None,
 ) -> None:
     """Print the custom resource definitions: kubectl apply --server-side -f -."""

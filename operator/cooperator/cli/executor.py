@@ -9,12 +9,13 @@ import typer
 
 from cooperator.artifacts import JavaNotFound, find_java
 from cooperator.runtime.executors import executor_command
-from cooperator.runtime.user import NobodyKnowsThisUser, user_environment
+from cooperator.runtime.user import UnknownUser, user_environment
 from cooperator.terminal.console import Console
 
 
 def executor() -> None:
-    """An executor of a member whose spark.master is k8s://…; Spark starts it, and says all by variables."""
+    """Run an executor of a member whose spark.master is k8s://…. Spark starts it and configures it by
+    variables."""
     spark = find_spec("pyspark")
     try:
         if spark is None or spark.origin is None:
@@ -22,7 +23,7 @@ def executor() -> None:
         home = Path(spark.origin).parent
         command = executor_command(os.environ, find_java(), home / "jars")
         user = user_environment(Path(gettempdir()), os.environ)
-    except (JavaNotFound, NobodyKnowsThisUser, ValueError) as error:
+    except (JavaNotFound, UnknownUser, ValueError) as error:
         Console().error(str(error))
         raise typer.Exit(2) from None
     # Replace this process, so that signals reach the executor itself.

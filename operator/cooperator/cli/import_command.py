@@ -18,7 +18,7 @@ from cooperator.logs import LogsConfig, LogUnavailable, read_logs
 from cooperator.logs import Topics as LogTopics
 from cooperator.terminal.console import Console
 
-_NO_FILE = "(a file: passwords on a command line are seen by all)"
+_NO_FILE = "(a file, since command lines are visible to other users)"
 
 
 class ImportRefused(Exception):
@@ -26,39 +26,39 @@ class ImportRefused(Exception):
 
 
 def import_(
-    bootstrap_servers: Annotated[str, typer.Option(help="Kafka, host:port[,host:port…].")],
-    group: Annotated[str, typer.Option(help="The cluster's group.id.")],
+    bootstrap_servers: Annotated[str, typer.Option(help="Bootstrap servers, host:port[,host:port…].")],
+    group: Annotated[str, typer.Option(help="group.id of the cluster.")],
     config_topic: Annotated[
-        str | None, typer.Option(help="Its config.storage.topic; default GROUP-configs.")
+        str | None, typer.Option(help="config.storage.topic of the cluster; default GROUP-configs.")
     ] = None,
     offset_topic: Annotated[
-        str | None, typer.Option(help="Its offset.storage.topic; default GROUP-offsets.")
+        str | None, typer.Option(help="offset.storage.topic of the cluster; default GROUP-offsets.")
     ] = None,
     status_topic: Annotated[
-        str | None, typer.Option(help="Its status.storage.topic; default GROUP-status.")
+        str | None, typer.Option(help="status.storage.topic of the cluster; default GROUP-status.")
     ] = None,
-    name: Annotated[str | None, typer.Option(help="Of the Worker; default: the group's id.")] = None,
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Of all resources.")] = "default",
+    name: Annotated[str | None, typer.Option(help="Name of the Worker; default: the group id.")] = None,
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="Namespace of all resources.")
+    ] = "default",
     security_protocol: Annotated[
-        SecurityProtocol, typer.Option(help="Of the broker's listener.")
+        SecurityProtocol, typer.Option(help="Security protocol of the broker's listener.")
     ] = SecurityProtocol.PLAINTEXT,
-    sasl_mechanism: Annotated[SaslMechanism | None, typer.Option(help="How the password is proven.")] = None,
-    username: Annotated[str, typer.Option(help="As whom to read.")] = "",
+    sasl_mechanism: Annotated[SaslMechanism | None, typer.Option(help="SASL mechanism.")] = None,
+    username: Annotated[str, typer.Option(help="User name for Kafka.")] = "",
     password_file: Annotated[
-        Path | None, typer.Option(help=f"Its password {_NO_FILE}.", exists=True, dir_okay=False)
+        Path | None, typer.Option(help=f"Password of that user {_NO_FILE}.", exists=True, dir_okay=False)
     ] = None,
-    ca_file: Annotated[
-        Path | None, typer.Option(help="Authorities of the brokers' certificates.", exists=True)
+    ca_file: Annotated[Path | None, typer.Option(help="CA certificates of the brokers.", exists=True)] = None,
+    certificate_file: Annotated[Path | None, typer.Option(help="Client certificate.", exists=True)] = None,
+    key_file: Annotated[
+        Path | None, typer.Option(help="Private key of the client certificate.", exists=True)
     ] = None,
-    certificate_file: Annotated[
-        Path | None, typer.Option(help="The certificate to show to brokers.", exists=True)
-    ] = None,
-    key_file: Annotated[Path | None, typer.Option(help="Its private key.", exists=True)] = None,
 ) -> None:
-    """Print manifests of a Kafka Connect cluster that runs: a Worker that adopts it, and its connectors.
+    """Print manifests of a running Kafka Connect cluster: a Worker that adopts it, and its connectors.
 
-    Only its config topic is read; nobody joins, nothing is written. Secrets are not
-    copied: a comment names each.
+    Only the config topic is read; the command joins no group and writes nothing. Secrets are not copied: a
+    comment names each.
     """
     console = Console()
     try:
@@ -105,7 +105,7 @@ def _import(
 ) -> Imported:
     described = describe_group(bootstrap_servers, group, settings)
     if described.state is GroupState.DEAD:
-        raise ImportRefused(f"there is no group {group!r} on {bootstrap_servers}: check --group")
+        raise ImportRefused(f"group {group!r} does not exist on {bootstrap_servers}: check --group")
     names = LogTopics.of(group)
     config_topic = topics.config or names.config
     logs = LogTopics(config_topic, topics.status or names.status, names.leader)
@@ -113,7 +113,7 @@ def _import(
     config = read.config
     if config is None:
         raise ImportRefused(
-            f"there is no topic {config_topic!r}: give --config-topic, the config.storage.topic of the "
+            f"topic {config_topic!r} does not exist: set --config-topic to the config.storage.topic of the "
             "cluster's workers"
         )
     cluster = Cluster(bootstrap_servers, group, topics, kafka)
@@ -134,7 +134,7 @@ def _kafka(
     spec: dict[str, object] = {"securityProtocol": protocol.value}
     if protocol.authenticated:
         if mechanism is None:
-            raise ImportRefused(f"--security-protocol {protocol.value} needs --sasl-mechanism")
+            raise ImportRefused(f"--security-protocol {protocol.value} requires --sasl-mechanism")
         spec["sasl"] = {"mechanism": mechanism.value, "secretRef": {"name": f"{name}-kafka"}}
     tls: dict[str, object] = {}
     if ca_file is not None:

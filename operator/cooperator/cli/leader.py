@@ -10,8 +10,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from cooperator.cli.options import LogFormatOption
-from cooperator.cli.worker import address
+from cooperator.cli.options import LogFormatOption, address
 from cooperator.crd import Connector, ResourceError, Worker, compile_desired, parse
 from cooperator.crd.connector_names import named
 from cooperator.crd.kafka import SecurityProtocol
@@ -32,46 +31,50 @@ FENCED_EXIT_CODE: Final = 3
 
 def leader(
     manifest: Annotated[
-        Path, typer.Option("--manifest", "-f", help="A Worker, and the Connectors that it runs.", exists=True)
+        Path, typer.Option("--manifest", "-f", help="Manifests of a Worker and its Connectors.", exists=True)
     ],
     bootstrap_servers: Annotated[
         str | None,
-        typer.Option(help="Kafka, host:port[,…]; overridden by the Worker's spec.bootstrapServers."),
+        typer.Option(
+            help="Bootstrap servers, host:port[,…]; overridden by the Worker's spec.bootstrapServers."
+        ),
     ] = None,
     cluster: Annotated[
-        str, typer.Option(help="Who leads: part of the owner that the group is marked with.")
+        str, typer.Option(help="Name of this installation, a part of the group's owner mark.")
     ] = "default",
     listen: Annotated[
-        str, typer.Option(help="host:port that members reach; port 0 picks one.")
+        str, typer.Option(help="host:port at which members reach the leader; port 0 picks a free one.")
     ] = "127.0.0.1:0",
     hand_back: Annotated[
         bool,
         typer.Option(
-            help="At the end, give the group back to its stock workers: what they run is laid out first so "
-            "that their own leader finds nothing to move."
+            help=(
+                "On exit, hand the group back to its stock workers, with tasks placed so that their own "
+                "leader moves none."
+            )
         ),
     ] = False,
     prune: Annotated[
         bool,
-        typer.Option(
-            help="Delete connectors that an earlier manifest had and this one has not; else they run on."
-        ),
+        typer.Option(help="Delete connectors that are not in the manifest; otherwise they keep running."),
     ] = False,
     hand_back_seconds: Annotated[
         int,
         typer.Option(
             min=1,
             max=3600,
-            help="How long --hand-back may take; 40 s less than whoever stops this process waits (systemd's "
-            "TimeoutStopSec is 90 s). A second signal ends it at once.",
+            help=(
+                "Limit for --hand-back; must be 40 s less than the stop timeout of the service manager "
+                "(systemd's TimeoutStopSec is 90 s). A second signal exits at once."
+            ),
         ),
     ] = HAND_BACK_S,
     log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
-    """Lead the group of a Worker until SIGTERM; its members are started elsewhere.
+    """Lead the group of a Worker, whose members run elsewhere, until SIGTERM.
 
-    What is not as it should be is said on stderr: above all, why the group is not led. The exit code is 3
-    when another process has taken over under the same name.
+    Problems are reported on stderr, such as why the group is not led. The exit code is 3 when another process
+    with the same name has taken over.
     """
     from cooperator.host.leader import leader_settings
     from cooperator.leader.process import prepare_process
@@ -87,18 +90,20 @@ def leader(
         raise typer.Exit(1) from None
     workers = [resource for resource in resources if isinstance(resource, Worker)]
     if len(workers) != 1:
-        console.error(f"{manifest} has {len(workers)} Workers: give exactly one")
+        console.error(f"{manifest} has {len(workers)} Workers: provide exactly one")
         raise typer.Exit(1)
     [worker] = workers
     if worker.spec.kafka.security_protocol is not SecurityProtocol.PLAINTEXT:
         console.error(
-            f"spec.kafka: its Secrets are on Kubernetes; this command speaks PLAINTEXT, not "
-            f"{worker.spec.kafka.security_protocol.value}: remove it, and name a listener without security"
+            "spec.kafka: its Secrets are on Kubernetes; this command supports PLAINTEXT only, not "
+            f"{worker.spec.kafka.security_protocol.value}: remove it, and use a PLAINTEXT listener"
         )
         raise typer.Exit(1)
     servers = worker.spec.bootstrap_servers or bootstrap_servers
     if servers is None:
-        console.error("where is Kafka? give --bootstrap-servers, or spec.bootstrapServers of the Worker")
+        console.error(
+            "bootstrap servers are missing: set --bootstrap-servers, or spec.bootstrapServers of the Worker"
+        )
         raise typer.Exit(1)
     service = LeaderService(leader_settings(worker, servers, cluster, *address(listen)))
     connectors = tuple(resource for resource in resources if isinstance(resource, Connector))
@@ -129,21 +134,21 @@ def leader(
         if service.is_fenced:
             break
     if hand_back and not service.is_fenced:
-        console.say(f"handing group {worker.group_id} back, within {hand_back_seconds} s at most")
+        console.say(f"handing back group {worker.group_id} within {hand_back_seconds} s")
         try:
-            service.hand_back(hand_back_seconds, lambda what: console.say(f"not yet: {what}"))
+            service.hand_back(hand_back_seconds, lambda what: console.say(f"hand-back pending: {what}"))
             console.say(f"group {worker.group_id} leads itself again")
             return
         except NotLeading as error:
             console.error(str(error))
         except TimeoutError as error:
-            console.error(f"{error}. It is left as it is: whoever leads next may move some of it")
+            console.error(f"{error}. The tasks stay in place, but the next leader may move some of them")
     service.stop()
     if service.is_fenced:
         console.error(
             f"group {worker.group_id} is led by another process that was started with the same --cluster, "
-            f"namespace and name ({cluster}, {worker.metadata.namespace}, {worker.metadata.name}): this one "
-            "ends. Stop one of them, or give this one another --cluster"
+            f"namespace and name ({cluster}, {worker.metadata.namespace}, {worker.metadata.name}): this "
+            "process exits. Stop one of them, or use another --cluster"
         )
         raise typer.Exit(FENCED_EXIT_CODE)
 
@@ -156,5 +161,5 @@ def _say_unmanaged(
         return before
     found = sorted(status["connectors"].keys() - desired.connectors.keys())
     if found and found != before and not desired.prune:
-        console.say(f"not in the manifest, and run on as they are (see --prune): {', '.join(found)}")
+        console.say(f"connectors that are not in the manifest keep running (see --prune): {', '.join(found)}")
     return found

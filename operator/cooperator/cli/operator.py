@@ -16,34 +16,42 @@ from cooperator.terminal.console import Console
 
 def operator(
     namespace: Annotated[
-        list[str] | None, typer.Option(help="A namespace to serve; repeat it. Default: all of the cluster.")
+        list[str] | None, typer.Option(help="Namespace to serve; may be repeated. Default: all namespaces.")
     ] = None,
     nodes: Annotated[
         bool,
-        typer.Option(help="Watch nodes: needs a right for the cluster. Without it drains are not foreseen."),
+        typer.Option(
+            help="Watch nodes, which requires a cluster-wide right; otherwise drains are not anticipated."
+        ),
     ] = True,
     image: Annotated[
-        str, typer.Option(help="Of members whose Worker names none.", envvar="COOPERATOR_IMAGE")
+        str, typer.Option(help="Default image for Workers without one.", envvar="COOPERATOR_IMAGE")
     ] = "",
     bootstrap_servers: Annotated[
         str,
-        typer.Option(help="Kafka, for Workers that name none.", envvar="COOPERATOR_BOOTSTRAP_SERVERS"),
+        typer.Option(
+            help="Default bootstrap servers for Workers without them.", envvar="COOPERATOR_BOOTSTRAP_SERVERS"
+        ),
     ] = "",
     cluster: Annotated[
         str,
-        typer.Option(help="Names this Kubernetes cluster to Kafka's. Default: kube-system's uid."),
+        typer.Option(help="Name of this Kubernetes cluster in Kafka. Default: the uid of kube-system."),
     ] = "",
-    listen: Annotated[str, typer.Option(help="The address that leaders listen at.")] = "0.0.0.0",
+    listen: Annotated[str, typer.Option(help="Address at which leaders listen.")] = "0.0.0.0",
     advertised_host: Annotated[
-        str, typer.Option(help="By what members reach leaders.", envvar="POD_IP")
+        str, typer.Option(help="Host name or address at which members reach leaders.", envvar="POD_IP")
     ] = "",
-    identity: Annotated[str, typer.Option(help="Of this process, for the Lease.", envvar="POD_NAME")] = "",
+    identity: Annotated[
+        str, typer.Option(help="Identity of this process in the Lease.", envvar="POD_NAME")
+    ] = "",
     lease_namespace: Annotated[
-        str, typer.Option(help="Where the Lease lies.", envvar="POD_NAMESPACE")
+        str, typer.Option(help="Namespace of the Lease.", envvar="POD_NAMESPACE")
     ] = "default",
-    lease_name: Annotated[str, typer.Option(help="The Lease's name; one for each operator.")] = "cooperator",
-    lease_seconds: Annotated[int, typer.Option(help="When another may take it.", min=3, max=600)] = 15,
-    health_port: Annotated[int, typer.Option(help="Of /healthz and /metrics; 0: none.")] = 8080,
+    lease_name: Annotated[str, typer.Option(help="Name of the Lease; one for each operator.")] = "cooperator",
+    lease_seconds: Annotated[
+        int, typer.Option(help="Time after which another process may take the Lease.", min=3, max=600)
+    ] = 15,
+    health_port: Annotated[int, typer.Option(help="Port of /healthz and /metrics; 0: none.")] = 8080,
     rest: Annotated[
         bool,
         typer.Option("--rest/--no-rest", help="Serve Kafka Connect's REST API for Workers that ask for it."),
@@ -63,7 +71,7 @@ def operator(
     try:
         named = cluster or cluster_name(Api(1))
     except ApiError as error:
-        console.error(f"which cluster is this? give --cluster a name that never changes: {error}")
+        console.error(f"the cluster's name is unknown: set --cluster to a name that never changes: {error}")
         raise typer.Exit(1) from None
     host = socket.gethostname()
     ending = threading.Event()

@@ -17,11 +17,11 @@ def packages(
     coordinates: Annotated[
         list[str] | None, typer.Argument(help="group:artifact:version, as in spec.spark.packages.")
     ] = None,
-    store: Annotated[bool, typer.Option("--s3", help="Also what checkpoints in a store need.")] = False,
-    local: Annotated[bool, typer.Option("--local", help="Also the broker of `cooperator local`.")] = False,
+    store: Annotated[bool, typer.Option("--s3", help="Include the jars for checkpoints in a store.")] = False,
+    local: Annotated[bool, typer.Option("--local", help="Include the broker of `cooperator local`.")] = False,
     classes: Annotated[
         bool,
-        typer.Option("--classes", help="Also an archive of what is loaded: JVMs start in half the time."),
+        typer.Option("--classes", help="Write a class archive, with which JVMs start in half the time."),
     ] = False,
 ) -> None:
     """Fetch spec.spark.packages of a Worker, all of them at once, into the cache (COOPERATOR_CACHE), and

@@ -15,8 +15,8 @@ from cooperator.local.get import Output
 from cooperator.local.layout import ClusterError
 from cooperator.local.options import DEFAULT_STATE, NamespaceOption, StateOption
 from cooperator.model import PolicyName
-from cooperator.simulate.answer import to_plain
-from cooperator.simulate.changes import (
+from cooperator.scenarios.answer import to_plain
+from cooperator.scenarios.changes import (
     Add,
     Change,
     ChangeError,
@@ -29,45 +29,52 @@ from cooperator.simulate.changes import (
     Restart,
     Vanish,
 )
-from cooperator.simulate.snapshot import Snapshot, SnapshotError, from_json, to_json
-from cooperator.simulate.what_if import under, what_if
+from cooperator.scenarios.snapshot import Snapshot, SnapshotError, from_json, to_json
+from cooperator.scenarios.what_if import under, what_if
 from cooperator.terminal.console import Console
 
 _SOURCES: Final = (
-    "name the group: --bootstrap-servers with --group, or --worker of a local installation, or --file"
+    "select a group with --bootstrap-servers and --group, with --worker of a local installation, or with "
+    "--file"
 )
 
 
 LeaveOption = Annotated[
-    list[str] | None, typer.Option(metavar="MEMBER", help="It ends and will not come back.")
+    list[str] | None, typer.Option(metavar="MEMBER", help="The member ends and will not return.")
 ]
 DieOption = Annotated[
-    list[str] | None, typer.Option(metavar="MEMBER", help="It ends; whether it comes back, nobody knows.")
+    list[str] | None, typer.Option(metavar="MEMBER", help="The member ends; whether it returns is unknown.")
 ]
 RestartOption = Annotated[
-    list[str] | None, typer.Option(metavar="MEMBER=SECONDS", help="It ends, and is back so much later.")
+    list[str] | None,
+    typer.Option(metavar="MEMBER=SECONDS", help="The member ends and returns after this time."),
 ]
 VanishOption = Annotated[
-    list[str] | None, typer.Option(metavar="MEMBER", help="It is silent; nobody can prove its end.")
+    list[str] | None,
+    typer.Option(metavar="MEMBER", help="The member is unreachable, without proof of its end."),
 ]
 DrainOption = Annotated[
-    list[str] | None, typer.Option(metavar="MEMBER", help="It announces its departure and hands over.")
+    list[str] | None,
+    typer.Option(metavar="MEMBER", help="The member announces its departure and hands over."),
 ]
-JoinOption = Annotated[list[str] | None, typer.Option(metavar="NUMBER", help="So many new members join.")]
+JoinOption = Annotated[
+    list[str] | None, typer.Option(metavar="NUMBER", help="This number of new members joins.")
+]
 AddOption = Annotated[
-    list[str] | None, typer.Option(metavar="CONNECTOR=TASKS", help="A new connector with so many tasks.")
+    list[str] | None,
+    typer.Option(metavar="CONNECTOR=TASKS", help="A connector with this number of tasks is created."),
 ]
 TasksMaxOption = Annotated[
-    list[str] | None, typer.Option(metavar="CONNECTOR=NUMBER", help="Its tasksMax is changed.")
+    list[str] | None, typer.Option(metavar="CONNECTOR=NUMBER", help="The connector's tasksMax is changed.")
 ]
 DeleteOption = Annotated[
     list[str] | None, typer.Option(metavar="CONNECTOR", help="The connector is deleted.")
 ]
 PolicyOption = Annotated[
-    PolicyName | None, typer.Option(help="Play it under these rules; default: the group's own.")
+    PolicyName | None, typer.Option(help="Simulate this policy; default: the group's own.")
 ]
 MaxDelayOption = Annotated[
-    int | None, typer.Option(help="Play it with this scheduled.rebalance.max.delay.ms.", min=0)
+    int | None, typer.Option(help="Simulate this scheduled.rebalance.max.delay.ms.", min=0)
 ]
 
 
@@ -99,17 +106,19 @@ class Asked:
 
 def plan(
     bootstrap_servers: Annotated[
-        str | None, typer.Option(help="Kafka of a live group, host:port[,host:port…]; with --group.")
+        str | None,
+        typer.Option(help="Bootstrap servers of a live group, host:port[,host:port…]; with --group."),
     ] = None,
-    group: Annotated[str | None, typer.Option(help="Kafka's id of a live group.")] = None,
-    worker: Annotated[str | None, typer.Option(help="A Worker of a local installation, by its name.")] = None,
+    group: Annotated[str | None, typer.Option(help="Group id of a live group.")] = None,
+    worker: Annotated[str | None, typer.Option(help="Name of a Worker of a local installation.")] = None,
     namespace: NamespaceOption = "default",
     state: StateOption = DEFAULT_STATE,
     file: Annotated[
-        Path | None, typer.Option("--file", "-f", help="A snapshot that --save wrote.", dir_okay=False)
+        Path | None,
+        typer.Option("--file", "-f", help="Snapshot that was written with --save.", dir_okay=False),
     ] = None,
     config_topic: Annotated[
-        str | None, typer.Option(help="The config topic of a Kafka Connect cluster; default GROUP-configs.")
+        str | None, typer.Option(help="Config topic of a Kafka Connect cluster; default GROUP-configs.")
     ] = None,
     save: Annotated[
         Path | None, typer.Option(help="Write the snapshot that the answer starts from.", dir_okay=False)
@@ -127,10 +136,10 @@ def plan(
     max_delay_ms: MaxDelayOption = None,
     output: Annotated[Output, typer.Option("--output", "-o")] = Output.TABLE,
 ) -> None:
-    """What would happen if: who would let go of what, who would start what, what would wait and for how long.
+    """Answer "what if": which members would release and start which tasks, and how long tasks would wait.
 
-    All changes happen at once, now; each option may be repeated. Without any, the answer is what the next
-    rounds will do anyway.
+    All changes happen at once, now; each option may be repeated. Without changes, the answer shows the next
+    rounds.
     """
     with errors_said():
         snapshot = _snapshot(bootstrap_servers, group, worker, namespace, state, file, config_topic)
@@ -198,7 +207,9 @@ def _snapshot(
         return from_json(_read(file), str(file))
     if bootstrap_servers is None or group is None:
         missing = "--group" if group is None else "--bootstrap-servers"
-        raise PlanError(f"{missing} is missing: a live group is named by --bootstrap-servers and --group")
+        raise PlanError(
+            f"{missing} is missing: a live group is selected with both --bootstrap-servers and --group"
+        )
     return of_group(bootstrap_servers, group, config_topic)
 
 
@@ -214,7 +225,7 @@ def _pairs(
             yield name, number_of(number)
         except (ValueError, OverflowError):
             raise PlanError(
-                f"{option} {text!r} is not NAME=NUMBER: write it like {option} {example}"
+                f"{option} {text!r} is not NAME=NUMBER: write, for example, {option} {example}"
             ) from None
 
 
@@ -226,7 +237,7 @@ def _number(option: str, text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise PlanError(f"{option} {text!r} is no number: write it like {option} 2") from None
+        raise PlanError(f"{option} {text!r} is not a number: write, for example, {option} 2") from None
 
 
 def _one_join(changes: Sequence[Change]) -> list[Change]:
@@ -248,7 +259,7 @@ def _write(file: Path, text: str) -> None:
     try:
         file.write_text(text)
     except OSError as error:
-        raise PlanError(f"--save {file} cannot be written: {error.strerror}; name another file") from None
+        raise PlanError(f"--save {file} cannot be written: {error.strerror}; use another file") from None
 
 
 @contextmanager

@@ -16,8 +16,8 @@ from cooperator.local.options import existing_state
 from cooperator.local.store import ManifestStore
 from cooperator.model import is_amiss
 from cooperator.model.similar import choice
-from cooperator.simulate.changes import Resize
-from cooperator.simulate.snapshot import LedBy, Snapshot
+from cooperator.scenarios.changes import Resize
+from cooperator.scenarios.snapshot import LedBy, Snapshot
 
 
 class PlanError(Exception):
@@ -35,8 +35,8 @@ def of_group(bootstrap_servers: str, group_id: str, config_topic: str | None = N
     snapshot = look(Where(bootstrap_servers, group_id, config_topic))
     if snapshot.led_by is LedBy.OPERATOR:
         note = (
-            "what only the operator's host knows (who is expected, cordoned or in quarantine) and the "
-            "weights of tasks cannot be seen from outside"
+            "what only the operator's host knows (expected, cordoned and quarantined members) and the "
+            "weights of tasks are unknown here"
         )
         snapshot = replace(snapshot, notes=(*snapshot.notes, note))
     return snapshot
@@ -57,7 +57,7 @@ def of_worker(state: Path, namespace: str, name: str) -> Snapshot:
     try:
         groups = ask_host(directory)["groups"]
     except HostAway:
-        note = "the host daemon does not run: what it would tell the leader is not in the answer"
+        note = "the host daemon does not run: its facts are not in the answer"
         return replace(snapshot, notes=(*snapshot.notes, note))
     found = [group for group in groups if (group["namespace"], group["worker"]) == (namespace, name)]
     status = found[0] if found else {}
@@ -65,7 +65,7 @@ def of_worker(state: Path, namespace: str, name: str) -> Snapshot:
 
 
 def with_conditions(snapshot: Snapshot, conditions: Iterable[Mapping[str, Any]]) -> Snapshot:
-    """The snapshot with a note for each of a Worker's conditions that is not as it should be."""
+    """The snapshot with a note for each of a Worker's conditions that is not met."""
     notes = (
         f"{each['type']} is {each['status']} ({each['reason']}): {each.get('message', '')}".removesuffix(": ")
         for each in conditions
@@ -90,10 +90,10 @@ def regrouped(snapshot: Snapshot, change: Resize) -> tuple[Resize, tuple[str, ..
     except OptionError:
         old = None
     if old is None:
-        return change, (f"connector {name}: tasks that stay are taken to keep their configuration",)
+        return change, (f"connector {name}: remaining tasks are assumed to keep their configuration",)
     units = [unit for group in old for unit in group]
     new = connector.groups(units, change.tasks, old)
     affected = frozenset(n for n, group in enumerate(old) if n >= len(new) or new[n] != group)
-    capped = f"--tasks-max {name}={change.tasks} is more than its units: {len(new)} tasks run"
+    capped = f"--tasks-max {name}={change.tasks} exceeds its number of units: {len(new)} tasks run"
     notes = (capped,) if len(new) < change.tasks else ()
     return replace(change, tasks=len(new), affected=affected), notes

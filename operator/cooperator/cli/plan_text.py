@@ -1,4 +1,4 @@
-"""The answer to a "what if" question, for people."""
+"""The answer to a "what if" question, as text."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
@@ -6,7 +6,7 @@ from typing import Any
 
 from cooperator.model import TaskId, group_tasks
 from cooperator.model.text import counted
-from cooperator.simulate.answer import Answer, Load, PlayedRound, Step, Waiting
+from cooperator.scenarios.answer import Answer, Load, PlayedRound, Step, Waiting
 from cooperator.terminal.tables import table
 
 
@@ -24,7 +24,7 @@ def _header(answer: Answer) -> str:
     leader = {"operator": "the operator", "member": "a member", "stock": "a Kafka Connect worker"}
     members = sum(load.before is not None for load in answer.loads)
     led = f"led by {leader[answer.led_by.value]}, policy {answer.policy}, {counted(members, 'member')}"
-    return f"group {answer.group}, {led}\nwhat if: {'; '.join(answer.changes) or 'nothing more happens'}"
+    return f"group {answer.group}, {led}\nwhat if: {'; '.join(answer.changes) or 'no changes'}"
 
 
 def _rounds(answer: Answer) -> str:
@@ -115,8 +115,8 @@ def _summary(answer: Answer) -> str:
             f"{len(answer.moved)} items end on another member, {answer.starts} tasks are started",
             f"the longest time that a task is unassigned: {answer.longest_unassigned_ms / 1000:g} s",
         ]
-        lines.append("(times of holds, leases and waits; stopping, starting and the rounds come on top)")
+        lines.append("(holds, leases and delays; stopping, starting and rounds come in addition)")
     if answer.unassigned:
-        lines.append(f"run nowhere: {_items(answer.unassigned)}")
+        lines.append(f"unassigned: {_items(answer.unassigned)}")
     lines += [f"note: {note}" for note in answer.notes]
     return "\n".join(lines)

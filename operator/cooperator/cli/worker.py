@@ -7,7 +7,7 @@ import typer
 
 from cooperator.agent.options import RuntimeKind, WorkerOptions
 from cooperator.agent.pod import begin_incarnation
-from cooperator.cli.options import LogFormatOption
+from cooperator.cli.options import LogFormatOption, address
 from cooperator.crd.kafka import SaslMechanism, SecurityProtocol
 from cooperator.host.security import client_settings, text_of
 from cooperator.log_lines import LogFormat, log_to_stderr
@@ -15,62 +15,75 @@ from cooperator.terminal.console import Console
 
 
 def worker(
-    group_id: Annotated[str, typer.Option(help="Kafka's id of the group.")],
-    bootstrap_servers: Annotated[str, typer.Option(help="Kafka, host:port[,host:port…].")],
-    identity: Annotated[str, typer.Option(help="The member's name, which survives restarts.")],
-    state_dir: Annotated[Path, typer.Option(help="Its own files: logs and scratch.", file_okay=False)],
+    group_id: Annotated[str, typer.Option(help="Group id in Kafka.")],
+    bootstrap_servers: Annotated[str, typer.Option(help="Bootstrap servers, host:port[,host:port…].")],
+    identity: Annotated[str, typer.Option(help="Name of the member, which survives restarts.")],
+    state_dir: Annotated[
+        Path, typer.Option(help="Directory for the member's own files: logs and scratch.", file_okay=False)
+    ],
     checkpoints: Annotated[
-        str, typer.Option(help="Shared by all members: a directory, or s3a://bucket/path.")
+        str, typer.Option(help="Checkpoints, shared by all members: a directory, or s3a://bucket/path.")
     ],
     incarnation: Annotated[
-        str, typer.Option(help="Names this life of it; unique per start. Default: from --pod-uid.")
+        str, typer.Option(help="Incarnation of the member, unique per start. Default: from --pod-uid.")
     ] = "",
-    pod_uid: Annotated[str, typer.Option(help="Of the Kubernetes pod that it runs in.")] = "",
-    listen: Annotated[str, typer.Option(help="host:port of its endpoint; port 0 picks one.")] = "127.0.0.1:0",
+    pod_uid: Annotated[str, typer.Option(help="Uid of the Kubernetes pod that the member runs in.")] = "",
+    listen: Annotated[
+        str, typer.Option(help="host:port of the member's endpoint; port 0 picks a free one.")
+    ] = "127.0.0.1:0",
     advertised_host: Annotated[
-        str, typer.Option(help="By what others reach it; default: as it listens.")
+        str, typer.Option(help="Host at which others reach the member; default: the listening host.")
     ] = "",
-    capacity: Annotated[float, typer.Option(help="How much it can carry, compared to others.")] = 1.0,
-    zone: Annotated[str, typer.Option(help="Where it is.")] = "",
+    capacity: Annotated[float, typer.Option(help="Capacity of the member, relative to other members.")] = 1.0,
+    zone: Annotated[str, typer.Option(help="Zone of the member.")] = "",
     session_timeout_ms: Annotated[
-        int, typer.Option(help="When the broker drops it if it is silent.")
+        int, typer.Option(help="Time without heartbeats after which the broker drops the member.")
     ] = 10_000,
-    heartbeat_interval_ms: Annotated[int, typer.Option(help="How often it shows that it lives.")] = 3_000,
-    rebalance_timeout_ms: Annotated[int, typer.Option(help="How long a round waits for it.")] = 30_000,
-    drain_timeout_ms: Annotated[int, typer.Option(help="How long it may hand over its tasks.")] = 300_000,
-    heap_mb: Annotated[int, typer.Option(help="Memory of its JVM.")] = 1024,
-    spark_conf: Annotated[list[str] | None, typer.Option(help="A Spark setting, NAME=VALUE.")] = None,
+    heartbeat_interval_ms: Annotated[int, typer.Option(help="Interval of heartbeats.")] = 3_000,
+    rebalance_timeout_ms: Annotated[
+        int, typer.Option(help="How long a round waits for the member.")
+    ] = 30_000,
+    drain_timeout_ms: Annotated[
+        int, typer.Option(help="Limit for handing over tasks when the member leaves.")
+    ] = 300_000,
+    heap_mb: Annotated[int, typer.Option(help="Heap of the JVM.")] = 1024,
+    spark_conf: Annotated[list[str] | None, typer.Option(help="Spark setting, NAME=VALUE.")] = None,
     spark_package: Annotated[
-        list[str] | None, typer.Option(help="A Java library, group:artifact:version.")
+        list[str] | None, typer.Option(help="Java library, group:artifact:version.")
     ] = None,
-    spark_jar: Annotated[list[Path] | None, typer.Option(help="A jar file that Spark is to have.")] = None,
+    spark_jar: Annotated[list[Path] | None, typer.Option(help="Jar file for Spark's class path.")] = None,
     env_allowed: Annotated[
-        list[str] | None, typer.Option(help="An environment variable that connectors may refer to.")
+        list[str] | None, typer.Option(help="Environment variable that connectors may refer to.")
     ] = None,
     runtime: Annotated[
         RuntimeKind, typer.Option(envvar="COOPERATOR_RUNTIME", help="inline: no Spark, class noop only.")
     ] = RuntimeKind.SPARK,
     security_protocol: Annotated[
-        SecurityProtocol, typer.Option(help="Of the connections to Kafka.")
+        SecurityProtocol, typer.Option(help="Security protocol of the connections to Kafka.")
     ] = SecurityProtocol.PLAINTEXT,
     sasl_mechanism: Annotated[
-        SaslMechanism, typer.Option(help="How the password is proven.")
+        SaslMechanism, typer.Option(help="SASL mechanism.")
     ] = SaslMechanism.SCRAM_SHA_512,
-    sasl_username_file: Annotated[Path | None, typer.Option(help="Holds the name for Kafka.")] = None,
-    sasl_password_file: Annotated[Path | None, typer.Option(help="Holds the password.")] = None,
+    sasl_username_file: Annotated[
+        Path | None, typer.Option(help="File with the user name for Kafka.")
+    ] = None,
+    sasl_password_file: Annotated[Path | None, typer.Option(help="File with the password.")] = None,
     ssl_ca_file: Annotated[
-        Path | None, typer.Option(help="PEM: who signs brokers' certificates. Default: the system's.")
+        Path | None,
+        typer.Option(help="PEM file with the CAs of brokers' certificates. Default: the system's."),
     ] = None,
     ssl_certificate_file: Annotated[
-        Path | None, typer.Option(help="PEM: the certificate that is shown to brokers.")
+        Path | None, typer.Option(help="PEM file with the client certificate.")
     ] = None,
-    ssl_key_file: Annotated[Path | None, typer.Option(help="PEM: its private key.")] = None,
+    ssl_key_file: Annotated[
+        Path | None, typer.Option(help="PEM file with the client certificate's private key.")
+    ] = None,
     ssl_verify_hostname: Annotated[
-        bool, typer.Option(help="A broker's certificate must name the host that was called.")
+        bool, typer.Option(help="Require that a broker's certificate matches its host name.")
     ] = True,
     log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
-    """Join a Worker's group and run the tasks that its leader gives. SIGTERM: hand over, then end."""
+    """Join a Worker's group and run the tasks that its leader assigns. SIGTERM: hand over, then exit."""
     host, port = address(listen)
     try:
         security = client_settings(
@@ -118,26 +131,18 @@ def worker(
     raise typer.Exit(run_worker(options))
 
 
-def address(listen: str) -> tuple[str, int]:
-    """Parse ``host:port``. Raises BadParameter for anything else."""
-    host, colon, port = listen.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65_535:
-        raise typer.BadParameter(f"{listen!r} is not host:port", param_hint="--listen")
-    return host.strip("[]") or "127.0.0.1", int(port)
-
-
 def _secret(option: str, file: Path | None, protocol: SecurityProtocol) -> str:
     """The content of the file. Raises ValueError, which does not contain it."""
     if not protocol.authenticated:
         return ""
     if file is None:
-        raise ValueError(f"--security-protocol {protocol} needs {option}: name the file that holds it")
+        raise ValueError(f"--security-protocol {protocol} requires {option}: use the file that contains it")
     try:
         return text_of(file.read_bytes())
     except OSError as error:
-        raise ValueError(f"{option} {file}: {error.strerror}: name a file that can be read") from None
+        raise ValueError(f"{option} {file}: {error.strerror}: use a readable file") from None
     except ValueError as error:
-        raise ValueError(f"{option} {file} {error}: put the text there") from None
+        raise ValueError(f"{option} {file} {error}: put the value there") from None
 
 
 def _readable(option: str, file: Path | None) -> Path | None:
@@ -146,7 +151,7 @@ def _readable(option: str, file: Path | None) -> Path | None:
         try:
             file.read_bytes()
         except OSError as error:
-            raise ValueError(f"{option} {file}: {error.strerror}: name a file that can be read") from None
+            raise ValueError(f"{option} {file}: {error.strerror}: use a readable file") from None
     return file
 
 

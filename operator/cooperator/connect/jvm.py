@@ -22,8 +22,8 @@ def line_of(version: str | None) -> str:
         if version == line or version.startswith(f"{line}."):
             return line
     raise ValueError(
-        f"spec.version is {version!r}, but what runs on this machine is Connect {', '.join(sorted(_LINES))}: "
-        "choose one of these, or leave it out"
+        f"spec.version is {version!r}, but this machine runs Connect {', '.join(sorted(_LINES))}: use one of "
+        "these, or remove it"
     )
 
 

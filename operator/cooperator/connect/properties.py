@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from cooperator.connect.topics import topic_names
 from cooperator.crd import Worker
 from cooperator.crd.kafka import Kafka
 from cooperator.crd.owned import PROVIDER
@@ -55,6 +54,15 @@ POD_PROVIDERS: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 @dataclass(frozen=True, slots=True)
+class TopicNames:
+    """The names of a Connect cluster's topics."""
+
+    config: str
+    offset: str
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
 class SecretFiles:
     """Folders with a worker's name and password, and certificates; empty where not needed."""
 
@@ -70,6 +78,16 @@ class SecretFiles:
             return {}
         name = "org.apache.kafka.common.config.provider.DirectoryConfigProvider"
         return {FILES: {"class": name, "param.allowed.paths": folders}}
+
+
+def topic_names(worker: Worker) -> TopicNames:
+    """Return the Worker's topic names, or defaults made from the group id."""
+    topics, group = worker.spec.stock.topics, worker.group_id
+    return TopicNames(
+        topics.config or f"{group}-configs",
+        topics.offset or f"{group}-offsets",
+        topics.status or f"{group}-status",
+    )
 
 
 def worker_settings(

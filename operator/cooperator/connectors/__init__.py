@@ -58,13 +58,13 @@ def find(class_name: str) -> Connector[Any]:
         hint = did_you_mean(class_name, known_classes(), cutoff=0.8)
         wanted = otherwise(hint, "install")
         remedy = (
-            f"{wanted} the plug-in that brings it, here and on every member of its Worker ({_PLUGINS}); "
+            f"{wanted} the plug-in that provides it, here and on every member of its Worker ({_PLUGINS}); "
             f"installed are: {', '.join(known_classes())}"
         )
-        raise _unusable(class_name, "is not a class that is installed here", remedy)
+        raise _unusable(class_name, "is not an installed class", remedy)
     if len(entries) > 1:
         packages = " and ".join(sorted(_described(entry) for entry in entries))
-        raise _unusable(class_name, f"is brought by {packages}", "uninstall all but one of them")
+        raise _unusable(class_name, f"is provided by {packages}", "uninstall all but one of them")
     [entry] = entries
     remedy = f"fix or uninstall {_package(entry)}"
     try:
@@ -73,10 +73,10 @@ def find(class_name: str) -> Connector[Any]:
         problem = f"cannot be loaded from {_described(entry)}: {type(error).__name__}: {error}"
         raise _unusable(class_name, problem, remedy) from error
     if not isinstance(connector, Connector):
-        raise _unusable(class_name, f"{_described(entry)} is no subclass of Connector", remedy)
+        raise _unusable(class_name, f"{_described(entry)} is not a subclass of Connector", remedy)
     options = getattr(connector, "options", None)
     if not (isinstance(options, type) and issubclass(options, Options)):
-        problem = f"{_described(entry)} has no attribute options that is a subclass of Options"
+        problem = f"{_described(entry)} has no attribute ``options`` that is a subclass of Options"
         raise _unusable(class_name, problem, remedy)
     return connector
 

@@ -31,7 +31,7 @@ def _one_of(*words: str) -> AfterValidator:
 
     def check(value: str) -> str:
         if value and value not in words and not contains_reference(value):
-            raise refuse("is not known", choice(value, words))
+            raise refuse("is unknown", choice(value, words))
         return value
 
     return AfterValidator(check)
@@ -42,60 +42,47 @@ Mechanism = Annotated[str, _one_of(*_LOGIN_MODULES)]
 Identification = Annotated[str, _one_of("https", "none")]
 
 
+def _as_worker(name: str, *, goes_with: tuple[str, ...] = (), **rest: Any) -> Any:
+    """Declares an option whose default is the Worker's own setting, unless other brokers are named."""
+    return option(name, f"${{worker.{name}}}", goes_with=(_SERVERS, *goes_with), **rest)
+
+
 class KafkaOptions(SparkOptions):
     """Kafka's address, and the options for encryption and authentication."""
 
     bootstrap_servers: str = option(
         _SERVERS,
         "${worker.bootstrap.servers}",
-        expected="host:port, or several with commas (default: the worker's own cluster)",
+        expected="host:port, or several separated by commas (default: the Worker's cluster)",
         min_length=1,
     )
-    security_protocol: Protocol = option(
-        "security.protocol",
-        "${worker.security.protocol}",
-        expected="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL",
-        goes_with=(_SERVERS,),
+    security_protocol: Protocol = _as_worker(
+        "security.protocol", expected="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"
     )
-    sasl_mechanism: Mechanism = option(
-        "sasl.mechanism",
-        "${worker.sasl.mechanism}",
-        expected="PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512",
-        goes_with=(_SERVERS,),
-    )
-    sasl_username: str = option(
-        "sasl.username", "${worker.sasl.username}", expected="the name to log in by", goes_with=(_SERVERS,)
-    )
-    sasl_password: str = option(
+    sasl_mechanism: Mechanism = _as_worker("sasl.mechanism", expected="PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
+    sasl_username: str = _as_worker("sasl.username", expected="the user name")
+    sasl_password: str = _as_worker(
         "sasl.password",
-        "${worker.sasl.password}",
         expected="a reference to its password, such as ${file:/etc/secrets/kafka:password}",
         secret=True,
-        goes_with=(_SERVERS, "sasl.username"),
+        goes_with=("sasl.username",),
     )
-    ssl_ca: str = option(
+    ssl_ca: str = _as_worker(
         "ssl.ca.location",
-        "${worker.ssl.ca.location}",
-        expected="a PEM file on every member: who signs brokers' certificates (default: the system's)",
-        goes_with=(_SERVERS,),
+        expected="a PEM file on every member: the CAs of brokers' certificates (default: the system's)",
     )
-    ssl_certificate: str = option(
+    ssl_certificate: str = _as_worker(
         "ssl.certificate.location",
-        "${worker.ssl.certificate.location}",
-        expected="a PEM file on every member: the certificate that is shown to brokers",
-        goes_with=(_SERVERS,),
+        expected="a PEM file on every member: the client certificate",
     )
-    ssl_key: str = option(
+    ssl_key: str = _as_worker(
         "ssl.key.location",
-        "${worker.ssl.key.location}",
         expected="a PEM file on every member: its private key (PKCS #8, without a password)",
-        goes_with=(_SERVERS, "ssl.certificate.location"),
+        goes_with=("ssl.certificate.location",),
     )
-    ssl_identification: Identification = option(
+    ssl_identification: Identification = _as_worker(
         "ssl.endpoint.identification.algorithm",
-        "${worker.ssl.endpoint.identification.algorithm}",
-        expected="https (a broker's certificate names the host that was called) or none",
-        goes_with=(_SERVERS,),
+        expected="https (a broker's certificate must match its host name) or none",
     )
 
     @model_validator(mode="after")
@@ -103,21 +90,21 @@ class KafkaOptions(SparkOptions):
         if self.security_protocol not in _AUTHENTICATED:
             return self
         needed = {
-            "sasl.mechanism": (self.sasl_mechanism, "give PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"),
-            "sasl.username": (self.sasl_username, "give the name to log in by"),
-            "sasl.password": (self.sasl_password, "give a reference to the password"),
+            "sasl.mechanism": (self.sasl_mechanism, "use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"),
+            "sasl.username": (self.sasl_username, "set the user name"),
+            "sasl.password": (self.sasl_password, "set a reference to the password"),
         }
         for name, (value, remedy) in needed.items():
             if not value:
-                remedy += ", or leave out bootstrap.servers to get in as the Worker does"
-                raise refuse(f"is needed by security.protocol {self.security_protocol}", remedy, name)
+                remedy += ", or remove bootstrap.servers to use the Worker's access"
+                raise refuse(f"is required by security.protocol {self.security_protocol}", remedy, name)
         return self
 
     @model_validator(mode="after")
     def _whole_certificate(self) -> Self:
         if bool(self.ssl_certificate) != bool(self.ssl_key):
             missing = "ssl.key.location" if self.ssl_certificate else "ssl.certificate.location"
-            raise refuse("is needed, too", "give certificate and key, or none of them", missing)
+            raise refuse("is required, too", "set both certificate and key, or neither", missing)
         return self
 
 

@@ -19,16 +19,15 @@ from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, Protocol
 
 from cooperator.connectors.fence import Fence
 from cooperator.connectors.grouping import regroup
+from cooperator.connectors.offsets.sources import SourceOffsets
 from cooperator.connectors.options import O, Options
 from cooperator.connectors.outputs import Output
 from cooperator.connectors.places import Place
+from cooperator.connectors.server import Server
 from cooperator.model import Epoch, TaskId
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from cooperator.connectors.offsets.sources import SourceOffsets
-    from cooperator.connectors.remote import Server
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +62,11 @@ class UnitContext:
     gave the task; it is None when no leader assigned it (a sink that fences then relies on the owner alone).
     ``attempt`` orders the attempts of one epoch. ``fence`` is this attempt's claim on the unit, to be checked
     right before each commit; it is None until the unit is claimed, which ``SparkConnector.open`` does first.
-    ``checkpoint`` is the unit's own directory. ``is_first`` tells that the unit already existed when the
-    connector was created. ``cancelled`` is set when the unit is to stop; anything that waits must watch it.
-    ``session`` returns the member's Spark session and starts it when needed; ``server`` is where queries run
-    when they do not run in that session. ``say`` shows users what the unit is waiting for; an empty text
-    clears it. ``closing`` is unwound, in reverse order, once nothing of the unit runs any more.
+    ``checkpoint`` is the unit's own directory. ``is_first``: the unit already existed when the connector was
+    created. ``cancelled`` is set when the unit is to stop; anything that waits must watch it. ``session``
+    returns the member's Spark session and starts it when needed; ``server`` is where queries run when they do
+    not run in that session. ``say`` shows users what the unit waits for; an empty text clears it. ``closing``
+    is unwound, in reverse order, once nothing of the unit runs any more.
     """
 
     group_id: str
@@ -84,18 +83,18 @@ class UnitContext:
     epoch: Epoch | None = None
     attempt: int = 0
     fence: Fence | None = None
-    server: "Server | None" = None
+    server: Server | None = None
 
 
 class Delivery(StrEnum):
-    """How often a record can be in the sink after faults."""
+    """How often a record can be in the sink after failures."""
 
     EXACTLY_ONCE = "ExactlyOnce"
     AT_LEAST_ONCE = "AtLeastOnce"
 
 
 class Delivered(NamedTuple):
-    """The delivery guarantee of a connector. ``note`` is a sentence about its condition or its limits."""
+    """The delivery guarantee of a connector. ``note`` is a sentence about its conditions or limits."""
 
     level: Delivery
     note: str
@@ -139,7 +138,7 @@ class Connector(ABC, Generic[O]):
 
     def delivery(self, options: O) -> Delivered:
         """Returns the delivery guarantee of the sink under these options."""
-        note = "After a death the newest batch may be written again."
+        note = "After a crash the newest batch may be written again."
         return Delivered(Delivery.AT_LEAST_ONCE, note)
 
     def outputs(self, options: O) -> Sequence[Output]:
@@ -150,7 +149,7 @@ class Connector(ABC, Generic[O]):
         """
         return ()
 
-    def offsets(self) -> "SourceOffsets[O] | None":
+    def offsets(self) -> SourceOffsets[O] | None:
         """Returns how the offsets of this class's sources are listed and changed; None: they cannot be."""
         return None
 
@@ -166,7 +165,8 @@ class Connector(ABC, Generic[O]):
     def groups(
         self, units: Sequence[str], tasks_max: int, earlier: Sequence[Sequence[str]] = ()
     ) -> list[tuple[str, ...]]:
-        """Returns the units of task 0, 1, …, given those of before in ``earlier`` (see ``grouping.regroup``).
+        """Returns the units of task 0, 1, …, given the previous ones in ``earlier`` (see
+        ``grouping.regroup``).
 
         It is a pure function of its arguments.
         """

@@ -1,7 +1,7 @@
 """Converts Kafka records to the rows of a sink: converters first, then the SELECT, then error tolerance.
 
-Spark does all of it as part of the stream where it can. Where each record brings its own types, or rows may
-be left out, each batch is collected and converted here, and the sink gets the result.
+Spark does all of it as part of the stream where it can. Where each record has its own types, or rows may be
+left out, each batch is collected and converted here, and the sink gets the result.
 """
 
 import logging
@@ -53,8 +53,8 @@ class ConversionOptions(KafkaSourceOptions, DecodingOptions, DeadLetterOptions):
     @model_validator(mode="after")
     def _letters_are_not_read_again(self) -> Self:
         if self.dead_letters and reads(self, self.dead_letters):
-            remedy = "name a topic that topics and topics.regex leave out"
-            raise refuse("would be read again by this connector", remedy, _LETTERS_OPTION)
+            remedy = "name a topic that topics and topics.regex do not match"
+            raise refuse("would be read by this connector again", remedy, _LETTERS_OPTION)
         return self
 
 
@@ -108,7 +108,7 @@ class Conversion:
         return records if self.by_batch else converted
 
     def types(self, stream: "DataFrame") -> tuple[tuple[str, str], ...] | None:
-        """Returns the columns that ``stream`` leads to, with their types; None: records bring them."""
+        """Returns the columns of ``stream``'s result, with their types; None: the records define them."""
         if self._options.by_record:
             return None
         return tuple((self._converted(stream) if self.by_batch else stream).dtypes)
@@ -131,9 +131,7 @@ class Conversion:
             stage = "TRANSFORMATION" if self._options.select else "VALUE_CONVERTER"
             found += [self._letter(raw, numbers[row], stage, error) for row, error in failed]
         if found:
-            log.warning(
-                "%s: %d records are left out: %s", self._context.unit, len(found), reason(found[0].error)
-            )
+            log.warning("%s: skipped %d records: %s", self._context.unit, len(found), reason(found[0].error))
         return parts, sorted(found, key=lambda one: int(one.row["offset"]))
 
     def _part(self, table: "pa.Table", session: "SparkSession") -> "tuple[list[Part], list[Failed]]":
@@ -168,7 +166,7 @@ class Conversion:
         converter = self._options.key_converter if part == "key" else self._options.value_converter
         raise ConversionFailed(
             f"{where}: option '{part}.converter' = '{converter}': cannot read the {part}: {letter.error}; "
-            "set the converter that wrote it, or errors.tolerance to all"
+            "set the converter that wrote it, or set errors.tolerance to all"
         ) from letter.error
 
 

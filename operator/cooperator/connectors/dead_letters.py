@@ -31,10 +31,10 @@ class DeadLetterOptions(SparkOptions):
     tolerance: Literal["none", "all"] = option(
         "errors.tolerance",
         "none",
-        expected="none (a row that cannot be converted fails the task) or all (it is left out)",
+        expected="none (a row that cannot be converted fails the task) or all (it is skipped)",
     )
     dead_letters: TopicName | Literal[""] = option(
-        _TOPIC_OPTION, "", expected="the topic for rows that are left out, as they were read"
+        _TOPIC_OPTION, "", expected="the topic for skipped rows, as they were read"
     )
 
     @property
@@ -55,16 +55,18 @@ class DeadLetterOptions(SparkOptions):
     @model_validator(mode="after")
     def _tolerant(self) -> Self:
         if self.dead_letters and self.tolerance == "none":
-            raise refuse("is not used with errors.tolerance = none", "set that to all", _TOPIC_OPTION)
+            raise refuse(
+                "is not used with errors.tolerance = none", "set errors.tolerance to all", _TOPIC_OPTION
+            )
         if self.tolerance == "all" and not self.select and not self.can_fail:
-            remedy = "give transform.sql, or leave it out: without it nothing is converted"
-            raise refuse("has nothing to tolerate", remedy, "errors.tolerance")
+            remedy = "set transform.sql, or remove it: without transform.sql nothing is converted"
+            raise refuse("has no effect here", remedy, "errors.tolerance")
         if self.tolerance == "all" and self.select and not treats_rows_alone(self.select):
             remedy = (
-                "leave out aggregates, windows, DISTINCT, joins, hints, LIMIT, OFFSET and ORDER, SORT, "
+                "remove aggregates, windows, DISTINCT, joins, hints, LIMIT, OFFSET and ORDER, SORT, "
                 "DISTRIBUTE or CLUSTER BY, or set it to none"
             )
-            raise refuse("needs a SELECT that treats each row by itself", remedy, "errors.tolerance")
+            raise refuse("requires a SELECT that treats each row by itself", remedy, "errors.tolerance")
         return self
 
 

@@ -1,9 +1,9 @@
 """Decodes keys and values of records into columns, as Kafka Connect's converters do.
 
-``string``, ``bytes`` and ``json`` (whose columns are given beforehand) are Spark expressions. ``json-schema``
-and ``avro`` bring the types with each record; these are decoded here, on the driver, and consecutive rows of
-the same types form one table. A null has no type of its own: it takes that of its neighbours, or the type
-that the unit has seen last.
+``string``, ``bytes`` and ``json`` (whose columns are given beforehand) are Spark expressions. With
+``json-schema`` and ``avro`` each record has its own types; these are decoded here, on the driver, and
+consecutive rows of the same types form one table. A null has no type of its own: it takes that of its
+neighbours, or the type that the unit has seen last.
 """
 
 import json
@@ -46,7 +46,7 @@ def _ddl(value: str) -> str:
     try:
         sqlglot.parse_one(f"CREATE TABLE t ({value})", read="spark")
     except (ParseError, TokenError):
-        raise refuse("is no list of columns", "write names with types: id LONG, name STRING") from None
+        raise refuse("is not a list of columns", "write names with types: id LONG, name STRING") from None
     return value
 
 
@@ -54,10 +54,10 @@ class DecodingOptions(RegistryOptions):
     key_converter: Converter = option("key.converter", "string", expected=EXPECTED.format("key"))
     value_converter: Converter = option("value.converter", "string", expected=EXPECTED.format("value"))
     key_schema: Annotated[str, AfterValidator(_ddl)] = option(
-        "key.schema", "", expected="the columns of keys that are json, as DDL (id LONG, name STRING)"
+        "key.schema", "", expected="the columns of JSON keys, as DDL (id LONG, name STRING)"
     )
     value_schema: Annotated[str, AfterValidator(_ddl)] = option(
-        "value.schema", "", expected="the columns of values that are json, as DDL (id LONG, name STRING)"
+        "value.schema", "", expected="the columns of JSON values, as DDL (id LONG, name STRING)"
     )
 
     @model_validator(mode="after")
@@ -67,18 +67,18 @@ class DecodingOptions(RegistryOptions):
             ("value", self.value_converter, self.value_schema),
         ):
             if converter == "json" and not schema:
-                remedy = f"give {name}.schema (id LONG, name STRING), or use string and get_json_object"
+                remedy = f"set {name}.schema (id LONG, name STRING), or use string and get_json_object"
                 raise refuse("has no columns", remedy, f"{name}.converter")
             if schema and converter != "json":
-                remedy = f"set {name}.converter to json, or leave it out"
+                remedy = f"set {name}.converter to json, or remove it"
                 raise refuse(f"is not used with {name}.converter = {converter}", remedy, f"{name}.schema")
             if converter == "avro" and not self.registry_url:
-                raise refuse("needs a registry", "give schema.registry.url", f"{name}.converter")
+                raise refuse("requires a schema registry", "set schema.registry.url", f"{name}.converter")
         return self
 
     @property
     def by_record(self) -> bool:
-        """Whether each record brings its types, so that Spark cannot know them beforehand."""
+        """Whether each record has its own types, so that Spark cannot know them beforehand."""
         return self.key_converter in _BY_RECORD or self.value_converter in _BY_RECORD
 
     @property
@@ -218,7 +218,7 @@ class _Group:
                 try:
                     pa.array([value], kinds[name])
                 except Exception as error:
-                    told = Undecodable(f"its schema does not hold its value: {error}")
+                    told = Undecodable(f"its value does not fit its schema: {error}")
                     row = self.numbers[place]
                     misfits.setdefault(place, Undecoded(row, f"{name.upper()}_CONVERTER", told))
         kept = [place for place in range(len(self.numbers)) if place not in misfits]
@@ -264,9 +264,11 @@ def read_envelope(data: bytes) -> "tuple[pa.DataType, Any]":
     try:
         envelope = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise Undecodable(f"it is no JSON ({error})") from None
+        raise Undecodable(f"it is not valid JSON ({error})") from None
     if not isinstance(envelope, dict) or envelope.keys() != {"schema", "payload"}:
-        raise Undecodable("it is no object of schema and payload alone; plain JSON is the converter json")
+        raise Undecodable(
+            "it is not an object with exactly schema and payload; use the converter json for plain JSON"
+        )
     schema, payload = envelope["schema"], envelope["payload"]
     if schema is None:
         if payload is None:
@@ -277,7 +279,7 @@ def read_envelope(data: bytes) -> "tuple[pa.DataType, Any]":
     except Undecodable:
         raise
     except Exception as error:  # whatever the error is, these bytes cause it
-        raise Undecodable(f"its schema or payload is damaged: {error!r}") from None
+        raise Undecodable(f"its schema or payload is invalid: {error!r}") from None
 
 
 _CONNECT = "org.apache.kafka.connect.data."
@@ -318,7 +320,7 @@ def _value(payload: Any, schema: Mapping[str, Any], where: str) -> Any:
     kind, logical = schema["type"], str(schema.get("name", "")).removeprefix(_CONNECT)
     if payload is None:
         if not schema.get("optional") and "default" not in schema:
-            raise Undecodable(f"{where} is null, and its schema does not allow that")
+            raise Undecodable(f"{where} is null, which its schema does not allow")
         return None if "default" not in schema else _value(schema["default"], schema, where)
     if kind == "struct":
         return {

@@ -53,7 +53,7 @@ class EncodingOptions(RegistryOptions):
     def _avro_has_a_registry(self) -> Self:
         for name, converter in (("key", self.key_converter), ("value", self.value_converter)):
             if converter == "avro" and not self.registry_url:
-                raise refuse("needs a registry", "give schema.registry.url", f"{name}.converter")
+                raise refuse("requires a schema registry", "set schema.registry.url", f"{name}.converter")
         return self
 
 

@@ -2,9 +2,8 @@
 
 The log keeps one marker per unit, written in the same transaction as a batch's rows: the last writer (the
 owner), the query, and its batch. Opening the log fences earlier writers and ends their transactions; the new
-writer reads the marker after that, and skips what it covers. So a batch is committed at most once by
-whichever attempt, provided that every attempt at one batch has the same rows, which Spark's source logs
-guarantee.
+writer reads the marker after that, and skips what it covers. So a batch is committed at most once by any
+attempt, provided that every attempt at one batch has the same rows, which Spark's source logs guarantee.
 
 Which writer may continue is a separate question. A writer that lost its log cannot tell whether it was fenced
 or whether the log gave up on a slow transaction. The owner in the marker tells them apart: a writer claims
@@ -64,7 +63,7 @@ class Replaced(Exception):
 
 
 class BatchTooSlow(Exception):
-    """A batch does not fit into the longest transaction that is allowed."""
+    """A batch does not fit into the longest transaction allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,13 +151,13 @@ class UnitWriter:
                 found = self._provider.marker() or Marker("")
                 began_with = began_with or found
                 if found.owner not in (began_with.owner, self._owner):
-                    raise Replaced(f"{found.owner} claimed the unit while {self._owner} did")
+                    raise Replaced(f"{found.owner} claimed the unit at the same time as {self._owner}")
                 if self._claim and found.claim > self._claim:
                     raise Replaced(f"{found.owner} claimed the unit later than {self._owner}: {found.claim}")
                 claimed = replace(found, owner=self._owner, claim=self._claim)
                 unit_log.commit((), claimed)
             except (LogLost, TransactionAborted) as error:
-                log.info("claim %d of %s: %s", attempt, self._owner, error)
+                log.info("claim %d of %s failed: %s", attempt, self._owner, error)
                 if attempt == _CLAIMS:
                     raise
             else:
@@ -177,18 +176,18 @@ class UnitWriter:
             try:
                 unit_log = self._log or self._reopen(slowdown)
                 if self._marker.covers(query, batch):
-                    log.info("batch %d of %s was committed before", batch, query)
+                    log.info("batch %d of %s is already committed", batch, query)
                     return 0
                 self._check_fence()
                 written = unit_log.commit(rows(), target)
             except LogLost as error:
-                log.info("attempt %d at batch %d: %s", attempt, batch, error)
+                log.info("attempt %d to write batch %d failed: %s", attempt, batch, error)
                 if slowdown == _SLOWDOWNS:
                     raise BatchTooSlow(f"batch {batch} did not fit into the longest transaction") from error
                 slowdown += 1
                 self._drop()
             except TransactionAborted as error:
-                log.info("attempt %d at batch %d: %s", attempt, batch, error)
+                log.info("attempt %d to write batch %d failed: %s", attempt, batch, error)
             else:
                 self._marker = target
                 return written
@@ -215,7 +214,9 @@ class UnitWriter:
     def _check_owner(self) -> Marker:
         found = self._provider.marker() or Marker("")
         if found.owner != self._owner:
-            raise Replaced(f"{found.owner or 'another attempt'} writes this unit now, {self._owner} must end")
+            raise Replaced(
+                f"{found.owner or 'another attempt'} writes this unit now; {self._owner} must stop"
+            )
         return found
 
     def _open(self, slowdown: int) -> Log:

@@ -131,7 +131,7 @@ def _halved(
 
 
 def _failure(error: Exception, session: "SparkSession") -> SparkFailure | None:
-    """What an error of Spark says about the values of a row, if it does."""
+    """Returns the part of a Spark error that concerns the values of a row, if there is one."""
     from py4j.java_gateway import is_instance_of
 
     untyped: Any = session
@@ -139,7 +139,7 @@ def _failure(error: Exception, session: "SparkSession") -> SparkFailure | None:
     found: SparkFailure | None = None
     cause: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     while cause is not None:
-        # An object of Java's seems to have every method: it is asked for its type first.
+        # A Java object appears to have every method, so its type is checked first.
         if is_instance_of(gateway, cause, "org.apache.spark.SparkThrowable") and blames_a_row(
             cause.getSqlState()
         ):
@@ -152,14 +152,15 @@ def blames_a_row(sql_state: str | None) -> bool:
     """Whether an error is about the values of a row.
 
     Such errors are data exceptions (class 22: casts, overflows, divisions by zero), failed user functions
-    (39), and ``raise_error``. A lost executor or a lack of memory is none: no row may be left out for it.
+    (39), and ``raise_error``. A lost executor or a lack of memory is not one: no row may be skipped for it.
     """
     return sql_state is not None and (sql_state[:2] in ("22", "39") or sql_state == "P0001")
 
 
 @contextmanager
 def _cancellable(context: UnitContext) -> Iterator[None]:
-    """Raises ``Cancelled`` in place of Spark's errors while the unit is being stopped: these blame no row."""
+    """Raises ``Cancelled`` in place of Spark's errors while the unit is being stopped, since they are not
+    about rows."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -197,7 +198,7 @@ class _Search:
     def failed(self) -> list[Failed]:
         """Returns the rows that the conversion fails for, in order."""
         began, count, unit = time.monotonic(), self._rows.num_rows, self._context.unit
-        log.info("%s: searching %d records for those that fail: %s", unit, count, first_line(self._reason))
+        log.info("%s: searching %d records for failing ones: %s", unit, count, first_line(self._reason))
         self._show()
         try:
             suspects = list(range(count))
@@ -207,7 +208,9 @@ class _Search:
                 self._try_alone(suspects)
         finally:
             self._context.say("")
-        log.info("%s: %d of %d fail (%.1f s)", unit, len(self._found), count, time.monotonic() - began)
+        log.info(
+            "%s: %d of %d records fail (%.1f s)", unit, len(self._found), count, time.monotonic() - began
+        )
         return self._found
 
     def _suspects(self) -> list[int]:
@@ -252,7 +255,7 @@ class _Search:
 
     def _show(self) -> None:
         self._context.say(
-            f"searching for records that fail: {self._settled} of {self._rows.num_rows} looked at, "
+            f"searching for failing records: {self._settled} of {self._rows.num_rows} checked, "
             f"{len(self._found)} found"
         )
 

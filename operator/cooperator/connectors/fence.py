@@ -42,13 +42,13 @@ class Fence:
         """Raises ``Fenced`` unless this attempt holds the unit."""
         holder = _holder(self.directory)
         if holder != self.claim:
-            raise Fenced(f"{holder or 'nobody'} holds {self.directory.parent}, not {self.claim}")
+            raise Fenced(f"{self.directory.parent} is held by {holder or 'no attempt'}, not by {self.claim}")
 
 
 def claim(checkpoint: Place, epoch: Epoch | None, attempt: int, owner: str) -> Fence:
     """Claims the unit of ``checkpoint``; raises ``Fenced`` when an attempt of a newer epoch holds it.
 
-    ``owner`` names the attempt for humans. Without an ``epoch`` (a runtime that no group drives) the last
+    ``owner`` names the attempt for users. Without an ``epoch`` (a runtime that no group drives) the last
     attempt to claim holds the unit. Earlier claims are removed.
     """
     directory = checkpoint / DIRECTORY
@@ -62,8 +62,8 @@ def claim(checkpoint: Place, epoch: Epoch | None, attempt: int, owner: str) -> F
     name = f"{max(epoch.term, 0):012}-{max(epoch.generation, 0):012}-{attempt:012}-{_short(owner)}"
     if before > name:
         raise Fenced(
-            f"{before} holds {checkpoint}, and its epoch is newer than {epoch}. If the group's topics were "
-            f"deleted, so that epochs began anew: stop the connector and reset or alter its offsets, or "
+            f"{checkpoint} is held by {before}, whose epoch is newer than {epoch}. If the group's topics "
+            "were deleted, so that epochs restarted: stop the connector and reset or alter its offsets, or "
             f"remove {directory} while nothing of the connector runs"
         )
     if isinstance(directory, Path):

@@ -2,8 +2,8 @@
 
 They are ``{"path": "a/b.txt"}`` and ``{"modified_ms": …}``. A file without an offset is read (again). Spark
 keeps them in a log of its own (``sources/0``): a file ``<n>`` for each batch of files, and every tenth batch
-a ``<n>.compact`` with all before it. An end in ``offsets`` is a batch number of that log. To move offsets is
-to write a log of one batch, which is read from before its beginning (-1) to its end (0).
+a ``<n>.compact`` with all before it. An end in ``offsets`` is a batch number of that log. Moving offsets
+means writing a log of one batch, which is read from before its beginning (-1) to its end (0).
 """
 
 import json
@@ -45,7 +45,7 @@ class FileOffsets(SourceOffsets[Any]):
         path = partition.get("path")
         if set(partition) != {"path"} or not isinstance(path, str) or not path or path.startswith("/"):
             text = json.dumps(partition)
-            raise OffsetsError(f'partition {text} is not known; write {{"path": "<below {options.path}>"}}')
+            raise OffsetsError(f'unknown partition {text}; write {{"path": "<below {options.path}>"}}')
         return f"bucket-{bucket_of(path, options.units)}-of-{options.units}"
 
     def at(self, options: Any, place: UnitPlace, where: Where) -> list[Entry]:
@@ -70,7 +70,7 @@ class FileOffsets(SourceOffsets[Any]):
             _line(_uri(root / entry.partition["path"]), number(entry, "modified_ms")) for entry in entries
         ]
         replace(log / "0", "\n".join(["v1", *lines]))
-        # This precedes the move of the ends: in between, Spark would miss what is gone, and not reread files.
+        # This precedes the move of the ends: after a crash in between, Spark must not reread files.
         for name in names(log):
             if _LOG_ENTRY.match(name) and name != "0":
                 remove(log / name)
@@ -120,11 +120,13 @@ def _seen(options: Any, place: UnitPlace, last: int) -> dict[str, int]:
 def _entries(file: Place) -> Iterator[dict[str, Any]]:
     version, *lines = file.read_text().split("\n")
     if version != "v1":
-        raise OffsetsError(f"{file}: version {version!r} is not known; this reads v1")
+        raise OffsetsError(f"{file}: unknown version {version!r}; only v1 is supported")
     yield from (json.loads(line) for line in lines if line)
 
 
 def _root(options: Any) -> Path:
     if not options.path.startswith("/"):
-        raise OffsetsError(f"option 'path' = {options.path!r}: only offsets of local directories can be told")
+        raise OffsetsError(
+            f"option 'path' = {options.path!r}: offsets can be listed for local directories only"
+        )
     return Path(options.path)

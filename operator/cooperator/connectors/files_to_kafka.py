@@ -36,24 +36,25 @@ class FilesToKafkaOptions(KafkaSinkOptions):
         "path", expected="a directory that every member sees", fixed=True, local_path=True
     )
     topic: TopicName = option("topic", expected="the topic to write to", fixed=True)
-    units: int = option(
-        "units", 8, expected="a number of buckets of files, 1 to 1000", fixed=True, ge=1, le=1000
-    )
+    units: int = option("units", 8, expected="a number of file buckets, 1 to 1000", fixed=True, ge=1, le=1000)
     format: Literal["text", "wholetext"] = option(
-        "format", "text", expected="text (a record for each line) or wholetext (for each file)", fixed=True
+        "format", "text", expected="text (one record per line) or wholetext (one per file)", fixed=True
     )
     glob: str = option("glob", "", expected="a pattern of file names, such as *.txt")
     recursive: bool = option("recursive", True, expected="true or false")
     trigger_interval_ms: int = option(
-        "trigger.interval.ms", 2_000, expected="milliseconds between two looks for files, 0 or more", ge=0
+        "trigger.interval.ms",
+        2_000,
+        expected="milliseconds between two listings of the directory, 0 or more",
+        ge=0,
     )
     max_files: int | None = option(
-        "max.files.per.trigger", None, expected="the number of files that make a batch", ge=1
+        "max.files.per.trigger", None, expected="the maximum number of files in a batch", ge=1
     )
     max_bytes: int | None = option(
         "max.bytes.per.trigger",
         None,
-        expected=f"the size of the files that make a batch, in bytes (default: {_MAX_BYTES})",
+        expected=f"the maximum size of a batch's files, in bytes (default: {_MAX_BYTES})",
         ge=1,
     )
     record_key: Literal["path", "none"] = option("record.key", "path", expected="path or none")
@@ -72,7 +73,7 @@ class FilesToKafkaOptions(KafkaSinkOptions):
     def _one_limit(self) -> Self:
         if self.max_files is not None and self.max_bytes is not None:
             raise refuse(
-                "cannot be given with max.files.per.trigger", "give one of them", "max.bytes.per.trigger"
+                "cannot be combined with max.files.per.trigger", "use one of them", "max.bytes.per.trigger"
             )
         return self
 

@@ -172,7 +172,7 @@ class KafkaLogs:
                 elif (message.offset() or 0) >= end:
                     return Marker.decode(found) if found else None
                 else:
-                    log.info("%s: another unit's transaction is open, waiting for its end", self._markers)
+                    log.info("%s: waiting for the end of another unit's open transaction", self._markers)
 
 
 class KafkaLog:
@@ -244,8 +244,8 @@ class KafkaLog:
         if self._failure is None and error is not None:
             self._failure = error
             self._refused = (
-                f"the broker refuses a record of {len(message)} bytes with key {message.key()!r}: topic "
-                f"{message.topic()} takes no larger one than its max.message.bytes; raise that"
+                f"the broker refuses a record of {len(message)} bytes with key {message.key()!r}: raise "
+                f"max.message.bytes of topic {message.topic()}"
             )
 
     def _abort_for_certain(self) -> None:
@@ -262,7 +262,7 @@ class KafkaLog:
         try:
             self._producer.abort_transaction(_ABORT_S)
         except KafkaException as error:
-            log.info("the transaction is left to its time limit: %s", error)
+            log.info("the transaction will end at its time limit: %s", error)
 
 
 class Patience:
@@ -312,8 +312,8 @@ def _classified(error: KafkaException, key: bytes | None = None, value: bytes | 
     if detail.code() == KafkaError.MSG_SIZE_TOO_LARGE:
         size = len(key or b"") + len(value or b"")
         return ValueError(
-            f"a record of {size} bytes with key {key!r} is larger than option 'message.max.bytes' allows; "
-            "raise it, and max.message.bytes of the topic"
+            f"a record of {size} bytes with key {key!r} exceeds option 'message.max.bytes'; raise it, and "
+            "max.message.bytes of the topic"
         )
     if detail.retriable() or detail.code() in _PASSING:
         return _Passing(detail.str())

@@ -48,7 +48,7 @@ class KafkaOffsets(SourceOffsets[K]):
         is_number = isinstance(partition_number, int) and not isinstance(partition_number, bool)
         if len(partition) != 2 or not isinstance(topic, str) or not is_number:
             form = '{"kafka_topic": "<name>", "kafka_partition": <number>}'
-            raise OffsetsError(f"partition {json.dumps(partition)} is not known; write {form}")
+            raise OffsetsError(f"unknown partition {json.dumps(partition)}; write {form}")
         if not reads(options, topic):
             raise OffsetsError(f"partition {json.dumps(partition)}: the connector does not read {topic}")
         return f"{topic}-{partition_number}"
@@ -64,11 +64,11 @@ class KafkaOffsets(SourceOffsets[K]):
             offset = number(entry, "kafka_offset")
             topic, partition = entry.partition["kafka_topic"], entry.partition["kafka_partition"]
             if not _exists(options, topic, partition):
-                raise OffsetsError(f"partition {entry.key}: there is none at {options.bootstrap_servers}")
+                raise OffsetsError(f"partition {entry.key}: no such partition at {options.bootstrap_servers}")
             first, end = (_end(options, topic, partition, where) for where in Where)
             if not first <= offset <= end:
                 raise OffsetsError(
-                    f"partition {entry.key}: kafka_offset {offset} is not there; give {first} (the first "
+                    f"partition {entry.key}: kafka_offset {offset} is out of range; use {first} (the first "
                     f"record) to {end} (the end)"
                 )
 
@@ -79,7 +79,7 @@ class KafkaOffsets(SourceOffsets[K]):
             if found.committed >= 0:
                 raise OffsetsError(
                     f"unit {place.unit} has delivered up to batch {found.committed}: its position cannot be "
-                    "forgotten alone; give an offset, or reset the connector"
+                    "removed alone; set an offset, or reset the connector"
                 )
             remove(initial)
             return
@@ -90,7 +90,7 @@ class KafkaOffsets(SourceOffsets[K]):
         if found.committed >= 0:
             move(place.checkpoint, found.committed, [json.dumps(ends)])
         else:
-            # This file tells where the first batch begins. Spark writes a zero byte first, and skips it.
+            # This file defines where the first batch begins. Spark writes a zero byte first, and skips it.
             replace(initial, f"\0v1\n{json.dumps(ends)}")
 
     def refuse_forgetting(self, options: K, place: UnitPlace) -> None:
@@ -115,7 +115,7 @@ def _exists(options: KafkaSourceOptions, topic: str, partition: int) -> bool:
 
 
 def _end(options: KafkaSourceOptions, topic: str, partition: int, where: Where) -> int:
-    """Returns what Spark takes for that end: with read_committed, the latest is the last stable offset."""
+    """Returns Spark's value for that end: with read_committed, latest is the last stable offset."""
     admin = AdminClient(client_config(options), logger=log)
     level = (
         IsolationLevel.READ_COMMITTED

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 _LOOK_S = 30.0
 
-DELIVERED = Delivered(Delivery.EXACTLY_ONCE, "Readers of the topic need isolation.level=read_committed.")
+DELIVERED = Delivered(Delivery.EXACTLY_ONCE, "Consumers of the topic need isolation.level=read_committed.")
 
 
 class KafkaSinkOptions(KafkaOptions):
@@ -35,7 +35,7 @@ class KafkaSinkOptions(KafkaOptions):
         ge=-1,
     )
     max_record: int = option(
-        "message.max.bytes", 1_000_000, expected="the size of the largest record, in bytes", ge=1_000
+        "message.max.bytes", 1_000_000, expected="the maximum size of a record, in bytes", ge=1_000
     )
     transaction_timeout_ms: int = option(
         "transaction.timeout.ms", 10_000, expected="1000 to 900000 milliseconds", ge=1_000, le=900_000
@@ -121,8 +121,8 @@ def is_delivered(options: KafkaSinkOptions, place: UnitPlace, query: str, batch:
         marker = logs.marker()
     except Cancelled:
         raise OffsetsError(
-            f"unit {place.unit} has batch {batch} in flight, and Kafka at {options.bootstrap_servers} does "
-            "not tell whether it was delivered; try again when it is there"
+            f"unit {place.unit} has batch {batch} in flight, and Kafka at {options.bootstrap_servers} cannot "
+            "confirm whether it was delivered; try again when it is available"
         ) from None
     finally:
         timer.cancel()

@@ -34,19 +34,19 @@ _ASK_S = 5.0
 
 
 class KafkaSourceOptions(KafkaOptions):
-    topics: TopicNames = option("topics", (), expected="topics to read, with commas")
+    topics: TopicNames = option("topics", (), expected="topics to read, separated by commas")
     topics_regex: str = option(
         "topics.regex",
         "",
-        expected="a regular expression (Python's) for whole names of topics, instead of topics",
+        expected="a Python regular expression for complete topic names, instead of topics",
     )
     starting_offsets: Literal["earliest", "latest"] = option(
         "starting.offsets",
         "earliest",
-        expected="earliest, or latest (skips what is in the topics when the connector is created)",
+        expected="earliest, or latest (skips the records that exist when the connector is created)",
     )
     max_offsets: int = option(
-        "max.offsets.per.trigger", 100_000, expected="the number of records that make a batch", ge=1
+        "max.offsets.per.trigger", 100_000, expected="the maximum number of records in a batch", ge=1
     )
     isolation_level: Literal["read_committed", "read_uncommitted"] = option(
         "isolation.level", "read_committed", expected="read_committed or read_uncommitted"
@@ -61,20 +61,20 @@ class KafkaSourceOptions(KafkaOptions):
     fail_on_data_loss: bool = option(
         "fail.on.data.loss",
         True,
-        expected="true, or false (goes on when records were deleted before they were read)",
+        expected="true, or false (continues if records were deleted before they were read)",
     )
 
     @model_validator(mode="after")
     def _one_way_to_name_topics(self) -> Self:
         if self.topics and self.topics_regex:
-            raise refuse("cannot be given with topics", "give one of them", "topics.regex")
+            raise refuse("cannot be combined with topics", "use one of them", "topics.regex")
         if not self.topics and not self.topics_regex:
-            raise refuse("names no topic", "give topics to read, with commas, or topics.regex", "topics")
+            raise refuse("names no topic", "set topics, separated by commas, or topics.regex", "topics")
         try:
             re.compile(self.topics_regex)
         except re.error as error:
-            remedy = "write a regular expression of Python for whole names, such as orders[.].*"
-            raise refuse(f"is no regular expression ({error})", remedy, "topics.regex") from None
+            remedy = "write a Python regular expression for complete names, such as orders[.].*"
+            raise refuse(f"is not a valid regular expression ({error})", remedy, "topics.regex") from None
         return self
 
 

@@ -42,9 +42,9 @@ class KafkaToFilesOptions(ConversionOptions):
         "format", "parquet", expected="parquet, json or csv", fixed=True
     )
     partition_by: Names = option(
-        "partition.by", (), expected="columns to make directories of, with commas", fixed=True
+        "partition.by", (), expected="columns to partition directories by, separated by commas", fixed=True
     )
-    sql: Select = option("sql", "", expected="the same as transform.sql, which is its newer name")
+    sql: Select = option("sql", "", expected="the older name of transform.sql")
 
     @property
     def select(self) -> str:
@@ -57,7 +57,7 @@ class KafkaToFilesOptions(ConversionOptions):
     @model_validator(mode="after")
     def _one_select(self) -> Self:
         if self.sql and self.transform_sql:
-            raise refuse("cannot be given with transform.sql", "give one of them", "sql")
+            raise refuse("cannot be combined with transform.sql", "use one of them", "sql")
         return self
 
 

@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 _SOURCE = "{topic}"
 _COLUMNS = ("headers", "topic", "partition", "offset", "timestamp")
-_LOOP = "would be read again by this connector"
-_LOOP_REMEDY = "name a topic that topics and topics.regex leave out"
+_LOOP = "would be read by this connector again"
+_LOOP_REMEDY = "name a topic that topics and topics.regex do not match"
 
 
 def _pattern(value: str) -> str:
     if not is_topic_name(value.replace(_SOURCE, "t")):
         raise refuse(
-            "is no topic name",
+            "is not a valid topic name",
             "use letters, digits, dots, underscores and dashes, and {topic} for the source topic's name",
         )
     return value
@@ -59,7 +59,7 @@ class KafkaToKafkaOptions(ConversionOptions, KafkaSinkOptions):
     max_offsets: int = option(
         "max.offsets.per.trigger",
         10_000,
-        expected="the number of records that make a batch (it has to fit into memory)",
+        expected="the maximum number of records in a batch, which has to fit into memory",
         ge=1,
     )
     key_converter: Converter = option("key.converter", "bytes", expected=EXPECTED.format("key"))
@@ -67,15 +67,15 @@ class KafkaToKafkaOptions(ConversionOptions, KafkaSinkOptions):
     partitions: int | None = option(
         "topic.partitions",
         None,
-        expected="the number of partitions to create a topic with (default: as its source has)",
+        expected="the number of partitions of a created topic (default: that of its source)",
         instance_only=True,
         ge=1,
     )
     keep_partition: Literal["keep", "key"] = option(
-        "record.partition", "key", expected="keep (the source's number) or key (by the hash of the key)"
+        "record.partition", "key", expected="keep (the source's partition) or key (by hash of the key)"
     )
     keep_timestamp: Literal["keep", "now"] = option(
-        "record.timestamp", "keep", expected="keep (the source's) or now (the time of writing)"
+        "record.timestamp", "keep", expected="keep (the source's timestamp) or now (the time of writing)"
     )
 
     @model_validator(mode="after")
@@ -107,7 +107,7 @@ class KafkaToKafka(SparkConnector[KafkaToKafkaOptions]):
         for topic, count in found.items():
             target = options.target(topic)
             if reads(options, target) or not is_topic_name(target):
-                problem = _LOOP if reads(options, target) else "is no topic name"
+                problem = _LOOP if reads(options, target) else "is not a valid topic name"
                 raise OptionError([Problem("topic", options.topic, f"{target} {problem}", _LOOP_REMEDY)])
             wanted[target] = max(count, wanted.get(target, 0))
         client = client_config(options)

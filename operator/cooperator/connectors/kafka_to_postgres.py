@@ -65,7 +65,7 @@ _TYPES = {
 def _pattern(value: str) -> str:
     if not is_table_name(value.replace(_SOURCE, "t")):
         remedy = "write table or schema.table; {topic} stands for the source topic's name"
-        raise refuse("is no name of a table", remedy)
+        raise refuse("is not a valid table name", remedy)
     return value
 
 
@@ -82,10 +82,12 @@ class KafkaToPostgresOptions(ConversionOptions, PostgresOptions):
     mode: Annotated[Literal["append", "upsert"], BeforeValidator(_mode)] = option(
         "insert.mode",
         "append",
-        expected="append (each row is added) or upsert (it takes the place of the row with its key)",
+        expected="append (each row is inserted) or upsert (it replaces the row with its key)",
     )
     key: Names = option(
-        "pk.fields", (), expected="the key's columns, with commas, for upsert (default: the primary key)"
+        "pk.fields",
+        (),
+        expected="the key's columns for upsert, separated by commas (default: the primary key)",
     )
     auto_create: bool = option(
         "auto.create", False, expected="true (a missing table is created) or false (the task fails)"
@@ -93,27 +95,27 @@ class KafkaToPostgresOptions(ConversionOptions, PostgresOptions):
     marker_table: Annotated[str, AfterValidator(_pattern)] = option(
         "marker.table",
         "cooperator_batches",
-        expected="the table that tells which batches are in; it is created where it is missing",
+        expected="the table that records committed batches; it is created if missing",
         fixed=True,
     )
     transaction_timeout_ms: int = option(
         "transaction.timeout.ms",
         10_000,
-        expected="milliseconds that the locks of a member that froze are kept, 1000 to 900000",
+        expected="milliseconds until the server releases the locks of a frozen member, 1000 to 900000",
         ge=1_000,
         le=900_000,
     )
     max_offsets: int = option(
         "max.offsets.per.trigger",
         10_000,
-        expected="the number of records that make a batch (it has to fit into memory)",
+        expected="the maximum number of records in a batch, which has to fit into memory",
         ge=1,
     )
 
     @model_validator(mode="after")
     def _key_is_used(self) -> Self:
         if self.key and self.mode == "append":
-            raise refuse("is not used with insert.mode = append", "set that to upsert", "pk.fields")
+            raise refuse("is not used with insert.mode = append", "set insert.mode to upsert", "pk.fields")
         return self
 
 
@@ -122,11 +124,11 @@ class KafkaToPostgres(SparkConnector[KafkaToPostgresOptions]):
 
     def delivery(self, options: KafkaToPostgresOptions) -> Delivered:
         return Delivered(
-            Delivery.EXACTLY_ONCE, f"The table {options.marker_table} tells which batches are in: keep it."
+            Delivery.EXACTLY_ONCE, f"The table {options.marker_table} records committed batches: keep it."
         )
 
     def offsets(self) -> SourceOffsets[KafkaToPostgresOptions]:
-        # The database with the marker is not queried here: the number of a batch in flight is used up.
+        # The database with the marker is not queried here, so the number of a batch in flight is not reused.
         return KafkaOffsets(Sink())
 
     def lag(self, options: KafkaToPostgresOptions, ends: Mapping[str, str]) -> int:
@@ -193,7 +195,9 @@ def _storable(rows: "DataFrame") -> "DataFrame":
         found = F.col("`" + name.replace("`", "``") + "`")
         if kind != "string":
             return found
-        problem = F.lit(f"column {name} holds the character U+0000, which no text of PostgreSQL can")
+        problem = F.lit(
+            f"column {name} contains the character U+0000, which PostgreSQL does not support in text"
+        )
         refused = F.when(found.contains("\0"), F.raise_error(problem).cast("string"))
         return refused.otherwise(F.make_valid_utf8(found)).alias(name)
 
@@ -215,14 +219,16 @@ def _target(
     """Returns where the unit's rows go; raises ``OptionError`` when they do not fit there."""
     name = options.table.replace(_SOURCE, context.unit.rpartition("-")[0])
     if not is_table_name(name):
-        remedy = "write a name without {topic}, or with schema. before it"
-        raise _refused("table.name.format", options.table, f"gives {name}, which is no table's name", remedy)
+        remedy = "write a name without {topic}, or put schema. before it"
+        raise _refused(
+            "table.name.format", options.table, f"results in {name}, which is not a valid table name", remedy
+        )
     table = database.run(lambda connection: describe_table(connection, name))
     if table is None:
         statement = _statement(name, columns, options.key)
         if not options.auto_create:
             remedy = f"create it, or set auto.create to true. For example: {statement.as_string(None)}"
-            raise _refused("table.name.format", options.table, f"there is no table {name}", remedy)
+            raise _refused("table.name.format", options.table, f"table {name} does not exist", remedy)
         table = database.run(lambda connection: _created(connection, name, statement))
     names = tuple(column for column, _ in columns)
     _check_columns(table, names, options)
@@ -239,13 +245,15 @@ def _created(connection: "psycopg.Connection[Any]", name: str, statement: "sql.C
 def _check_columns(table: Table, names: Sequence[str], options: KafkaToPostgresOptions) -> None:
     given = options.transform_sql or None
     if len(set(names)) < len(names):
-        raise _refused("transform.sql", given, "names a column twice", "name each once")
+        raise _refused("transform.sql", given, "names a column twice", "name each column once")
     if DELETED in names and options.mode == "append":
-        remedy = "set insert.mode to upsert, or leave it out"
-        raise _refused("transform.sql", given, f"has {DELETED}, and rows are only added", remedy)
+        remedy = "set insert.mode to upsert, or remove the column"
+        raise _refused(
+            "transform.sql", given, f"has the column {DELETED}, but rows are only inserted", remedy
+        )
     if unknown := [name for name in names if name not in table.columns and name != DELETED]:
-        problem = f"gives {', '.join(unknown)}: not in table {table.name}"
-        columns = f"write a SELECT with columns of {', '.join(table.columns)}"
+        problem = f"has columns that table {table.name} does not have: {', '.join(unknown)}"
+        columns = f"select only columns of the table: {', '.join(table.columns)}"
         remedy = hinted(unknown[0], table.columns, columns)
         raise _refused("transform.sql", given, problem, remedy)
 
@@ -258,11 +266,11 @@ def _key(table: Table, names: Iterable[str], options: KafkaToPostgresOptions) ->
     if set(key) not in [set(columns) for columns in table.unique] or not key:
         problem = f"table {table.name} has no unique index over {', '.join(key) or 'any column'}"
         raise _refused(
-            "pk.fields", written, problem, "add a primary key to it, or name columns that have one"
+            "pk.fields", written, problem, "add a primary key to it, or name columns with a unique index"
         )
     if missing := set(key) - set(names):
-        problem = f"the key of table {table.name} has {', '.join(sorted(missing))}, which rows do not have"
-        raise _refused("pk.fields", written, problem, "let transform.sql give it")
+        problem = f"rows lack the key columns {', '.join(sorted(missing))} of table {table.name}"
+        raise _refused("pk.fields", written, problem, "select them in transform.sql")
     return tuple(key)
 
 

@@ -23,11 +23,13 @@ class NoopOptions(Options):
     journal: str = option("journal", "", expected="a file to append to")
     start_delay_ms: int = option("start.delay.ms", 0, expected=_DELAY, ge=0)
     stop_delay_ms: int = option("stop.delay.ms", 0, expected=_DELAY, ge=0)
-    start_failure: str = option("start.failure", "", expected="the text of an error to fail with at start")
+    start_failure: str = option(
+        "start.failure", "", expected="the text of an error to fail with at the start"
+    )
     fail_starts: int = option(
         "fail.starts",
         0,
-        expected="how many of its first starts each unit fails after (needs a journal)",
+        expected="how many of its first starts each unit fails (requires a journal)",
         ge=0,
     )
     fail_after_ms: int | None = option("fail.after.ms", None, expected=_DELAY, ge=0)
@@ -74,9 +76,7 @@ class _Running:
     def poll(self) -> UnitProgress:
         self._write("beat")
         if self._fails:
-            raise RuntimeError(
-                f"fails in each of its first {self._options.fail_starts} starts, as configured"
-            )
+            raise RuntimeError(f"fails in its first {self._options.fail_starts} starts, as configured")
         age_ms = (time.monotonic() - self._started) * 1000
         if self._options.fail_after_ms is not None and age_ms >= self._options.fail_after_ms:
             raise RuntimeError(f"failed as configured after {self._options.fail_after_ms} ms")

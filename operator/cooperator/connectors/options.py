@@ -53,7 +53,7 @@ class OptionError(ValueError):
 def refuse(problem: str, remedy: str, option: str = "") -> PydanticCustomError:
     """Returns an error for validators: ``raise refuse("is empty", "name a directory")``.
 
-    Validators of several options name the one to blame. Neither text may contain the value: it may be a
+    Validators of several options name the one at fault. Neither text may contain the value: it may be a
     resolved secret, while ``Problem.value`` shows the reference.
     """
     context = {"problem": problem, "remedy": remedy, **({"option": option} if option else {})}
@@ -72,7 +72,7 @@ def option(
     goes_with: Sequence[str] = (),
     **constraints: Any,
 ) -> Any:
-    """Declares a field that reads the option ``name``. ``expected`` completes "give …" in errors.
+    """Declares a field that reads the option ``name``. ``expected`` completes "use …" in errors.
 
     ``fixed``: it cannot change as long as the connector's checkpoints exist. ``instance_only``: it concerns
     the connector's instance, so that changing it restarts no task. ``local_path``: it may be written relative
@@ -123,7 +123,9 @@ def is_topic_name(value: str) -> bool:
 
 def _topic(value: str) -> str:
     if not is_topic_name(value):
-        raise refuse("is no topic name", "use up to 249 letters, digits, dots, underscores and dashes")
+        raise refuse(
+            "is not a valid topic name", "use up to 249 letters, digits, dots, underscores and dashes"
+        )
     return value
 
 
@@ -148,7 +150,7 @@ class Options(BaseModel):
     units_refresh_ms: int = option(
         "units.refresh.interval.ms",
         30_000,
-        expected="milliseconds between two looks for new units, 100 or more",
+        expected="milliseconds between two searches for new units, 100 or more",
         instance_only=True,
         ge=100,
     )
@@ -230,7 +232,9 @@ def parse(options: type[O], config: Mapping[str, str], written: Mapping[str, str
 def check(options: type[Options], config: Mapping[str, str]) -> list[Problem]:
     """Returns the problems that can be found without resolving references (whose values are not checked)."""
     readable = [
-        Problem(name, _HIDDEN, "would be readable in Kafka", "write ${file:/path:KEY} or ${env:NAME}")
+        Problem(
+            name, _HIDDEN, "would be stored in clear text in Kafka", "write ${file:/path:KEY} or ${env:NAME}"
+        )
         for name in option_names(options, "secret")
         if config.get(name) and not contains_reference(config[name])
     ]
@@ -254,13 +258,13 @@ def _problem(options: type[Options], detail: dict[str, Any], shown: Mapping[str,
         return Problem(name, value, "is not an option of this class", remedy)
     expected = known[name].description if name in known else ""
     if detail["type"] == "missing":
-        return Problem(name, None, "is required", f"give {expected}")
+        return Problem(name, None, "is required", f"use {expected}")
     if detail["type"] == "option":
         return Problem(name, value, context["problem"], context["remedy"])
     if detail["type"] in ("too_short", "string_too_short"):
-        return Problem(name, value, "is empty", f"give {expected}")
+        return Problem(name, value, "is empty", f"use {expected}")
     problem = str(detail["msg"]).replace("Input should be", "should be", 1)
-    remedy = f"give {expected}"
+    remedy = f"use {expected}"
     if value and not contains_reference(value):
         # The value behind a reference is not compared with anything.
         remedy = otherwise(did_you_mean(value, _choices(detail)), remedy)

@@ -1,4 +1,4 @@
-"""Reads what is committed in the output of a file sink, without Spark: the recipe that readers need.
+"""Reads the committed output of a file sink without Spark.
 
 Spark's file sink writes its files first and then commits a batch by one entry in ``_spark_metadata``, so a
 crash leaves files that do not count. Each unit has a directory and a log of its own; the log is a file
@@ -57,7 +57,7 @@ def committed_files(unit: Path | str) -> list[Path]:
 def _entries(unit: Path, log: Path) -> Iterator[Path]:
     version, *lines = log.read_text().splitlines()
     if version != "v1":
-        raise OutputError(f"{log}: version {version!r} is not known; this reads v1")
+        raise OutputError(f"{log}: unknown version {version!r}; only v1 is supported")
     for line in lines:
         entry: dict[str, Any] = json.loads(line)
         # Paths are absolute URIs; in an output that was moved as a whole, files are found by the unit's name.
@@ -66,7 +66,7 @@ def _entries(unit: Path, log: Path) -> Iterator[Path]:
         if not file.exists():
             file = unit / written.rpartition(f"/{unit.name}/")[2]
         if not file.exists():
-            raise OutputError(f"{log}: {written} was committed and is not there")
+            raise OutputError(f"{log}: {written} was committed, but does not exist")
         yield file
 
 

@@ -24,7 +24,7 @@ _LINES = re.compile(r"[\r\n]+")
 
 
 class OutputTaken(ValueError):
-    """A sink's directory belongs to another checkpoint; the message names both, and the ways out."""
+    """A sink's directory belongs to another checkpoint; the message names both and the remedies."""
 
 
 def ensure_query(checkpoint: Place, check: Callable[[], None] = lambda: None) -> str:
@@ -63,8 +63,8 @@ def output_taken(error: BaseException, context: "UnitContext") -> OutputTaken | 
     directory, owner = found[1], found[2].strip()
     return OutputTaken(
         f"unit {context.unit}: {directory} belongs to another checkpoint and is not written to, since the "
-        f"sink would skip the rows: it has batches of {owner}; this one is of Connector "
-        f"{context.task.connector} of the group {context.group_id}. Give this Connector another directory; "
-        "or remove that one (its files are lost), or move it away, and restart; or create the Connector "
-        "under the name, and in the Worker, whose checkpoint wrote the directory, and it goes on there"
+        f"sink would skip rows: it has batches of {owner}; this checkpoint is of Connector "
+        f"{context.task.connector} of the group {context.group_id}. Set another directory for this "
+        "Connector; or remove or move that directory and restart (if removed, its files are lost); or create "
+        "the Connector with the name and Worker whose checkpoint wrote the directory, which it then continues"
     )

@@ -31,9 +31,10 @@ from cooperator.connectors.options import (
     refuse,
 )
 from cooperator.connectors.outputs import Output, normal
+from cooperator.connectors.query import SparkQuery
 from cooperator.connectors.raw_offsets import RawOffsets
 from cooperator.connectors.references import contains_reference
-from cooperator.connectors.spark import SparkConnector, SparkQuery
+from cooperator.connectors.spark import SparkConnector
 from cooperator.connectors.transform import selected
 from cooperator.model.similar import did_you_mean, otherwise
 
@@ -67,14 +68,14 @@ def _overrides(value: Any) -> Any:
     try:
         entries = json.loads(value)
     except ValueError:
-        raise refuse("is no JSON", remedy) from None
+        raise refuse("is not valid JSON", remedy) from None
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise refuse("is no list of objects", remedy)
+        raise refuse("is not a list of objects", remedy)
     for name in {name for entry in entries for name in entry}:
         if not _is_passed_on(name):
-            raise refuse("overrides something else than options of source and sink", remedy)
+            raise refuse("overrides options other than those of source and sink", remedy)
     if not all(isinstance(text, str) for entry in entries for text in entry.values()):
-        raise refuse("has values that are no strings", remedy)
+        raise refuse("has values that are not strings", remedy)
     return tuple(entries)
 
 
@@ -84,9 +85,9 @@ def _is_passed_on(name: str) -> bool:
 
 def _class_names(value: tuple[str, ...]) -> tuple[str, ...]:
     if not all(all(part.isidentifier() for part in name.replace(":", ".").split(".")) for name in value):
-        raise refuse("is no list of classes", "write module:Class, several with commas")
+        raise refuse("is not a list of classes", "write module:Class, several separated by commas")
     if not all(name.count(":") == 1 for name in value):
-        raise refuse("names no class", "write module:Class, several with commas")
+        raise refuse("names no class", "write module:Class, several separated by commas")
     return value
 
 
@@ -95,22 +96,24 @@ class PipelineOptions(KafkaOptions):
         "source.format", expected="a format of spark.readStream, such as json", fixed=True, min_length=1
     )
     source_schema: str = option(
-        "source.schema", "", expected="the columns as DDL (id LONG, name STRING); files need it"
+        "source.schema", "", expected="the columns as DDL (id LONG, name STRING); required for files"
     )
     source_options: dict[str, str] = option(
-        "source.options.*", {}, expected="options of the source: what follows the second dot is their name"
+        "source.options.*",
+        {},
+        expected="options of the source; the part after the prefix is the option's name",
     )
     sink_format: str = option(
         "sink.format", expected="a format of writeStream, such as parquet", fixed=True, min_length=1
     )
     sink_options: dict[str, str] = option(
-        "sink.options.*", {}, expected="options of the sink: what follows the second dot is their name"
+        "sink.options.*", {}, expected="options of the sink; the part after the prefix is the option's name"
     )
     output_mode: Literal["append", "update", "complete"] = option(
         "sink.output.mode", "append", expected="append, update or complete", fixed=True
     )
     partition_by: Names = option(
-        "partition.by", (), expected="columns to make directories of, with commas", fixed=True
+        "partition.by", (), expected="columns to partition directories by, separated by commas", fixed=True
     )
     unit_overrides: Annotated[tuple[dict[str, str], ...], BeforeValidator(_overrides)] = option(
         "units",
@@ -120,7 +123,7 @@ class PipelineOptions(KafkaOptions):
         min_length=1,
     )
     data_sources: Annotated[Names, AfterValidator(_class_names)] = option(
-        "data.sources", (), expected="Python Data Sources to register, as module:Class, with commas"
+        "data.sources", (), expected="Python Data Sources to register, as module:Class, separated by commas"
     )
 
     @model_validator(mode="before")
@@ -163,7 +166,7 @@ class PipelineOptions(KafkaOptions):
         for name, value, blamed in [*((name, value, name) for name, value in of_all.items()), *of_units]:
             if name.rpartition(".")[2].lower() == _CHECKPOINT:
                 raise refuse(
-                    f"has {_CHECKPOINT}, and checkpoints are where the Worker has them",
+                    f"has {_CHECKPOINT}, which the Worker sets",
                     "remove it, and set spec.checkpointLocation of the Worker",
                     blamed,
                 )
@@ -182,12 +185,12 @@ class PipelineOptions(KafkaOptions):
         paths = [self.of_sink(number).get("path", "") for number in range(len(self.unit_overrides))]
         if self.sink_format.lower() not in FILE_SINKS:
             if self.partition_by:
-                raise refuse("is for file sinks", f"leave it out, or use {FILE_SINKS}", "partition.by")
+                raise refuse("only applies to file sinks", f"remove it, or use {FILE_SINKS}", "partition.by")
             return self
         if not all(paths):
-            raise refuse("needs a directory", f"give {_SINK}path", "sink.format")
+            raise refuse("requires a directory", f"set {_SINK}path", "sink.format")
         if len({normal(path) for path in paths}) < len(paths):
-            remedy = f"override {_SINK}path for each: rows of two units in one directory are lost"
+            remedy = f"override {_SINK}path for each unit: rows of two units in one directory are lost"
             raise refuse("write to the same directory", remedy, "units")
         if self.output_mode != "append":
             raise refuse("is not possible for files", "use append", "sink.output.mode")
@@ -231,8 +234,8 @@ class Pipeline(SparkConnector[PipelineOptions]):
         if options.sink_format.lower() not in FILE_SINKS:
             return super().delivery(options)
         note = (
-            "Readers of the files must honour _spark_metadata, unit by unit, and the source must give the "
-            "same rows again."
+            "Readers of the files must honour _spark_metadata, unit by unit, and the source must be "
+            "replayable."
         )
         return Delivered(Delivery.EXACTLY_ONCE, note)
 
@@ -255,7 +258,7 @@ class Pipeline(SparkConnector[PipelineOptions]):
         except Exception as error:
             formats = {"source.format": options.source_format, "sink.format": options.sink_format}
             unknown = [
-                Problem(name, value, "is no format that Spark has here", _remedy(value))
+                Problem(name, value, "is not a format that Spark has here", _remedy(value))
                 for name, value in formats.items()
                 if _NOT_FOUND in str(error) and f" {value}." in str(error)
             ]
@@ -286,7 +289,7 @@ class Pipeline(SparkConnector[PipelineOptions]):
 
 
 def _remedy(spark_format: str) -> str:
-    more = "add the package that has it to spec.spark.packages, or its class to data.sources"
+    more = "add its package to spec.spark.packages, or its class to data.sources"
     return otherwise(did_you_mean(spark_format, _FORMATS), more)
 
 
@@ -305,5 +308,5 @@ def _loaded(name: str) -> Any:
     try:
         return getattr(importlib.import_module(module), class_name)
     except (ImportError, AttributeError) as error:
-        remedy = "install the package that has it on every member"
+        remedy = "install its package on every member"
         raise OptionError([Problem("data.sources", name, f"cannot be loaded: {error}", remedy)]) from None

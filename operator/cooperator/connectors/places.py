@@ -170,8 +170,8 @@ def place_of(location: Path | str, conf: Mapping[str, str], environment: Mapping
     parts = urlsplit(location)
     if parts.scheme != SCHEME or not parts.netloc:
         raise NoPlace(
-            f"spec.checkpointLocation {location!r}: checkpoints can be in a directory that all members have, "
-            "or in a store that speaks S3; write /a/directory or s3a://bucket/path"
+            f"spec.checkpointLocation {location!r}: checkpoints must be in a directory shared by all members "
+            "or in an S3-compatible store; use /a/directory or s3a://bucket/path"
         )
     place = store_place(location, conf, environment, "spec.checkpointLocation")
     _prove(place)
@@ -189,7 +189,7 @@ def store_place(
         from obstore.store import S3Store
     except ImportError:
         raise NoPlace(
-            f"{field} {location!r}: the client of the store is not installed; pip install 'cooperator[s3]'"
+            f"{field} {location!r}: the store's client is not installed; pip install 'cooperator[s3]'"
         ) from None
     parts = urlsplit(location)
     prefix = parts.path.strip("/")
@@ -256,12 +256,12 @@ def _prove(place: StorePlace) -> None:
         except Exception as error:
             reason = str(error).splitlines()[0][:300]
             raise NoPlace(
-                f"spec.checkpointLocation {place}: the store cannot be written: {reason}; check the bucket, "
+                f"spec.checkpointLocation {place}: the store is not writable: {reason}; check the bucket, "
                 "AWS_ENDPOINT_URL_S3 (or spark.hadoop.fs.s3a.endpoint) and the credentials"
             ) from None
         if replaced:
             raise NoPlace(
-                f"spec.checkpointLocation {place}: the store replaces objects although it is asked not to "
-                "(If-None-Match), so it cannot keep two members apart; use one with conditional writes"
+                f"spec.checkpointLocation {place}: the store ignores If-None-Match and replaces existing "
+                "objects, so it cannot fence members; use a store with conditional writes"
             )
         _proven.add(str(place))

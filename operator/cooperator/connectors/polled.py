@@ -81,7 +81,7 @@ class BatchLog:
         if entry.exists():
             return
         if not create(entry, text.encode(), self._check):
-            log.info("%s is there already", entry)
+            log.info("%s already exists", entry)
 
 
 class Source(ABC):

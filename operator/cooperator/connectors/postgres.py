@@ -54,13 +54,13 @@ def _url(value: str) -> str:
         password = parts.password
         _ = parts.port
     except ValueError:
-        raise refuse("is no URL", example) from None
+        raise refuse("is not a URL", example) from None
     if parts.scheme not in ("postgresql", "postgres"):
-        raise refuse("is not of PostgreSQL, the one database that is supported", example)
+        raise refuse("is not for PostgreSQL, the only supported database", example)
     if not parts.hostname or not database:
         raise refuse("names no host" if not parts.hostname else "names no database", example)
     if password or "password" in given:
-        raise refuse("holds a password", "give connection.user and connection.password instead")
+        raise refuse("contains a password", "use connection.user and connection.password instead")
     return value
 
 
@@ -129,10 +129,10 @@ def describe_table(connection: "psycopg.Connection[Any]", name: str) -> Table | 
 def create_table(connection: "psycopg.Connection[Any]", name: str, statement: "sql.Composed") -> None:
     """Runs ``statement``, a CREATE TABLE IF NOT EXISTS for that name, if the table is missing.
 
-    Any number of transactions may call it concurrently. PostgreSQL looks for the table before it enters it
-    into its catalog, so of two concurrent statements the second fails by a unique index there. Hence this
-    takes a lock of its own. If a client without that lock causes the error, it is ignored, since the table
-    exists then.
+    Any number of transactions may call it concurrently. PostgreSQL looks for the table before it adds it to
+    its catalog, so of two concurrent statements the second fails by a unique index there. Hence this takes a
+    lock of its own. If a client without that lock causes the error, it is ignored, since the table exists
+    then.
     """
     from psycopg import errors
 
@@ -145,7 +145,7 @@ def create_table(connection: "psycopg.Connection[Any]", name: str, statement: "s
             connection.execute("SELECT pg_advisory_xact_lock(%s)", [key])
             connection.execute(statement)
     except (errors.UniqueViolation, errors.DuplicateTable, errors.DuplicateObject):
-        log.debug("%s was created meanwhile", name)
+        log.debug("%s was created concurrently", name)
 
 
 class DatabaseUnavailable(ConnectionError):
@@ -228,14 +228,14 @@ class Database:
         from psycopg.types.json import JsonDumper
 
         if self._connection is None or self._connection.closed:
-            # The last attempt's error is more helpful than the news of another attempt.
+            # The last attempt's error is more helpful than the start of another attempt.
             self._tell(self._told or f"waiting for {self._where}: no answer yet")
             try:
                 self._connection = psycopg.connect(self._url, autocommit=True, **self._arguments)
                 self._connection.adapters.register_dumper(dict, JsonDumper)  # structs are JSON there
                 self._tell("")
             except psycopg.ProgrammingError as error:  # a parameter that libpq does not know
-                remedy = "use the parameters of libpq: those of a JDBC driver may have other names"
+                remedy = "use libpq's parameter names, which differ from those of JDBC drivers"
                 raise OptionError([Problem("connection.url", None, str(error), remedy)]) from None
         return self._connection
 

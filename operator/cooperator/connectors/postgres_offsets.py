@@ -36,12 +36,13 @@ class TableOffsets(SourceOffsets[Any]):
     def unit_of(self, options: PostgresSourceOptions, partition: Json) -> str:
         table = partition.get("table")
         if set(partition) != {"table"} or not isinstance(table, str):
-            raise OffsetsError(f'partition {json.dumps(partition)} is not known; write {{"table": "<name>"}}')
+            raise OffsetsError(f'unknown partition {json.dumps(partition)}; write {{"table": "<name>"}}')
         with closing(_database(options)) as database:
             known = source_tables(database, options, lambda text: None)
         if table not in known:
             raise OffsetsError(
-                f"partition {json.dumps(partition)}: the connector does not read it, but {', '.join(known)}"
+                f"partition {json.dumps(partition)}: the connector does not read this table; it reads "
+                f"{', '.join(known)}"
             )
         return table
 
@@ -53,8 +54,8 @@ class TableOffsets(SourceOffsets[Any]):
         def wait(seconds: float) -> bool:
             if time.monotonic() > give_up_at:
                 raise OffsetsError(
-                    f"table {place.unit}: transactions that are older than its newest rows do not end; end "
-                    "them, or give a position"
+                    f"table {place.unit}: transactions that are older than its newest rows are still open; "
+                    "end them, or set a position"
                 )
             time.sleep(seconds)
             return False
@@ -77,12 +78,12 @@ class TableOffsets(SourceOffsets[Any]):
             if not fits:
                 form = ", ".join(f'"{name}": {_TYPES[name][1]}' for name in names)
                 raise OffsetsError(
-                    f"partition {entry.key}: offset {json.dumps(offset)} is not known; write {{{form}}}"
+                    f"partition {entry.key}: unknown offset {json.dumps(offset)}; write {{{form}}}"
                 )
 
     def move(self, options: PostgresSourceOptions, place: UnitPlace, entries: Sequence[Entry]) -> None:
         found = settle_in_flight(place.checkpoint, self._sink.at(options, place))
-        # The order is that of the parts of a position.
+        # In the order of a position's parts.
         names = options.mode.split("+")
         end = "".join(json.dumps({name: (entry.offset or {})[name] for name in names}) for entry in entries)
         if found.committed >= 0:

@@ -99,9 +99,9 @@ class TableWriter:
                 for name, value in zip(("worker", "connector", "unit"), self._unit, strict=True)
             )
             raise Replaced(
-                f"unit {self._unit[-1]} was claimed under epoch {epoch}, this attempt is of {self._epoch} "
-                "and must end. Where the group's logs were made anew, its epochs began again: then "
-                f"DELETE FROM {self._marker_table} WHERE {where}"
+                f"unit {self._unit[-1]} was claimed under epoch {epoch}; this attempt has {self._epoch} and "
+                "must stop. If the group's logs were recreated, so that its epochs restarted: DELETE FROM "
+                f"{self._marker_table} WHERE {where}"
             )
         term, generation = self._epoch or (None, None)
         self._update(connection, "owner = %s, term = %s, generation = %s", self._owner, term, generation)
@@ -115,10 +115,10 @@ class TableWriter:
         marker, _ = self._locked(connection)
         if marker.owner != self._owner:
             raise Replaced(
-                f"{marker.owner or 'another attempt'} writes this unit now, {self._owner} must end"
+                f"{marker.owner or 'another attempt'} writes this unit now; {self._owner} must stop"
             )
         if marker.covers(query, batch):
-            log.info("batch %d of %s was committed before", batch, query)
+            log.info("batch %d of %s is already committed", batch, query)
             return 0
         for number, chunk in enumerate(chunks):
             _move(connection, chunk.target, f"{_STAGING}_{number}")
@@ -135,7 +135,7 @@ class TableWriter:
             self._unit,
         ).fetchone()
         if found is None:
-            raise Replaced(f"the marker of unit {self._unit[-1]} is gone from {self._marker_table}")
+            raise Replaced(f"the marker of unit {self._unit[-1]} is missing from {self._marker_table}")
         owner, query, batch, term, generation = found
         return Marker(owner, query, batch), None if term is None else Epoch(term, generation)
 

@@ -1,7 +1,7 @@
 """Reads tables of PostgreSQL as they grow and change: which rows make a batch.
 
-A position is the value of a column that only grows (``incrementing``), of one that tells when a row was
-changed (``timestamp``), or of both. A batch is the rows after one position, up to and including another. Both
+A position is the value of a column that only grows (``incrementing``), of one with the time of a row's last
+change (``timestamp``), or of both. A batch is the rows after one position, up to and including another. Both
 are known before it is read, so reading it again gives the same rows, except those that were changed or
 deleted meanwhile; a changed row has a newer timestamp, and belongs to a later batch.
 
@@ -15,7 +15,6 @@ number, and keeps until it ends. Numbers and times that are assigned before the 
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, model_validator
@@ -28,48 +27,35 @@ from cooperator.connectors.postgres import (
     identifier,
     is_table_name,
 )
+from cooperator.connectors.postgres_columns import Column
 from cooperator.model.similar import choice
 
 if TYPE_CHECKING:
     import psycopg
-    import pyarrow as pa
     from psycopg import sql
 
 _SETTLING_S = 0.2
 _PATIENCE = 50
-"""The number of looks in vain after which the wait is reported."""
-_MAX_DIGITS = 38  # of Spark's decimals
-_NUMERIC = re.compile(r"numeric\((\d+),(-?\d+)\)")
-_SIZE = re.compile(r"\(\d+\)")
-_ZONED = ("timestamp with time zone",)
-_ALIASES = {
-    "boolean": "bool",
-    "smallint": "int16",
-    "integer": "int32",
-    "bigint": "int64",
-    "real": "float32",
-    "double precision": "float64",
-    "bytea": "binary",
-    "date": "date32",
-    "timestamp without time zone": "timestamp[us]",
-}
+"""The number of unsuccessful checks after which the wait is reported."""
 _SYSTEM = ("pg_catalog", "information_schema", "pg_toast")
 
 
 def _tables(value: tuple[str, ...]) -> tuple[str, ...]:
     if not all(is_table_name(name) and "$" not in name for name in value):
-        raise refuse("has what is no table's name", "write table or schema.table, several with commas")
+        raise refuse(
+            "contains an invalid table name", "write table or schema.table, several separated by commas"
+        )
     return value
 
 
 class PostgresSourceOptions(PostgresOptions):
     tables: Annotated[Names, AfterValidator(_tables)] = option(
-        "tables", (), expected="tables to read, or schema.table, with commas"
+        "tables", (), expected="tables to read, as table or schema.table, separated by commas"
     )
     tables_regex: str = option(
         "tables.regex",
         "",
-        expected="a regular expression (Python's) for whole names, schema.table, instead of tables",
+        expected="a Python regular expression for complete names (schema.table), instead of tables",
     )
     mode: Literal["incrementing", "timestamp", "timestamp+incrementing"] = option(
         "mode",
@@ -79,23 +65,23 @@ class PostgresSourceOptions(PostgresOptions):
     incrementing: str = option(
         "incrementing.column.name",
         "",
-        expected="the column that only grows (default: the one that counts by itself)",
+        expected="the column whose values only grow (default: the identity or serial column)",
         fixed=True,
     )
     timestamps: Names = option(
         "timestamp.column.name",
         (),
-        expected="the column that tells when a row was changed; of several, with commas, the first not null",
+        expected="the column with the time of a row's last change; of several, the first that is not null",
         fixed=True,
     )
     delay_ms: int = option(
         "timestamp.delay.interval.ms",
         1_000,
-        expected="milliseconds that a row waits after its timestamp for those that come late, 0 or more",
+        expected="milliseconds that a row waits after its timestamp for late rows, 0 or more",
         ge=0,
     )
     max_rows: int = option(
-        "batch.max.rows", 10_000, expected="the number of rows that make a batch, 1 or more", ge=1
+        "batch.max.rows", 10_000, expected="the maximum number of rows in a batch, 1 or more", ge=1
     )
     validate_non_null: bool = option(
         "validate.non.null",
@@ -103,35 +89,35 @@ class PostgresSourceOptions(PostgresOptions):
         expected="true, or false (columns of the position may be null; such rows are never read)",
     )
     timezone: str = option(
-        "db.timezone", "UTC", expected="the zone of timestamp columns that have none, such as Europe/Berlin"
+        "db.timezone", "UTC", expected="the time zone of timestamp columns without one, such as Europe/Berlin"
     )
     trigger_interval_ms: int = option(
-        "trigger.interval.ms", 5_000, expected="milliseconds between two looks into a table, 0 or more", ge=0
+        "trigger.interval.ms", 5_000, expected="milliseconds between two queries of a table, 0 or more", ge=0
     )
 
     @model_validator(mode="after")
     def _one_way_to_name_tables(self) -> Self:
         if self.tables and self.tables_regex:
-            raise refuse("cannot be given with tables", "give one of them", "tables.regex")
+            raise refuse("cannot be combined with tables", "use one of them", "tables.regex")
         if not self.tables and not self.tables_regex:
-            raise refuse("names no table", "give tables to read, with commas, or tables.regex", "tables")
+            raise refuse("names no table", "set tables, separated by commas, or tables.regex", "tables")
         try:
             re.compile(self.tables_regex)
         except re.error as error:
-            remedy = "write a regular expression of Python for whole names, such as public[.]order.*"
-            raise refuse(f"is no regular expression ({error})", remedy, "tables.regex") from None
+            remedy = "write a Python regular expression for complete names, such as public[.]order.*"
+            raise refuse(f"is not a valid regular expression ({error})", remedy, "tables.regex") from None
         return self
 
     @model_validator(mode="after")
     def _columns_of_the_mode(self) -> Self:
         if "timestamp" in self.mode and not self.timestamps:
             remedy = "name the column, or set mode to incrementing"
-            raise refuse(f"is needed by mode {self.mode}", remedy, "timestamp.column.name")
+            raise refuse(f"is required by mode {self.mode}", remedy, "timestamp.column.name")
         if "timestamp" not in self.mode and self.timestamps:
-            remedy = "set that to timestamp+incrementing, or leave it out"
+            remedy = "set mode to timestamp+incrementing, or remove it"
             raise refuse(f"is not used by mode {self.mode}", remedy, "timestamp.column.name")
         if "incrementing" not in self.mode and self.incrementing:
-            remedy = "set that to timestamp+incrementing, or leave it out"
+            remedy = "set mode to timestamp+incrementing, or remove it"
             raise refuse(f"is not used by mode {self.mode}", remedy, "incrementing.column.name")
         return self
 
@@ -162,45 +148,6 @@ def source_tables(
     found = [name for (name,) in rows if wanted.fullmatch(name) and is_table_name(name) and "$" not in name]
     say("" if found else f"waiting for a table that matches {options.tables_regex}")
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column; ``type`` is the database's name of its type."""
-
-    name: str
-    type: str
-
-    @property
-    def arrow(self) -> "pa.DataType":
-        """The Arrow type of its values as they are read.
-
-        Types without an Arrow counterpart are text, as PostgreSQL writes it: among others json, uuid,
-        intervals, and numbers without precision.
-        """
-        import pyarrow as pa
-
-        element = self.type.removesuffix("[]")
-        if (number := _NUMERIC.fullmatch(element)) and int(number[1]) <= _MAX_DIGITS and int(number[2]) >= 0:
-            kind: pa.DataType = pa.decimal128(int(number[1]), int(number[2]))
-        else:
-            kind = pa.type_for_alias(_ALIASES.get(_SIZE.sub("", element), "string"))
-        if _SIZE.sub("", element) in _ZONED:
-            kind = pa.timestamp("us", tz="UTC")
-        return pa.list_(kind) if self.type.endswith("[]") else kind
-
-    @property
-    def selected(self) -> "sql.Composed":
-        """The expression in a SELECT that returns its value with the type ``arrow``."""
-        import pyarrow as pa
-        from psycopg import sql
-
-        name, kind = sql.Identifier(self.name), self.arrow
-        if pa.types.is_string(kind):
-            return sql.SQL("{0}::text AS {0}").format(name)
-        if pa.types.is_list(kind) and pa.types.is_string(kind.value_type):
-            return sql.SQL("{0}::text[] AS {0}").format(name)
-        return sql.SQL("{}").format(name)
 
 
 class _Part(NamedTuple):
@@ -236,7 +183,7 @@ class TableReader:
         while ceiling and self._database.run(lambda connection: writers & self._writers(connection)):
             looks += 1
             if looks == _PATIENCE:
-                say(f"{self._table}: waiting for the end of transactions that write into it")
+                say(f"{self._table}: waiting for the end of transactions that write to it")
             if wait(_SETTLING_S):
                 return None
         if looks >= _PATIENCE:
@@ -267,7 +214,9 @@ class TableReader:
 
         options, table = self._options, describe_table(connection, self._table)
         if table is None:
-            raise _refused("tables", self._table, "is not there any more", "create it, or take it out")
+            raise _refused(
+                "tables", self._table, "does not exist any more", "create it, or remove it from the option"
+            )
         not_null = {
             name
             for (name,) in connection.execute(
@@ -299,7 +248,7 @@ class TableReader:
         for column in wanted:
             if column not in columns:
                 remedy = choice(column, columns)
-                raise _refused(name, column, f"is no column of table {self._table}", remedy)
+                raise _refused(name, column, f"is not a column of table {self._table}", remedy)
         return wanted
 
     def _refuse_null(self, name: str, columns: Sequence[str]) -> None:
@@ -314,8 +263,10 @@ class TableReader:
             [identifier(self._table).as_string(None)],
         ).fetchall()
         if len(found) != 1:
-            problem = f"is needed: table {self._table} has {len(found)} columns that count by themselves"
-            raise _refused("incrementing.column.name", None, problem, "name the column that only grows")
+            problem = f"is required: table {self._table} has {len(found)} identity or serial columns"
+            raise _refused(
+                "incrementing.column.name", None, problem, "name the column whose values only grow"
+            )
         return str(found[0][0])
 
     @property

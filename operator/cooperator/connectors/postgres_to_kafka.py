@@ -43,7 +43,7 @@ def _pattern(value: str) -> str:
         remedy = (
             "use letters, digits, dots, underscores and dashes; {schema} and {table} stand for the source's"
         )
-        raise refuse("is no topic name", remedy)
+        raise refuse("is not a valid topic name", remedy)
     return value
 
 
@@ -83,8 +83,10 @@ class PostgresToKafka(Connector[PostgresToKafkaOptions]):
         with reaching(options):
             for topic in dict.fromkeys(map(options.target, tables)):
                 if not is_topic_name(topic):
-                    remedy = "write another name, or without {schema}"
-                    raise OptionError([Problem("topic", options.topic, f"{topic} is no topic name", remedy)])
+                    remedy = "write another name, or one without {schema}"
+                    raise OptionError(
+                        [Problem("topic", options.topic, f"{topic} is not a valid topic name", remedy)]
+                    )
                 ensure_topic(client_config(options), topic, options.partitions, options.replication)
         return tables
 

@@ -32,20 +32,20 @@ class RawOffsets(SourceOffsets[Any]):
         if len(partition) != 2 or unit not in known or not isinstance(source, int):
             form = '{"unit": "unit-<number>", "source": <number>}'
             text = json.dumps(partition)
-            raise OffsetsError(f"partition {text} is not known; write {form}; the units are {known}")
+            raise OffsetsError(f"unknown partition {text}; write {form}; the units are {known}")
         return str(unit)
 
     def at(self, options: Any, place: UnitPlace, where: Where) -> list[Entry]:
         raise OffsetsError(
-            f"where a source of format {options.source_format} begins and ends is not known here; give "
-            "offsets in a file, or reset without --to"
+            f"the beginning and end of a source of format {options.source_format} are unknown here; use a "
+            "file with offsets, or reset without --to"
         )
 
     def check(self, options: Any, entries: Sequence[Entry]) -> None:
         for entry in entries:
             if "logOffset" in (entry.offset or {}):
                 raise OffsetsError(
-                    f"partition {entry.key}: the position of a source of files cannot be altered; reset the "
+                    f"partition {entry.key}: the position of a file source cannot be altered; reset the "
                     "connector, or use class files-to-kafka"
                 )
 
@@ -53,7 +53,7 @@ class RawOffsets(SourceOffsets[Any]):
         found = settle_in_flight(place.checkpoint, self._sink.at(options, place))
         if not found.ends or len(entries) != len(found.ends):
             raise OffsetsError(
-                f"unit {place.unit} has {len(found.ends)} positions, and {len(entries)} would be left: give "
+                f"unit {place.unit} has {len(found.ends)} positions, but {len(entries)} would remain: set "
                 "each of them"
             )
         ordered = sorted(entries, key=lambda entry: int(entry.partition["source"]))

@@ -34,12 +34,12 @@ def as_records(rows: "DataFrame", columns: Sequence[str] = tuple(_TYPES)) -> "Da
     if len(types) < len(rows.columns):
         problems.append("names a column twice")
     if unknown := sorted(types.keys() - set(columns) - _IGNORED):
-        problems.append(f"has the columns {', '.join(unknown)}, which are no part of a record here")
+        problems.append(f"has the unknown columns {', '.join(unknown)}")
     for name in columns:
         if types.get(name, "void") not in _TYPES[name]:
             problems.append(f"has {name} as {types[name]}, not as {' or '.join(_TYPES[name][:-1])}")
     if problems:
-        remedy = f"select value and, where wanted, {', '.join(name for name in columns if name != 'value')}"
+        remedy = f"select value and, optionally, {', '.join(name for name in columns if name != 'value')}"
         raise OptionError([Problem("transform.sql", None, problem, remedy) for problem in problems])
 
     def column(name: str) -> "Column":

@@ -31,11 +31,11 @@ def tables() -> str:
     """Returns a Markdown table for each class: option, default, valid values, and whether it is fixed."""
     parts = []
     titles: dict[str, tuple[type[Options], set[str]]] = {
-        "The way into Kafka": (KafkaOptions, set(option_names(SparkOptions))),
+        "Access to Kafka": (KafkaOptions, set(option_names(SparkOptions))),
         **{f"`{name}`": (options, _ACCESS | _NOT_WRITTEN) for name, options in CLASSES.items()},
     }
     for title, (options, left_out) in titles.items():
-        rows = [f"### {title}", "", "| option | default | give | |", "|---|---|---|---|"]
+        rows = [f"### {title}", "", "| option | default | value | |", "|---|---|---|---|"]
         fixed = option_names(options, "fixed")
         for option, field in option_names(options).items():
             if option not in left_out:

@@ -99,7 +99,7 @@ class Resolver:
             names
         )
         known = (*(f"worker.{name}" for name in names), "env:", "file:")
-        raise UnresolvedReference(f"{where} is no reference; {hinted(reference, known, remedy)}")
+        raise UnresolvedReference(f"{where} is not a reference; {hinted(reference, known, remedy)}")
 
     def _security(self, name: str) -> str:
         """Returns the setting; empty if it is not set."""
@@ -110,9 +110,13 @@ class Resolver:
 
     def _variable(self, where: str, name: str) -> str:
         if name not in self.allowed:
-            raise UnresolvedReference(f"{where}: {name} is not on this worker's allow-list; add it there")
+            raise UnresolvedReference(
+                f"{where}: {name} is not on this Worker's allow-list; add it to spec.envAllowed"
+            )
         if name not in self.environment:
-            raise UnresolvedReference(f"{where}: {name} is not set on this member; set it for the worker")
+            raise UnresolvedReference(
+                f"{where}: {name} is not set on this member; set it in the Worker's template"
+            )
         return self.environment[name]
 
 
@@ -123,7 +127,7 @@ def _from_file(where: str, rest: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise UnresolvedReference(
-            f"{where}: {path} cannot be read here ({reason}); mount it on the member"
+            f"{where}: {path} cannot be read on this member ({reason}); mount it there"
         ) from None
     if not key:
         return text.strip()

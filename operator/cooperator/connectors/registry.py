@@ -64,8 +64,8 @@ def _urls(value: str) -> str:
     for url in filter(None, value.split(",")):
         parts = urlsplit(url.strip())
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
-            remedy = "write http://host:8081; credentials belong into schema.registry.basic.auth.user.info"
-            raise refuse("is no URL of a registry", remedy)
+            remedy = "write http://host:8081; put credentials into schema.registry.basic.auth.user.info"
+            raise refuse("is not the URL of a registry", remedy)
     return value
 
 
@@ -75,7 +75,7 @@ class RegistryOptions(SparkOptions):
     registry_url: Annotated[str, AfterValidator(_urls)] = option(
         "schema.registry.url",
         "",
-        expected="the registry's URL, such as http://registry:8081, for converters that are avro",
+        expected="the registry's URL, such as http://registry:8081, for avro converters",
     )
     registry_auth: str = option(
         "schema.registry.basic.auth.user.info",
@@ -121,7 +121,7 @@ class AvroReader:
         from fastavro import schemaless_reader
 
         if len(data) < 5 or data[0] != 0:
-            raise Undecodable("it does not begin with a zero byte and the id of a schema")
+            raise Undecodable("it does not begin with a zero byte and a schema id")
         schema_id = int.from_bytes(data[1:5], "big")
         schema, kind = self._schema(schema_id)
         try:
@@ -184,11 +184,11 @@ def arrow_type(schema: Any, named: Mapping[str, Any]) -> "pa.DataType":
         if isinstance(part, list):
             others = [one for one in part if one != "null"]
             if len(others) > 1:
-                raise Undecodable(f"a union of {len(others)} types has no column's type")
+                raise Undecodable(f"a union of {len(others)} types has no column type")
             return of(others[0]) if others else pa.null()
         if isinstance(part, str) and part not in _SIMPLE:
             if part in entered:
-                raise Undecodable(f"{part} contains itself: that has no column's type")
+                raise Undecodable(f"{part} contains itself, which has no column type")
             part = named[part]
         name, logical = (part, "") if isinstance(part, str) else (part["type"], part.get("logicalType", ""))
         if name == "record":
@@ -255,7 +255,9 @@ def avro_schema(kind: "pa.DataType", name: str) -> Any:
             for field in part:
                 if not _NAME.match(field.name):
                     remedy = "rename it (transform.sql, a view), or use another converter"
-                    problem = f"cannot name the column {field.name}: Avro takes letters, digits, underscores"
+                    problem = (
+                        f"cannot encode the column {field.name}: Avro names have letters, digits, underscores"
+                    )
                     raise OptionError([Problem("value.converter", "avro", problem, remedy)])
                 inside = of(field.type, f"{path}_{field.name}")
                 fields.append({"name": field.name, "type": ["null", inside], "default": None})

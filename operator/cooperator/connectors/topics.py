@@ -17,7 +17,7 @@ _TIMEOUT_S = 5.0
 
 
 class KafkaUnavailable(ConnectionError):
-    """Kafka does not answer, or answers with an error; the message says where and what."""
+    """Kafka does not answer, or answers with an error; the message names the brokers and the error."""
 
 
 @contextmanager

@@ -29,9 +29,9 @@ def _select(value: str) -> str:
         first = error.errors[0] if error.errors else {}
         what = str(first.get("description", "it cannot be parsed")).rstrip(".")
         where = f"line {first.get('line')}, column {first.get('col')}"
-        raise refuse(f"is no SQL ({where}: {what})", _REMEDY) from None
+        raise refuse(f"is not valid SQL ({where}: {what})", _REMEDY) from None
     except TokenError:
-        raise refuse("is no SQL (a quote or comment does not end)", _REMEDY) from None
+        raise refuse("is not valid SQL (an unterminated quote or comment)", _REMEDY) from None
     if len(parsed) != 1 or not isinstance(parsed[0], exp.Query):
         raise refuse("is not one SELECT", _REMEDY)
     if "input" not in {table.name.lower() for table in parsed[0].find_all(exp.Table)}:

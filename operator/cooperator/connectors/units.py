@@ -86,9 +86,9 @@ def fixed_changes(
         except OptionError:
             return []
         pairs = {name: (old[name], value) for name, value in new.items()}
-    remedy = "set it back; or stop the connector, reset its offsets (it begins anew then), and change it"
+    remedy = "change it back; or stop the connector, reset its offsets (it then starts over), and change it"
     return [
-        Problem(name, value, f"is fixed while there are checkpoints: it is {was!r} now", remedy)
+        Problem(name, value, f"is fixed while checkpoints exist: it is {was!r} now", remedy)
         for name, (was, value) in pairs.items()
         if was != value
     ]
@@ -115,7 +115,7 @@ def settle_layout(
         layout = Layout(fixed, frozenset(units))
         content = json.dumps({"fixed": dict(fixed), "first": sorted(units)})
         put(layout_file(checkpoints, connector), content.encode())
-    remedy = "set it back, or stop the connector and reset its offsets (it begins anew then)"
+    remedy = "change it back, or stop the connector and reset its offsets (it then starts over)"
     changed = [
         Problem(
             name, value, f"is fixed: it was {layout.fixed[name]!r} when the connector was created", remedy

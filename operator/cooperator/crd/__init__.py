@@ -17,7 +17,6 @@ from cooperator.crd.conditions import (
     ConditionStatus,
     connector_conditions,
     merge_conditions,
-    set_condition,
     stored_conditions,
     summary_conditions,
     worker_found,
@@ -26,7 +25,7 @@ from cooperator.crd.connector import Connector, ConnectorSpec, State
 from cooperator.crd.errors import Problem, ResourceError
 from cooperator.crd.kafka import Kafka, SaslMechanism, SecurityProtocol
 from cooperator.crd.manifests import Resource, dump, parse, to_manifest
-from cooperator.crd.objects import from_object, unknown_fields
+from cooperator.crd.objects import from_object
 from cooperator.crd.pod import CheckpointVolume, ImagePullPolicy, PodTemplate, Resources
 from cooperator.crd.status import ConnectorStatus, WorkerStatus
 from cooperator.crd.worker import Worker, WorkerSpec
@@ -64,10 +63,8 @@ __all__ = [
     "from_object",
     "merge_conditions",
     "parse",
-    "set_condition",
     "stored_conditions",
     "summary_conditions",
     "to_manifest",
-    "unknown_fields",
     "worker_found",
 ]

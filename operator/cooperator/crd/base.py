@@ -1,7 +1,7 @@
 """What all resources share: the spelling of fields, names, metadata."""
 
 from collections.abc import Mapping
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -10,10 +10,8 @@ from cooperator.crd.rules import DNS_SUBDOMAIN, dns_label
 
 API_VERSION: Final = "cooperator.dev/v1alpha1"
 
-E = TypeVar("E")
-
 Lenient = Field(strict=False)
-"""For enums: strict models accept only an enum's member, but manifests contain its text."""
+"""For enums: strict models accept only members of an enum, but manifests contain text."""
 
 
 class Model(BaseModel):
@@ -28,12 +26,14 @@ class ObjectMeta(Model):
     """The part of Kubernetes' metadata that manifests may have; what a server has added is kept."""
 
     name: Annotated[str, DNS_SUBDOMAIN] = Field(description="the resource's name")
-    namespace: Annotated[str, dns_label()] = Field(default="default", description="the namespace it lives in")
-    labels: Mapping[str, str] = Field(default_factory=dict, description="labels, text to text")
-    annotations: Mapping[str, str] = Field(default_factory=dict, description="annotations, text to text")
+    namespace: Annotated[str, dns_label()] = Field(
+        default="default", description="the namespace of the resource"
+    )
+    labels: Mapping[str, str] = Field(default_factory=dict, description="map of labels")
+    annotations: Mapping[str, str] = Field(default_factory=dict, description="map of annotations")
     uid: str | None = Field(default=None, description="set by the server")
     generation: int | None = Field(
-        default=None, description="set by the server; grows with each change of spec"
+        default=None, description="set by the server; increases with each change of the spec"
     )
     resource_version: str | None = Field(default=None, description="set by the server")
     creation_timestamp: str | None = Field(default=None, description="set by the server")
@@ -41,6 +41,6 @@ class ObjectMeta(Model):
 
 
 class Reference(Model):
-    """Another resource in the same namespace."""
+    """A reference to another resource in the same namespace."""
 
-    name: Annotated[str, DNS_SUBDOMAIN] = Field(description="the name of the resource meant")
+    name: Annotated[str, DNS_SUBDOMAIN] = Field(description="the name of the resource")

@@ -5,7 +5,8 @@ from typing import Final, TypeVar
 from cooperator.crd.connect import Topics
 from cooperator.crd.connector import BOUND_TO_NAME, BOUND_TO_WORKER, Connector
 from cooperator.crd.rules import stays
-from cooperator.crd.worker import BOUND_TO_GROUP, BOUND_TO_TOPIC, ONE_RUNTIME, PROGRESS_IS_THERE, Worker
+from cooperator.crd.worker import Worker
+from cooperator.crd.worker_rules import BOUND_TO_GROUP, BOUND_TO_TOPIC, ONE_RUNTIME, PROGRESS_IS_THERE
 
 R = TypeVar("R", Worker, Connector)
 

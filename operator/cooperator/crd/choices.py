@@ -21,7 +21,7 @@ class SchedulingPolicy(StrEnum):
 class Spread(StrEnum):
     """How far each connector's tasks are spread over the members.
 
-    BestEffort: as far as the fewest moves allow. Strict: every connector within 1, at the price of moves.
+    BestEffort: as far as the fewest moves allow. Strict: every connector within 1, at the cost of moves.
     """
 
     BEST_EFFORT = "BestEffort"
@@ -36,7 +36,8 @@ class RolloutStrategy(StrEnum):
 
 
 class Fencing(StrEnum):
-    """Strict: tasks of a stock worker that is gone without proof stay held. BestEffort: they move."""
+    """Strict: tasks of a stock worker that departs without proof of its end stay held. BestEffort: they
+    move."""
 
     STRICT = "Strict"
     BEST_EFFORT = "BestEffort"

@@ -1,11 +1,11 @@
-"""Conditions: what is as it should be and what is not, since when, in the shape of Kubernetes' metav1.
+"""Conditions of a resource, in the shape of Kubernetes' metav1.
 
-Four of a Worker sum up the others, as tools that know nothing of Cooperator read them (kstatus):
+Four conditions of a Worker summarize the others, for tools that do not know cooperator (kstatus):
 
-* ``Ready``: all that was asked for is there. False with the reason of what is missing first.
-* ``Reconciling``: it is not, or not yet, and nobody needs to do anything.
-* ``Stalled``: it is not, and somebody has to do something; the message says what.
-* ``Settled``: the group is calm: nothing moves, waits or starts.
+* ``Ready``: the desired state is reached. If False, the reason is that of the first missing part.
+* ``Reconciling``: the desired state is not reached yet; no action is needed.
+* ``Stalled``: the desired state is not reached, and a user must act; the message gives the remedy.
+* ``Settled``: the group is at rest: no task moves, waits or starts.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,14 +31,14 @@ class ConditionStatus(StrEnum):
 class Condition(Projection):
     """As in Kubernetes' metav1: ``reason`` in CamelCase, ``message`` a sentence with the remedy."""
 
-    type: Word = Field(description="what it is about")
-    status: ConditionStatus = Field(description="whether it is so")
-    reason: Word = Field(description="why, in one word")
-    message: Sentence = Field(default="", description="why, in a sentence, and what to do")
+    type: Word = Field(description="type of the condition")
+    status: ConditionStatus = Field(description="whether the condition holds")
+    reason: Word = Field(description="reason, in CamelCase")
+    message: Sentence = Field(default="", description="message with the remedy")
     observed_generation: int | None = Field(
-        default=None, description="the generation of the spec that this is about"
+        default=None, description="the generation of the spec that was observed"
     )
-    last_transition_time: Time = Field(default="", description="when the status became what it is")
+    last_transition_time: Time = Field(default="", description="time of the last change of the status")
 
 
 READY: Final = "Ready"
@@ -52,7 +52,7 @@ INVALID_SPEC: Final = "InvalidSpec"
 OUTPUT_SHARED: Final = "OutputShared"
 
 _NEEDED: Final = ("KafkaReachable", "Leading", "Planned", "MembersReady")
-"""What a Worker needs, in order of dependency."""
+"""A Worker's needs, in order of dependency."""
 _PASSING: Final = frozenset(
     {
         *("Starting", "Connecting", "Connected", "TakingLead", "CoordinatorLost", "Unreachable"),
@@ -65,7 +65,7 @@ alarm is better than a missed one."""
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """What is missing, if anything; ``lasting`` says that it stays until somebody acts."""
+    """The missing part, if any; ``lasting``: it stays missing until a user acts."""
 
     reason: str = ""
     message: str = ""
@@ -92,7 +92,7 @@ def summary_conditions(
         type=SETTLED,
         status=_status(calm),
         reason="Calm" if calm else "Moving",
-        message="" if calm else "tasks wait, move or start, or there is no leader that could tell",
+        message="" if calm else "tasks wait, move or start, or the group has no leader",
         observed_generation=generation,
     )
     return (*told, settled_condition)
@@ -137,7 +137,7 @@ def worker_found(connector: Connector, workers: Iterable[Worker]) -> Condition:
             reason="WorkerFound",
             observed_generation=generation,
         )
-    hint = suggestion(name, names) if names else "there is none yet"
+    hint = suggestion(name, names) if names else "none exists yet"
     return Condition(
         type=WORKER_FOUND,
         status=ConditionStatus.FALSE,
@@ -146,20 +146,6 @@ def worker_found(connector: Connector, workers: Iterable[Worker]) -> Condition:
         f"{connector.metadata.namespace!r}: {hint}; the connector starts once that Worker is created",
         observed_generation=generation,
     )
-
-
-def set_condition(conditions: Iterable[Condition], new: Condition, now_ms: int) -> tuple[Condition, ...]:
-    """Return ``conditions`` with the one of ``new``'s type replaced, or with ``new`` appended.
-
-    The time of the last transition is that of the last change of ``status``, as in Kubernetes.
-    """
-    result = list(conditions)
-    for index, old in enumerate(result):
-        if old.type == new.type:
-            result[index] = _timed(old, new, now_ms)
-            return tuple(result)
-    result.append(_timed(None, new, now_ms))
-    return tuple(result)
 
 
 def merge_conditions(
@@ -196,7 +182,7 @@ def _timed(old: Condition | None, new: Condition, now_ms: int) -> Condition:
 
 
 def _summary(verdict: _Verdict, generation: int | None, *, quiet: bool, good: str) -> tuple[Condition, ...]:
-    """``quiet`` says that nothing is in progress except what the verdict says."""
+    """``quiet``: nothing is in progress except the verdict's part."""
     ready = not verdict.reason
     working = (not ready and not verdict.lasting) or (ready and not quiet)
     message = verdict.message
@@ -235,7 +221,7 @@ def _first_missing(known: Mapping[str, Condition]) -> _Verdict:
     for type_ in _NEEDED:
         condition = known.get(type_)
         if condition is None:
-            return _Verdict("Unknown", f"nothing is known of {type_} yet")
+            return _Verdict("Unknown", f"{type_} is unknown yet")
         if condition.status is not ConditionStatus.TRUE:
             message = condition.message or f"{type_} is {condition.status.value}"
             return _Verdict(condition.reason, message, condition.reason not in _PASSING)
@@ -248,18 +234,18 @@ def _of_tasks(state: State, tasks: Sequence[Mapping[str, Any]]) -> _Verdict:
         words = error_of(failed[0]["trace"])
         names = ", ".join(str(task["name"]) for task in failed[:3]) + (", …" if len(failed) > 3 else "")
         return _Verdict(
-            "TasksFailed", f"failed for good: {names}: {words}; fix it, then restart", lasting=True
+            "TasksFailed", f"failed permanently: {names}: {words}; fix the cause, then restart", lasting=True
         )
     at_rest = _AT_REST[state]
     if state is not State.STOPPED and not any(task.get("task", 0) < 0 for task in tasks):
-        return _Verdict("Starting", "the connector's instance has not been given to a member yet")
+        return _Verdict("Starting", "the connector's instance is not assigned yet")
     pending = [task for task in tasks if task["state"] not in at_rest]
     if pending:
         states = sorted({str(task["state"]) for task in pending})
-        message = f"{len(pending)} of {len(tasks)} are {', '.join(states)} still"
+        message = f"{len(pending)} of {len(tasks)} are still {', '.join(states)}"
         again = next((task for task in pending if "next_attempt_ms" in task), None)
         if again is not None:
-            message = f"{message}; {again['name']} is tried again: {error_of(again['trace'])}"
+            message = f"{message}; {again['name']} will be retried: {error_of(again['trace'])}"
         elif (waits := next((task for task in pending if task.get("waits_for")), None)) is not None:
             message = f"{message}; {waits['name']}: {waits['waits_for']}"
         return _Verdict("Progressing", message)

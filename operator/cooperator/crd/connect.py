@@ -16,22 +16,22 @@ _INT32_MAX: Final = 2_147_483_647
 
 JVM_OPTION: Final = Form(
     r"-[^ \t\r\n]+",
-    "write one option of the JVM, such as -XX:+UseG1GC or -Dname=value, without spaces",
+    "use one JVM option, such as -XX:+UseG1GC or -Dname=value, without spaces",
     1024,
 )
 LOGGER: Final = Form(
-    r"[A-Za-z_$][A-Za-z0-9_.$]*", "name a logger, such as org.apache.kafka.connect, or root", 255
+    r"[A-Za-z_$][A-Za-z0-9_.$]*", "use the name of a logger, such as org.apache.kafka.connect, or root", 255
 )
-TOPIC: Final = Form(r"[a-zA-Z0-9._-]+", "name a topic: 1 to 249 letters, digits, '.', '_' and '-'", 249)
+TOPIC: Final = Form(r"[a-zA-Z0-9._-]+", "use a topic name: 1 to 249 letters, digits, '.', '_' and '-'", 249)
 AGENT: Final = Form(
     r"/[^ \t\r\n]*\.jar(=[^ \t\r\n]+)?",
-    "give the path of a .jar in the image, '=' and its arguments, such as /opt/agent.jar=9404:/opt/a.yaml",
+    "use the path of a .jar in the image, '=' and its arguments, such as /opt/agent.jar=9404:/opt/a.yaml",
     1024,
 )
 EAGER: Final = "connect.protocol"
 _EAGER_REFUSED: Final = (
-    f"{EAGER} is eager, so that every round would stop all tasks of the group: remove it, or choose "
-    "sessioned or compatible"
+    f"{EAGER} is eager, so that every round would stop all tasks of the group: remove it, or use sessioned "
+    "or compatible"
 )
 _HEAP_REFUSED: Final = "the heap is set by spec.connect.heapMb: remove -Xmx"
 
@@ -72,7 +72,7 @@ def _config_schema() -> dict[str, JsonValue]:
         "x-kubernetes-preserve-unknown-fields": True,
         "properties": {
             **{
-                name: {"x-kubernetes-int-or-string": True, "description": f"not here: set by {owner}"}
+                name: {"x-kubernetes-int-or-string": True, "description": f"not allowed here: set by {owner}"}
                 for name, owner in OWNED.items()
             },
             EAGER: {"x-kubernetes-int-or-string": True, "description": "sessioned or compatible"},
@@ -92,44 +92,44 @@ def _no_heap(option: str) -> str:
 
 
 class Topics(Model):
-    """The names of a Connect cluster's own topics; of one that exists, they are what its workers have."""
+    """The names of a Connect cluster's topics; for an existing cluster, those of its workers."""
 
     config: Annotated[str, TOPIC] | None = Field(
-        default=None, description="of connectors and tasks; default GROUP-configs"
+        default=None, description="topic for connector and task configurations; default GROUP-configs"
     )
     offset: Annotated[str, TOPIC] | None = Field(
-        default=None, description="of the progress of sources; default GROUP-offsets"
+        default=None, description="topic for source offsets; default GROUP-offsets"
     )
     status: Annotated[str, TOPIC] | None = Field(
-        default=None, description="of the states of connectors and tasks; default GROUP-status"
+        default=None, description="topic for connector and task statuses; default GROUP-status"
     )
 
 
 class Metrics(Model):
-    """How a worker's own metrics are read."""
+    """Access to the workers' own metrics."""
 
     jmx_port: int | None = Field(
-        default=None, ge=1024, le=65_535, description="a port for JMX, without encryption; default: none"
+        default=None, ge=1024, le=65_535, description="port for JMX, unencrypted; default: none"
     )
     java_agent: Annotated[str, AGENT] | None = Field(
-        default=None, description="a Java agent in the image with its arguments, such as Prometheus' exporter"
+        default=None, description="Java agent in the image with its arguments, such as Prometheus' exporter"
     )
     port: int | None = Field(
         default=None,
         ge=1024,
         le=65_535,
-        description="the agent's port, which pods then have under the name metrics",
+        description="the agent's port, which pods expose under the name metrics",
     )
 
 
 class Connect(Model):
-    """How stock Kafka Connect workers are set up."""
+    """Configuration of stock Kafka Connect workers."""
 
     config: Annotated[Settings, AfterValidator(_config)] = Field(
         default_factory=dict,
         max_length=1000,
         json_schema_extra=_config_schema(),
-        description="the workers' own settings, such as key.converter; what the operator sets is refused",
+        description="worker settings, such as key.converter; settings that the operator owns are refused",
     )
     heap_mb: int = Field(
         default=1024, ge=64, le=1_048_576, description="heap of each worker's JVM, in megabytes"
@@ -156,24 +156,27 @@ class Connect(Model):
         default=(),
         max_length=50,
         json_schema_extra={"x-kubernetes-list-type": "set"},
-        description="directories of plug-ins that the image, or a volume of the template, has",
+        description="plug-in directories in the image or on a volume of the template",
     )
     log_levels: Mapping[Annotated[str, LOGGER], Annotated[LogLevel, Lenient]] = Field(
         default_factory=dict,
         max_length=100,
-        description="levels of loggers, such as {root: INFO, org.apache.kafka.connect: DEBUG}",
+        description="log levels by logger, such as {root: INFO, org.apache.kafka.connect: DEBUG}",
     )
-    metrics: Metrics = Field(default_factory=Metrics, description="how the workers' own metrics are read")
+    metrics: Metrics = Field(default_factory=Metrics, description="access to the workers' own metrics")
     topics: Topics = Field(
-        default_factory=Topics, description="the cluster's own topics; of one that exists, as its workers say"
+        default_factory=Topics,
+        description="the cluster's topics; for an existing cluster, those of its workers",
     )
     command: Annotated[str, MOUNT_PATH] = Field(
         default="/opt/kafka/bin/connect-distributed.sh",
-        description="what starts a worker in the image; it is given the path of the worker's settings",
+        description=(
+            "the command that starts a worker in the image; its argument is the path of the worker's settings"
+        ),
     )
     hung_after_ms: int = Field(
         default=0,
         ge=0,
         le=_INT32_MAX,
-        description="a worker that starts or stops something for so long is replaced; 0: never",
+        description="a worker is replaced when a start or stop takes this long; 0: never",
     )

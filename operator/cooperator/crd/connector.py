@@ -27,7 +27,7 @@ CONNECTOR_NAME: Final = Form(
     "use 1 to 1000 characters without control characters, as Kafka Connect does",
     1000,
 )
-BOUND_TO_NAME: Final = "its tasks and offsets are kept in Kafka under this name"
+BOUND_TO_NAME: Final = "tasks and offsets are stored in Kafka under this name"
 BOUND_TO_WORKER: Final = "the connector's progress belongs to its Worker's group"
 STAYS_WITH_ITS_WORKER: Final = Rule(
     # The rule is about one object and not about a change, so that it also refuses a status that binds the
@@ -55,7 +55,7 @@ def _config(config: Mapping[str, str]) -> Mapping[str, str]:
     ours = next((key for key in config if key.startswith(RESERVED)), None)
     if ours is not None:
         raise ValueError(
-            f"has {ours!r}; names that begin with {RESERVED!r} are kept for the spec's own fields, such as "
+            f"has {ours!r}; names that begin with {RESERVED!r} are reserved for fields of the spec, such as "
             "spec.autoRestart: remove it from the config"
         )
     return config
@@ -71,7 +71,7 @@ def _config_schema() -> dict[str, JsonValue]:
     return {
         "x-kubernetes-preserve-unknown-fields": True,
         "properties": {
-            key: {"x-kubernetes-int-or-string": True, "description": f"not here: set by {field}"}
+            key: {"x-kubernetes-int-or-string": True, "description": f"not allowed here: set by {field}"}
             for key, field in RESERVED_SETTINGS.items()
         },
         **all_hold(*(absent(key, field) for key, field in RESERVED_SETTINGS.items())),
@@ -79,92 +79,98 @@ def _config_schema() -> dict[str, JsonValue]:
 
 
 class AutoRestartSpec(Model):
-    """When tasks that have failed are started again by themselves."""
+    """Automatic restarts of failed tasks."""
 
     model_config = ConfigDict(
         json_schema_extra=all_hold(
             Rule(
                 "self.backoffMs <= self.backoffMaxMs",
-                "backoffMs is the first pause and cannot be longer than the longest, backoffMaxMs: "
-                "raise the second, or lower the first",
+                "backoffMs must not exceed backoffMaxMs: raise backoffMaxMs, or lower backoffMs",
             )
         )
     )
 
-    enabled: bool = Field(default=True, description="whether failed tasks are restarted without being asked")
+    enabled: bool = Field(default=True, description="whether failed tasks are restarted automatically")
     max_restarts: int = Field(
-        default=7, ge=0, le=1_000_000, description="after how many restarts in a row a task stays failed"
+        default=7,
+        ge=0,
+        le=1_000_000,
+        description="number of consecutive restarts after which a task stays failed",
     )
     backoff_ms: int = Field(
         default=10_000,
         ge=1_000,
         le=86_400_000,
-        description="the pause before the first restart; doubles with each",
+        description="delay before the first restart; doubles with each restart",
     )
-    backoff_max_ms: int = Field(default=300_000, ge=1_000, le=86_400_000, description="the longest pause")
+    backoff_max_ms: int = Field(default=300_000, ge=1_000, le=86_400_000, description="maximum delay")
     reset_after_ms: int = Field(
         default=600_000,
         ge=1_000,
         le=31_536_000_000,
-        description="a task that has run for so long begins to count anew",
+        description="running time after which the count of restarts is reset",
     )
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
         if self.backoff_ms > self.backoff_max_ms:
             raise ValueError(
-                f"backoffMs ({self.backoff_ms}) is the first pause and cannot be longer than the "
-                f"longest, backoffMaxMs ({self.backoff_max_ms}): raise backoffMaxMs to "
+                f"backoffMs ({self.backoff_ms}) exceeds backoffMaxMs ({self.backoff_max_ms}): raise "
+                "backoffMaxMs to "
                 f"{self.backoff_ms}, or lower backoffMs"
             )
         return self
 
 
 class WorkerReference(Reference):
-    """The Worker that runs a Connector; it stays once tasks may have started."""
+    """The Worker that runs a Connector; fixed once tasks may have started."""
 
     name: Annotated[str, DNS_SUBDOMAIN] = Field(
-        description="the name of the Worker; cannot be changed from when status.boundWorker names it"
+        description="the name of the Worker; immutable once status.boundWorker is set"
     )
 
 
 class ConnectorSpec(Model):
-    """What a Connector is meant to do."""
+    """The desired state of a Connector."""
 
-    worker_ref: WorkerReference = Field(description="the Worker that runs it, such as {name: lake}")
+    worker_ref: WorkerReference = Field(
+        description="the Worker that runs the connector, such as {name: lake}"
+    )
     connector_name: Annotated[str, CONNECTOR_NAME] | None = Field(
         default=None,
-        description="the connector's name in Kafka, where that is not the resource's name, such as Orders_2; "
-        "for a Worker with runtime: connect; cannot be changed",
+        description=(
+            "the connector's name in Kafka, if it differs from the resource's name, such as Orders_2; only "
+            "with runtime: connect; immutable"
+        ),
     )
     class_: Annotated[str, CLASS] = Field(
         alias="class", description="the connector's class, such as files-to-kafka"
     )
-    tasks_max: int = Field(default=1, ge=1, le=40_000, description="into how many tasks it may be split")
+    tasks_max: int = Field(default=1, ge=1, le=40_000, description="maximum number of tasks")
     task_weight: Annotated[float, NOT_WEIGHTLESS] = Field(
         default=1.0,
         ge=LIGHTEST,
         le=1_000_000,
-        description="how heavy one of its tasks is, compared to others",
+        description="load of one task, relative to those of other connectors",
     )
     config: Annotated[Settings, AfterValidator(_config)] = Field(
         default_factory=dict,
         max_length=1000,
         json_schema_extra=_config_schema(),
-        description="the connector's own settings; values are text, numbers or true and false",
+        description="the connector's settings; values are strings, numbers or booleans",
     )
     auto_restart: AutoRestartSpec = Field(
-        default_factory=AutoRestartSpec, description="when failed tasks are started again by themselves"
+        default_factory=AutoRestartSpec, description="automatic restarts of failed tasks"
     )
     deletion_policy: Annotated[DeletionPolicy, Lenient] = Field(
         default=DeletionPolicy.DELETE,
-        description="Delete: the connector is deleted with this resource; Orphan: it runs on as it is",
+        description="Delete: the connector is deleted with this resource; Orphan: it keeps running",
     )
-    state: Annotated[State, Lenient] = Field(default=State.RUNNING, description="whether its tasks run")
+    state: Annotated[State, Lenient] = Field(default=State.RUNNING, description="desired state of the tasks")
     restart_nonce: str = Field(
         default="",
         max_length=253,
-        description="any text; a new one restarts the connector and all its tasks once",
+        description="any text; a change restarts the connector and all its tasks once",
     )
 
 
@@ -176,7 +182,7 @@ class Connector(Model):
     )
     kind: Literal["Connector"] = Field(default="Connector", description="the kind of resource")
     metadata: ObjectMeta = Field(description="name and namespace")
-    spec: ConnectorSpec = Field(description="what the connector is meant to do")
+    spec: ConnectorSpec = Field(description="desired state of the connector")
 
     @property
     def connector_name(self) -> str:

@@ -38,8 +38,8 @@ def named(worker: Worker, connectors: Iterable[Connector]) -> Named:
         if name != resource and not worker.spec.is_stock:
             refused[resource] = (
                 f"spec.connectorName {name!r}: Worker {worker.metadata.name} has runtime: "
-                f"{worker.spec.runtime}, where a connector is called as its resource; delete the resource, "
-                "and create it anew without the field"
+                f"{worker.spec.runtime}, where a connector has the name of its resource; delete the "
+                "resource, and create it again without the field"
             )
         elif name in found:
             refused[resource] = name_is_taken(connector, found[name])
@@ -52,9 +52,9 @@ def name_is_taken(connector: Connector, by: Connector) -> str:
     """The error text for ``connector``, whose Kafka name the Connector ``by`` of the same Worker has."""
     field_ = "spec.connectorName" if connector.spec.connector_name is not None else "metadata.name"
     return (
-        f"{field_} {connector.connector_name!r} is the name in Kafka that Connector {by.metadata.name} of "
-        f"Worker {by.spec.worker_ref.name} has already, which goes on: delete one of the two, or create this "
-        "one anew with another spec.connectorName"
+        f"{field_} {connector.connector_name!r} is already the name in Kafka of Connector {by.metadata.name} "
+        f"of Worker {by.spec.worker_ref.name}, which keeps running: delete one of the two, or create this "
+        "one again with another spec.connectorName"
     )
 
 

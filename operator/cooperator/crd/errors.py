@@ -1,4 +1,4 @@
-"""What is wrong with a manifest, in words that help to fix it."""
+"""Problems of a manifest, with their remedies."""
 
 from dataclasses import dataclass
 

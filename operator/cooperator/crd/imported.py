@@ -1,4 +1,4 @@
-"""A running Kafka Connect cluster as manifests: a Worker that adopts its group, and its connectors.
+"""Exports a running Kafka Connect cluster as manifests: a Worker that adopts its group, and its connectors.
 
     applied(import(cluster)) = cluster
 
@@ -34,13 +34,13 @@ _REFERENCE: Final = re.compile(r"\$\{[^}:]+:[^}]+\}")
 _CREDENTIALS_IN_URL: Final = re.compile(r"://[^/@\s]+:[^/@\s]+@|[?&;](password|pwd)=[^&;\s]", re.IGNORECASE)
 _PROVIDER: Final = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
 _ABOUT_WORKER: Final = (
-    "replicas: 0 leads the workers that run, and starts none beside them; their own settings (converters, "
-    "plug-in path, JVM options) are not in Kafka: add them under spec.connect before you raise it",
+    "replicas: 0 leads the running workers and starts no others; their own settings (converters, plug-in "
+    "path, JVM options) are not in Kafka: add them under spec.connect before you raise replicas",
     "deletionPolicy: Orphan, here and in each Connector: when these resources are deleted, the workers and "
-    "connectors run on as they are; set it to Delete in a Connector to have its connector deleted with it",
-    "the workers' own scheduled.rebalance.max.delay.ms is not in Kafka, either: where it is not 300000, set "
-    "scheduledRebalanceMaxDelayMs to the same: it is the delay while this operator leads",
-    "fencing: BestEffort, since nobody can prove the end of a worker that this operator has not started",
+    "connectors keep running; set it to Delete in a Connector to delete its connector with it",
+    "the workers' own scheduled.rebalance.max.delay.ms is not in Kafka either: if it is not 300000, set "
+    "scheduledRebalanceMaxDelayMs to its value, which applies while this operator leads",
+    "fencing: BestEffort, since this operator has no proof of the end of workers that it has not started",
 )
 _STATES: Final = {
     TargetState.STARTED: "Running",
@@ -62,8 +62,8 @@ class Cluster:
 @dataclass(frozen=True, slots=True)
 class Imported:
     """Resources, each with notes to read before it is applied. ``left_out`` has the connectors that cannot be
-    resources, by name, and the reasons; they run on untouched. ``refusals`` say why the group, as it is now,
-    would not be led."""
+    resources, by name, and the reasons; they keep running. ``refusals`` say why the group cannot be led in
+    its present state."""
 
     resources: tuple[tuple[Resource, tuple[str, ...]], ...]
     left_out: Mapping[str, str]
@@ -72,16 +72,16 @@ class Imported:
     @property
     def warnings(self) -> tuple[str, ...]:
         told = [f"{r.kind} {r.metadata.name}: {note}" for r, notes in self.resources for note in notes]
-        told += [f"this group would not be led: {refusal}" for refusal in self.refusals]
-        return (*told, *(f"connector {name!r} is left out: {why}" for name, why in self.left_out.items()))
+        told += [f"this group cannot be led: {refusal}" for refusal in self.refusals]
+        return (*told, *(f"connector {name!r} is skipped: {why}" for name, why in self.left_out.items()))
 
     def text(self) -> str:
         """The manifests, with the warnings as comments. The text is deterministic."""
         parts = [
             "".join(f"# {note}\n" for note in notes) + dump([resource]) for resource, notes in self.resources
         ]
-        last = "".join(f"# Left out: connector {name!r}: {why}\n" for name, why in self.left_out.items())
-        first = "".join(f"# This group would not be led: {refusal}\n" for refusal in self.refusals)
+        last = "".join(f"# Skipped: connector {name!r}: {why}\n" for name, why in self.left_out.items())
+        first = "".join(f"# This group cannot be led: {refusal}\n" for refusal in self.refusals)
         return first + "---\n".join(parts) + last
 
 
@@ -183,7 +183,7 @@ def _notes(secrets: Mapping[str, str]) -> Iterable[str]:
         yield (
             f"{key} holds a secret, which is not copied: set {reference[6:-1]} in the workers' environment, "
             f"and config.providers: env and config.providers.env.class: {_PROVIDER} in their settings; or "
-            "write another reference. Applying this restarts the connector; until then it runs on as it is"
+            "write another reference. Applying this restarts the connector; until then it keeps running"
         )
 
 

@@ -1,4 +1,4 @@
-"""How a Worker's members and leaders authenticate to Kafka, and Kafka to them."""
+"""Mutual authentication of a Worker's members and leaders and of Kafka."""
 
 from enum import StrEnum
 from typing import Annotated, Self
@@ -33,7 +33,7 @@ class SaslMechanism(StrEnum):
 
 
 SecretKey = Annotated[
-    str, Form(r"[-._a-zA-Z0-9]+", "name a key of the Secret: letters, digits, '-', '_' and '.'", 253)
+    str, Form(r"[-._a-zA-Z0-9]+", "use a key of the Secret: letters, digits, '-', '_' and '.'", 253)
 ]
 
 
@@ -51,12 +51,12 @@ class CaReference(Model):
 
 
 class Sasl(Model):
-    """Name and password for Kafka."""
+    """User name and password for Kafka."""
 
-    mechanism: Annotated[SaslMechanism, Lenient] = Field(description="how the password is proven")
-    secret_ref: SecretReference = Field(description="the Secret with name and password")
-    username_key: SecretKey = Field(default="username", description="the Secret's key of the name")
-    password_key: SecretKey = Field(default="password", description="the Secret's key of the password")
+    mechanism: Annotated[SaslMechanism, Lenient] = Field(description="SASL mechanism")
+    secret_ref: SecretReference = Field(description="the Secret with user name and password")
+    username_key: SecretKey = Field(default="username", description="the Secret's key for the user name")
+    password_key: SecretKey = Field(default="password", description="the Secret's key for the password")
 
 
 class Tls(Model):
@@ -68,31 +68,31 @@ class Tls(Model):
     )
     certificate_secret_ref: SecretReference | None = Field(
         default=None,
-        description="a Secret with tls.crt and tls.key: the certificate that is shown to brokers",
+        description="a Secret with tls.crt and tls.key, the client certificate",
     )
     verify_hostname: bool = Field(
-        default=True, description="whether a broker's certificate must name the host that was called"
+        default=True, description="whether a broker's certificate must match its host name"
     )
 
 
 class Kafka(Model):
-    """How the connection to Kafka is secured. Secrets are read by the operator and mounted into members."""
+    """Security of the connections to Kafka. The operator reads the Secrets and mounts them into members."""
 
     model_config = ConfigDict(
         json_schema_extra=all_hold(
             Rule(
                 "!self.securityProtocol.startsWith('SASL_') || has(self.sasl)",
-                "this securityProtocol needs a name and a password: add "
-                "sasl: {mechanism: SCRAM-SHA-512, secretRef: {name: …}}",
+                "this securityProtocol requires a user name and a password: add sasl: {mechanism: "
+                "SCRAM-SHA-512, secretRef: {name: …}}",
             ),
             Rule(
                 "!has(self.sasl) || self.securityProtocol.startsWith('SASL_')",
-                "sasl is given, but this securityProtocol sends no password: remove sasl, or set "
+                "sasl is set, but this securityProtocol does not use a password: remove sasl, or set "
                 "securityProtocol to SASL_SSL or SASL_PLAINTEXT",
             ),
             Rule(
                 "!has(self.tls) || self.securityProtocol.endsWith('SSL')",
-                "tls is given, but this securityProtocol does not encrypt: remove tls, or set "
+                "tls is set, but this securityProtocol does not encrypt: remove tls, or set "
                 "securityProtocol to SSL or SASL_SSL",
             ),
         )
@@ -100,9 +100,11 @@ class Kafka(Model):
 
     security_protocol: Annotated[SecurityProtocol, Lenient] = Field(
         default=SecurityProtocol.PLAINTEXT,
-        description="encrypted (SSL), with name and password (SASL), or both",
+        description="PLAINTEXT, encrypted (SSL), with user name and password (SASL), or both",
     )
-    sasl: Sasl | None = Field(default=None, description="name and password, for SASL_PLAINTEXT and SASL_SSL")
+    sasl: Sasl | None = Field(
+        default=None, description="user name and password, for SASL_PLAINTEXT and SASL_SSL"
+    )
     tls: Tls | None = Field(default=None, description="certificates, for SSL and SASL_SSL")
 
     @model_validator(mode="after")
@@ -110,19 +112,19 @@ class Kafka(Model):
         protocol = self.security_protocol
         if protocol.authenticated and self.sasl is None:
             raise ValueError(
-                f"securityProtocol {protocol} needs a name and a password: add "
-                "sasl: {mechanism: SCRAM-SHA-512, secretRef: {name: …}}"
+                f"securityProtocol {protocol} requires a user name and a password: add sasl: "
+                "{mechanism: SCRAM-SHA-512, secretRef: {name: …}}"
             )
         if self.sasl is not None and not protocol.authenticated:
             secure = "SASL_SSL" if protocol.encrypted else "SASL_PLAINTEXT"
             raise ValueError(
-                f"sasl is given, but securityProtocol {protocol} sends no password: remove sasl, or set "
+                f"sasl is set, but securityProtocol {protocol} does not use a password: remove sasl, or set "
                 f"securityProtocol: {secure}"
             )
         if self.tls is not None and not protocol.encrypted:
             secure = "SASL_SSL" if protocol.authenticated else "SSL"
             raise ValueError(
-                f"tls is given, but securityProtocol {protocol} does not encrypt: remove tls, or set "
+                f"tls is set, but securityProtocol {protocol} does not encrypt: remove tls, or set "
                 f"securityProtocol: {secure}"
             )
         return self

@@ -40,7 +40,7 @@ def parse(text: str, source: str) -> tuple[Resource, ...]:
             continue
         key = (resource.kind, resource.metadata.namespace, resource.metadata.name)
         if key in seen:
-            message = f"is in document {seen[key]} already: keep one of the two"
+            message = f"is already in document {seen[key]}: keep one of the two"
             problems.append(_problem(document, source, message, ("metadata", "name")))
         elif isinstance(resource, Connector):
             others = (each for each in resources if isinstance(each, Connector))
@@ -82,7 +82,7 @@ def _parse_one(document: Document, source: str) -> Resource:
     value = document.value
     if not isinstance(value, dict):
         raise ResourceError(
-            _problem(document, source, f"the document is {show(value)}, but a resource is a mapping")
+            _problem(document, source, f"the document is {show(value)}, but must be a mapping")
         )
     model = model_of(document, source)
     try:

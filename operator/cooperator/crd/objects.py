@@ -12,7 +12,6 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from cooperator.crd.base import ObjectMeta
-from cooperator.crd.explain import dotted
 from cooperator.crd.manifests import Resource, model_of, refused
 from cooperator.crd.yamldoc import Document, Path
 
@@ -25,21 +24,11 @@ def from_object(body: Mapping[str, Any]) -> Resource:
 
     Raises :exc:`ResourceError` with every problem found, and nothing else.
     """
-    return _read(body)[0]
-
-
-def unknown_fields(body: Mapping[str, Any]) -> tuple[str, ...]:
-    """Dotted paths of what :func:`from_object` ignores outside of metadata: fields of a newer version, which
-    this one does not obey. Raises as it does."""
-    return tuple(map(dotted, _read(body)[1]))
-
-
-def _read(body: Mapping[str, Any]) -> tuple[Resource, list[Path]]:
     value = _known_parts(body)
     document = Document(0, value)
     model = model_of(document, _SOURCE)
     try:
-        return model.model_validate(value), []
+        return model.model_validate(value)
     except ValidationError as error:
         details = error.errors(include_url=False)
     wrong = [detail for detail in details if detail["type"] != "extra_forbidden"]
@@ -47,7 +36,7 @@ def _read(body: Mapping[str, Any]) -> tuple[Resource, list[Path]]:
         raise refused(document, _SOURCE, model, wrong)
     unknown = [detail["loc"] for detail in details]
     try:
-        return model.model_validate(_without(value, unknown)), unknown
+        return model.model_validate(_without(value, unknown))
     except ValidationError as error:
         raise refused(document, _SOURCE, model, error.errors(include_url=False)) from None
 

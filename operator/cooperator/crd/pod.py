@@ -1,4 +1,4 @@
-"""What a Worker's pods are made from: image, resources, the user's own part of their template."""
+"""The template of a Worker's pods: image, resources, and the user's own part."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ _LABEL_VALUE: Final = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0
 
 IMAGE: Final = Form(
     r"[a-zA-Z0-9][a-zA-Z0-9_.:/@-]*",
-    "name an image, such as registry.example/cooperator:1.2, without spaces",
+    "use the name of an image, such as registry.example/cooperator:1.2, without spaces",
     512,
 )
 IMAGE_TAG: Final = Form(
@@ -35,12 +35,12 @@ IMAGE_TAG: Final = Form(
 )
 ENV_NAME: Final = Form(
     r"[A-Za-z_][A-Za-z0-9_]*",
-    "name an environment variable: letters, digits and '_', no digit in front",
+    "use the name of an environment variable: letters, digits and '_', not beginning with a digit",
     253,
 )
 NODE_LABEL: Final = Form(
     r"|([a-z0-9][-a-z0-9.]*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?",
-    "name a label, such as topology.kubernetes.io/zone, or nothing ('') for none",
+    "use a label, such as topology.kubernetes.io/zone, or '' for none",
     317,
 )
 MOUNT_PATH: Final = Form(
@@ -95,7 +95,7 @@ def _quantity(value: object) -> object:
 def _resource_names(amounts: Mapping[str, str]) -> Mapping[str, str]:
     for name in amounts:
         if not _RESOURCE.match(name):
-            raise ValueError(f"has {name!r}: name a resource, such as cpu, memory or example.com/gpu")
+            raise ValueError(f"has {name!r}: use a resource such as cpu, memory or example.com/gpu")
     return amounts
 
 
@@ -123,21 +123,23 @@ Amounts: TypeAlias = Annotated[Mapping[str, Quantity], Field(max_length=32), Aft
 
 
 class Resources(Model):
-    """What the container of a member asks of its node, as in Kubernetes."""
+    """Resource requests and limits of a member's container, as in Kubernetes."""
 
     requests: Amounts = Field(
-        default_factory=dict, description="what it gets for certain, such as {cpu: 500m, memory: 2Gi}"
+        default_factory=dict, description="guaranteed resources, such as {cpu: 500m, memory: 2Gi}"
     )
     limits: Amounts = Field(
         default_factory=dict,
-        description="what it gets at most; memory should leave some 700 MB beside spark.heapMb",
+        description="upper limits; memory should leave about 700 MB beside spark.heapMb",
     )
 
 
 def _not_ours(names: Iterable[str]) -> None:
     ours = next((name for name in names if name.startswith(OURS)), None)
     if ours is not None:
-        raise ValueError(f"has {ours!r}; what begins with {OURS!r} is written by the operator: remove it")
+        raise ValueError(
+            f"has {ours!r}; names that begin with {OURS!r} are reserved for the operator: remove it"
+        )
 
 
 def _labels(labels: Mapping[str, str]) -> Mapping[str, str]:
@@ -145,7 +147,8 @@ def _labels(labels: Mapping[str, str]) -> Mapping[str, str]:
     for key, value in labels.items():
         if not _LABEL_KEY.match(key) or not _LABEL_VALUE.match(value):
             raise ValueError(
-                f"has {key!r}: {value!r}, which is no label: use up to 63 letters, digits, '-', '_' and '.', "
+                f"has {key!r}: {value!r}, which is not a valid label: use up to 63 letters, digits, '-', '_' "
+                "and '.', "
                 "a letter or digit at both ends"
             )
     return labels
@@ -155,13 +158,15 @@ def _annotations(annotations: Mapping[str, str]) -> Mapping[str, str]:
     _not_ours(annotations)
     for key in annotations:
         if not _LABEL_KEY.match(key):
-            raise ValueError(f"has {key!r}, which is no annotation's name: write it as example.com/name")
+            raise ValueError(
+                f"has {key!r}, which is not a valid annotation name: write it as example.com/name"
+            )
     return annotations
 
 
 def _named(containers: JsonValue, field: str) -> Sequence[Mapping[str, JsonValue]]:
     if not isinstance(containers, list):
-        raise ValueError(f"{field} is no list: write it as in a pod")
+        raise ValueError(f"{field} is not a list: write it as in a pod")
     names: list[str] = []
     found: list[Mapping[str, JsonValue]] = []
     for container in containers:
@@ -189,12 +194,12 @@ def _pod_spec(spec: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
                     )
         elif "image" not in container:
             raise ValueError(
-                f"has the container {container['name']!r} without an image: add it, or call the container "
+                f"has the container {container['name']!r} without an image: add it, or name the container "
                 f"{WORKER_CONTAINER!r} to change the member's own"
             )
     for container in _named(spec.get("initContainers", []), "initContainers"):
         if container["name"] == WORKER_CONTAINER:
-            raise ValueError(f"has an init container {WORKER_CONTAINER!r}: choose another name")
+            raise ValueError(f"has an init container {WORKER_CONTAINER!r}: use another name")
     return spec
 
 
@@ -239,13 +244,13 @@ def _pod_spec_schema() -> dict[str, JsonValue]:
         "required": ["name"],
         "properties": {
             "name": {**_TEXT, "description": "the container's name, by which it is merged"},
-            **fields(_CONTAINER_SET_BY, f"of the container {WORKER_CONTAINER!r} not here"),
+            **fields(_CONTAINER_SET_BY, f"not allowed in the container {WORKER_CONTAINER!r}"),
         },
         **all_hold(
             *in_worker,
             Rule(
                 f"self.name == '{WORKER_CONTAINER}' || has(self.image)",
-                f"has no image: add it, or call the container {WORKER_CONTAINER!r} to change the member's "
+                f"has no image: add it, or name the container {WORKER_CONTAINER!r} to change the member's "
                 "own",
             ),
         ),
@@ -253,7 +258,7 @@ def _pod_spec_schema() -> dict[str, JsonValue]:
     return {
         "x-kubernetes-preserve-unknown-fields": True,
         "properties": {
-            **fields(_SET_BY, "not here"),
+            **fields(_SET_BY, "not allowed here"),
             "containers": {
                 "type": "array",
                 "description": "containers of the pod, merged by name with the operator's",
@@ -274,29 +279,29 @@ def _pod_spec_schema() -> dict[str, JsonValue]:
 
 NOT_OURS: Final = Rule(
     f"self.all(name, !name.startsWith('{OURS}'))",
-    f"what begins with {OURS!r} is written by the operator: remove it",
+    f"names that begin with {OURS!r} are reserved for the operator: remove it",
 )
 
 
 class TemplateMeta(Model):
-    """Metadata that every pod of the Worker gets."""
+    """Metadata of every pod of the Worker."""
 
     labels: Annotated[
         Mapping[str, Annotated[str, Field(max_length=63)]],
         Field(max_length=64),
         AfterValidator(_labels),
         NOT_OURS,
-    ] = Field(default_factory=dict, description="labels, text to text")
+    ] = Field(default_factory=dict, description="map of labels")
     annotations: Annotated[
         Mapping[str, Annotated[str, Field(max_length=16_384)]],
         Field(max_length=64),
         AfterValidator(_annotations),
         NOT_OURS,
-    ] = Field(default_factory=dict, description="annotations, text to text")
+    ] = Field(default_factory=dict, description="map of annotations")
 
 
 class PodTemplate(Model):
-    """What the user wants in every pod, laid over what the operator makes."""
+    """The user's part of every pod, merged over the operator's."""
 
     metadata: TemplateMeta = Field(
         default_factory=TemplateMeta, description="labels and annotations of the pods"
@@ -304,8 +309,10 @@ class PodTemplate(Model):
     spec: Annotated[Mapping[str, JsonValue], AfterValidator(_pod_spec)] = Field(
         default_factory=dict,
         json_schema_extra=_pod_spec_schema(),
-        description="part of a pod's spec; containers, volumes and environment are merged by name, and the "
-        "member's container is called worker",
+        description=(
+            "part of a pod's spec; containers, volumes and environment variables are merged by name; the "
+            "member's container is named worker"
+        ),
     )
 
     def mounts(self, path: str) -> bool:
@@ -326,18 +333,20 @@ def _no_dots(path: str) -> str:
 
 
 class CheckpointVolume(Model):
-    """A volume that all members mount, with the progress of all tasks."""
+    """A volume with the checkpoints of all tasks, mounted into all members."""
 
     claim_name: ObjectName = Field(
-        description="a PersistentVolumeClaim in the Worker's namespace; with more than one replica it must "
-        "be ReadWriteMany"
+        description=(
+            "a PersistentVolumeClaim in the Worker's namespace; it must be ReadWriteMany if there is more "
+            "than one replica"
+        )
     )
     mount_path: Annotated[
         str,
         MOUNT_PATH,
         AfterValidator(_no_dots),
         Rule(r"!self.matches(r'/\.\.?(/|$)')", MOUNT_PATH.remedy),
-    ] = Field(default="/checkpoints", description="where members find it")
+    ] = Field(default="/checkpoints", description="mount path in members")
 
     def holds(self, location: str) -> bool:
         """Whether ``location`` is a directory on this volume."""

@@ -1,4 +1,4 @@
-"""Renders the models as custom resource definitions: what the API server checks, defaults and shows.
+"""Renders the models as custom resource definitions.
 
 The schema is structural, as Kubernetes requires: every field has one type, there are no references, and an
 optional field is absent and not null. Anything else from pydantic is an error here, so that no check is lost.
@@ -40,11 +40,16 @@ def definitions() -> dict[str, Schema]:
             "wrk",
             _root(Worker, WorkerSpec, WorkerStatus, [_worker_name()]),
             columns=[
-                ("Ready", "string", f"{_READY}.status", "whether all that was asked for is there"),
-                ("Members", "string", ".status.memberSummary", "members that run, of those there should be"),
-                ("Tasks", "string", ".status.taskSummary", "tasks that run, of those there should be"),
-                ("Held", "string", ".status.heldSummary", "tasks that wait, and how long at most"),
-                ("Reason", "string", f"{_READY}.reason", "why it is ready or not"),
+                ("Ready", "string", f"{_READY}.status", "whether the desired state is reached"),
+                ("Members", "string", ".status.memberSummary", "running and desired members"),
+                ("Tasks", "string", ".status.taskSummary", "running and desired tasks"),
+                (
+                    "Held",
+                    "string",
+                    ".status.heldSummary",
+                    "tasks that wait, and their longest remaining time",
+                ),
+                ("Reason", "string", f"{_READY}.reason", "reason of the condition Ready"),
             ],
             replicas=".spec.replicas",
             counted=".status.replicas",
@@ -54,11 +59,16 @@ def definitions() -> dict[str, Schema]:
             "cnr",
             _root(Connector, ConnectorSpec, ConnectorStatus, [STAYS_WITH_ITS_WORKER, _connector_name()]),
             columns=[
-                ("State", "string", ".status.state", "of the connector's instance"),
-                ("Tasks", "string", ".status.taskSummary", "tasks that run, of those there should be"),
-                ("Held", "string", ".status.heldSummary", "tasks that wait, and how long at most"),
-                ("Worker", "string", ".spec.workerRef.name", "who runs it"),
-                ("Reason", "string", f"{_READY}.reason", "why it is ready or not"),
+                ("State", "string", ".status.state", "state of the connector's instance"),
+                ("Tasks", "string", ".status.taskSummary", "running and desired tasks"),
+                (
+                    "Held",
+                    "string",
+                    ".status.heldSummary",
+                    "tasks that wait, and their longest remaining time",
+                ),
+                ("Worker", "string", ".spec.workerRef.name", "the Worker that runs it"),
+                ("Reason", "string", f"{_READY}.reason", "reason of the condition Ready"),
             ],
             replicas=".spec.tasksMax",
             counted=".status.tasks.desired",
@@ -184,7 +194,7 @@ def _worker_name() -> Rule:
     return Rule(
         f"self.metadata.name.matches('^{WORKER_NAME.pattern}$') && "
         f"size(self.metadata.name) <= {WORKER_NAME.longest}",
-        f"metadata.name: {WORKER_NAME.remedy}; pods are called NAME-0, …",
+        f"metadata.name: {WORKER_NAME.remedy}; pods are named NAME-0, …",
     )
 
 

@@ -68,7 +68,7 @@ def all_hold(*rules: Rule) -> dict[str, Any]:
 
 def stays(field: str, why: str, change: str = "") -> str:
     """The error text for a change of an immutable field. ``change`` is like `` from 'a' to 'b'``."""
-    return f"{field} cannot be changed{change}: {why}. Keep it, or delete the resource and create it anew"
+    return f"{field} cannot be changed{change}: {why}. Keep it, or delete the resource and create it again"
 
 
 def unchanged(field: str, why: str) -> Rule:

@@ -43,22 +43,22 @@ ONLY_FOR: Final = (
         "spark",
         "envAllowed",
         "!has(self.envAllowed) || size(self.envAllowed) == 0",
-        "a stock worker has config.providers in connect.config: remove it",
+        "stock workers use config.providers in connect.config: remove it",
     ),
-    OnlyFor("spark", "capacity", "self.capacity == 1.0", "stock workers all count the same: remove it"),
+    OnlyFor("spark", "capacity", "self.capacity == 1.0", "all stock workers count equally: remove it"),
     OnlyFor("spark", "leaseMs", "self.leaseMs == 40000", "stock workers have no lease: remove it"),
-    OnlyFor("connect", "connect", "!has(self.connect)", "remove it, or choose this runtime"),
+    OnlyFor("connect", "connect", "!has(self.connect)", "remove it, or use this runtime"),
     OnlyFor(
         "connect",
         "fencing",
         "self.fencing == 'Strict'",
-        "members on Spark have a lease, which always fences them: remove it",
+        "members on Spark are always fenced by their lease: remove it",
     ),
     OnlyFor(
         "connect",
         "deletionPolicy",
         "self.deletionPolicy == 'Delete'",
-        "members on Spark go with their Worker: remove it",
+        "members on Spark are deleted with their Worker: remove it",
     ),
 )
 

@@ -1,4 +1,4 @@
-"""The configuration of the members' Spark."""
+"""Configuration of the members' Spark."""
 
 from typing import Annotated, Final
 
@@ -17,13 +17,13 @@ PACKAGE: Final = Form(
 )
 JAR: Final = Form(
     r"/[^ \t\r\n,:]*\.jar",
-    "give the full path of a .jar file that every member has; a library of Maven Central goes into packages",
+    "use the full path of a .jar file that every member has; put libraries of Maven Central into packages",
     1024,
 )
 
 
 PACKAGES_IN_CONF: Final = (
-    "spark.jars.packages would be fetched at every start of a member: name them in spark.packages instead"
+    "spark.jars.packages would be fetched at every start of a member: use spark.packages instead"
 )
 
 
@@ -37,19 +37,21 @@ def _possible(conf: Settings) -> Settings:
         raise ValueError(PACKAGES_IN_CONF)
     if (mode := conf.get(_DEPLOY_MODE, "client")) != "client":
         raise ValueError(
-            f"{_DEPLOY_MODE} is {mode!r}, but a member is the driver of its queries itself: remove it"
+            f"{_DEPLOY_MODE} is {mode!r}, but a member is itself the driver of its queries: remove it"
         )
     return conf
 
 
 class Spark(Model):
-    """How the members' Spark is set up."""
+    """Configuration of the members' Spark."""
 
     # The API server has no rule for it: it cannot check a map whose values may be of any type.
     conf: Annotated[Settings, AfterValidator(_possible)] = Field(
         default_factory=dict,
         max_length=1000,
-        description="Spark settings such as spark.sql.session.timeZone: UTC; they win over heapMb",
+        description=(
+            "Spark settings, such as spark.sql.session.timeZone: UTC; they take precedence over heapMb"
+        ),
     )
     heap_mb: int = Field(
         default=1024, ge=256, le=1_048_576, description="heap of each member's JVM, in megabytes"
@@ -58,13 +60,15 @@ class Spark(Model):
         default=(),
         max_length=50,
         json_schema_extra={"x-kubernetes-list-type": "set"},
-        description="Java libraries, with all that they need, as group:artifact:version of Maven Central",
+        description=(
+            "Java libraries from Maven Central, as group:artifact:version, fetched with their dependencies"
+        ),
     )
     jars: Annotated[tuple[Annotated[str, JAR], ...], Lenient, AfterValidator(unique)] = Field(
         default=(),
         max_length=50,
         json_schema_extra={"x-kubernetes-list-type": "set"},
-        description="jar files that every member has at that path",
+        description="paths of jar files that exist on every member",
     )
 
     @property

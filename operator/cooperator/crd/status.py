@@ -42,92 +42,101 @@ _LABEL_LIMIT: Final = 63
 
 
 class TaskCounts(Projection):
-    """How many tasks (instances not counted) there should be, run, and wait for a lost member's return."""
+    """Counts of tasks, without instances."""
 
-    desired: Count = Field(default=0, description="how many there should be")
-    running: Count = Field(default=0, description="how many run")
-    held: Count = Field(default=0, description="how many wait for a member to come back")
-    failed: Count = Field(default=0, description="how many have failed")
+    desired: Count = Field(default=0, description="number of desired tasks")
+    running: Count = Field(default=0, description="number of running tasks")
+    held: Count = Field(default=0, description="number of tasks held for a departed member")
+    failed: Count = Field(default=0, description="number of failed tasks")
 
 
 class MemberStatus(Projection):
     """One member of the pool."""
 
-    identity: Word = Field(description="its name, which is its pod's")
+    identity: Word = Field(description="name of the member and of its pod")
     phase: Word = Field(description="Pending, Warming, Running, Stalled, Draining or Ended")
-    incarnation: Word = Field(default="", description="names this life of it")
-    tasks: Count = Field(default=0, description="how many tasks it has")
-    message: Sentence = Field(default="", description="what is the matter with it")
+    incarnation: Word = Field(default="", description="incarnation: identifies one run of the member")
+    tasks: Count = Field(default=0, description="number of tasks")
+    message: Sentence = Field(default="", description="explanation of the phase")
 
 
 class HeldTaskStatus(Projection):
-    """A task that waits."""
+    """A held task."""
 
     task: Word = Field(description="the task, such as sources-0")
-    identity: Word = Field(description="the member whose return it waits for")
-    until: Time = Field(description="when it goes elsewhere")
-    reason: Word = Field(description="why it waits")
+    identity: Word = Field(description="the member that the task is held for")
+    until: Time = Field(description="end of the hold, when the task may move")
+    reason: Word = Field(description="reason of the hold")
 
 
 class AdoptedStatus(Projection):
-    """A connector of the group that has no Connector resource: it runs on as it did, and is not deleted."""
+    """A connector of the group that has no Connector resource: it keeps running, and is not deleted."""
 
     name: Word = Field(description="the connector's name")
-    state: Word = Field(description="STARTED, PAUSED or STOPPED, as its configuration says")
-    tasks: Count = Field(description="how many tasks it has")
+    state: Word = Field(description="target state: STARTED, PAUSED or STOPPED")
+    tasks: Count = Field(description="number of tasks")
 
 
 class RebalanceStatus(Projection):
-    """The last round that changed something: why it was, what it changed, how long it took."""
+    """The last round that changed something: its cause, its changes, its duration."""
 
     generation: Count = Field(description="the group's generation")
-    at: Time = Field(description="when it was")
-    reason: Sentence = Field(default="", description="why it was")
-    assigned: Count = Field(default=0, description="how many tasks were given to members")
-    revoked: Count = Field(default=0, description="how many tasks were taken from members")
+    at: Time = Field(description="time of the round")
+    reason: Sentence = Field(default="", description="cause of the round")
+    assigned: Count = Field(default=0, description="number of assigned tasks")
+    revoked: Count = Field(default=0, description="number of revoked tasks")
     duration_ms: Count = Field(
         default=0,
-        description="from when its cause was known until all that it assigned had begun to run; of a move "
-        "the revocation counts, too; 0: not yet, or a later round went before it",
+        description=(
+            "time from the cause until all assigned tasks run, including revocations of moved tasks; 0: "
+            "not finished, or superseded by a later round"
+        ),
     )
 
 
 class WorkerStatus(Projection):
-    """How a Worker is."""
+    """The observed state of a Worker."""
 
     observed_generation: int | None = Field(
-        default=None, description="the generation of the spec that this status is about"
+        default=None, description="the generation of the spec that was observed"
     )
-    replicas: Count = Field(default=0, description="how many members' pods there are")
-    ready_replicas: Count = Field(default=0, description="how many members are in the group and run")
+    replicas: Count = Field(default=0, description="number of members' pods")
+    ready_replicas: Count = Field(default=0, description="number of members that are in the group and run")
     selector: Word = Field(default="", description="the label selector of the members' pods")
-    member_summary: Word = Field(default="", description="members that run of those there should be, as 2/3")
-    task_summary: Word = Field(default="", description="tasks that run of those there should be, as 5/8")
+    member_summary: Word = Field(default="", description="running and desired members, as 2/3")
+    task_summary: Word = Field(default="", description="running and desired tasks, as 5/8")
     held_summary: Word = Field(
-        default="", description="how many tasks wait, and how long at most from when this was written: 4, 38s"
+        default="",
+        description="number of held tasks, and the longest remaining hold when this was written: 4, 38s",
     )
-    tasks: TaskCounts = Field(default_factory=TaskCounts, description="its tasks, counted")
-    member_count: Count = Field(default=0, description="how many members there are, listed or not")
+    tasks: TaskCounts = Field(default_factory=TaskCounts, description="counts of tasks")
+    member_count: Count = Field(default=0, description="number of members, including those not listed")
     members: tuple[MemberStatus, ...] = Field(
-        default=(), max_length=LISTED, description="its members; of more than 100 those that do not run first"
+        default=(),
+        max_length=LISTED,
+        description="members; if there are more than 100, those that do not run come first",
     )
-    held_count: Count = Field(default=0, description="how many tasks and connectors wait, listed or not")
+    held_count: Count = Field(
+        default=0, description="number of held tasks and instances, including those not listed"
+    )
     held: tuple[HeldTaskStatus, ...] = Field(
-        default=(), max_length=LISTED, description="tasks that wait; of more than 100 the ones that end first"
+        default=(),
+        max_length=LISTED,
+        description="held tasks; if there are more than 100, the holds that end first",
     )
     adopted_count: Count = Field(
-        default=0, description="how many connectors without a resource there are, listed or not"
+        default=0, description="number of connectors without a resource, including those not listed"
     )
     adopted: tuple[AdoptedStatus, ...] = Field(
         default=(),
         max_length=LISTED,
-        description="connectors of the group without a Connector (adopted with it, or let go by "
-        "deletionPolicy: Orphan): they run on as they did",
+        description=(
+            "connectors of the group without a Connector resource (adopted, or released by deletionPolicy: "
+            "Orphan), which keep running"
+        ),
     )
     last_rebalance: RebalanceStatus | None = Field(default=None, description="the last round of the group")
-    conditions: Conditions = Field(
-        default=(), description="what is as it should be and what is not, and since when"
-    )
+    conditions: Conditions = Field(default=(), description="conditions, as in Kubernetes")
 
     @model_validator(mode="before")
     @classmethod
@@ -151,59 +160,64 @@ class TaskStatusEntry(Projection):
 
     id: Annotated[int, Field(ge=-1)] = Field(description="its number; -1: the connector's instance")
     state: Word = Field(description="RUNNING, FAILED, …, as Kafka Connect names it, or HELD")
-    reason: Word = Field(default="", description="of the state, such as PoisonTask or RestartLimit of FAILED")
-    member: Word = Field(default="", description="the member that has it")
-    trace: Page = Field(default="", description="what it failed with")
-    progress: Page = Field(default="", description="how far it is, as JSON")
+    reason: Word = Field(
+        default="", description="reason of the state, such as PoisonTask or RestartLimit for FAILED"
+    )
+    member: Word = Field(default="", description="the member that the task is assigned to")
+    trace: Page = Field(default="", description="error that the task failed with")
+    progress: Page = Field(default="", description="progress, as JSON")
     lag: Count | None = Field(
-        default=None, description="records of its sources that it has not delivered; left out if not known"
+        default=None, description="number of source records that are not delivered; absent if unknown"
     )
     rows_per_second: Count | None = Field(
         default=None,
-        description="rows it has read a second of late; left out if it does not run, or if the rate is older "
-        "than 30 seconds",
+        description=(
+            "rows read per second; absent if the task does not run or the rate is older than 30 seconds"
+        ),
     )
     reported_at: Word = Field(
-        default="", description="when (RFC 3339) its member said so last; figures are as of then"
+        default="", description="time (RFC 3339) of the member's last report, to which the figures refer"
     )
-    last_error: Sentence = Field(default="", description="what it failed with last, also if it runs again")
+    last_error: Sentence = Field(default="", description="last error, also when the task runs again")
     next_attempt: Word = Field(
-        default="", description="when (RFC 3339) a task that has failed is started again; empty: not at all"
+        default="", description="time (RFC 3339) of the next automatic restart; empty: none"
     )
 
 
 class ConnectorStatus(Projection):
-    """How a Connector is."""
+    """The observed state of a Connector."""
 
     observed_generation: int | None = Field(
-        default=None, description="the generation of the spec that this status is about"
+        default=None, description="the generation of the spec that was observed"
     )
-    state: Word = Field(default="", description="the state of its instance, or why there is none")
+    state: Word = Field(default="", description="state of the instance, or the reason why there is none")
     bound_worker: Word | None = Field(
         default=None,
-        description="the Worker whose group has its progress; set before its first task can start, and from "
-        "then on spec.workerRef cannot be changed",
+        description=(
+            "the Worker whose group stores the progress; set before the first task can start; from then on "
+            "spec.workerRef is immutable"
+        ),
     )
     selector: Word = Field(default="", description="a label selector that matches no pod, for autoscalers")
-    task_summary: Word = Field(default="", description="tasks that run of those there should be, as 5/8")
+    task_summary: Word = Field(default="", description="running and desired tasks, as 5/8")
     held_summary: Word = Field(
-        default="", description="how many tasks wait, and how long at most from when this was written: 4, 38s"
+        default="",
+        description="number of held tasks, and the longest remaining hold when this was written: 4, 38s",
     )
-    tasks: TaskCounts = Field(default_factory=TaskCounts, description="its tasks, counted")
+    tasks: TaskCounts = Field(default_factory=TaskCounts, description="counts of tasks")
     lag: Count | None = Field(
-        default=None, description="of all its tasks, listed or not; left out if no task tells one"
+        default=None,
+        description="total lag of all tasks, including those not listed; absent if no task reports one",
     )
     rows_per_second: Count | None = Field(
-        default=None, description="of all its tasks that tell one, listed or not"
+        default=None, description="total rate of all tasks that report one, including those not listed"
     )
     task_statuses: tuple[TaskStatusEntry, ...] = Field(
         default=(),
         max_length=LISTED,
-        description="its tasks; of more than 100 those that have failed first, then those that do not run",
+        description="tasks; if there are more than 100, failed tasks come first, then those that do not run",
     )
-    conditions: Conditions = Field(
-        default=(), description="what is as it should be and what is not, and since when"
-    )
+    conditions: Conditions = Field(default=(), description="conditions, as in Kubernetes")
 
     @model_validator(mode="before")
     @classmethod

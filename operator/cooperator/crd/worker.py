@@ -30,30 +30,28 @@ from cooperator.crd.pod import (
     has_version,
     unique,
 )
-from cooperator.crd.rest import Rest
 from cooperator.crd.rules import (
     LIGHTEST,
     NOT_WEIGHTLESS,
     Form,
     Rule,
-    all_hold,
     dns_label,
     unchanged,
-    unchanged_within,
 )
-from cooperator.crd.runtimes import ONLY_FOR, misplaced
+from cooperator.crd.runtimes import misplaced
 from cooperator.crd.spark import Spark
+from cooperator.crd.worker_rules import ONE_RUNTIME, SPEC_RULES
 
 _INT32_MAX: Final = 2_147_483_647
 _DAY_MS: Final = 86_400_000
 WORKER_NAME: Final = dns_label(52)
-"""Pods are called NAME-ORDINAL, and their names are labels."""
+"""Pods are named NAME-ORDINAL, and their names are labels."""
 ASSIGNOR: Final = Form(
-    r"[A-Za-z][A-Za-z0-9_-]*", "name an assignor: Sticky, Spread, Uniform, Range, or a plug-in's", 63
+    r"[A-Za-z][A-Za-z0-9_-]*", "use an assignor: Sticky, Spread, Uniform, Range, or a plug-in's", 63
 )
 GROUP_ID: Final = Form(
     r"[a-zA-Z0-9._-]+",
-    "use 1 to 200 letters, digits, '.', '_' and '-': the names of the group's topics are made of it",
+    "use 1 to 200 letters, digits, '.', '_' and '-': the names of the group's topics contain it",
     200,
 )
 LOCATION: Final = Form(
@@ -61,10 +59,6 @@ LOCATION: Final = Form(
     "write a directory such as /a/directory, or s3a://bucket/path, without spaces around it",
     1024,
 )
-ONE_RUNTIME: Final = "members of two runtimes cannot share a group"
-BOUND_TO_TOPIC: Final = "the group's connectors and their progress are in it"
-BOUND_TO_GROUP: Final = "the members and the state of the group are bound to it"
-PROGRESS_IS_THERE: Final = "the progress of all tasks is there"
 
 
 def _bootstrap_servers(servers: str) -> str:
@@ -76,84 +70,48 @@ def _bootstrap_servers(servers: str) -> str:
 
 
 class Rollout(Model):
-    """How members are replaced when what they are started with changes."""
+    """Replacement of members when their template changes."""
 
     strategy: Annotated[RolloutStrategy, Lenient] = Field(
         default=RolloutStrategy.HOLD,
-        description="Hold: a member is replaced in place while its tasks wait; Drain: they move away first",
+        description=(
+            "Hold: a member is replaced in place while its tasks wait; Drain: its tasks move away first"
+        ),
     )
     max_unavailable: int = Field(
-        default=1, ge=1, le=1000, description="how many members may be away at the same time"
+        default=1, ge=1, le=1000, description="maximum number of unavailable members"
+    )
+
+
+class Rest(Model):
+    """Kafka Connect's REST API in front of a Worker's group."""
+
+    enabled: bool = Field(default=False, description="whether the API is served")
+    port: int = Field(
+        default=8083,
+        ge=1,
+        le=65_535,
+        description="port of the Service NAME-rest on Kubernetes, or of 127.0.0.1 with `cooperator local`",
     )
 
 
 class WorkerSpec(Model):
-    """What a Worker is meant to be. Times are in milliseconds unless the name says otherwise."""
+    """The desired state of a Worker. Times are in milliseconds unless the name says otherwise."""
 
-    model_config = ConfigDict(
-        json_schema_extra=all_hold(
-            unchanged_within("groupId", prefix="spec", why=BOUND_TO_GROUP),
-            unchanged_within("checkpointLocation", prefix="spec", why=PROGRESS_IS_THERE),
-            unchanged_within("checkpointVolume", "claimName", prefix="spec", why=PROGRESS_IS_THERE),
-            unchanged_within("checkpointVolume", "mountPath", prefix="spec", why=PROGRESS_IS_THERE),
-            *(
-                unchanged_within("connect", "topics", topic, prefix="spec", why=BOUND_TO_TOPIC)
-                for topic in ("config", "offset", "status")
-            ),
-            *(only.rule for only in ONLY_FOR),
-            Rule(
-                "3 * self.heartbeatIntervalMs <= self.sessionTimeoutMs",
-                "heartbeatIntervalMs is more than a third of sessionTimeoutMs: one late heartbeat would cost "
-                "a member its tasks. Lower the first or raise the second",
-                ".heartbeatIntervalMs",
-            ),
-            Rule(
-                "self.runtime == 'connect' || "
-                "self.leaseMs > self.rebalanceTimeoutMs + self.heartbeatIntervalMs",
-                "leaseMs is not greater than rebalanceTimeoutMs + heartbeatIntervalMs: members would stop "
-                "their tasks in every slow round. Raise leaseMs or lower rebalanceTimeoutMs",
-                ".leaseMs",
-            ),
-            Rule(
-                "self.spread != 'Strict' || self.assignor in ['Sticky', 'Spread']",
-                "spread: Strict is for the assignors Sticky and Spread: remove one of the two",
-                ".spread",
-            ),
-            Rule(
-                "self.policy != 'Kip415' || (self.assignor == 'Sticky' && self.spread == 'BestEffort')",
-                "policy: Kip415 plans as Kafka's own leader does, without assignor and spread: remove these, "
-                "or the policy",
-                ".policy",
-            ),
-            Rule(
-                "!has(self.version) || !has(self.image) || !self.image.matches('@|:[^/]*$')",
-                "image has a tag or digest already, and version is another: remove it from image, or remove "
-                "version",
-                ".version",
-            ),
-            Rule(
-                "!has(self.checkpointVolume) || !has(self.checkpointLocation) || "
-                "((self.checkpointLocation + '/').startsWith(self.checkpointVolume.mountPath + '/') && "
-                r"!self.checkpointLocation.matches(r'(^|/)\.\.(/|$)'))",
-                "checkpointLocation is not below checkpointVolume.mountPath, so that checkpoints would not "
-                "be on the volume: remove one of the two, or choose a directory on the volume",
-                ".checkpointLocation",
-            ),
-        )
-    )
+    model_config = ConfigDict(json_schema_extra=SPEC_RULES)
 
-    replicas: int = Field(default=1, ge=0, le=1000, description="how many members the pool has")
+    replicas: int = Field(default=1, ge=0, le=1000, description="number of members in the pool")
     runtime: Annotated[
         Runtime,
         Lenient,
         unchanged("spec.runtime", ONE_RUNTIME),
-    ] = Field(default=Runtime.SPARK, description="what members run tasks on")
+    ] = Field(default=Runtime.SPARK, description="runtime of the members")
     group_id: Annotated[str, GROUP_ID] | None = Field(
-        default=None, description="Kafka's id of the group; default cooperator-NAMESPACE-NAME"
+        default=None, description="group id in Kafka; default cooperator-NAMESPACE-NAME"
     )
     group_policy: Annotated[GroupPolicy, Lenient] = Field(
         default=GroupPolicy.CREATE,
-        description="Create refuses a group that has foreign members or topics, Adopt takes it over",
+        description="Create refuses a group with foreign members or topics; Adopt takes it over",
     )
     bootstrap_servers: (
         Annotated[
@@ -162,55 +120,64 @@ class WorkerSpec(Model):
             Field(max_length=4096),
             Rule(
                 "self.matches('^ *[^ ,]+:[0-9]{1,5} *(, *[^ ,]+:[0-9]{1,5} *)*$')",
-                "write host:port, several with commas between: host1:port1,host2:port2",
+                "use host:port, several separated by commas: host1:port1,host2:port2",
             ),
         ]
         | None
     ) = Field(
         default=None,
-        description="Kafka's addresses, host:port with commas between; default: the host's broker",
+        description="Kafka's bootstrap servers, as host:port separated by commas; default: the host's broker",
     )
     policy: Annotated[SchedulingPolicy, Lenient] = Field(
         default=SchedulingPolicy.DEFAULT,
         description="Kip415 plans as Kafka's own leader does, for comparison",
     )
     scheduled_rebalance_max_delay_ms: int = Field(
-        default=300_000, ge=0, le=_INT32_MAX, description="how long a lost member's tasks wait for its return"
+        default=300_000,
+        ge=0,
+        le=_INT32_MAX,
+        description="how long tasks of a departed member wait for its return",
     )
     max_returns: int = Field(
         default=5,
         ge=0,
         le=1000,
-        description="how many departures of a member within an hour are waited for; then tasks move",
+        description=(
+            "number of departures of a member per hour for which its tasks are held; after more, they move"
+        ),
     )
     join_wait_ms: int = Field(
         default=30_000,
         ge=0,
         le=_DAY_MS,
-        description="how long members that are to come are waited for before tasks move for balance",
+        description="how long balancing waits for expected members",
     )
     assignor: Annotated[str, ASSIGNOR] = Field(
-        default="Sticky", description="who runs what: Sticky, Spread, Uniform, Range, or a plug-in's name"
+        default="Sticky",
+        description="assignment strategy: Sticky, Spread, Uniform, Range, or a plug-in's name",
     )
     spread: Annotated[Spread, Lenient] = Field(
         default=Spread.BEST_EFFORT,
-        description="Strict keeps every connector's tasks within 1 over the members, at the price of moves",
+        description="Strict keeps every connector's tasks within 1 over the members, at the cost of moves",
     )
-    rollout: Rollout = Field(default_factory=Rollout, description="how members are replaced")
+    rollout: Rollout = Field(default_factory=Rollout, description="replacement of members")
     lease_ms: int = Field(
         default=40_000,
         ge=1,
         le=_DAY_MS,
-        description="how long a member may run its tasks without a sign from the group",
+        description="how long a member may run its tasks without contact with the group",
     )
     heartbeat_interval_ms: int = Field(
-        default=3_000, ge=100, le=_DAY_MS, description="how often members show the broker that they live"
+        default=3_000, ge=100, le=_DAY_MS, description="interval of the members' heartbeats to the broker"
     )
     session_timeout_ms: int = Field(
-        default=10_000, ge=1_000, le=1_800_000, description="when the broker drops a silent member"
+        default=10_000,
+        ge=1_000,
+        le=1_800_000,
+        description="time without heartbeats after which the broker drops a member",
     )
     rebalance_timeout_ms: int = Field(
-        default=30_000, ge=2_000, le=1_800_000, description="how long a round waits for a member to join it"
+        default=30_000, ge=2_000, le=1_800_000, description="how long a round waits for members to join"
     )
     drain_timeout_ms: int = Field(
         default=60_000,
@@ -220,25 +187,27 @@ class WorkerSpec(Model):
     )
     checkpoint_location: Annotated[str, LOCATION] | None = Field(
         default=None,
-        description="directory of Spark's checkpoints, or s3a://bucket/path, reached by all members",
+        description="directory of Spark's checkpoints, or s3a://bucket/path, accessible to all members",
     )
     checkpoint_volume: CheckpointVolume | None = Field(
         default=None, description="a volume for Spark's checkpoints, mounted into all members"
     )
-    spark: Spark = Field(default_factory=Spark, description="how the members' Spark is set up")
+    spark: Spark = Field(default_factory=Spark, description="configuration of the members' Spark")
     connect: Connect | None = Field(
-        default=None, description="how stock Kafka Connect workers are set up (runtime: connect)"
+        default=None, description="configuration of stock Kafka Connect workers (runtime: connect)"
     )
     fencing: Annotated[Fencing, Lenient] = Field(
         default=Fencing.STRICT,
-        description="Strict: tasks of a stock worker that is gone, without proof of its end, stay held",
+        description="Strict: tasks of a stock worker that departs without proof of its end stay held",
     )
     deletion_policy: Annotated[DeletionPolicy, Lenient] = Field(
         default=DeletionPolicy.DELETE,
-        description="Orphan: stock workers stay when the Worker is deleted, and lead themselves again",
+        description=(
+            "Orphan: stock workers stay when the Worker is deleted, and lead their group themselves again"
+        ),
     )
     rest: Rest = Field(default_factory=Rest, description="Kafka Connect's REST API in front of the group")
-    kafka: Kafka = Field(default_factory=Kafka, description="how the connection to Kafka is secured")
+    kafka: Kafka = Field(default_factory=Kafka, description="security of the connections to Kafka")
     env_allowed: Annotated[
         tuple[Annotated[str, ENV_NAME], ...],
         Lenient,
@@ -253,40 +222,41 @@ class WorkerSpec(Model):
         default=1.0,
         ge=LIGHTEST,
         le=1_000_000,
-        description="how much one member can carry, in the unit of taskWeight, compared to other members",
+        description="capacity of one member relative to other members, in the unit of taskWeight",
     )
     image: Annotated[str, IMAGE] | None = Field(
-        default=None, description="the members' image; default: the operator's own"
+        default=None, description="the members' image; default: the operator's"
     )
     version: Annotated[str, IMAGE_TAG] | None = Field(
-        default=None, description="the image's tag; a new one rolls the members"
+        default=None, description="the image's tag; a change rolls the members"
     )
     image_pull_policy: Annotated[ImagePullPolicy, Lenient] = Field(
-        default=ImagePullPolicy.IF_NOT_PRESENT, description="when nodes fetch the image"
+        default=ImagePullPolicy.IF_NOT_PRESENT, description="image pull policy"
     )
     image_pull_secrets: Annotated[tuple[ObjectName, ...], Lenient, AfterValidator(unique)] = Field(
         default=(),
         max_length=16,
         json_schema_extra={"x-kubernetes-list-type": "set"},
-        description="names of Secrets that nodes fetch the image with",
+        description="Secrets for pulling the image",
     )
     service_account_name: ObjectName | None = Field(
         default=None, description="the members' ServiceAccount; default: the namespace's default"
     )
-    resources: Resources = Field(default_factory=Resources, description="processor and memory of each member")
+    resources: Resources = Field(default_factory=Resources, description="CPU and memory of each member")
     template: PodTemplate = Field(
-        default_factory=PodTemplate, description="what else the members' pods shall have"
+        default_factory=PodTemplate, description="the user's part of the members' pods"
     )
     zone_label: Annotated[str, NODE_LABEL] = Field(
         default="topology.kubernetes.io/zone",
-        description="the nodes' label over whose values members and each connector's tasks are spread; "
-        "empty: not spread",
+        description=(
+            "node label over whose values members and each connector's tasks are spread; empty: no spreading"
+        ),
     )
     pod_disruption_budget: bool = Field(
-        default=True, description="whether evictions wait until the group is calm (a PodDisruptionBudget)"
+        default=True, description="whether evictions wait until the group is at rest (a PodDisruptionBudget)"
     )
     restart_nonce: str = Field(
-        default="", max_length=253, description="any text; a new one rolls all members once"
+        default="", max_length=253, description="any text; a change rolls all members once"
     )
 
     @property
@@ -301,7 +271,7 @@ class WorkerSpec(Model):
 
     @property
     def checkpoint_root(self) -> str | None:
-        """Where all members find the checkpoints: the location, else the volume; None without both."""
+        """The checkpoints' root for all members: the location, else the volume; None without both."""
         if self.checkpoint_location is None and self.checkpoint_volume is not None:
             return self.checkpoint_volume.mount_path
         return self.checkpoint_location
@@ -316,8 +286,8 @@ class WorkerSpec(Model):
     def _one_version(self) -> "WorkerSpec":
         if self.version is not None and self.image is not None and has_version(self.image):
             raise ValueError(
-                f"image ({self.image}) has a tag or digest already, and version ({self.version}) is another: "
-                "remove it from image, or remove version"
+                f"image ({self.image}) already has a tag or digest, so version ({self.version}) conflicts "
+                "with it: remove one of the two"
             )
         return self
 
@@ -328,7 +298,7 @@ class WorkerSpec(Model):
             raise ValueError(
                 f"checkpointLocation ({location}) is not below checkpointVolume.mountPath "
                 f"({volume.mount_path}), so that checkpoints would not be on the volume: remove one of the "
-                "two, or choose a directory on the volume"
+                "two, or use a directory on the volume"
             )
         return self
 
@@ -339,9 +309,9 @@ class WorkerSpec(Model):
             return self
         if root is None or ("://" not in root and not self.template.mounts(root)):
             raise ValueError(
-                f"checkpointLocation ({root or 'not set'}) is in a member's own pod, and executors, which "
-                f"spark.master ({self.spark.conf['spark.master']}) makes as pods, do not see it: set "
-                "checkpointVolume, or s3a://bucket/path here, or mount a volume there in the template"
+                f"checkpointLocation ({root or 'not set'}) is local to a member's pod, and executor pods of "
+                f"spark.master ({self.spark.conf['spark.master']}) cannot reach it: set checkpointVolume, or "
+                "use s3a://bucket/path, or mount a volume there in the template"
             )
         return self
 
@@ -351,7 +321,7 @@ class WorkerSpec(Model):
             raise ValueError(
                 f"heartbeatIntervalMs ({self.heartbeat_interval_ms}) is more than a third of "
                 f"sessionTimeoutMs ({self.session_timeout_ms}): one late heartbeat would cost a member its "
-                "tasks. Lower the first or raise the second"
+                "tasks. Lower heartbeatIntervalMs or raise sessionTimeoutMs"
             )
         if self.is_stock:
             return self
@@ -368,16 +338,16 @@ class WorkerSpec(Model):
     def _one_planner(self) -> "WorkerSpec":
         if self.spread is Spread.STRICT and self.assignor not in ("Sticky", "Spread"):
             raise ValueError(
-                f"spread: Strict is for the assignors Sticky and Spread, not for {self.assignor}: "
-                "remove one of the two"
+                f"spread: Strict requires the assignor Sticky or Spread, not {self.assignor}: remove one of "
+                "the two"
             )
         if self.policy is SchedulingPolicy.KIP415 and (self.assignor, self.spread) != (
             "Sticky",
             Spread.BEST_EFFORT,
         ):
             raise ValueError(
-                "policy: Kip415 plans as Kafka's own leader does, without assignor and spread: remove these, "
-                "or the policy"
+                "policy: Kip415 plans as Kafka's own leader does and ignores assignor and spread: remove "
+                "these, or the policy"
             )
         return self
 
@@ -385,7 +355,7 @@ class WorkerSpec(Model):
 class WorkerMeta(ObjectMeta):
     """Metadata with a name short enough for the names of pods."""
 
-    name: Annotated[str, WORKER_NAME] = Field(description="its name; pods are called NAME-0, …")
+    name: Annotated[str, WORKER_NAME] = Field(description="name of the Worker; pods are named NAME-0, …")
 
 
 class Worker(Model):
@@ -396,9 +366,9 @@ class Worker(Model):
     )
     kind: Literal["Worker"] = Field(default="Worker", description="the kind of resource")
     metadata: WorkerMeta = Field(description="name and namespace")
-    spec: WorkerSpec = Field(default_factory=WorkerSpec, description="what the pool is meant to be")
+    spec: WorkerSpec = Field(default_factory=WorkerSpec, description="desired state of the pool")
 
     @property
     def group_id(self) -> str:
-        """Kafka's id of the group."""
+        """Group id in Kafka."""
         return self.spec.group_id or f"cooperator-{self.metadata.namespace}-{self.metadata.name}"

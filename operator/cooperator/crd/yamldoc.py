@@ -112,18 +112,18 @@ class _Reading:
             return [self.convert(item, (*path, index), depth + 1) for index, item in enumerate(node.value)]
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node, path)
-        raise self._refuse(node, path, f"the YAML tag {node.tag!r} is not supported: leave it out")
+        raise self._refuse(node, path, f"the YAML tag {node.tag!r} is not supported: remove it")
 
     def _entries(self, node: yaml.MappingNode, path: Path, depth: int) -> Iterator[tuple[str, Value]]:
         seen: set[str] = set()
         for key_node, value_node in node.value:
             if key_node.tag == _TAG + "merge":
-                raise self._refuse(key_node, path, "merge keys (<<) are not supported: write the fields out")
+                raise self._refuse(key_node, path, "merge keys (<<) are not supported: write out the fields")
             key = self.convert(key_node, path, depth + 1)
             if not isinstance(key, str):
                 raise self._refuse(key_node, path, "a field's name is not text: put it in quotes")
             if key in seen:
-                raise self._refuse(key_node, (*path, key), "is written twice: keep one of the two")
+                raise self._refuse(key_node, (*path, key), "occurs twice: keep one of the two")
             seen.add(key)
             self.lines[(*path, key)] = key_node.start_mark.line + 1
             yield key, self.convert(value_node, (*path, key), depth + 1)
@@ -150,7 +150,7 @@ class _Reading:
             if math.isinf(number):
                 raise self._refuse(node, path, f"is {text}, which is not a finite number")
             return number
-        raise self._refuse(node, path, f"the YAML tag {node.tag!r} does not fit: leave it out")
+        raise self._refuse(node, path, f"the YAML tag {node.tag!r} does not fit the value: remove it")
 
     def _refuse(self, node: yaml.Node, path: Path, message: str) -> ResourceError:
         name = ".".join(map(str, path))

@@ -1,1 +1,1 @@
-"""``cooperator demo``: a real job that survives a kill, checked row by row."""
+"""``cooperator demo``: a real job that survives a kill, verified row by row."""

@@ -13,7 +13,7 @@ from cooperator.terminal.console import Console
 def demo(
     directory: Annotated[
         Path,
-        typer.Option("--directory", help="Where it happens; what an earlier demo left there is removed."),
+        typer.Option("--directory", help="Directory of the demo; files of an earlier demo are removed."),
     ] = DEFAULT_STATE / "demo",
 ) -> None:
     """Run the demo on real input: files to Kafka to parquet on three members, one of which is killed."""
@@ -28,6 +28,6 @@ def demo(
             console.error(str(error))
             code = 1
         except KeyboardInterrupt:
-            console.error("interrupted; nothing of it runs any more")
+            console.error("interrupted; all processes have ended")
             code = 130
     raise typer.Exit(code)

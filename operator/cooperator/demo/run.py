@@ -75,7 +75,7 @@ class Run:
 def run_demo(
     directory: Path, console: Console, screen: RichConsole, files: int = FILES, lines: int = LINES
 ) -> int:
-    """Runs the job in ``directory`` (emptied first) on at least so many files and lines.
+    """Runs the job in ``directory`` (emptied first) on at least ``files`` files and ``lines`` lines.
 
     Returns 0 when everything was right, else 1. Leaves no process behind. Raises ``DemoFailed`` when the job
     does not finish, and the errors of ``bring_up``.
@@ -106,7 +106,7 @@ def run_demo(
         with _status_records(state, run.history.take), Show(screen) as show:
             _watch(run, state, show)
         bring_down(state, console)
-    with console.step("compare what came out with what went in"):
+    with console.step("compare the output with the input"):
         came_out, lengths = content_of_lake(lake)
         verdict = compare(expected, came_out, lengths)
     findings = judge(run.history, run.kill)
@@ -128,7 +128,7 @@ def _await_members(state: StateDir) -> None:
     while scene.warm < job.MEMBERS:
         if time.monotonic() > deadline:
             raise DemoFailed(
-                f"the members have not joined, with Spark up, within {_STALL_S:.0f} s:\n{_failures(scene)}"
+                f"the members have not joined with Spark running within {_STALL_S:.0f} s:\n{_failures(scene)}"
             )
         time.sleep(_LOOK_S)
         with suppress(HostAway):
@@ -171,7 +171,7 @@ def _tell(run: Run, scene: DemoView) -> None:
     held = [task for task in scene.tasks if task["state"] == "HELD"]
     if held and run.held_from is None:
         run.held_from = time.monotonic()
-        story.append(f"{len(held)} tasks are held for {held[0]['held_for']}; nobody else is touched")
+        story.append(f"{len(held)} tasks are held for {held[0]['held_for']}; other members are not affected")
     if run.held_from is not None and run.held_to is None and not held:
         run.held_to = time.monotonic()
         mine = {TaskId(t["connector"], t["task"]) for t in scene.tasks if t["member"] == run.kill.member}
@@ -245,11 +245,11 @@ def _report(run: Run, lake: Content, verdict: Verdict, findings: Findings, scree
         "computed columns": "right" if verdict.derived_right else "WRONG",
         "rebalances": str(counters.get("rebalances", "?")),
         "tasks moved": str(findings.moved),
-        "tasks restarted without need": str(findings.needless),
+        "needless restarts": str(findings.needless),
         **_hold(run, findings),
     }
     if findings.unstarted:
-        rows["tasks never started again"] = str(findings.unstarted)
+        rows["tasks not restarted"] = str(findings.unstarted)
     screen.print()
     for name, value in rows.items():
         screen.print(f"  {name:<30} {value}", markup=False, highlight=False)

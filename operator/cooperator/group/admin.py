@@ -124,7 +124,7 @@ def _state(name: str) -> GroupState:
         return GroupState(name)
     except ValueError:
         raise errors.IllegalStateError(
-            f"the broker describes the group as {name!r}, no classic group"
+            f"the broker describes the group as {name!r}, which is not a classic group"
         ) from None
 
 

@@ -41,17 +41,17 @@ class GroupConfig:
     def __post_init__(self) -> None:
         for name in ("bootstrap_servers", "group_id", "client_id"):
             if not getattr(self, name):
-                raise ValueError(f"{name} is empty: give it a value")
+                raise ValueError(f"{name} is empty: set it")
         self._check_times()
         if self.role is Role.LEADER and not self.group_instance_id:
             raise ValueError(
-                "group_instance_id is empty: the leader is a static member, name it after its cluster, "
+                "group_instance_id is empty: the leader is a static member; derive it from cluster, "
                 "namespace and Worker"
             )
         if self.role is Role.WORKER and self.group_instance_id is not None:
             raise ValueError(
                 f"group_instance_id {self.group_instance_id!r}: workers are dynamic members, since an "
-                "assignment of an earlier incarnation must not be put in place again; leave it out"
+                "assignment of an earlier incarnation must not be restored; remove it"
             )
         for name in self.security:
             if name not in _SECURITY_NAMES and not name.startswith(_SECURITY_PREFIXES):
@@ -67,7 +67,7 @@ class GroupConfig:
     def _check_times(self) -> None:
         for name in ("session_timeout_ms", "heartbeat_interval_ms", "rebalance_timeout_ms"):
             if getattr(self, name) <= 0:
-                raise ValueError(f"{name} is {getattr(self, name)}: it must be above 0")
+                raise ValueError(f"{name} is {getattr(self, name)}: it must be greater than 0")
         if self.heartbeat_interval_ms * 3 > self.session_timeout_ms:
             raise ValueError(
                 f"heartbeat_interval_ms {self.heartbeat_interval_ms}: at most a third of session_timeout_ms "
@@ -75,6 +75,7 @@ class GroupConfig:
             )
         if self.rebalance_timeout_ms <= self.heartbeat_interval_ms:
             raise ValueError(
-                f"rebalance_timeout_ms {self.rebalance_timeout_ms}: must be above heartbeat_interval_ms "
+                f"rebalance_timeout_ms {self.rebalance_timeout_ms}: must be greater than "
+                "heartbeat_interval_ms "
                 f"({self.heartbeat_interval_ms}), by which members learn of a round"
             )

@@ -59,7 +59,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
         self,
         loop: NetworkSelector,
         config: GroupConfig,
-        told: GuardedListener,
+        listener: GuardedListener,
         connections: Connections,
         admin: GroupAdmin,
     ) -> None:
@@ -82,8 +82,8 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
         """Group instance ids by member id, from the last round that this member led."""
         self._group = config
         self._loop = loop
-        self._told = told
-        self._taker = LeadTaker(loop, config, told, admin, self) if config.role is Role.LEADER else None
+        self._listener = listener
+        self._taker = LeadTaker(loop, config, listener, admin, self) if config.role is Role.LEADER else None
         self._turn = WakeupNotifier(loop)
         self._asked = 0
         self._served = 0
@@ -154,7 +154,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
         return PROTOCOL_TYPE
 
     def group_protocols(self) -> list[tuple[str, bytes]]:
-        return self._told.protocols()
+        return self._listener.protocols()
 
     def _perform_assignment(self, leader_id: str, protocol: str, members: Any) -> Any:
         raise AssertionError("plans are awaited, in _do_join_and_sync_async")
@@ -185,7 +185,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
     async def _on_join_complete_async(
         self, generation: int, member_id: str, protocol: str, member_assignment_bytes: bytes
     ) -> None:
-        self._told.joined(Joined(generation, member_id, protocol, bytes(member_assignment_bytes)))
+        self._listener.joined(Joined(generation, member_id, protocol, bytes(member_assignment_bytes)))
 
     async def _joined(self) -> JoinAnswer:
         if self._taker is None:
@@ -197,7 +197,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
             self._wait_for("the lead")
             answer, evicted = await self._taker.take(following_as)
             self.leading = True
-            self._told.lead_taken(evicted)
+            self._listener.lead_taken(evicted)
             return answer
         answer = await self.join()
         if answer.answer is not Answer.LEADS:
@@ -251,11 +251,11 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
         try:
             self._wait_for("its own plan")
             assignments = await await_plan(
-                self._loop, self._told.plan(round_), self._group.heartbeat_interval_ms, self._beat
+                self._loop, self._listener.plan(round_), self._group.heartbeat_interval_ms, self._beat
             )
             return await self._sync_as_leader(round_, assignments)
         except Exception:
-            self._told.round_void(round_.generation)
+            self._listener.round_void(round_.generation)
             raise
         finally:
             self.round_in_hand = False
@@ -296,7 +296,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
             # Only members get this answer, so it proves membership.
             await self._after_waiting(sent_at)
             raise
-        self._told.contact(sent_at)
+        self._listener.contact(sent_at)
         return assignment
 
     async def _after_waiting(self, sent_at: float) -> None:
@@ -305,7 +305,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
         A request that waited at the broker proves membership only as of its sending time, and the next
         request may wait as long again.
         """
-        self._told.contact(sent_at)
+        self._listener.contact(sent_at)
         if now_s() - sent_at > self._group.heartbeat_interval_ms / 1000:
             with suppress(errors.KafkaError):  # The next request meets it, too.
                 await self._beat()
@@ -313,7 +313,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
     def _lose_lead(self) -> None:
         was_leading, self.leading = self.leading, False
         if was_leading and self._taker is not None:
-            self._told.lead_lost()
+            self._listener.lead_lost()
 
     # --- heartbeats ----------------------------------------------------------------------------------
 
@@ -325,10 +325,10 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
             await self._send_heartbeat_request()
         except errors.RebalanceInProgressError:
             self.heartbeat.received_heartbeat()
-            self._told.contact(sent_at)
+            self._listener.contact(sent_at)
             raise
         self.heartbeat.received_heartbeat()
-        self._told.contact(sent_at)
+        self._listener.contact(sent_at)
 
     async def _do_heartbeat(self) -> None:
         try:
@@ -342,7 +342,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
             if isinstance(error, errors.UnknownMemberIdError):
                 self._dropped()
             elif not failures.is_everyday(error):
-                self._told.trouble(failures.explain(error, self._group))
+                self._listener.trouble(failures.explain(error, self._group))
             self._turn.notify()
 
     # --- failures ------------------------------------------------------------------------------------
@@ -352,8 +352,8 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
         super().coordinator_dead(error)
         if was_known:
             self._wait_for("a coordinator")
-            self._told.coordinator_lost()
-            self._told.trouble(f"group {self.group_id!r}: lost its coordinator: {error}")
+            self._listener.coordinator_lost()
+            self._listener.trouble(f"group {self.group_id!r}: lost its coordinator: {error}")
 
     def _fence(self) -> None:
         self.fenced = True
@@ -362,7 +362,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
         self._turn.notify()
 
     def _dropped(self) -> None:
-        self._told.dropped("the broker no longer knows this member: evicted, or its session has run out")
+        self._listener.dropped("the broker no longer knows this member: evicted, or its session has run out")
         self._lose_lead()
 
     async def _after_failure(self, error: BaseException) -> None:
@@ -373,9 +373,9 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
         self._refusal = ""
         if isinstance(error, failures.LeadNotTaken) and error.refused:
             self._refusal = error.reason
-            self._told.refused(error.reason)
+            self._listener.refused(error.reason)
         elif failures.is_worth_saying(error, now_s() - self._trying_since):
-            self._told.trouble(failures.explain(error, self._group))
+            self._listener.trouble(failures.explain(error, self._group))
         await sleep_ms(self._loop, failures.delay_ms(error, self._attempts, random.random()))
 
     def _wait_for(self, what: str) -> None:
@@ -391,4 +391,4 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
             what if known else "a coordinator", waited_s, self._refusal if known else "", self._group
         )
         if text:
-            self._told.trouble(text)
+            self._listener.trouble(text)

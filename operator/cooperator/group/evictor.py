@@ -26,14 +26,14 @@ class Evictor:
         self,
         loop: NetworkSelector,
         config: GroupConfig,
-        told: GuardedListener,
+        listener: GuardedListener,
         admin: GroupAdmin,
         coordinator: Coordinator,
     ) -> None:
         self._loop = loop
         self._admin = admin
         self._coordinator = coordinator
-        self._told = told
+        self._listener = listener
         self._group = config
         self._wake = WakeupNotifier(loop)
         self._lock = threading.Lock()
@@ -66,7 +66,9 @@ class Evictor:
                     attempts = 0
                 except errors.KafkaError as error:
                     attempts += 1
-                    self._told.trouble(f"cannot evict {', '.join(batch)} yet: {explain(error, self._group)}")
+                    self._listener.trouble(
+                        f"cannot evict {', '.join(batch)} yet: {explain(error, self._group)}"
+                    )
                     await sleep_ms(self._loop, delay_ms(error, attempts, random.random()))
 
     def _batch(self) -> list[str]:

@@ -118,10 +118,10 @@ def waiting(what: str, waited_s: float, refusal: str, config: GroupConfig) -> st
 
 _REMEDIES: Final[dict[type[BaseException], str]] = {
     errors.InconsistentGroupProtocolError: (
-        "its members use another protocol: another kind of client is in it; choose another group id"
+        "its members use another protocol: it is used by another kind of client; use another group id"
     ),
     errors.InvalidSessionTimeoutError: (
-        "the broker does not accept a session time-out of {config.session_timeout_ms} ms: choose one between "
+        "the broker does not accept a session time-out of {config.session_timeout_ms} ms: use one between "
         "its group.min.session.timeout.ms and group.max.session.timeout.ms"
     ),
     errors.GroupMaxSizeReachedError: "it is full: raise the broker's group.max.size",

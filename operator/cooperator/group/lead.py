@@ -43,7 +43,7 @@ def read_answer(response: Any, takes_a_place: bool) -> JoinAnswer:
     if response.leader == response.member_id:
         answer = to.Answer.REPLACED if response.skip_assignment else to.Answer.LEADS
     elif takes_a_place and response.API_VERSION < _TELLS_WHO_LEADS:
-        answer = to.Answer.UNTOLD
+        answer = to.Answer.UNKNOWN
     else:
         answer = to.Answer.FOLLOWS
     members = tuple(
@@ -83,7 +83,7 @@ class LeadTaker:
         self,
         loop: NetworkSelector,
         config: GroupConfig,
-        told: GuardedListener,
+        listener: GuardedListener,
         admin: GroupAdmin,
         joiner: Joiner,
     ) -> None:
@@ -92,7 +92,7 @@ class LeadTaker:
         self._config = config
         self._patience_ms = config.rebalance_timeout_ms
         self._loop = loop
-        self._told = told
+        self._listener = listener
         self._admin = admin
         self._joiner = joiner
         self._state = to.TakeOver(self._instance_id, self._patience_ms)
@@ -141,7 +141,7 @@ class LeadTaker:
         finally:
             self._drop_join()
             self._state = to.TakeOver(self._instance_id, self._patience_ms)
-        assert answer is not None, "led without an answer"
+        assert answer is not None, "led without a JoinGroup answer"
         evicted = tuple(self._evicted)
         self._evicted.clear()
         return answer, evicted
@@ -153,9 +153,9 @@ class LeadTaker:
                     await self._pause(after_ms)
                     return to.Described(await self._admin.describe())
                 case to.Ask(members):
-                    return to.Verdict(self._told.refusal(members))
+                    return to.Verdict(self._listener.refusal(members))
                 case to.AddPendingMember():
-                    return to.PendingMemberAdded(await self._admin.add_pending(self._told.protocols()))
+                    return to.PendingMemberAdded(await self._admin.add_pending(self._listener.protocols()))
                 case to.Join():
                     self._join = Task(self._loop, self._joiner.join)
                     return to.Sent()
@@ -216,6 +216,6 @@ class LeadTaker:
         try:
             await self._admin.remove([(pending_member, None)], _RELEASED)
         except errors.KafkaError as error:
-            self._told.trouble(
+            self._listener.trouble(
                 f"the next round may take one session time-out: {explain(error, self._config)}"
             )

@@ -31,7 +31,7 @@ class GroupUnavailable(Exception):
 class _Session:
     """One set of connections on one loop, and the member that uses them."""
 
-    def __init__(self, config: GroupConfig, told: GuardedListener) -> None:
+    def __init__(self, config: GroupConfig, listener: GuardedListener) -> None:
         self.loop = new_loop(config)
         self.admin = GroupAdmin(self.loop, config)
         self.coordinator: Coordinator | None = None
@@ -39,7 +39,7 @@ class _Session:
         self._connections = Connections(self.loop, config)
         self._ended = LoopFuture()
         self._config = config
-        self._told = told
+        self._listener = listener
 
     def end(self) -> None:
         """Any thread: make ``run`` return."""
@@ -74,8 +74,8 @@ class _Session:
 
     async def _live(self, earlier: "_Session | None") -> None:
         await self._connections.bootstrap()
-        coordinator = Coordinator(self.loop, self._config, self._told, self._connections, self.admin)
-        evictor = Evictor(self.loop, self._config, self._told, self.admin, coordinator)
+        coordinator = Coordinator(self.loop, self._config, self._listener, self._connections, self.admin)
+        evictor = Evictor(self.loop, self._config, self._listener, self.admin, coordinator)
         if earlier is not None and earlier.coordinator is not None and earlier.evictor is not None:
             coordinator.resume(earlier.coordinator)
             evictor.resume(earlier.evictor)
@@ -93,7 +93,7 @@ class Membership:
 
     def __init__(self, config: GroupConfig, listener: Listener) -> None:
         self._config = config
-        self._told = GuardedListener(listener)
+        self._listener = GuardedListener(listener)
         self._thread = threading.Thread(target=self._run, name=f"group {config.group_id}", daemon=True)
         self._stopping = threading.Event()
         self._running = threading.Event()
@@ -147,7 +147,7 @@ class Membership:
         """The group as its coordinator sees it. Raises GroupUnavailable."""
         if threading.current_thread() is self._thread:
             raise RuntimeError("describe waits for the thread that calls it")
-        told: Future[DescribedGroup] = Future()
+        answer: Future[DescribedGroup] = Future()
         try:
             if not self.alive:
                 raise RuntimeError("the membership does not run")
@@ -156,9 +156,9 @@ class Membership:
             if session is None:
                 raise TimeoutError
             asked = session.loop.call_soon_with_future(session.admin.describe)
-            asked.add_callback(told.set_result)
-            asked.add_errback(told.set_exception)
-            return told.result(timeout_s)
+            asked.add_callback(answer.set_result)
+            asked.add_errback(answer.set_exception)
+            return answer.result(timeout_s)
         except TimeoutError:
             problem = f"no answer within {timeout_s:g} s"
         except (errors.KafkaError, RuntimeError, GeneratorExit) as error:
@@ -197,11 +197,11 @@ class Membership:
             current = self._current()
             if current is not None and current.fenced:
                 self._stopping.set()
-                self._told.fenced()
+                self._listener.fenced()
             self._stopping.wait(_FRESH_START_S)
 
     def _one_session(self) -> None:
-        session = _Session(self._config, self._told)
+        session = _Session(self._config, self._listener)
         self._session = session
         self._running.set()
         try:
@@ -215,5 +215,5 @@ class Membership:
 
     def _say(self, error: Exception) -> None:
         if not isinstance(error, errors.KafkaError | CoordinatorGone):
-            log.error("group %s: starts afresh", self._config.group_id, exc_info=error)
-        self._told.trouble(explain(error, self._config))
+            log.error("group %s: restarting with new connections", self._config.group_id, exc_info=error)
+        self._listener.trouble(explain(error, self._config))

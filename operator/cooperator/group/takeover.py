@@ -37,7 +37,7 @@ MAX_EVICTIONS: Final = 8
 """Upper limit of LeaveGroups per JoinGroup.
 
 One that named all others is enough, but a member present afterwards may have come before it (and may lead) or
-after it; the limit keeps us from chasing for ever.
+after it; the limit keeps us from repeating this forever.
 """
 _MAX_FAILURES: Final = 3
 _LOOK_MS: Final = 250
@@ -52,7 +52,7 @@ class Answer(Enum):
     """A new round, and we lead it."""
     REPLACED = "replaced"
     """We lead the current round, in the place of our earlier incarnation."""
-    UNTOLD = "untold"
+    UNKNOWN = "unknown"
     """As above, but the broker is too old to say who leads."""
     FOLLOWS = "follows"
 
@@ -250,7 +250,7 @@ def _described(state: TakeOver) -> tuple[TakeOver, Step]:
     if group.members and group.protocol_type != PROTOCOL_TYPE:
         return state, Rest(
             f"the group is used by clients of type {group.protocol_type!r}, not {PROTOCOL_TYPE!r}: "
-            "choose another group id"
+            "use another group id"
         )
     return _inside(state, group) if state.joining else _outside(state, group)
 

@@ -8,7 +8,7 @@ from contextvars import Context
 from dataclasses import replace
 from typing import Any, Final
 
-from cooperator.connect.topics import topic_names
+from cooperator.connect.properties import topic_names
 from cooperator.crd import Worker, compile_policy
 from cooperator.host.gate import passing
 from cooperator.host.group import departures

@@ -6,5 +6,5 @@ as a projection (``observability.projection``). Their shells are the thread that
 (``leader_thread``), the HTTP endpoint (``endpoint``), the operator's service (``service``) and the small part
 that a member needs when the broker makes it the leader (``member_lead``). ``observability.group_inspector``
 reads a group from outside, to answer questions "what if".
-May import ``group``, ``logs``, ``planner``, ``simulate``, ``wire`` and ``model``.
+May import ``group``, ``logs``, ``planner``, ``scenarios``, ``wire`` and ``model``.
 """

@@ -11,18 +11,8 @@ from typing import Annotated
 
 import typer
 
-from cooperator.connectors.offsets import (
-    Change,
-    Entry,
-    OffsetsError,
-    Subject,
-    Where,
-    alter,
-    decode,
-    encode,
-    listed,
-    reset,
-)
+from cooperator.connectors.offset_operations import Subject, alter, listed, reset
+from cooperator.connectors.offsets import Change, Entry, OffsetsError, Where, decode, encode
 from cooperator.connectors.options import OptionError
 from cooperator.connectors.places import NoPlace, place_of
 from cooperator.connectors.references import Resolver, UnresolvedReference

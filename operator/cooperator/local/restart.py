@@ -20,17 +20,18 @@ from cooperator.terminal.console import Console
 def restart(
     connector: Annotated[str, typer.Argument(help="the connector's name")],
     task: Annotated[
-        int | None, typer.Option(help="Only this task, by its number; -1: the connector's instance.")
+        int | None,
+        typer.Option(help="Only restart this task, given by its number; -1: the connector's instance."),
     ] = None,
-    failed: Annotated[bool, typer.Option("--failed", help="Only what has failed.")] = False,
+    failed: Annotated[bool, typer.Option("--failed", help="Only restart failed tasks.")] = False,
     state: StateOption = DEFAULT_STATE,
     namespace: NamespaceOption = "default",
 ) -> None:
-    """Restart a connector with all of its tasks, one task, or what of it has failed. Nothing moves."""
+    """Restart a connector with all of its tasks, one task, or its failed tasks. No task moves."""
     with errors_said(Console()):
         directory = existing_state(state)
         if task is not None and failed:
-            raise ClusterError("--task names one task, --failed those that have failed: choose one of them")
+            raise ClusterError("--task and --failed are mutually exclusive: use one of them")
         if task is not None and task < INSTANCE:
             raise ClusterError(f"--task is {task}: give the number of a task, or -1 for the instance")
         body = {
@@ -43,4 +44,4 @@ def restart(
         }
         tell_host(directory, "/restart", body)
         of = "" if task is None else f", task {task}" if task >= 0 else ", its instance"
-        typer.echo(f"Connector {connector}{of}: {'what has failed restarts' if failed else 'restarts'}")
+        typer.echo(f"Connector {connector}{of}: {'failed tasks restart' if failed else 'restarts'}")

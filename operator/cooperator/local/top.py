@@ -40,13 +40,13 @@ _WIDE: Final = 400
 
 
 def top(
-    once: Annotated[bool, typer.Option("--once", help="Print one picture and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print once and exit.")] = False,
     interval_s: Annotated[
-        float, typer.Option("--interval", help="Seconds between two looks.", min=0.2, max=3600)
+        float, typer.Option("--interval", help="Seconds between two updates.", min=0.2, max=3600)
     ] = 1.0,
     state: StateOption = DEFAULT_STATE,
 ) -> None:
-    """Watch members, tasks, holds, failures and rebalances. Ends with Ctrl-C, and leaves no trace."""
+    """Watch members, tasks, holds, failures and rebalances until Ctrl-C."""
     with errors_said(Console()):
         directory = existing_state(state)
 

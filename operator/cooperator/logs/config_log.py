@@ -39,8 +39,8 @@ class ConfigLog:
         return self._snapshot
 
     def end(self, timeout_ms: int) -> int:
-        """The offset after all that is in the log, aborted transactions included, which no reader of
-        committed records counts: nobody can have read further. Raises LogUnavailable."""
+        """The offset after everything in the log, including aborted transactions, which readers of committed
+        records do not count: no reader can be further. Raises LogUnavailable."""
         return self._topic_reader.end(timeout_ms)
 
     def read_to(self, offset: int, timeout_ms: int) -> ClusterConfig:
@@ -70,7 +70,7 @@ class ConfigLog:
             decoded = self._fold.apply(record, offset)
             if isinstance(decoded, Unknown):
                 logger.warning(
-                    "%s: record %d (%s) is passed over: %s", self._topic, offset, record.key, decoded.reason
+                    "%s: skipping record %d (%s): %s", self._topic, offset, record.key, decoded.reason
                 )
             elif isinstance(decoded, RestartRecord):
                 restarts.append(decoded)

@@ -77,9 +77,9 @@ class ConnectOffsets:
             raise LogUnavailable(f"{topic}: {error}") from None
         if failures or left:
             reason = (
-                error_text(failures[0]) if failures else f"the broker has not answered for {_TIMEOUT_S:g} s"
+                error_text(failures[0]) if failures else f"the broker did not answer within {_TIMEOUT_S:g} s"
             )
-            raise LogUnavailable(f"{topic}: the offsets of {connector} are not (all) written: {reason}")
+            raise LogUnavailable(f"{topic}: not all offsets of {connector} were written: {reason}")
 
     def _read(
         self, topic: str, connector: str
@@ -100,7 +100,7 @@ class ConnectOffsets:
         return list(found.values())
 
     def _records(self, topic: str) -> Iterator[tuple[bytes, bytes | None, int]]:
-        """Yield everything that is in the topic now."""
+        """Yield all records that are in the topic now."""
         deadline = time.monotonic() + _TIMEOUT_S
         with closing(self._access.consumer("cooperator-offsets", lambda error: None)) as consumer:
             try:

@@ -49,7 +49,7 @@ class LeadWriter:
         Raises ValueError for no records, WriterFenced, RecordTooLarge, LogUnavailable.
         """
         if not records:
-            raise ValueError("write_config: no records; a transaction of nothing has no offset")
+            raise ValueError("write_config: no records; an empty transaction has no offset")
         with self._gate(f"write {len(records)} config records"):
             return self._transactor.write(self._topics.config, records)
 

@@ -33,8 +33,8 @@ class LeaderLog:
     def read_to_end(self, timeout_ms: int) -> LeaderRecords:
         """Return the state with everything that was in the log at the time of the call.
 
-        Raises LogTimeout, LogUnavailable, and LogUnreadable when a record cannot be decoded; this process
-        must not lead then.
+        Raises LogTimeout, LogUnavailable, and LogUnreadable when a record cannot be decoded; in that case
+        this process must not lead.
         """
         self._topic_reader.read_to_end(timeout_ms)
         with self._lock:

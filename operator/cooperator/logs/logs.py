@@ -20,7 +20,7 @@ class LogsConfig:
     on, never shown. ``topics``: the topics of an adopted Connect cluster, which has its own names; None for
     the default names. ``transactional_id``: the leader's transactional id, if not the default one.
     ``write_timeout_ms``: time limit of each call of the leader's writer. ``gate``: wraps each of its writes.
-    ``adopts``: the config topic is that of a cluster that was there before, and is never created.
+    ``adopts``: the config topic belongs to an existing cluster, and is never created.
     """
 
     bootstrap_servers: str

@@ -50,7 +50,7 @@ class MemoryBroker:
             self._ends.pop(topic, None)
             self.changed.notify_all()
 
-    def trouble(self, topic: str) -> str | None:
+    def outage_of(self, topic: str) -> str | None:
         """Return why the topic cannot be used now; None if it can."""
         with self.changed:
             if not self._up:
@@ -90,15 +90,15 @@ class MemoryBroker:
         """Commit one transaction: ``append``, then an end marker takes an offset. Raises WriterFenced."""
         with self.changed:
             if self._writers[transactional_id] != writer:
-                raise WriterFenced(f"writer {transactional_id}: another one has taken over")
+                raise WriterFenced(f"writer {transactional_id}: another writer has taken over")
             after = self.append(topic, records)
             self._ends[topic] += 1
             return after
 
     def _check(self, topic: str) -> None:
-        trouble = self.trouble(topic)
-        if trouble is not None:
-            raise LogUnavailable(trouble)
+        outage = self.outage_of(topic)
+        if outage is not None:
+            raise LogUnavailable(outage)
 
 
 class MemoryTransport:
@@ -175,14 +175,14 @@ class MemoryTopicReader:
         """Wait for records (with the end after them) or a new outage; None when closed."""
         with self._broker.changed:
             while not self._closed:
-                told, trouble = self._outages.of(self._topic), self._broker.trouble(self._topic)
-                if trouble is None:
+                reported, outage = self._outages.of(self._topic), self._broker.outage_of(self._topic)
+                if outage is None:
                     end = self._broker.end(self._topic)
-                    if end != self._position or told is not None:
+                    if end != self._position or reported is not None:
                         start = self._position if end >= self._position else 0
                         return self._broker.since(self._topic, start), end
-                elif trouble != told:
-                    return trouble
+                elif outage != reported:
+                    return outage
                 self._broker.changed.wait()
             return None
 
@@ -218,7 +218,7 @@ class MemoryTopicWriter:
     def _run(self) -> None:
         with self._broker.changed:
             while not self._closed:
-                if self._waiting and self._broker.trouble(self._topic) is None:
+                if self._waiting and self._broker.outage_of(self._topic) is None:
                     self._broker.append(self._topic, self._waiting)
                     self._waiting.clear()
                 else:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from cooperator.logs.callbacks import call_all
 
 OnOutage = Callable[[str], None]
-"""Called from any thread with the current outage whenever it changes; with "" when there is none any more."""
+"""Called from any thread with the current outage whenever it changes; with "" once there is none."""
 
 
 class Outages:

@@ -53,7 +53,7 @@ class Progress:
             timeout_s = max(0.0, deadline - time.monotonic())
             if not self._condition.wait_for(lambda: self._is_past(ends), timeout_s):
                 read = {partition: self._positions.get(partition, 0) for partition in ends}
-                raise LogTimeout(f"topic {self._topic}: read up to {read} in time, not up to {dict(ends)}")
+                raise LogTimeout(f"topic {self._topic}: only read up to {read} in time, not to {dict(ends)}")
 
     def _is_past(self, ends: Mapping[int, int]) -> bool:
         return self._caught_up and all(

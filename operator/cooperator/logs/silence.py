@@ -1,4 +1,4 @@
-"""Tells whether a partition is silent because it has no new records, or because its reader is stuck."""
+"""Decides whether a partition is silent because it has no new records, or because its reader is stuck."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -41,7 +41,8 @@ class Silence:
         self._behind = False
 
     def begin_anew(self) -> None:
-        """A new consumer is tried. While that does not help, further ones are tried less and less often."""
+        """Note that a new consumer is tried. As long as that does not help, further ones are tried less and
+        less often."""
         self._behind = False
         self._tries += 1
         self._spared = min(2**self._tries, _MOST_SPARED)

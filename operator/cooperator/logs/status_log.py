@@ -100,14 +100,14 @@ class StatusLog:
                 try:
                     entry = decode_status(record)
                 except DecodeError as error:
-                    logger.warning("%s: record %d is passed over: %s", self._topic, offset, error)
+                    logger.warning("%s: skipping record %d: %s", self._topic, offset, error)
                     continue
                 if apply_status(self._statuses, entry):
                     self._snapshot = None
                     if isinstance(entry, TaskStatus):
                         changed.append(entry)
                 elif isinstance(entry, Unknown):
-                    logger.debug("%s: record %d (%s) is passed over", self._topic, offset, entry.key)
+                    logger.debug("%s: skipping record %d (%s)", self._topic, offset, entry.key)
         for status in changed:
             call_all(self._on_change, status)
 

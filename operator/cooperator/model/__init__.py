@@ -5,7 +5,6 @@ configured state, holds and the leader's memory, assignments. Values only: stand
 library, no clock, no randomness, no I/O, no imports from other packages.
 """
 
-from cooperator.model.conditions import PROBLEMS, is_amiss
 from cooperator.model.config import ClusterConfig, ConnectorConfig, SessionKey, TargetState, TaskFencing
 from cooperator.model.desired import Desired, DesiredConnector
 from cooperator.model.ids import INSTANCE, Epoch, TaskId, group_tasks
@@ -14,7 +13,7 @@ from cooperator.model.member import Assignment, Member, Warmth
 from cooperator.model.memory import Hold, HoldReason, Kip415Memory, Memory, Unstopped
 from cooperator.model.policy import Fencing, Policy, PolicyName
 from cooperator.model.restart import RESERVED, RESTART_LIMIT, AutoRestart, without_reserved
-from cooperator.model.status import TaskState, TaskStatus
+from cooperator.model.status import PROBLEMS, TaskState, TaskStatus, is_amiss
 
 __all__ = [
     "INSTANCE",

@@ -1,4 +1,4 @@
-"""States that members report about what they run (Kafka Connect's names, extended)."""
+"""States that members report (Kafka Connect's, extended), and which conditions report a problem."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,6 +11,8 @@ PROGRESS_EVERY_MS: Final = 10_000
 RATE_VALID_MS: Final = 3 * PROGRESS_EVERY_MS
 """An older rate counts as unknown, since a task that reads would have reported a newer one. A rate of 0
 stays valid: the task has reported nothing after it."""
+PROBLEMS: Final = frozenset({"Unfenced", "Hung", "EagerProtocol", "UnsignedRequests"})
+"""Condition types of a leader that are True when something is wrong; all others are True when all is well."""
 
 
 class TaskState(StrEnum):
@@ -46,3 +48,8 @@ class TaskStatus:
     progress: str = ""
     reason: str = ""
     next_attempt_ms: int = 0
+
+
+def is_amiss(type_: str, status: str) -> bool:
+    """Return whether a leader's condition reports a problem. ``status`` is True, False or Unknown."""
+    return status != ("False" if type_ in PROBLEMS else "True")

@@ -6,7 +6,7 @@ round is settled before; that nothing starts before it has stopped elsewhere is 
 the answer.
 
 A plug-in is a class with the method ``assign``, named by an entry point of the group
-``cooperator.assignors``; ``cooperator.simulate.conformance`` has the checks that it must pass.
+``cooperator.assignors``; ``cooperator.scenarios.conformance`` has the checks that it must pass.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence

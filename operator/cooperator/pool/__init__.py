@@ -7,9 +7,9 @@ proofs, crash budgets, rolls, poison tasks. What a pod is depends on the host: a
 group on a laptop. Values in, values out; no clock, no I/O. May import ``model`` only.
 
 A host calls ``decide`` when anything that it observes has changed, and at ``next_ms``. It hands ``facts`` to
-the leader *before* it carries out ``actions``: by the time a pod is told to end, the leader must know it as
-leaving or returning. An action without visible effect is requested again after a while, so a failed action
-is not lost. The mark that ``Drain`` leaves is kept with the pod, so that a host without memory can continue.
+the leader *before* it carries out ``actions``: by the time a pod is asked to end, the leader must know it as
+leaving or returning. An action without visible effect is requested again after a while, so a failed action is
+not lost. The mark that ``Drain`` leaves is kept with the pod, so that a host without memory can continue.
 """
 
 from cooperator.pool.actions import Action, Create, Delete, Drain, Kill, Remove, UnDrain

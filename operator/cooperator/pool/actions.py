@@ -16,7 +16,8 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """Mark this incarnation as leaving (``Mark``). The process is not told; the leader moves its tasks."""
+    """Mark this incarnation as leaving (``Mark``). The process is not notified; the leader moves its
+    tasks."""
 
     identity: str
     incarnation: str
@@ -33,7 +34,7 @@ class UnDrain:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Tell this incarnation to end gracefully (SIGTERM; a deletion with grace period)."""
+    """Ask this incarnation to end gracefully (SIGTERM; a deletion with grace period)."""
 
     identity: str
     incarnation: str
@@ -41,7 +42,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """End this incarnation at once (SIGKILL), since it was told to end and did not."""
+    """End this incarnation at once (SIGKILL): it did not end after it was asked to."""
 
     identity: str
     incarnation: str

@@ -10,9 +10,9 @@ from cooperator.pool.incarnations import PodState, backoff_ms, survey
 from cooperator.pool.memory import Asked, PoolMemory
 from cooperator.pool.observed import GroupSeen, MarkReason, Phase, PoolObserved
 from cooperator.pool.poison import watch
+from cooperator.pool.reporting import facts, reports
 from cooperator.pool.roll import Roll, roll
 from cooperator.pool.slots import choose
-from cooperator.pool.tell import facts, reports
 
 
 def decide(desired: PoolDesired, observed: PoolObserved, memory: PoolMemory, now_ms: int) -> Decision:
@@ -120,7 +120,8 @@ class _Acting:
         return Kill(identity, pod_state.pod.incarnation)
 
     def _see_off(self, identity: str, pod_state: PodState, reason: MarkReason) -> Action | None:
-        """See the pod off: mark it first, and delete it when nothing is left to move, or no pod will stay."""
+        """Drain and delete the pod: mark it first, and delete it when nothing is left to move, or no pod will
+        stay."""
         delete = Delete(identity, pod_state.pod.incarnation)
         if pod_state.unborn or pod_state.stuck or self.desired.replicas == 0:
             return delete
@@ -164,7 +165,7 @@ def _unseen(action: Action, pod_state: PodState | None) -> bool:
 
 
 def _pruned(memory: PoolMemory, names: frozenset[str], group: GroupSeen | None) -> PoolMemory:
-    """Drop what is known of identities that will not be needed again."""
+    """Forget identities that will not be needed again."""
     known = names | memory.incarnations.keys()
     spoken_of = known | (group.held | group.members.keys() if group is not None else memory.ended.keys())
     return replace(

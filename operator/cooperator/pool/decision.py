@@ -10,7 +10,7 @@ from cooperator.pool.memory import PoolMemory
 
 @dataclass(frozen=True, slots=True)
 class PoolFacts:
-    """What the planner should know about the pool, with the fields of ``planner.view.Facts``.
+    """The planner's facts about the pool, with the fields of ``planner.view.Facts``.
 
     ``poisoned``: quarantined tasks, which may run nowhere until they are pardoned, since their start ends
     their member. ``zones``: (identity, zone of its machine), where known.
@@ -37,7 +37,7 @@ class ReportReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Something that users should know, for conditions and events. ``subject``: an identity or a task."""
+    """A report for users, for conditions and events. ``subject``: an identity or a task."""
 
     reason: ReportReason
     subject: str
@@ -46,7 +46,8 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """``next_ms``: decide again at this time (ms since the epoch) even if nothing changes; None: no need."""
+    """``next_ms``: decide again at this time (ms since the epoch) even if nothing changes; None: not
+    needed."""
 
     actions: tuple[Action, ...]
     facts: PoolFacts

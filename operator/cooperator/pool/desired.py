@@ -15,8 +15,8 @@ class RollStrategy(StrEnum):
 class PoolPolicy:
     """Limits and delays of a pool.
 
-    ``drain_timeout_ms``: a pod whose tasks do not move away is told to end after this.
-    ``kill_after_ms``: a pod that was told to end is killed after this; None: the platform does it.
+    ``drain_timeout_ms``: a pod whose tasks do not move away is asked to end after this.
+    ``kill_after_ms``: a pod that was asked to end is killed after this; None: the platform does it.
     ``backoff_initial_ms`` … ``backoff_max_ms``: pause before a pod is created again after its second,
     third, … crash (the first causes none); doubled each time, reset by an incarnation that lasts
     ``healthy_after_ms``.

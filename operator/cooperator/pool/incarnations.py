@@ -27,7 +27,7 @@ _REMEMBERED: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class PodState:
-    """What is known about a pod now.
+    """The state of a pod as known now.
 
     ``ended``: the end of this incarnation is proven. ``lost``: the pod is lost with its node, which is out
     of service for good. ``member``: this incarnation's member in the group, if any. ``workless``: the pod is
@@ -50,7 +50,7 @@ class PodState:
 
     @property
     def staying(self) -> bool:
-        """It has not ended and was not told to end."""
+        """It has not ended and was not asked to end."""
         return not self.ended and self.pod.phase is not Phase.TERMINATING
 
     @property
@@ -71,7 +71,7 @@ class PodState:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """``crashed``: per identity, the incarnation that ended or vanished without being told to since the last
+    """``crashed``: per identity, the incarnation that ended or vanished without being asked to since the last
     decision."""
 
     incarnations: Mapping[str, PodState]
@@ -153,12 +153,12 @@ def _seen(
     pod: Pod, last: IncarnationSeen | None, memory: PoolMemory, group: GroupSeen | None
 ) -> IncarnationSeen:
     asked = memory.asked.get(pod.identity)
-    told = (
+    told_to_end = (
         asked is not None
         and isinstance(asked.action, Delete | Kill)
         and asked.action.incarnation == pod.incarnation
     )
-    stopping = pod.phase is Phase.TERMINATING or told
+    stopping = pod.phase is Phase.TERMINATING or told_to_end
     remembered = memory.slots is not None
     joined: bool | None = False if remembered or pod.phase is Phase.PENDING else None
     if last is not None and last.incarnation == pod.incarnation:

@@ -14,7 +14,7 @@ from cooperator.pool.actions import Action
 class IncarnationSeen:
     """The last observed incarnation of a pod.
 
-    ``stopping``: it had been told to end, so its end is not a crash. ``joined``: it has been a member; None
+    ``stopping``: it had been asked to end, so its end is not a crash. ``joined``: it has been a member; None
     if it may have been one before this memory began.
     """
 
@@ -56,7 +56,7 @@ class PoolMemory:
     ``incarnations``: per identity with a pod. ``ended``: per identity, its last incarnations whose end is
     proven, oldest first. ``cut_off``: per identity, since when its node is unreachable and it is not a
     member. ``rolling``: identities that are being replaced. ``shrink_since_ms``: since when fewer replicas
-    are desired. ``starting`` and ``suspects``: what is known about tasks that may kill their members
+    are desired. ``starting`` and ``suspects``: tasks that may kill their members
     (``poison``).
     """
 

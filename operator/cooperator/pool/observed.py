@@ -14,7 +14,7 @@ class Phase(StrEnum):
     """The pod exists, and its process has not run yet."""
     RUNNING = "Running"
     TERMINATING = "Terminating"
-    """It was told to end (by the pool or anyone else), and its end has not been observed."""
+    """It was asked to end (by the pool or anyone else), and its end has not been observed."""
     ENDED = "Ended"
 
 
@@ -73,7 +73,7 @@ class Node:
 class MemberSeen:
     """An identity's newest member in the group. ``busy``: it owns tasks, or is being given some.
 
-    ``starting``: its tasks that will run but do not yet. ``warming``: its runtime is starting, and its future
+    ``starting``: its tasks that do not run yet. ``warming``: its runtime is starting, and its future
     tasks are still at other members.
     """
 

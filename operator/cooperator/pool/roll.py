@@ -38,7 +38,7 @@ def roll(
     memory: PoolMemory,
     now_ms: int,
 ) -> Roll:
-    """Return the next safe step of a roll; with nothing to roll, it replaces nothing."""
+    """Return the next safe step of a roll; it replaces nothing when no pod is outdated."""
     current = {identity: incarnations[identity] for identity in slots if identity in incarnations}
     outdated = {
         i: pod_state for i, pod_state in current.items() if pod_state.pod.revision != desired.revision
@@ -47,7 +47,7 @@ def roll(
     begun = {
         i
         for i, pod_state in outdated.items()
-        if pod_state.terminating or _marked(pod_state) or _told(pod_state, memory, since_ms)
+        if pod_state.terminating or _marked(pod_state) or _delete_requested(pod_state, memory, since_ms)
     }
     begun |= {i for i in slots & memory.rolling if _awaits_successor(current.get(i), desired.revision)}
     idle = {i for i, pod_state in outdated.items() if i not in begun and _idle(pod_state)}
@@ -69,7 +69,7 @@ def roll(
         Report(
             ReportReason.NOT_READY,
             i,
-            f"{i} is no member of the group {ready_timeout_ms / 1000:g} s after its start: see its log",
+            f"{i} has not joined the group within {ready_timeout_ms / 1000:g} s of its start: check its log",
         )
         for i in late
     ]
@@ -78,8 +78,8 @@ def roll(
             Report(
                 ReportReason.ROLL_STALLED,
                 desired.name,
-                f"members that wait to be replaced: {len(outdated)}, since {', '.join(late)} did not get "
-                "ready with the new template: fix the template, the roll goes on by itself",
+                f"{len(outdated)} outdated members are not replaced, since {', '.join(late)} did not become "
+                "ready with the new template: fix the template; the roll then resumes",
             )
         )
     return Roll(
@@ -109,9 +109,9 @@ def _awaits_successor(pod_state: PodState | None, revision: str) -> bool:
     )
 
 
-def _told(pod_state: PodState, memory: PoolMemory, since_ms: int) -> bool:
+def _delete_requested(pod_state: PodState, memory: PoolMemory, since_ms: int) -> bool:
     """Return whether a recent ``Delete`` is under way. An older one may be lost, and must not end the pod at
-    a bad time."""
+    an unsuitable time."""
     asked = memory.asked.get(pod_state.pod.identity)
     order = Delete(pod_state.pod.identity, pod_state.pod.incarnation)
     return asked is not None and asked.action == order and asked.at_ms > since_ms
@@ -122,7 +122,8 @@ def _marked(pod_state: PodState) -> bool:
 
 
 def _idle(pod_state: PodState) -> bool:
-    """Return whether it certainly does no work. A pod that is cut off may work; only its node can end it."""
+    """Return whether it certainly does no work. A pod that is cut off may be working; only its node can end
+    it."""
     if pod_state.ended:
         return pod_state.pod.self_restarting
     return pod_state.staying and pod_state.reachable and (pod_state.unborn or pod_state.workless)

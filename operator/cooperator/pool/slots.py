@@ -3,7 +3,7 @@
 candidates = slots of the last decision − stuck
 too many   → pods that do not run leave first, and at once; then the highest, all together, once the group
              is calm and the number has been stable for a while (an autoscaler's sawtooth moves nothing)
-too few    → pods that are still leaving stay after all; then the lowest free ordinals
+too few    → pods that are still leaving are kept; then the lowest free ordinals
 """
 
 from collections.abc import Mapping
@@ -61,7 +61,7 @@ def _unmarked(by_ordinal: Mapping[int, PodState]) -> frozenset[int]:
 
 
 def _runs(pod_state: PodState | None) -> bool:
-    """Return whether tasks might have to move: the pod runs, and was not told to end."""
+    """Return whether tasks might have to move: the pod runs, and was not asked to end."""
     return pod_state is not None and pod_state.staying and not pod_state.unborn
 
 

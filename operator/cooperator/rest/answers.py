@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Refused(Exception):
-    """The request is answered with ``code`` in Kafka Connect's error format and has changed nothing."""
+    """The request is answered with ``code`` in Kafka Connect's error format and changed nothing."""
 
     def __init__(self, code: int, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)

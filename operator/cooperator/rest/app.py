@@ -48,7 +48,7 @@ class Server:
             "Origin" in request.headers or request.host.rpartition(":")[0] not in _HERE
         )
         if foreign:
-            return _response(refusal(Refused(403, "this front serves programs of this machine, no browsers")))
+            return _response(refusal(Refused(403, "this endpoint serves local programs, not browsers")))
         try:
             body = await request.read()
         except web.HTTPRequestEntityTooLarge:

@@ -23,7 +23,7 @@ def ask(
 ) -> Any:
     """Return the JSON that a member answers, or None for an empty answer. Raises Refused with a member's own
     code and message, and with 503 if no member can be reached. ``path`` is encoded."""
-    problem = "the group has no member at the moment"
+    problem = "the group has no members at the moment"
     for url in urls:
         request = urllib.request.Request(f"{url}{path}", body, dict(headers or {}), method=method)
         if body is not None:
@@ -37,7 +37,7 @@ def ask(
                 raise Refused(error.code, _message(error)) from None
         except (OSError, HTTPException, ValueError) as error:
             problem = f"no member answers; {url}: {getattr(error, 'reason', error)}"
-    raise Refused(503, f"{problem}: ask again")
+    raise Refused(503, f"{problem}: try again")
 
 
 def _message(error: urllib.error.HTTPError) -> str:

@@ -45,8 +45,8 @@ class ConnectorAnswers:
         if name in self._adopted():
             raise Refused(
                 403,
-                f"connector {name} is in the group's config topic and has no Connector of its own, so that "
-                "it can be read and not be changed: `cooperator import` writes its manifest, to be applied",
+                f"connector {name} is in the group's config topic without a Connector resource, so it can be "
+                "read but not changed: create its manifest with `cooperator import` and apply it",
             )
         raise _unknown(name)
 
@@ -135,7 +135,9 @@ class ConnectorAnswers:
 
     def reset_topics(self, call: Call) -> Answer:
         self.config_of(call.name)
-        raise Refused(403, "which topics a connector has used is kept by its workers, and is not reset here")
+        raise Refused(
+            403, "the topics that a connector has used are tracked by its workers and cannot be reset here"
+        )
 
     # --- making and changing ---
 
@@ -157,14 +159,15 @@ class ConnectorAnswers:
             raise Refused(400, wrong)
         connector = translate.created(name, self._namespace, self._worker, config, state)
         if name in self._adopted() or any(name == each.connector_name for each in self._connectors.all()):
-            raise Refused(409, f"connector {name} exists already")
+            raise Refused(409, f"connector {name} already exists")
         there = self._connectors.resource(connector.metadata.name)
         if there is not None:
             raise Refused(
                 409,
-                f"there is a Connector {connector.metadata.name} of Worker {there.spec.worker_ref.name} (in "
-                f"Kafka {there.connector_name!r}), and a namespace has each name once: choose another, or "
-                "apply a Connector with another metadata.name, and with this name as spec.connectorName",
+                f"the name is taken by Connector {connector.metadata.name} of Worker "
+                f"{there.spec.worker_ref.name} (in Kafka {there.connector_name!r}) in the same namespace: "
+                "use another name, or apply a Connector with another metadata.name and with this name as "
+                "spec.connectorName",
             )
         self._check(None, connector)
         self._connectors.create(connector)
@@ -213,8 +216,8 @@ class ConnectorAnswers:
         if connector.spec.deletion_policy is DeletionPolicy.ORPHAN:
             raise Refused(
                 403,
-                f"connector {call.name} is kept by spec.deletionPolicy: Orphan of Connector "
-                f"{connector.metadata.name}, without which it would run on: set that to Delete first",
+                f"connector {call.name} would keep running, since Connector {connector.metadata.name} has "
+                "spec.deletionPolicy: Orphan: set it to Delete first",
             )
         self._connectors.delete(connector)
         return Answer(204)
@@ -254,11 +257,11 @@ class ConnectorAnswers:
         code = self._group.restart(record)
         what = "connector" if record.task is None else f"task {record.task} of connector"
         if code == 404:
-            raise Refused(404, f"{what} {record.connector} is not configured (yet)")
+            raise Refused(404, f"{what} {record.connector} is not configured yet")
         if code == 503:
-            raise Refused(503, f"the worker that has {what} {record.connector} does not answer: ask again")
+            raise Refused(503, f"the worker that has {what} {record.connector} does not answer: try again")
         if code >= 300:
-            raise Refused(409, "the group has no leader at the moment, or its tasks move: ask again")
+            raise Refused(409, "the group has no leader at the moment, or its tasks are moving: try again")
 
 
 def _claim(connector: Connector) -> Claim:
@@ -269,7 +272,7 @@ def _claim(connector: Connector) -> Claim:
 def _number(call: Call) -> int:
     text = call.path["task"]
     if not (text.isascii() and text.isdigit()) or len(text) > _LONGEST_TASK:
-        raise Refused(404, f"{text[:40]!r} is no number of a task")
+        raise Refused(404, f"{text[:40]!r} is not a task number")
     return int(text)
 
 

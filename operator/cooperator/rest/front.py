@@ -75,7 +75,7 @@ class Front:
             return refusal(refused)
         except Exception:
             log.exception("%s %s", request.method, request.path)
-            return refusal(Refused(500, "an internal error, which the operator's log has"))
+            return refusal(Refused(500, "internal error; see the operator's log"))
 
     def _handler(self, route: Route) -> Callable[[Call], Answer]:
         own: Callable[[Call], Answer] | None = getattr(self, route.handler, None)
@@ -129,8 +129,8 @@ class Front:
         if connector.spec.state is not State.STOPPED:
             raise Refused(
                 400,
-                f"connector {name} is {connector.spec.state.value}, and offsets can be changed of a stopped "
-                f"one only: send PUT /connectors/{quote(name, safe='')}/stop first",
+                f"connector {name} is {connector.spec.state.value}, but offsets of stopped connectors only "
+                f"can be changed: send PUT /connectors/{quote(name, safe='')}/stop first",
             )
         reason = why_not_at_rest(connector, self._group.status())
         if reason:
@@ -152,7 +152,8 @@ class Front:
         # A plug-in has a full and a short name.
         if named != plugin and named.rpartition(".")[2] not in (plugin, f"{plugin}Connector"):
             raise Refused(
-                400, f"connector.class is {named!r}, and the plug-in in the path {plugin!r}: make them one"
+                400,
+                f"connector.class is {named!r}, but the path names {plugin!r}: use the same class",
             )
         return Answer(200, self._members.validate(plugin, {**config, "connector.class": named}))
 
@@ -185,7 +186,7 @@ def _json(route: Route, request: Request) -> Any:
         json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         # The error's own text may quote the body, which may hold secrets.
-        raise Refused(400, "the body is no JSON") from None
+        raise Refused(400, "the body is not valid JSON") from None
     return value
 
 
@@ -193,13 +194,13 @@ def _entries(body: Any) -> Entries:
     form = 'send {"offsets": [{"partition": {…}, "offset": {…} or null}, …]}'
     offsets = body.get("offsets") if isinstance(body, dict) else None
     if not isinstance(offsets, list) or not offsets:
-        raise Refused(400, f"partitions and their offsets are needed to alter them: {form}")
+        raise Refused(400, f"partitions and their offsets are missing: {form}")
     if unknown := sorted(body.keys() - {"offsets"}):
-        raise Refused(400, f"{unknown[0][:40]!r} is not known: {hinted(unknown[0], ('offsets',), form)}")
+        raise Refused(400, f"unknown field {unknown[0][:40]!r}: {hinted(unknown[0], ('offsets',), form)}")
     entries = []
     for number, entry in enumerate(offsets):
         if not isinstance(entry, dict) or not isinstance(entry.get("partition"), dict):
-            raise Refused(400, f"offsets[{number}].partition is no object: {form}")
+            raise Refused(400, f"offsets[{number}].partition is not an object: {form}")
         if "offset" not in entry or not isinstance(entry["offset"], dict | None):
             raise Refused(400, f"offsets[{number}].offset is neither an object nor null: {form}")
         entries.append((entry["partition"], entry["offset"]))

@@ -39,7 +39,7 @@ class LedGroup:
             return 409 if leader is None else leader.restart(record)
         except (TimeoutError, LogUnavailable) as error:
             raise Refused(
-                503, f"the restart could not be written, ask again: {error or 'no answer'}"
+                503, f"the restart could not be written; try again: {error or 'no answer'}"
             ) from None
 
     def cluster_id(self) -> str:
@@ -71,7 +71,7 @@ class LedGroup:
         except ValueError as error:
             raise Refused(400, f"admin.override.*: {error}") from None
         except LogUnavailable as error:
-            message = f"producers of {connector} could not be fenced, ask again: {error}"
+            message = f"producers of {connector} could not be fenced; try again: {error}"
             raise Refused(503, message) from None
 
     def session_key(self) -> SessionKey | None:

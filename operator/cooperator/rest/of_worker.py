@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from cooperator.connect.topics import topic_names
+from cooperator.connect.properties import topic_names
 from cooperator.crd import Worker
 from cooperator.leader.service import LeaderService
 from cooperator.logs.connect_offsets import ConnectOffsets
@@ -28,7 +28,7 @@ def front_of(
     def kept() -> ConnectOffsets:
         current = leader()
         if current is None:
-            raise Refused(503, "the group has no leader at the moment: ask again")
+            raise Refused(503, "the group has no leader at the moment: try again")
         return ConnectOffsets(current.settings.bootstrap_servers, current.settings.log_security)
 
     topic = topic_names(worker).offset

@@ -15,8 +15,7 @@ from cooperator.rest.parts import Entries
 from cooperator.wire import sign
 
 _NO_LOGGERS: Final = (
-    "members on Spark have no loggers that can be set while they run: what they log is set by the Worker's "
-    "spec.spark.conf"
+    "log levels of members on Spark cannot be changed at run time: use spec.spark.conf of the Worker"
 )
 
 
@@ -29,7 +28,7 @@ class SparkMembers:
         try:
             DNS_SUBDOMAIN.check(name)
         except ValueError as error:
-            return f"connector {name!r} cannot be called so on a Worker with runtime: spark: {error}"
+            return f"{name!r} is not a valid connector name on a Worker with runtime: spark: {error}"
         return ""
 
     def plugins(self, connectors_only: bool) -> list[dict[str, Any]]:
@@ -111,12 +110,15 @@ class SparkOffsets:
 
     def reset(self, name: str, config: Mapping[str, str]) -> str:
         changed = self._ask(name, "reset")["changed"]
-        return f"The offsets of this connector have been reset, {changed} in all: it will begin as a new one."
+        return (
+            f"The offsets of this connector have been reset, {changed} in all: it will start as a new "
+            "connector."
+        )
 
     def _ask(self, name: str, do: str, offsets: Sequence[Any] = ()) -> Any:
         key = self._key()
         if key is None:
-            raise Refused(503, "the group has no session key yet: ask again")
+            raise Refused(503, "the group has no session key yet: try again")
         body = json.dumps({"connector": name, "do": do, "offsets": list(offsets)}).encode()
         return ask(self._urls(), "POST", "/offsets", body, sign(key, body))
 

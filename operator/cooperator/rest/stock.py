@@ -83,7 +83,7 @@ class StockMembers:
         path = f"/admin/loggers/{quote(name, safe='')}"
         urls = self._urls()
         if not urls:
-            raise Refused(503, "the group has no member at the moment: ask again")
+            raise Refused(503, "the group has no members at the moment: try again")
         changed = [ask([url], "PUT", path, body) for url in urls]
         return None if scope == "cluster" else changed[0]
 

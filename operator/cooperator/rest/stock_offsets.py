@@ -69,8 +69,8 @@ class StockOffsets:
         if kind == "unknown":
             raise Refused(
                 503,
-                f"whether {name} is a source or a sink is not known while no member says so of {class_name}: "
-                "ask again when one is up that has this plug-in",
+                f"it is unknown whether {name} is a source or a sink until a member with the plug-in "
+                f"{class_name} is up: try again then",
             )
         return kind == "sink"
 
@@ -89,9 +89,9 @@ def _to_sink(
     form = f'write {{"{_TOPIC}": …, "{_PARTITION}": …}} and {{"{_OFFSET}": …}}'
     topic = partition.get(_TOPIC)
     if set(partition) != {_TOPIC, _PARTITION} or not isinstance(topic, str) or not topic:
-        raise Refused(400, f"a partition of a sink is not known by {sorted(partition)}: {form}")
+        raise Refused(400, f"unknown keys {sorted(partition)} of a sink's partition: {form}")
     if offset is not None and set(offset) != {_OFFSET}:
-        raise Refused(400, f"an offset of a sink is not known by {sorted(offset)}: {form}")
+        raise Refused(400, f"unknown keys {sorted(offset)} of a sink's offset: {form}")
     number = _number(partition[_PARTITION], form, 2**31)
     return (topic, number), None if offset is None else _number(offset[_OFFSET], form, 2**63)
 
@@ -101,14 +101,14 @@ def _number(value: Any, form: str, limit: int) -> int:
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < limit:
-        raise Refused(400, f"a partition or an offset of a sink is no number from 0 on: {form}")
+        raise Refused(400, f"a partition or an offset of a sink is not a number of at least 0: {form}")
     return value
 
 
 def _done(word: str) -> str:
     return (
-        f"The offsets that the workers keep for this connector have been {word}. Its plug-in was not asked: "
-        f"what it keeps elsewhere has to be {word} there."
+        f"The offsets that the workers keep for this connector have been {word}. Its plug-in was not called: "
+        f"offsets that it keeps elsewhere must be {word} there."
     )
 
 
@@ -118,7 +118,7 @@ def _refusing(name: str) -> Iterator[None]:
         yield
     except GroupInUse as error:
         raise Refused(
-            409, f"tasks of {name} still are in consumer group {error}: ask again in a moment"
+            409, f"tasks of {name} are still in consumer group {error}: try again in a moment"
         ) from None
     except LogUnavailable as error:
         raise Refused(503, str(error)) from None

@@ -26,7 +26,7 @@ def settings(value: Any, what: str, nulls: bool = False) -> dict[str, str | None
     ``nulls`` keeps null settings; otherwise they count as absent.
     """
     if not isinstance(value, dict):
-        raise Refused(400, f"{what} is no JSON object: send the connector's settings as names and texts")
+        raise Refused(400, f"{what} is not a JSON object: send the connector's settings as names and strings")
     found: dict[str, str | None] = {}
     for name, setting in value.items():
         if setting is None and nulls:
@@ -36,7 +36,9 @@ def settings(value: Any, what: str, nulls: bool = False) -> dict[str, str | None
         elif isinstance(setting, int | float | str):
             found[name] = str(setting)
         elif setting is not None:
-            raise Refused(400, f"{what}: {name} is a list or an object, and must be text: put it in quotes")
+            raise Refused(
+                400, f"{what}: {name} is a list or an object, but must be a string: put it in quotes"
+            )
     return found
 
 
@@ -76,14 +78,14 @@ def _spec(name: str, config: Mapping[str, str]) -> dict[str, Any]:
     said = config.get("name", name)
     if said != name:
         raise Refused(
-            400, f"the configuration's name is {said!r}, and the connector's {name!r}: make them one"
+            400, f"the configuration's name is {said!r}, but the connector's is {name!r}: use the same name"
         )
     class_ = config.get("connector.class", "")
     if not class_:
-        raise Refused(400, "the configuration has no connector.class: name the class of the connector")
+        raise Refused(400, "the configuration has no connector.class: add the class of the connector")
     text = config.get("tasks.max", "1")
     if not (text.strip().isascii() and text.strip().isdigit()) or len(text.strip()) > 9:
-        raise Refused(400, f"tasks.max is {text[:40]!r}: give a number of tasks, from 1 on")
+        raise Refused(400, f"tasks.max is {text[:40]!r}: use a number of at least 1")
     rest = {key: value for key, value in config.items() if key not in RESERVED_SETTINGS}
     return {"class": class_, "tasksMax": int(text), "config": rest}
 

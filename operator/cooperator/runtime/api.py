@@ -80,7 +80,7 @@ class RuntimeListener(Protocol):
         """Nothing of the task runs, and it can be resumed."""
 
     def stopped(self, task: TaskId, attempt: int) -> None:
-        """Nothing of the task runs in this process any more, nor will it under this attempt."""
+        """Nothing of the task runs in this process any more, and nothing will under this attempt."""
 
     def failed(self, task: TaskId, attempt: int, trace: str) -> None:
         """The attempt ended with an error; nothing of it runs any more. ``trace`` contains no secrets."""
@@ -108,7 +108,7 @@ class Runtime(Protocol):
     """Runs tasks: at most one attempt of a task at a time, whatever is asked."""
 
     def warm_up(self) -> bool:
-        """Begins to start what tasks will need, before there are any.
+        """Begins to start what tasks need, before the first task.
 
         Returns True if ``warmed_up`` or ``warm_up_failed`` will report the result, and False if there is
         nothing to start.

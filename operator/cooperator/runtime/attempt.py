@@ -118,7 +118,7 @@ class Attempt:
     def _live(self) -> None:
         if self.previous is not None:
             if not self.previous.wait(_PATIENCE_S):
-                text = waiting_progress("waiting for the attempt before to end")
+                text = waiting_progress("waiting for the previous attempt to end")
                 self._listener.progress(self._task, self.attempt, text)
                 self.previous.wait()
             self.previous = None
@@ -153,7 +153,7 @@ class Attempt:
         try:
             self._idle(run)
         except Exception as error:
-            log.info("task %s tells nothing while it is paused: %s", self._task, error)
+            log.info("task %s reports nothing while it is paused: %s", self._task, error)
         run.cancelled.wait()
         with self._change:
             self._run = None
@@ -177,7 +177,7 @@ class Attempt:
             if not run.cancelled.is_set():
                 raise
             # An error while the task is being stopped is a stop, too; its result is not needed.
-            log.info("task %s: %s while it was being stopped", self._task, type(error).__name__)
+            log.info("task %s: %s while stopping", self._task, type(error).__name__)
         else:
             if not run.cancelled.is_set():
                 raise RuntimeError("the task ended by itself; a streaming task runs until it is stopped")

@@ -19,8 +19,8 @@ def jars_of(settings: RuntimeSettings) -> tuple[Path, ...]:
     for jar in settings.spark_jars:
         if not jar.is_file():
             raise ArtifactError(
-                f"spec.spark.jars: {jar} is no file on member {settings.member}: put it there (into the "
-                "image, or on a volume), or name a library in spec.spark.packages"
+                f"spec.spark.jars: {jar} does not exist on member {settings.member}: add it to the image or "
+                "a volume, or name a library in spec.spark.packages"
             )
     named = any(name.startswith("spark.hadoop.fs.s3a.") for name in settings.spark_conf)
     return (

@@ -80,7 +80,7 @@ def main() -> None:
 
 
 def _units(config: dict[str, str], settings: RuntimeSettings) -> list[str]:
-    """Returns the units that an instance would find, outside of any task."""
+    """Returns the units that an instance would find, without running a task."""
     connector = find(config["connector.class"])
     options, _, _ = resolved_options(connector.options, config, settings.resolver())
     return list(connector.units(options, lambda text: None))

@@ -1,4 +1,4 @@
-"""The runtime proper: runs the attempts of all tasks, one thread each, behind calls that return at once."""
+"""The runtime: runs the attempts of all tasks, one thread each, behind calls that return at once."""
 
 import logging
 import os
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from cooperator.connectors.base import Connector
 from cooperator.connectors.options import OptionError
 from cooperator.connectors.places import Place, place_of
-from cooperator.connectors.remote import Server
+from cooperator.connectors.server import Server
 from cooperator.model import TaskId
 from cooperator.runtime.api import RuntimeListener, RuntimeSettings, TaskSpec
 from cooperator.runtime.attempt import Attempt, Run
@@ -117,7 +117,7 @@ class Engine:
             idle_task(self._work(spec, attempt), run)
 
     def _checkpoints(self) -> Place:
-        """Returns the place of checkpoints. A store is checked once for conditional writes."""
+        """Returns the place of checkpoints. A store is checked for conditional writes once."""
         if self._place is None:
             self._place = place_of(self._settings.checkpoints, self._conf(), os.environ)
         return self._place
@@ -130,7 +130,7 @@ class Engine:
         try:
             connector = self._find(spec.config.get("connector.class", ""))
         except OptionError as error:
-            # The error names this member, since others may have what it lacks.
+            # The error names this member, since others may differ.
             where = f"member {settings.member} of the Worker's group {settings.group_id}"
             raise TaskFailed(f"{where}: {error}") from error
         return Work(
@@ -195,4 +195,4 @@ class _EventDispatcher:
             try:
                 tell()
             except Exception:
-                log.exception("the runtime's listener raised")
+                log.exception("the runtime's listener failed")

@@ -28,8 +28,8 @@ _ARGUMENTS: Final = {
 }
 """Arguments of an executor's process, and the variables in which Spark passes them to its pod."""
 _NEEDED: Final = {
-    "spark.kubernetes.container.image": "name an image of workers of this version",
-    "spark.driver.host": "name the address by which pods reach this member",
+    "spark.kubernetes.container.image": "set it to a worker image of this version",
+    "spark.driver.host": "set it to the address at which pods reach this member",
 }
 """Settings that the operator sets on its members, and that other members must set themselves."""
 
@@ -41,7 +41,7 @@ def executor_settings(user: Mapping[str, str]) -> dict[str, str]:
     """
     master = user["spark.master"]
     problems = [
-        Problem(f"spec.spark.conf[{name}]", None, f"has to be set with spark.master {master}", remedy)
+        Problem(f"spec.spark.conf[{name}]", None, f"is required with spark.master {master}", remedy)
         for name, remedy in _NEEDED.items()
         if not user.get(name)
     ]
@@ -89,7 +89,7 @@ def remove_executors(jvm: Any, conf: Mapping[str, str], spark_conf: Any) -> None
         said = str(error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else error)
         if "forbidden" not in said.lower():
             raise
-        remedy = "bind its account to the Role of examples/kubernetes/executors.yaml"
+        remedy = "bind its ServiceAccount to the Role of examples/kubernetes/executors.yaml"
         raise OptionError([Problem("spec.serviceAccountName", None, said, remedy)]) from None
     finally:
         client.close()
@@ -103,7 +103,8 @@ def executor_command(environment: Mapping[str, str], java: Path, jars: Path) -> 
     missing = [name for name in (*_ARGUMENTS.values(), "SPARK_EXECUTOR_MEMORY") if not environment.get(name)]
     if missing:
         raise ValueError(
-            f"{', '.join(missing)} not set: Spark sets them in the pods that it makes; this command is theirs"
+            f"{', '.join(missing)} not set: only run this command in pods that Spark creates, where Spark "
+            "sets them"
         )
     return [
         str(java),

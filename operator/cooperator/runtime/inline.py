@@ -20,7 +20,14 @@ class InlineRuntime(Engine):
             if class_name != "noop":
                 remedy = "use noop, or runtime: spark"
                 raise OptionError(
-                    [Problem("connector.class", class_name, "needs Spark, and this runtime has none", remedy)]
+                    [
+                        Problem(
+                            "connector.class",
+                            class_name,
+                            "needs Spark, which this runtime does not have",
+                            remedy,
+                        )
+                    ]
                 )
             return noop
 

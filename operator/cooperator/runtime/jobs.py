@@ -12,7 +12,7 @@ from cooperator.connectors.offsets.unit_log import last_end
 from cooperator.connectors.options import OptionError, Options, Problem, resolved_options
 from cooperator.connectors.places import Place
 from cooperator.connectors.references import Resolver
-from cooperator.connectors.remote import Server
+from cooperator.connectors.server import Server
 from cooperator.connectors.units import checkpoint, fixed_values, read_layout, settle_layout, task_configs
 from cooperator.model import Epoch, TaskId
 from cooperator.runtime.api import RuntimeListener
@@ -64,9 +64,9 @@ def run_task(work: Work, run: Run) -> None:
     """A job: runs all units of the task until the run is cancelled; the first failure ends the others."""
     options, _, resolved = resolved_options(work.connector.options, work.config, work.resolver)
     if not options.task_units:
-        remedy = "leave it to the connector's instance, which writes it"
-        raise OptionError([Problem("task.units", None, "is required of a task", remedy)])
-    troubles = WaitReasons()
+        remedy = "remove it; the connector's instance writes it"
+        raise OptionError([Problem("task.units", None, "is required in a task's configuration", remedy)])
+    waits = WaitReasons()
     halt = threading.Event()
     units: dict[str, _Unit] = {}
     try:
@@ -79,15 +79,15 @@ def run_task(work: Work, run: Run) -> None:
                 owner=work.owner,
                 checkpoint=checkpoint(work.checkpoints, work.task.connector, name),
                 cancelled=halt,
-                session=_said(troubles.of(f"{name}: Spark"), work, halt),
-                say=troubles.of(name),
+                session=_said(waits.of(f"{name}: Spark"), work, halt),
+                say=waits.of(name),
                 is_first=layout is None or name in layout.first,
                 epoch=work.epoch,
                 attempt=work.attempt,
                 server=work.server,
             )
             units[name] = _Unit(work.connector, options, context)
-        _watch(work, options, units, troubles, run, lambda text: run.progress(resolved.scrub(text)))
+        _watch(work, options, units, waits, run, lambda text: run.progress(resolved.scrub(text)))
     except Exception as error:
         raise TaskFailed(describe(error, resolved.scrub)) from None
     finally:
@@ -96,7 +96,7 @@ def run_task(work: Work, run: Run) -> None:
 
 
 def idle_task(work: Work, run: Run) -> None:
-    """Reports a paused task: how far its sources have advanced without it."""
+    """Reports the lag of a paused task."""
     options, _, resolved = resolved_options(work.connector.options, work.config, work.resolver)
     lag = _lag(work, options)
     reported = ""
@@ -126,7 +126,7 @@ def _watch(
     work: Work,
     options: Options,
     units: "dict[str, _Unit]",
-    troubles: WaitReasons,
+    waits: WaitReasons,
     run: Run,
     report: Callable[[str], None],
 ) -> None:
@@ -148,7 +148,7 @@ def _watch(
         records = lag.look({name: unit.end for name, unit in known.items()})
         failed = work.failures.of(work.task)
         waiting = [name for name, unit in progress.items() if unit is None]
-        text = task_progress(known, rows_per_s, troubles.text(), records, failed, waiting)
+        text = task_progress(known, rows_per_s, waits.text(), records, failed, waiting)
         report_at, rows = time.monotonic() + _REPORT_S, rows_now
         if text != reported:
             report(text)
@@ -219,29 +219,29 @@ def _stop_all(units: "dict[str, _Unit]") -> None:
 def run_instance(work: Work, listener: RuntimeListener, run: Run) -> None:
     """A job: looks for units until the run is cancelled, and reports their grouping to the listener.
 
-    A source that does not answer is reported as a trouble, not a failure. Units stay once they are found: a
+    A source that does not answer is a reason to wait, not a failure. Units stay once they are found: a
     momentary gap (metadata of a topic during an election) must not stop their task.
     """
     options, written, resolved = resolved_options(work.connector.options, work.config, work.resolver)
-    troubles = WaitReasons()
+    waits = WaitReasons()
     told: list[dict[str, str]] | None = None
     known: list[str] = []
     retry_s = _RETRY_S
     failed, said = False, ""
 
     def report() -> None:
-        text = instance_progress(len(known), len(told or ()), options.tasks_max, troubles.text())
+        text = instance_progress(len(known), len(told or ()), options.tasks_max, waits.text())
         run.progress(resolved.scrub(text))
 
     def say(text: str) -> None:
         nonlocal said
         said = text
-        # The error of the last look is more helpful than the reason why the next one waits.
+        # The last error is more helpful than what the next attempt waits for.
         if not failed:
-            troubles.of("source")(text)
+            waits.of("source")(text)
 
     def look() -> Sequence[str]:
-        """Looks for units; a slow look reports what it waits for."""
+        """Looks for units; while that is slow it reports what it waits for."""
         late = threading.Timer(_REPORT_S, report)
         late.start()
         try:
@@ -264,12 +264,12 @@ def run_instance(work: Work, listener: RuntimeListener, run: Run) -> None:
             raise
         except Exception as error:
             log.info("connector %s: %s", work.task.connector, resolved.scrub(str(error)))
-            troubles.of("source")(str(error) or type(error).__name__)
+            waits.of("source")(str(error) or type(error).__name__)
             wait_s, retry_s = retry_s, min(retry_s * 2, _RETRY_MAX_S)
             failed = True
         else:
             failed = False
-            troubles.of("source")(said)
+            waits.of("source")(said)
             retry_s = _RETRY_S
             earlier = work.committed if told is None else told
             configs = task_configs(work.connector, work.config, known, options.tasks_max, earlier)

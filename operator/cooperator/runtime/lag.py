@@ -14,7 +14,7 @@ VALID_S = 6 * LAG_S
 _AT_ONCE = 2
 
 Measure = Callable[[Mapping[str, str]], int | None]
-"""Maps the end of what each unit has delivered to the number of records after it; None: not known."""
+"""Maps each unit's delivered end to the number of records after it; None: unknown."""
 
 
 class LagPool:
@@ -33,7 +33,7 @@ class LagPool:
 
 
 class Lag:
-    """The lag of one task, for one caller. Without an answer the lag is unknown, which is no failure."""
+    """The lag of one task, for one caller. Without an answer the lag is unknown, which is not a failure."""
 
     def __init__(self, pool: ThreadPoolExecutor, measure: Measure, clock: Callable[[], float]) -> None:
         self._pool = pool
@@ -51,7 +51,7 @@ class Lag:
             try:
                 self.records = self._asked.result()
             except Exception as error:
-                log.debug("the lag is not known: %s", error)
+                log.debug("the lag is unknown: %s", error)
                 self.records = None
             self._asked = None
             self._answered_s = now_s

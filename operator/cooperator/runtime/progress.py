@@ -42,7 +42,7 @@ class WaitReasons:
 def task_progress(
     units: Mapping[str, UnitProgress],
     rows_per_s: float,
-    trouble: str,
+    waits_for: str,
     lag: int | None = None,
     failed: Mapping[str, Any] = MappingProxyType({}),
     opening: Sequence[str] = (),
@@ -68,8 +68,8 @@ def task_progress(
         report["lag"] = lag
     if len(units) > len(shown):
         report["more_units"] = len(units) - len(shown)
-    if trouble:
-        report["trouble"] = trouble
+    if waits_for:
+        report["trouble"] = waits_for
     if opening:
         more = f" and {len(opening) - _NAMED_UNITS} more" if len(opening) > _NAMED_UNITS else ""
         report["note"] = f"opening {', '.join(sorted(opening)[:_NAMED_UNITS])}{more}"
@@ -85,10 +85,10 @@ def paused_progress(lag: int | None, failed: Mapping[str, Any]) -> str:
     return json.dumps(({} if lag is None else {"lag": lag}) | dict(failed))
 
 
-def instance_progress(units: int, tasks: int, tasks_max: int, trouble: str) -> str:
+def instance_progress(units: int, tasks: int, tasks_max: int, waits_for: str) -> str:
     report: dict[str, Any] = {"units": units, "tasks": tasks}
     if tasks_max > units:
-        report["note"] = f"tasks.max is {tasks_max}, the units are {units}: {tasks} tasks run"
-    if trouble:
-        report["trouble"] = trouble
+        report["note"] = f"tasks.max is {tasks_max}, but there are only {units} units: {tasks} tasks run"
+    if waits_for:
+        report["trouble"] = waits_for
     return json.dumps(report)

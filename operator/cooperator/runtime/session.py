@@ -151,7 +151,8 @@ class SparkHost:
             return self._starting
 
     def _usable(self, started: "Future[SparkSession]") -> bool:
-        """Whether its JVM runs, no cluster has ended its application, and it is this process's session."""
+        """Whether its JVM runs, its application has not been ended by a cluster, and it is this process's
+        session."""
         if not self.alive or started.exception() is not None:
             return False
         context: Any = started.result().sparkContext

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from cooperator.connectors import find
-from cooperator.connectors.remote import SCHEME
+from cooperator.connectors.server import SCHEME
 from cooperator.runtime.api import RuntimeListener, RuntimeSettings
 from cooperator.runtime.engine import Engine
 from cooperator.runtime.session import SparkHost
@@ -63,7 +63,7 @@ class SparkRuntime(Engine):
             if not self._closed:
                 if self._retry is not None:
                     self._retry.cancel()  # tasks have started it meanwhile
-                log.info("Spark is started again in %g s, or with the next task", self._retry_s)
+                log.info("Spark will be restarted in %g s, or with the next task", self._retry_s)
                 self._retry = threading.Timer(self._retry_s, self._host.begin)
                 self._retry.daemon = True
                 self._retry.start()

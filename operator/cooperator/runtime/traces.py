@@ -24,7 +24,7 @@ def describe(error: Exception, scrub: Callable[[str], str] = str) -> str:
     """Returns the report: the root cause in one line, then the head and the tail of the traceback.
 
     Errors in a configuration are reported by their message alone. ``scrub`` removes secrets from a text; it
-    gets the whole text, since it would not recognise a secret that is cut in two.
+    gets the whole text, since it would not recognize a secret that is cut in two.
     """
     if isinstance(
         error, OptionError | UnresolvedReference | TaskFailed | ArtifactError | NoPlace | OutputTaken

@@ -15,16 +15,16 @@ _NAME: Final = "cooperator"
 _LIBRARY: Final = "libnss_wrapper.so"
 
 
-class NobodyKnowsThisUser(Exception):
+class UnknownUser(Exception):
     """The process's user has no name, and nothing can give it one; the message has the remedy."""
 
 
 def user_environment(folder: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    """Returns the variables that a JVM needs so that its user has a name; most often none.
+    """Returns the environment variables that give a JVM's user a name; usually none.
 
-    They are needed besides ``environment``.
+    They are added to ``environment``.
 
-    Writes two files to ``folder``. Raises ``NobodyKnowsThisUser``.
+    Writes two files to ``folder``. Raises ``UnknownUser``.
     """
     user, group = os.getuid(), os.getgid()
     try:
@@ -37,9 +37,9 @@ def user_environment(folder: Path, environment: Mapping[str, str]) -> dict[str, 
         # The JVM's loader looks for it in the same way.
         ctypes.CDLL(_LIBRARY)
     except OSError as error:
-        raise NobodyKnowsThisUser(
-            f"user {user} is not in /etc/passwd, and Spark needs a name for it: install libnss-wrapper, "
-            f"or run as a user of this system ({error})"
+        raise UnknownUser(
+            f"user {user} has no name in /etc/passwd, which Spark requires: install libnss-wrapper, or run "
+            f"as a user of this system ({error})"
         ) from None
     folder.mkdir(parents=True, exist_ok=True)
     users, groups = folder / "passwd", folder / "group"

@@ -34,7 +34,7 @@ def write_classes(packages: tuple[str, ...], *, store: bool, progress: Callable[
         jars = jars_of(settings)
 
         def run(arguments: tuple[str, ...]) -> None:
-            progress("Spark runs once, so that members start with the classes it has loaded")
+            progress("run Spark once, so that members start with the classes it has loaded")
             host = SparkHost(settings, java_options=arguments)
             try:
                 _load(host.session(threading.Event()), jars, Path(scratch))

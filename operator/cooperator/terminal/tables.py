@@ -91,7 +91,7 @@ def members_table(items: Sequence[Row], now_ms: int) -> str:
 
 
 def worker_state(worker: Row) -> str:
-    """Returns one word: the reason of the first condition that is amiss, or Ready."""
+    """Returns the reason of the first condition that is not met, or Ready."""
     if not _status(worker).get("conditions"):
         return "Unknown"
     return next((c["reason"] for c in _wrong(worker)), "Ready")
@@ -130,7 +130,7 @@ def progress(task: Row, now_ms: int) -> str:
     if has_figures:
         words.append(counted(report["rows_in"], "row"))
         if told.is_expired:
-            words.append("rate not known")
+            words.append("rate unknown")
         elif told.rows_per_second:
             words.append(f"{told.rows_per_second:,}/s")
     elif isinstance(report.get("units"), int):  # of an instance; a task's are by name
@@ -175,14 +175,15 @@ def _of(counts: Row) -> str:
 
 
 def _trouble(resource: Row) -> str:
-    """What is amiss: the first condition that says something of its own, else why it is not Ready."""
+    """Returns the problem: the first specific condition that is not met, else the reason why it is not
+    Ready."""
     conditions = _status(resource).get("conditions", ())
     not_ready = (c for c in conditions if c["type"] == "Ready" and c["status"] != "True")
     return short(next((c.get("message", "") for c in (*_wrong(resource), *not_ready)), ""))
 
 
 def _wrong(resource: Row) -> Iterator[Row]:
-    """Returns the conditions that are amiss.
+    """Returns the conditions that are not met.
 
     Summary conditions are left out, since they add nothing; so is a connector's delivery guarantee, which is
     no problem.

@@ -13,7 +13,7 @@ _INTERVAL_S: Final = 1.0
 
 
 def print_changes(look: Callable[[], tuple[str, object]], pause: Callable[[], None] | None = None) -> None:
-    """Prints the result of ``look`` whenever it has changed, until Ctrl-C. ``pause`` waits between two looks.
+    """Prints the result of ``look`` whenever it has changed, until Ctrl-C. ``pause`` waits between two calls.
 
     ``look`` returns a text, and a value that differs when the text is worth printing again. On a terminal,
     where the text is replaced in place, every text is printed.

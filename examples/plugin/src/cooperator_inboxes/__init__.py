@@ -41,7 +41,7 @@ class InboxesOptions(SparkOptions):
         "columns", expected="the columns of the JSON lines, such as id LONG, name STRING", min_length=1
     )
     max_files: int = option(
-        "max.files.per.trigger", 100, expected="the number of files that make a batch", ge=1
+        "max.files.per.trigger", 100, expected="the maximum number of files in a batch", ge=1
     )
 
     @model_validator(mode="after")

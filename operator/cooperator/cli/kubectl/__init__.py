@@ -5,18 +5,29 @@ functions (what was read, now) -> text. Nothing runs in the cluster for it: ever
 the person who calls it.
 """
 
+import os
+import sys
+
 
 def main() -> None:
     """The program ``kubectl-cooperator``, which kubectl runs for ``kubectl cooperator …``."""
+    from cooperator.cli.kubectl import completion
+    from cooperator.cli.kubectl.app import program
+
+    asks = completion.VARIABLE in os.environ
     try:
-        from cooperator.cli.kubectl.app import main as run
+        run = program(completion.asked() if asks else sys.argv[1:])
     except ModuleNotFoundError as error:
         if error.name not in ("kubernetes", "kopf"):
             raise
         raise SystemExit(
-            "error: this needs a client of Kubernetes: pip install 'cooperator[kubernetes]'"
+            "error: the Kubernetes client is not installed: pip install 'cooperator[kubernetes]'"
         ) from None
-    run()
+    if asks:
+        # A shell asks for completions, by the script that ``completion`` has printed.
+        completion.prepare()
+        run(prog_name=completion.PROGRAM)
+    run(prog_name="kubectl cooperator")
 
 
 def complete() -> None:

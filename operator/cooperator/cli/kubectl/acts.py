@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cooperator.cli.kubectl.errors import Trouble, errors_said
+from cooperator.cli.kubectl.errors import CommandError, errors_said
 from cooperator.cli.kubectl.options import (
     ConnectorArgument,
     ConnectorsArgument,
@@ -26,17 +26,18 @@ from cooperator.host.verbs import PAUSE, RESUME, START, STOP, Verb, into
 def restart(
     connector: ConnectorArgument,
     task: Annotated[
-        int | None, typer.Option(help="Only this task, by its number; -1: the connector's instance.")
+        int | None,
+        typer.Option(help="Only restart this task, given by its number; -1: the connector's instance."),
     ] = None,
-    failed: Annotated[bool, typer.Option("--failed", help="Only what has failed.")] = False,
+    failed: Annotated[bool, typer.Option("--failed", help="Only restart failed tasks.")] = False,
     namespace: NamespaceOption = None,
     context: ContextOption = None,
     kubeconfig: KubeconfigOption = None,
 ) -> None:
-    """Restart a connector with all of its tasks, one task, or what of it has failed. Nothing moves."""
+    """Restart a connector with all of its tasks, one task, or its failed tasks. No task moves."""
     with errors_said():
         if task is not None and failed:
-            raise Trouble("--task names one task, --failed those that have failed: choose one of them")
+            raise CommandError("--task and --failed are mutually exclusive: use one of them")
         place = connect(namespace, context, kubeconfig)
         body = one(place, CONNECTORS, connector)
         _check(body, task)
@@ -44,21 +45,21 @@ def restart(
         value = f"{what}#{uuid.uuid4().hex[:12]}"
         _merge(place, connector, {"metadata": {"annotations": {RESTART: value}}})
         of = "" if task is None else f", task {task}" if task >= 0 else ", its instance"
-        does = "what has failed restarts" if failed else "restarts"
+        does = "failed tasks restart" if failed else "restarts"
         typer.echo(f"Connector {place.namespace}/{connector}{of}: {does}")
 
 
 def _check(body: Body, task: int | None) -> None:
     name = body["metadata"]["name"]
     if DONE not in (body["metadata"].get("annotations") or {}):
-        raise Trouble(
-            f"no operator has looked at Connector {name} yet, so nobody would restart it: see "
-            "`kubectl cooperator status`"
+        raise CommandError(
+            f"no operator has observed Connector {name} yet, so it cannot be restarted: check `kubectl "
+            "cooperator status`"
         )
     count = (status_of(body).get("tasks") or {}).get("desired", 0)
     if task is not None and not -1 <= task < count:
         numbers = f"0 to {count - 1}" if count else "none yet"
-        raise Trouble(f"--task {task}: Connector {name} has no such task; its numbers are {numbers}")
+        raise CommandError(f"--task {task}: Connector {name} has no such task; its numbers are {numbers}")
 
 
 def _command(verb: Verb) -> Callable[..., None]:

@@ -1,13 +1,10 @@
 """The commands for a cluster: ``kubectl cooperator …``, or ``cooperator kubectl …``."""
 
-import os
-import sys
 from collections.abc import Sequence
 from typing import Final
 
 import typer
 
-from cooperator.cli.kubectl import completion
 from cooperator.cli.on_demand import put_together
 
 _COMMANDS: Final = {
@@ -26,14 +23,5 @@ _COMMANDS: Final = {
 
 def program(words: Sequence[str] = ()) -> typer.Typer:
     """The program with the commands that ``words`` need, or with all commands for no words."""
-    about = "Look at Workers and Connectors of a Kubernetes cluster, and ask things of them."
+    about = "Inspect and operate Workers and Connectors of a Kubernetes cluster."
     return put_together(about, _COMMANDS, words)
-
-
-def main() -> None:
-    """Run the command that the arguments name; ends the process."""
-    if completion.VARIABLE in os.environ:
-        # A shell asks for completions, by the script that ``completion`` has printed.
-        completion.prepare()
-        program(completion.asked())(prog_name=completion.PROGRAM)
-    program(sys.argv[1:])(prog_name="kubectl cooperator")

@@ -15,6 +15,8 @@ from typing import Annotated, Final
 import typer
 from typer.completion import completion_init  # type: ignore[attr-defined]
 
+from cooperator.cli.kubectl.app import program
+
 PROGRAM: Final = "kubectl-cooperator"
 VARIABLE: Final = "_KUBECTL_COOPERATOR_COMPLETE"
 _ASKED: Final = "_TYPER_COMPLETE_ARGS"
@@ -69,8 +71,6 @@ def completed(words: Sequence[str]) -> list[tuple[str, str]]:
 
 def _typer(said: Mapping[str, str]) -> str:
     """What typer answers to a shell that has set these variables, which are its protocol for all shells."""
-    from cooperator.cli.kubectl.app import program
-
     prepare()
     answer = io.StringIO()
     os.environ.update(said)

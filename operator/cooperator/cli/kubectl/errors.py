@@ -1,4 +1,4 @@
-"""What the API server refuses, as a sentence with its remedy. The texts are pure."""
+"""Translates refusals of the API server to sentences with remedies. The texts are pure."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ _FORBIDDEN: Final = re.compile(
 )
 
 
-class Trouble(Exception):
+class CommandError(Exception):
     """The request cannot be carried out; the message gives the reason and the remedy."""
 
 
@@ -31,7 +31,7 @@ def errors_said() -> Iterator[None]:
         yield
     except ApiError as error:
         Console().error(explained(error))
-    except (NoCluster, Trouble) as error:
+    except (NoCluster, CommandError) as error:
         Console().error(str(error))
     else:
         return
@@ -39,24 +39,24 @@ def errors_said() -> Iterator[None]:
 
 
 def explained(error: ApiError) -> str:
-    """A refusal in words for people."""
+    """A refusal as text for users."""
     text = str(error)
     if error.status == 0:
         return (
-            f"{text}: see whether the cluster is up and reachable from here, or choose another one by "
-            "--context or --kubeconfig"
+            f"{text}: check that the cluster is up and reachable, or use another one with --context or "
+            "--kubeconfig"
         )
     if error.status == HTTPStatus.UNAUTHORIZED:
         return (
-            "the API server does not know who you are (401): the kubeconfig's credentials are missing or too "
-            "old; log in again, or choose others by --context or --kubeconfig"
+            "the API server does not accept your credentials (401): they are missing or expired; log in "
+            "again, or use others with --context or --kubeconfig"
         )
     if error.status == HTTPStatus.FORBIDDEN:
         return _forbidden(text)
     if error.is_missing and GROUP in text and "not found" not in text:
         return (
-            f"the cluster does not know Workers and Connectors (nothing serves {GROUP}): install the "
-            "definitions by `helm install cooperator-crds charts/cooperator-crds`, or "
+            f"the cluster does not have the resources Worker and Connector (API group {GROUP}): install the "
+            "definitions with `helm install cooperator-crds charts/cooperator-crds`, or "
             "`cooperator crds | kubectl apply --server-side -f -`"
         )
     return f"the API server refuses: {text}"
@@ -76,7 +76,7 @@ def _forbidden(text: str) -> str:
         resource += f"/{name.partition('/')[2]}"
     return (
         f"{found['user']} lacks a right: {found['verb']} on {name} (API group {group}) in {where}. "
-        f"Who may give it: kubectl create {role} NAME --verb={found['verb']} --resource={resource}"
+        f"To grant it: kubectl create {role} NAME --verb={found['verb']} --resource={resource}"
         f"{' -n ' + found['namespace'] if found['namespace'] else ''}, and bind it to you"
     )
 
@@ -86,7 +86,7 @@ def no_such(kind: Kind, name: str, namespace: str, known: Sequence[str]) -> str:
     what = kind.plural.removesuffix("s").capitalize()
     if not known:
         return (
-            f"there is no {what} {name!r} in namespace {namespace}, nor any other: name the namespace by -n, "
-            "or see all by `kubectl cooperator status -A`"
+            f"namespace {namespace} has no {what} {name!r} and no others: set the namespace with -n, or list "
+            "all with `kubectl cooperator status -A`"
         )
-    return f"there is no {what} {name!r} in namespace {namespace}: {suggestion(name, known)}"
+    return f"namespace {namespace} has no {what} {name!r}: {suggestion(name, known)}"

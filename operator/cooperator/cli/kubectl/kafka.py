@@ -1,4 +1,4 @@
-"""How to reach a Worker's Kafka from here, and what to do where that is impossible."""
+"""Access to a Worker's Kafka from here, or from the operator's pod."""
 
 import shutil
 import sys
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from cooperator.cli.kubectl.errors import Trouble, explained
+from cooperator.cli.kubectl.errors import CommandError, explained
 from cooperator.cli.kubectl.seen import Body, pods_of
 from cooperator.controller.api.access import read_secret
 from cooperator.controller.api.client import PODS, ApiError
@@ -20,7 +20,7 @@ _OPERATORS: Final = "app.kubernetes.io/name=cooperator,app.kubernetes.io/compone
 _SERVERS: Final = "--bootstrap-servers"
 
 
-class OutOfReach(Trouble):
+class OutOfReach(CommandError):
     """Kafka cannot be reached from here with the caller's rights; from the operator's pod it can."""
 
 
@@ -34,15 +34,15 @@ class Kafka:
 
 
 def kafka_of(place: Place, body: Body, folder: Path) -> Kafka:
-    """``folder`` holds certificates while they are used. Raises Trouble, OutOfReach, ApiError."""
+    """``folder`` holds certificates while they are used. Raises CommandError, OutOfReach, ApiError."""
     worker = from_object(body)
     assert isinstance(worker, Worker)
     metadata = worker.metadata
     servers = worker.spec.bootstrap_servers or _servers_of(pods_of(place, metadata.name, metadata.namespace))
     if not servers:
-        raise Trouble(
-            f"where is the Kafka of Worker {metadata.name}? its spec.bootstrapServers is empty, and there is "
-            "no member that could tell what the operator was given: set that field, or start a member"
+        raise CommandError(
+            f"the Kafka of Worker {metadata.name} is unknown: its spec.bootstrapServers is empty, and it has "
+            "no member from which to read the operator's default: set that field, or start a member"
         )
     kafka = worker.spec.kafka
     try:
@@ -52,7 +52,7 @@ def kafka_of(place: Place, body: Body, folder: Path) -> Kafka:
         )
         write_material(security)
     except SecretProblem as error:
-        raise Trouble(str(error)) from None
+        raise CommandError(str(error)) from None
     except ApiError as error:
         if error.is_forbidden:
             raise OutOfReach(explained(error)) from None

@@ -10,21 +10,28 @@ from cooperator.cli.kubectl import words
 
 NamespaceOption = Annotated[
     str | None,
-    typer.Option("--namespace", "-n", help="Default: the context's.", autocompletion=words.namespaces),
+    typer.Option(
+        "--namespace", "-n", help="Namespace; default: the context's.", autocompletion=words.namespaces
+    ),
 ]
 ContextOption = Annotated[
-    str | None, typer.Option("--context", help="Of the kubeconfig.", autocompletion=words.contexts)
+    str | None, typer.Option("--context", help="Context of the kubeconfig.", autocompletion=words.contexts)
 ]
 KubeconfigOption = Annotated[
     Path | None,
-    typer.Option("--kubeconfig", help="Default: the variable KUBECONFIG, or ~/.kube/config.", dir_okay=False),
+    typer.Option(
+        "--kubeconfig",
+        help="Path of the kubeconfig; default: the variable KUBECONFIG, or ~/.kube/config.",
+        dir_okay=False,
+    ),
 ]
 AllNamespacesOption = Annotated[
-    bool, typer.Option("--all-namespaces", "-A", help="Of the whole cluster; --namespace counts no more.")
+    bool, typer.Option("--all-namespaces", "-A", help="All namespaces; overrides --namespace.")
 ]
 WorkerArgument = Annotated[str, typer.Argument(metavar="WORKER", autocompletion=words.workers)]
 SomeWorkerArgument = Annotated[
-    str | None, typer.Argument(metavar="[WORKER]", help="Default: all.", autocompletion=words.workers)
+    str | None,
+    typer.Argument(metavar="[WORKER]", help="Name of a Worker; default: all.", autocompletion=words.workers),
 ]
 ConnectorArgument = Annotated[str, typer.Argument(metavar="CONNECTOR", autocompletion=words.connectors)]
 ConnectorsArgument = Annotated[
@@ -34,7 +41,7 @@ TaskArgument = Annotated[
     str,
     typer.Argument(
         metavar="TASK",
-        help="such as orders-0; a connector's name alone is its instance",
+        help="a task such as orders-0; a connector's name alone means its instance",
         autocompletion=words.tasks,
     ),
 ]

@@ -9,16 +9,18 @@ from typing import Annotated
 import typer
 
 from cooperator.cli import plan as what_if
-from cooperator.cli.kubectl.errors import Trouble, errors_said
+from cooperator.cli.kubectl.errors import CommandError, errors_said
 from cooperator.cli.kubectl.options import ContextOption, KubeconfigOption, NamespaceOption, WorkerArgument
 from cooperator.cli.kubectl.seen import Body, Seen, name_in_kafka, see, status_of
 from cooperator.cli.plan_source import with_conditions
 from cooperator.controller.api.kubeconfig import Place, connect
 from cooperator.crd.conditions import SUMMARIES
 from cooperator.local.get import Output
-from cooperator.simulate.snapshot import LedBy, Snapshot
+from cooperator.scenarios.snapshot import LedBy, Snapshot
 
-_UNSEEN = "what only the operator knows (who is expected, cordoned or in quarantine) is not in the answer"
+_UNSEEN = (
+    "the answer does not include what only the operator knows (expected, cordoned and quarantined members)"
+)
 
 
 def plan(
@@ -36,16 +38,16 @@ def plan(
     max_delay_ms: what_if.MaxDelayOption = None,
     output: Annotated[Output, typer.Option("--output", "-o")] = Output.TABLE,
     here: Annotated[
-        bool, typer.Option("--here", help="Do not ask in the operator's pod where Kafka is out of reach.")
+        bool, typer.Option("--here", help="Do not fall back to the operator's pod if Kafka is out of reach.")
     ] = False,
     namespace: NamespaceOption = None,
     context: ContextOption = None,
     kubeconfig: KubeconfigOption = None,
 ) -> None:
-    """What would happen if: who would let go of what, who would start what, what would wait and for how long.
+    """Answer "what if": which members would release and start which tasks, and how long tasks would wait.
 
-    Kafka is asked from here; where it cannot be reached, the same command is run in the operator's pod.
-    Nothing is touched: nobody joins, nothing is written.
+    Kafka is read from here, or else by the same command in the operator's pod. The command joins no group and
+    writes nothing.
     """
     asked = what_if.Asked(
         leave=leave,
@@ -72,7 +74,7 @@ def plan(
 
 
 def _snapshot(place: Place, seen: Seen) -> Snapshot | str:
-    """What the answer starts from, or why Kafka cannot be asked here. Raises Trouble, ApiError, NotSeen."""
+    """The starting point, or why Kafka is out of reach. Raises CommandError, ApiError, NotSeen."""
     from cooperator.cli.kubectl.kafka import OutOfReach, kafka_of
     from cooperator.group import GroupUnavailable
     from cooperator.leader.observability.group_inspector import NotSeen, Where, look
@@ -94,9 +96,9 @@ def _snapshot(place: Place, seen: Seen) -> Snapshot | str:
             snapshot = look(where)
         except NotSeen as error:
             if isinstance(error.__cause__, GroupUnavailable | LogUnavailable):
-                return f"Kafka at {kafka.bootstrap_servers} cannot be asked from here: {error.__cause__}"
-            raise Trouble(
-                f"{error.args[0].partition('; check --group')[0]}: see `kubectl cooperator status`"
+                return f"Kafka at {kafka.bootstrap_servers} cannot be reached from here: {error.__cause__}"
+            raise CommandError(
+                f"{error.args[0].partition('; check --group')[0]}: check `kubectl cooperator status`"
             ) from None
     conditions = status_of(body).get("conditions") or ()
     # Conditions that summarize others add nothing.
@@ -120,7 +122,13 @@ def _in_the_pod(place: Place, words: list[str], why: str, here: bool) -> None:
     command = exec_command(place, pod, words)
     program = kubectl_program()
     if here or pod is None or program is None:
-        missing = "" if here else "; no pod of the operator can be seen" if pod is None else "; no kubectl"
-        raise Trouble(f"{why}{missing}. Ask where it can be reached: {' '.join(command)}")
-    say(f"{why}\nasking in the operator's pod: {' '.join(command)}")
+        missing = (
+            ""
+            if here
+            else "; no pod of the operator is visible"
+            if pod is None
+            else "; kubectl is not installed"
+        )
+        raise CommandError(f"{why}{missing}. Run this where Kafka is reachable: {' '.join(command)}")
+    say(f"{why}\nrunning in the operator's pod: {' '.join(command)}")
     raise typer.Exit(subprocess.run([program, *command[1:]], check=False).returncode)

@@ -1,10 +1,10 @@
-"""What commands read from a cluster."""
+"""Reads of commands from a cluster."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cooperator.cli.kubectl.errors import Trouble, no_such
+from cooperator.cli.kubectl.errors import CommandError, no_such
 from cooperator.controller.api.client import CONNECTORS, EVENTS, PODS, WORKERS, ApiError, Kind
 from cooperator.controller.api.kubeconfig import Place
 from cooperator.controller.names import GROUP, WORKER_LABEL
@@ -42,25 +42,25 @@ class Seen:
 
 
 def see(place: Place, worker: str | None = None, everywhere: bool = False) -> Seen:
-    """All Workers of the place, or one. Raises ApiError, and Trouble if the Worker does not exist."""
+    """All Workers of the place, or one. Raises ApiError, and CommandError if the Worker does not exist."""
     namespace = None if everywhere else place.namespace
     workers = items_of(place, WORKERS, namespace)
     if worker is not None:
         found = [body for body in workers if body["metadata"]["name"] == worker]
         if not found:
             known = [body["metadata"]["name"] for body in workers]
-            raise Trouble(no_such(WORKERS, worker, place.namespace, known))
+            raise CommandError(no_such(WORKERS, worker, place.namespace, known))
         workers = found
     return Seen(workers, items_of(place, CONNECTORS, namespace))
 
 
 def one(place: Place, kind: Kind, name: str) -> Body:
-    """The object of this name. Raises ApiError, and Trouble if it does not exist."""
+    """The object of this name. Raises ApiError, and CommandError if it does not exist."""
     found = items_of(place, kind, place.namespace)
     for body in found:
         if body["metadata"]["name"] == name:
             return body
-    raise Trouble(no_such(kind, name, place.namespace, [body["metadata"]["name"] for body in found]))
+    raise CommandError(no_such(kind, name, place.namespace, [body["metadata"]["name"] for body in found]))
 
 
 def items_of(place: Place, kind: Kind, namespace: str | None) -> list[Body]:

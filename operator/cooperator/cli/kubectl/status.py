@@ -31,10 +31,9 @@ def status(
     context: ContextOption = None,
     kubeconfig: KubeconfigOption = None,
 ) -> None:
-    """Members, tasks that wait and until when, what is not as it should be, the last rebalance.
+    """Show members, held tasks with their deadlines, problems, and the last rebalance.
 
-    -o json|yaml: the objects as the API server has them: of a Worker that is named this one, else a List of
-    the Workers.
+    -o json|yaml: the objects as the API server has them: the named Worker, else a List of Workers.
     """
     with errors_said():
         place = connect(namespace, context, kubeconfig)

@@ -15,14 +15,14 @@ _SUMMARIES: Final = frozenset({READY, RECONCILING, STALLED})
 def status_text(seen: Seen, now_ms: int) -> str:
     """One block for each Worker, without a final newline."""
     if not seen.workers:
-        return "there are no Workers here: name another namespace by -n, or see all by -A"
+        return "no Workers in this namespace: use another namespace with -n, or all with -A"
     return "\n\n".join(
         "\n\n".join(_blocks(worker, seen.connectors_of(worker), now_ms)) for worker in seen.workers
     )
 
 
 def amiss(body: Body) -> list[Body]:
-    """The conditions that are not as they should be, summaries last; only the first with each reason."""
+    """The conditions that are not met, summaries last; only the first with each reason."""
     wrong = [each for each in status_of(body).get("conditions") or () if _is_amiss(each)]
     wrong.sort(key=lambda each: each["type"] in _SUMMARIES)
     first: dict[str, Body] = {}
@@ -85,7 +85,7 @@ def _blocks(worker: Body, connectors: Sequence[Body], now_ms: int) -> Iterator[s
             },
         )
     elif status:
-        yield "all conditions are as they should be"
+        yield "all conditions are met"
     if connectors:
         yield connectors_table(connectors, now_ms)
     last = status.get("lastRebalance")
@@ -97,8 +97,8 @@ def _header(worker: Body, now_ms: int) -> Iterator[str]:
     metadata, status = worker["metadata"], status_of(worker)
     name = f"Worker {metadata['namespace']}/{metadata['name']}"
     if not status:
-        yield f"{name}: no operator has looked at it yet"
-        yield "is one installed (charts/cooperator), and does it serve this namespace?"
+        yield f"{name}: no operator has observed it yet"
+        yield "check that one is installed (charts/cooperator) and serves this namespace"
         return
     ready = next((c for c in status.get("conditions") or () if c["type"] == READY), None)
     state = "Ready" if ready is not None and ready["status"] == "True" else "not ready"
@@ -116,7 +116,7 @@ def _header(worker: Body, now_ms: int) -> Iterator[str]:
         yield "it is being deleted: its members hand over and end"
     observed, generation = status.get("observedGeneration"), metadata.get("generation")
     if observed is not None and generation is not None and observed < generation:
-        yield f"this is of generation {observed} of its spec; {generation} has not been looked at yet"
+        yield f"this status is of generation {observed} of the spec; {generation} has not been observed yet"
 
 
 def last_rebalance(last: Body, now_ms: int) -> str:

@@ -1,4 +1,4 @@
-"""``kubectl cooperator story``: what happened to a task, and why."""
+"""``kubectl cooperator story``: the history of a task, with reasons."""
 
 import time
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 
 import typer
 
-from cooperator.cli.kubectl.errors import Trouble, errors_said, no_such
+from cooperator.cli.kubectl.errors import CommandError, errors_said, no_such
 from cooperator.cli.kubectl.options import ContextOption, KubeconfigOption, NamespaceOption, TaskArgument
 from cooperator.cli.kubectl.seen import Body, events_of, name_in_kafka, one, pods_of, see
 from cooperator.controller.api.client import CONNECTORS, WORKERS, ApiError
@@ -25,10 +25,10 @@ def story(
     context: ContextOption = None,
     kubeconfig: KubeconfigOption = None,
 ) -> None:
-    """Tell when a task started, waited, moved and failed, where, and why.
+    """Show when and where a task started, waited, moved and failed, and why.
 
-    From the statuses and events of the API, the members' pods, and the Worker's topics where they can be read
-    from here.
+    The sources are statuses and events of the API, the members' pods, and the Worker's topics where they can
+    be read from here.
     """
     from cooperator.cli.kubectl.kafka import exec_command, operator_pod
     from cooperator.cli.kubectl.story_text import Sources, meant, story_text
@@ -44,7 +44,7 @@ def story(
             words = exec_command(
                 place, operator_pod(place), ["kubectl", "story", task, "-n", place.namespace]
             )
-            missing = f"{missing}; where it can be reached: {' '.join(words)}"
+            missing = f"{missing}; run this where Kafka is reachable: {' '.join(words)}"
         try:
             events = events_of(place)
         except ApiError as error:
@@ -61,13 +61,13 @@ def _connector(place: Place, connectors: Sequence[Body], item: TaskId, name: str
             listed = [entry["id"] for entry in (body.get("status") or {}).get("taskStatuses") or ()]
             count = ((body.get("status") or {}).get("tasks") or {}).get("desired", 0)
             if item.task >= 0 and item.task not in listed and item.task >= count:
-                raise Trouble(
-                    f"there is no task {name!r}: Connector {item.connector} has {counted(count, 'task')}, "
-                    "the first is 0"
+                raise CommandError(
+                    f"task {name!r} does not exist: Connector {item.connector} has {counted(count, 'task')}, "
+                    "numbered from 0"
                 )
             return body
     known = [body["metadata"]["name"] for body in connectors]
-    raise Trouble(f"{name} is no task: {no_such(CONNECTORS, item.connector, place.namespace, known)}")
+    raise CommandError(f"{name} is not a task: {no_such(CONNECTORS, item.connector, place.namespace, known)}")
 
 
 def _history(place: Place, worker: Body) -> tuple[LogHistory | None, str]:
@@ -83,7 +83,7 @@ def _history(place: Place, worker: Body) -> tuple[LogHistory | None, str]:
                 kafka.bootstrap_servers, f"{kafka.group_id}-inspector", config.security
             )
             return read_history(transport, config, _PATIENCE_MS), ""
-        except (LogUnavailable, Trouble) as error:
+        except (LogUnavailable, CommandError) as error:
             return None, str(error)
         except ApiError as error:
-            return None, f"its Secrets may not be read: {error}"
+            return None, f"you are not allowed to read its Secrets: {error}"

@@ -1,4 +1,4 @@
-"""What happened to a task, from objects of the API and Kafka's logs. Pure."""
+"""The history of a task, from objects of the API and Kafka's logs. Pure."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ def story_text(sources: Sources, task: TaskId, now_ms: int) -> str:
     """The events oldest first, the task's present state, its Worker's problems; no final newline."""
     lines = [f"{timestamp(line.at_ms)}  {line.who:<12} {line.what}" for line in told(sources, task, now_ms)]
     if not lines:
-        lines = ["nothing is told of it: events are kept for an hour, and logs are compacted"]
+        lines = ["no history: events are kept for an hour, and logs are compacted"]
     if sources.missing:
         lines.append(f"(without Kafka's logs: {sources.missing})")
     name = sources.worker["metadata"]["name"]
@@ -140,13 +140,13 @@ def _of_logs(history: LogHistory, task: TaskId, now_ms: int) -> Iterator[StoryEv
         does = "is paused" if each.kind is Kind.PAUSED else "runs"
         yield StoryEvent(each.since_ms, each.member, f"{task} {does}{under}", about)
         if each.until_ms < now_ms:
-            yield StoryEvent(each.until_ms, each.member, f"{task} {does} no more, after {lasted}", about)
+            yield StoryEvent(each.until_ms, each.member, f"{task} no longer {does}, after {lasted}", about)
 
 
 def _now(sources: Sources, task: TaskId, now_ms: int) -> str:
     entry = _entry(sources.connectors, task)
     if not entry:
-        return "its Connector's status does not list it"
+        return "not listed in its Connector's status"
     words = [str(entry["state"])]
     if entry.get("member"):
         words.append(f"on {entry['member']}")

@@ -26,16 +26,16 @@ Rounds = dict[tuple[str, str], dict[str, Mapping[str, Any]]]
 
 def top(
     worker: SomeWorkerArgument = None,
-    once: Annotated[bool, typer.Option("--once", help="Print one picture and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print once and exit.")] = False,
     interval_s: Annotated[
-        float, typer.Option("--interval", help="Seconds between two looks.", min=0.2, max=3600)
+        float, typer.Option("--interval", help="Seconds between two updates.", min=0.2, max=3600)
     ] = 2.0,
     namespace: NamespaceOption = None,
     everywhere: AllNamespacesOption = False,
     context: ContextOption = None,
     kubeconfig: KubeconfigOption = None,
 ) -> None:
-    """Watch members, tasks, holds, failures and rebalances. Ends with Ctrl-C, and leaves no trace."""
+    """Watch members, tasks, holds, failures and rebalances until Ctrl-C."""
     with errors_said():
         place = connect(namespace, context, kubeconfig)
         rounds: Rounds = {}

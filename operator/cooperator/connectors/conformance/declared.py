@@ -16,74 +16,74 @@ _MARK = "v4lue-that-no-error-repeats"
 
 
 def options(connector: Connector[Any], trial: Trial) -> Iterator[str]:
-    """Every option has a name and says what to give; secrets are marked; errors never repeat a value."""
+    """Every option has a name and describes its values; secrets are marked; errors never repeat a value."""
     declared = connector.options
     for field, info in declared.model_fields.items():
         if info.alias is None:
-            yield f"field {field!r} has no name; declare it by option(…)"
+            yield f"field {field!r} has no name; declare it with option(…)"
             continue
         if not _NAME.match(info.alias):
-            yield f"option {info.alias!r}: write names in lower case, with dots, such as max.rows"
+            yield f"option {info.alias!r}: use lower case with dots, such as max.rows"
         if not (info.description or "").strip():
-            yield f"option {info.alias!r} does not say what to give; fill in expected="
+            yield f"option {info.alias!r} does not describe its values; fill in expected="
         if _SECRET.search(info.alias) and info.alias not in option_names(declared, "secret"):
-            yield f"option {info.alias!r} sounds like a secret; declare it with secret=True"
+            yield f"option {info.alias!r} looks like a secret; declare it with secret=True"
     for name in option_names(declared):
         for problem in _told(declared, {**trial.config(), name: _MARK}):
             if _MARK in f"{problem.problem} {problem.remedy}":
                 yield (
                     f"option {name!r}: its error repeats the value ({problem.problem}; {problem.remedy}); "
-                    "leave that to the runtime, since it may be a secret"
+                    "remove it, since it may be a secret; the runtime adds it where that is safe"
                 )
 
 
 def accepts(connector: Connector[Any], trial: Trial) -> Iterator[str]:
-    """The trial's configuration is taken; an option that is missing, or not known, is named."""
+    """The trial's configuration is accepted; errors name missing and unknown options."""
     declared = connector.options
     config = _with_class(trial)
     for problem in _told(declared, config):
         yield f"the trial's own configuration is refused: {problem}"
     if all(problem.option != _UNKNOWN for problem in _told(declared, {**config, _UNKNOWN: "1"})):
-        yield "an option that is not known is taken; keep extra='forbid' in model_config"
+        yield "an unknown option is accepted; keep extra='forbid' in model_config"
     for name, info in option_names(declared).items():
         if info.is_required() and name in trial.config():
             rest = {other: value for other, value in config.items() if other != name}
             if all(problem.option != name for problem in _told(declared, rest)):
-                yield f"without the required option {name!r} no error names it"
+                yield f"no error names the missing required option {name!r}"
 
 
 def refuses(connector: Connector[Any], trial: Trial) -> Iterator[str]:
-    """What the trial says makes no sense is refused before anything runs, and the option is named."""
+    """The trial's invalid changes are refused before anything runs, and the error names the option."""
     for change, option in trial.refused():
         problems = _told(connector.options, {**_with_class(trial), **change})
         if not problems:
-            yield f"{dict(change)} is taken; refuse it in a validator, by raise refuse(…)"
+            yield f"{dict(change)} is accepted; refuse it in a validator with raise refuse(…)"
         elif all(problem.option != option for problem in problems):
             named = ", ".join(sorted({problem.option for problem in problems}))
             yield f"the error about {dict(change)} names {named or 'no option'}, not {option!r}"
 
 
 def delivery(connector: Connector[Any], trial: Trial) -> Iterator[str]:
-    """It says how often a record is in the sink, and on which condition, as a sentence."""
+    """The delivery guarantee is declared, with its conditions as a sentence."""
     promised: object = connector.delivery(_parsed(connector, trial))
     if not isinstance(promised, Delivered) or not isinstance(promised.level, Delivery):
-        yield f"delivery() gives {promised!r}; give Delivered(Delivery.EXACTLY_ONCE or AT_LEAST_ONCE, note)"
+        yield f"delivery() returns {promised!r}; return Delivered(Delivery.…, note)"
     elif not promised.note.strip().endswith("."):
         yield f"the note of delivery() is {promised.note!r}; write a sentence for the Connector's users"
 
 
 def groups(connector: Connector[Any], trial: Trial) -> Iterator[str]:
-    """Any number of units becomes at most so many tasks: each unit in one of them, none empty."""
+    """Units are grouped into at most the given number of tasks: each unit in exactly one, no task empty."""
     for count, tasks_max in ((1, 1), (1, 4), (5, 2), (7, 3), (3, 10), (0, 2)):
         units = [f"unit-{number}" for number in range(count)]
         found = connector.groups(units, tasks_max)
-        what = f"groups() makes {found} of {count} units and {tasks_max} tasks"
+        what = f"groups() returns {found} for {count} units and {tasks_max} tasks"
         if sorted(unit for group in found for unit in group) != sorted(units):
-            yield f"{what}: each unit belongs into one task"
+            yield f"{what}: put each unit into exactly one task"
         elif len(found) > tasks_max or not all(found):
-            yield f"{what}: give {tasks_max} tasks at most, and none without units"
+            yield f"{what}: return at most {tasks_max} tasks, each with units"
         elif connector.groups(units, tasks_max, found) != found:
-            yield f"{what}, and others when these are the earlier ones: nothing may move without need"
+            yield f"{what}, and others when given these as the earlier ones: move nothing without need"
 
 
 Rule = Callable[[Connector[Any], Trial], Iterator[str]]

@@ -22,7 +22,7 @@ _END_S = 60.0
 
 
 class Failed(Exception):
-    """The connector did not do what it was told; the message is a complaint."""
+    """The connector did not carry out an order; the message describes the problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class MemberProcess:
                 self._process.wait(_END_S)
             except subprocess.TimeoutExpired:
                 self.kill()
-                raise Failed(f"the process does not end within {_END_S:g} s of its last task") from None
+                raise Failed(f"the process did not end within {_END_S:g} s of its last task") from None
         self.kill()
 
     def kill(self) -> None:
@@ -180,7 +180,7 @@ class MemberProcess:
                 self._complain(heard)
             if heard is not None and heard["event"] == "progress":
                 told = json.loads(heard["text"]).get("trouble", "")
-                trouble = f"; it says: {told}" if told else ""
+                trouble = f"; it waits for: {told}" if told else ""
 
     def _wait_all(self, event: str) -> None:
         """Waits until all tasks that were started last have reported the event, in any order."""
@@ -201,7 +201,7 @@ class MemberProcess:
 
     def _ended(self) -> str:
         log = (self.place.directory / "life.log").read_text(errors="replace").splitlines()
-        return "the member's process has ended by itself:\n" + "\n".join(log[-20:])
+        return "the member's process has exited unexpectedly:\n" + "\n".join(log[-20:])
 
     def _listen(self) -> None:
         assert self._process.stdout is not None

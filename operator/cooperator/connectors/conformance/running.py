@@ -1,7 +1,7 @@
-"""Rules about a connector's behaviour, checked in its sink while its member's process lives, ends and dies.
+"""Rules about a connector's behaviour, checked in its sink while its member's process runs, ends and dies.
 
-All rules share one play, since processes are slow to start: each scene reports a problem under its rule, and
-the play ends there, because later scenes build on it.
+All rules share one run, since processes are slow to start: each step reports a problem under its rule, and
+the run ends there, because later steps build on it.
 """
 
 import re
@@ -15,22 +15,23 @@ from cooperator.connectors.base import Connector, Delivery
 from cooperator.connectors.conformance.process import CONNECTOR, Failed, MemberProcess, Place
 from cooperator.connectors.conformance.trial import Trial
 from cooperator.connectors.fence import DIRECTORY as FENCE
-from cooperator.connectors.offsets import OffsetsError, Subject, alter, listed
+from cooperator.connectors.offset_operations import Subject, alter, listed
+from cooperator.connectors.offsets import OffsetsError
 from cooperator.connectors.options import resolved_options
 from cooperator.connectors.references import Resolver
 
 RULES: Mapping[str, str] = {
-    "units": "Their ids are file names, differ, and are the same in every process.",
+    "units": "Unit ids are valid file names, distinct, and the same in every process.",
     "starts": "All units start.",
-    "delivers": "What is fed is in the sink, once, and nothing else is.",
-    "claims": "An attempt claims its unit's fence before it does anything.",
-    "grows": "A new unit of the source is found while the others run, and is read.",
-    "stops": "After stopped nothing is written any more.",
-    "resumes": "Another process goes on where the first one stopped.",
-    "survives": "After kill -9 in mid-stream nothing is missing.",
-    "exact": "Who promises exactly once writes a batch once, also when it is given again.",
+    "delivers": "Every record that was fed is in the sink once, and nothing else is.",
+    "claims": "An attempt claims its unit's fence before it does anything else.",
+    "grows": "A new unit of the source is found and read while the others run.",
+    "stops": "After ``stopped`` nothing is written any more.",
+    "resumes": "Another process continues where the first one stopped.",
+    "survives": "After kill -9 in mid-stream no record is missing.",
+    "exact": "A class that declares exactly once writes a batch once, even if the batch is repeated.",
     "fenced": "An attempt of an older epoch is refused.",
-    "offsets": "What is listed can be altered: it belongs to a unit, and to itself changes nothing.",
+    "offsets": "Listed offsets belong to units, and altering them to themselves changes nothing.",
 }
 
 _FEW, _BACKLOG = 40, 200
@@ -40,7 +41,7 @@ _UNIT = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*\Z")
 
 
 class Broken(Exception):
-    """A rule is broken; the message says how, and what to do."""
+    """A rule is broken; the message gives the problem and the remedy."""
 
     def __init__(self, rule: str, complaint: str) -> None:
         super().__init__(complaint)
@@ -48,7 +49,7 @@ class Broken(Exception):
 
 
 class Play:
-    """Runs all scenes. The caller removes the place's ``directory`` and the trial's own."""
+    """Runs all steps. The caller removes the place's ``directory`` and the trial's own."""
 
     def __init__(self, connector: Connector[Any], trial: Trial, place: Place) -> None:
         self._connector = connector
@@ -61,7 +62,7 @@ class Play:
         self._is_exact = promised is not None and promised.level is Delivery.EXACTLY_ONCE
 
     def perform(self) -> None:
-        """Runs the scenes; raises ``Broken``."""
+        """Runs the steps; raises ``Broken``."""
         self._trial.prepare()
         self._feed(_FEW)
         with self._life(1) as incarnation:
@@ -94,7 +95,7 @@ class Play:
             with _rule("fenced"):
                 self._fenced(incarnation)
 
-    # --- scenes ---
+    # --- steps ---
 
     def _units(self, incarnation: MemberProcess) -> None:
         here = [*_here(self._connector, self._config, self._place)]
@@ -102,16 +103,16 @@ class Play:
             there = incarnation.units(self._config)
         if len(here) < 2:
             raise Broken(
-                "units", f"the trial's source has {len(here)} after prepare(); let it have two or more"
+                "units", f"the trial's source has {len(here)} units after prepare(); create at least two"
             )
         if len(set(here)) < len(here):
-            raise Broken("units", f"an id comes twice: {here}")
+            raise Broken("units", f"duplicate ids: {here}")
         if strange := [unit for unit in here if not _UNIT.match(unit)]:
-            remedy = "use letters, digits, dot, underscore and dash: each has a directory of that name"
-            raise Broken("units", f"{strange[0]!r} is no id; {remedy}")
+            remedy = "use letters, digits, dot, underscore and dash: ids are names of directories"
+            raise Broken("units", f"{strange[0]!r} is not a valid id; {remedy}")
         if here != there:
-            remedy = "make ids, and their order, of what the source tells, not of hash(), sets or chance"
-            raise Broken("units", f"one process tells {here[:5]}, another {there[:5]}; {remedy}")
+            remedy = "derive ids and their order from the source, not from hash(), sets or random numbers"
+            raise Broken("units", f"one process returns {here[:5]}, another {there[:5]}; {remedy}")
 
     def _claims(self, running: list[list[str]]) -> None:
         for unit in (unit for units in running for unit in units):
@@ -137,7 +138,7 @@ class Play:
         quiet_until = time.monotonic() + _QUIET_S
         while time.monotonic() < quiet_until:
             if written := self._found() - before:
-                remedy = "let stop() return when nothing of the unit runs any more"
+                remedy = "return from stop() only when nothing of the unit runs any more"
                 raise Broken("stops", f"{_some(written)} was written after all tasks had stopped; {remedy}")
             time.sleep(_SLICE_S)
 
@@ -161,10 +162,12 @@ class Play:
         incarnation.generation = 1
         trace = incarnation.refused()
         if trace is None:
-            remedy = "give claim() the context's epoch, attempt and owner"
-            raise Broken("fenced", f"an attempt of an older epoch was let run; {remedy}")
+            remedy = "pass the context's epoch, attempt and owner to claim()"
+            raise Broken("fenced", f"an attempt of an older epoch was allowed to run; {remedy}")
         if "Fenced" not in trace:
-            raise Broken("fenced", f"an attempt of an older epoch failed, but not as Fenced: {trace.strip()}")
+            raise Broken(
+                "fenced", f"an attempt of an older epoch failed, but not with Fenced: {trace.strip()}"
+            )
 
     def _offsets(self) -> None:
         source = self._connector.offsets()
@@ -183,11 +186,11 @@ class Play:
                 entries = listed(subject)
                 changes = alter(subject, entries, dry_run=True)
             except OffsetsError as error:
-                raise Broken("offsets", f"what it lists itself is refused: {error}") from error
+                raise Broken("offsets", f"the listed offsets are refused: {error}") from error
         if not entries:
-            raise Broken("offsets", "nothing is listed, although all units have read something")
+            raise Broken("offsets", "no offsets are listed, although all units have read something")
         if changes:
-            raise Broken("offsets", f"altering what is listed to itself would change {changes[0]}")
+            raise Broken("offsets", f"altering the listed offsets to themselves would change {changes[0]}")
 
     # --- records ---
 
@@ -204,7 +207,7 @@ class Play:
                 return self._trial.found()
             except Exception as error:
                 if time.monotonic() > deadline:
-                    raise Failed(f"the trial cannot look into the sink: {error}") from error
+                    raise Failed(f"the trial cannot read the sink: {error}") from error
                 time.sleep(_SLICE_S)
 
     def _complete(self, incarnation: MemberProcess, rule: str, *, once: bool) -> None:
@@ -220,10 +223,14 @@ class Play:
                 )
             time.sleep(_SLICE_S)
         if strange := found.keys() - wanted:
-            raise Failed(f"{_some(strange)} is in the sink, and was never fed")
+            raise Failed(f"{_some(strange)} is in the sink, but was never fed")
         if once and (twice := [record for record, count in found.items() if count > 1]):
-            said = "although delivery() says ExactlyOnce" if rule != "delivers" else "although nothing failed"
-            remedy = "make a batch's write one that can be repeated, or say AT_LEAST_ONCE"
+            said = (
+                "although delivery() declares ExactlyOnce"
+                if rule != "delivers"
+                else "although nothing failed"
+            )
+            remedy = "make the write of a batch idempotent, or declare AT_LEAST_ONCE"
             raise Broken(rule, f"{_some(twice)} is in the sink {found[min(twice)]} times, {said}; {remedy}")
 
     def _until(self, incarnation: MemberProcess, condition: Any) -> None:
@@ -231,7 +238,7 @@ class Play:
         while not condition():
             incarnation.check()
             if time.monotonic() > deadline:
-                raise Failed(f"nothing of what was fed is in the sink after {self._place.patience_s:g} s")
+                raise Failed(f"no record that was fed is in the sink after {self._place.patience_s:g} s")
             time.sleep(_SLICE_S)
 
     def _life(self, generation: int) -> MemberProcess:

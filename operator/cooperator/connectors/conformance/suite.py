@@ -1,4 +1,4 @@
-"""Runs all rules, one after the other, and reports what they found."""
+"""Runs all rules, one after the other, and reports their findings."""
 
 import shutil
 import tempfile
@@ -13,7 +13,7 @@ from cooperator.connectors.conformance.running import Broken, Play
 from cooperator.connectors.conformance.trial import Trial
 from cooperator.connectors.options import OptionError
 
-_FOUND = "The entry point leads to a class that can be made without arguments, and keeps no state."
+_FOUND = "The entry point leads to a class that can be created without arguments and keeps no state."
 
 RULES: Final = {
     "found": _FOUND,
@@ -59,5 +59,5 @@ def check(trial: Trial, *, patience_s: float = 120, bootstrap_servers: str = "")
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     if repr(vars(connector)) != state:
-        remedy = "one instance serves all connectors of the class: keep everything in options and context"
+        remedy = "one instance serves all connectors of the class: keep all state in options and context"
         raise NotConformant(name, [("found", f"its attributes have changed: {vars(connector)}; {remedy}")])

@@ -37,7 +37,7 @@ class Trial(ABC):
 
     @abstractmethod
     def found(self) -> Counter[str]:
-        """Counts each record in the sink, as its readers see it. An exception means "look again"."""
+        """Counts each record in the sink, as its readers see it. An exception means "retry"."""
 
     def grow(self) -> bool:
         """Adds a unit to the source, for ``feed`` to use; returns False if this source cannot grow."""

@@ -51,21 +51,21 @@ def decode(text: str, source: str) -> list[Entry]:
     try:
         document = json.loads(text)
     except ValueError as error:
-        raise refuse("the document", f"is no JSON ({error})") from None
+        raise refuse("the document", f"is not valid JSON ({error})") from None
     if not isinstance(document, dict) or not isinstance(document.get("offsets"), list):
-        raise refuse("offsets", "is no list")
+        raise refuse("offsets", "is not a list")
     if unknown := sorted(document.keys() - {"offsets"}):
-        raise refuse(unknown[0], "is not known")
+        raise refuse(unknown[0], "is unknown")
     found: dict[str, Entry] = {}
     for number, item in enumerate(document["offsets"]):
         where = f"offsets[{number}]"
         if not isinstance(item, dict) or not isinstance(item.get("partition"), dict):
-            raise refuse(f"{where}.partition", "is no object")
+            raise refuse(f"{where}.partition", "is not an object")
         if not isinstance(item.get("offset"), dict | None) or "offset" not in item:
             raise refuse(f"{where}.offset", "is neither an object nor null")
         entry = Entry(item["partition"], item["offset"])
         if entry.key in found:
-            raise refuse(where, f"names the partition {entry.key} a second time")
+            raise refuse(where, f"names the partition {entry.key} twice")
         found[entry.key] = entry
     return list(found.values())
 

@@ -1,4 +1,4 @@
-"""The knowledge of a sink about a unit's batches, as far as offsets need it."""
+"""A sink's record of a unit's batches, as far as offsets need it."""
 
 import os
 from collections.abc import Callable
@@ -45,9 +45,9 @@ class Sink:
         # Where the log cannot be read, the sink refuses to open: the checkpoint will be another one.
         if log is not None and any(name.partition(".")[0].isdigit() for name in names(log)):
             raise OffsetsError(
-                f"{output} has files of this connector: begun anew, its first batches would be taken for "
-                "those that are there, and their rows be lost; move the directory away first, or reset with "
-                "--to, which keeps count"
+                f"{output} has files of this connector: after a reset its first batches would be skipped as "
+                "already written, and their rows would be lost; move the directory away first, or reset with "
+                "--to, which keeps the batch numbers"
             )
 
 
@@ -61,8 +61,9 @@ def file_sink(output: Callable[[Any, str], str | None]) -> Sink:
         log = _log(directory, place)
         if log is None:
             raise OffsetsError(
-                f"unit {place.unit}: whether {directory} has batch {batch}, which was in flight when it "
-                "stopped, cannot be seen from here; resume the connector until it is done, and stop it again"
+                f"unit {place.unit}: it is unknown here whether {directory} has batch {batch}, which was in "
+                "flight when the unit stopped; resume the connector until the batch is done, and stop it "
+                "again"
             )
         return any((log / name).exists() for name in (str(batch), f"{batch}.compact"))
 

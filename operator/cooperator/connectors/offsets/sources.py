@@ -60,10 +60,10 @@ class SourceOffsets(ABC, Generic[O]):
 
 
 def number(entry: Entry, field: str) -> int:
-    """Returns the field of the entry's offset, which must be a whole number from 0 on."""
+    """Returns the field of the entry's offset, which must be a whole number of at least 0."""
     offset = entry.offset or {}
     value = offset.get(field)
     if set(offset) != {field} or isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        form = f'{{"{field}": <number from 0 on>}}'
-        raise OffsetsError(f"partition {entry.key}: offset {json.dumps(offset)} is not known; write {form}")
+        form = f'{{"{field}": <number of at least 0>}}'
+        raise OffsetsError(f"partition {entry.key}: unknown offset {json.dumps(offset)}; write {form}")
     return value

@@ -138,7 +138,7 @@ def _lines(entry: Place) -> list[str]:
     try:
         version, *lines = entry.read_text().split("\n")
     except FileNotFoundError:
-        raise OffsetsError(f"{entry} is not there: the checkpoint is damaged; reset the connector") from None
+        raise OffsetsError(f"{entry} is missing: the checkpoint is damaged; reset the connector") from None
     if version != _VERSION or not lines:
-        raise OffsetsError(f"{entry}: version {version!r} is not known; this reads {_VERSION}")
+        raise OffsetsError(f"{entry}: unknown version {version!r}; only {_VERSION} is supported")
     return lines

@@ -18,7 +18,7 @@ from cooperator.leader.ownership import GroupPolicy, member_refusal
 from cooperator.logs import LeaderRecords, LogsConfig, LogsRead, LogUnavailable, Topics, read_logs
 from cooperator.model import ClusterConfig, Member, Memory, Policy, PolicyName, TaskId
 from cooperator.planner import Facts, View
-from cooperator.simulate.snapshot import LedBy, Snapshot, fresh_memory
+from cooperator.scenarios.snapshot import LedBy, Snapshot, fresh_memory
 from cooperator.wire import (
     NO_ERROR,
     DecodeError,

@@ -4,129 +4,69 @@ They are reference-counted: users acquire them and release them again.
 """
 
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from confluent_kafka import KafkaError, Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Producer
 
+from cooperator.logs.kafka.connection import Connection
 from cooperator.logs.kafka.reader import Reader
-from cooperator.logs.kafka.settings import Access, OnError, error_text
-from cooperator.logs.kafka.settings import client_settings as client_settings
-from cooperator.logs.kafka.writer import Writer
-from cooperator.logs.serial_executor import CallbackThreads
-
-if TYPE_CHECKING:
-    from cooperator.logs.kafka.topic_reader import KafkaTopicReader
-    from cooperator.logs.kafka.topic_writer import KafkaTopicWriter
-
-_REFUSALS: Final = frozenset(
-    {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError._TRANSPORT, KafkaError._RESOLVE}
-)
-_REMEMBERED_S: Final = 10.0
-_RENEWED_S: Final = 1.0
+from cooperator.logs.kafka.settings import Access, OnError
+from cooperator.logs.kafka.subscription import Subscription
+from cooperator.logs.kafka.writer import Queue, Writer
 
 
-class Shared:
-    """One admin client, one reader and one writer, each from its first use to its last. Thread-safe.
+class Shared(Connection):
+    """A connection with one reader and one writer, each from its first use to its last. Thread-safe.
 
     A topic that is followed twice at once needs a second reader: a consumer has one position in a topic.
     """
 
     def __init__(self, access: Access, group_id: str) -> None:
         """``group_id``: the id of any of the groups. The broker sees it, but it has no effect."""
-        self.access = access
-        self.deliveries = CallbackThreads(f"news of {access.bootstrap_servers}")
+        super().__init__(access)
         self.users = 0
         self._group_id = group_id
-        self._admin: AdminClient | None = None
-        self._admin_since = 0.0
-        self._refused: tuple[KafkaError, float] | None = None
         self._readers: list[Reader] = []
         self._writer: Writer | None = None
-        self._closed = False
-        self._lock = threading.Lock()
 
-    def admin(self) -> AdminClient:
+    def follow(self, subscription: Subscription) -> Reader:
+        """Read the topic of ``subscription`` until ``unfollow``."""
         with self._lock:
-            admin = self._admin
-            if admin is None:
-                admin = self.access.admin(self._note)
-                self._admin_since = time.monotonic()
-                # A request that races with the last release gets a client for itself only.
-                self._admin = None if self._closed else admin
-            admin.poll(0)
-            return admin
-
-    def renew_admin(self, stale: AdminClient) -> None:
-        """Drop the admin client: a new one looks up partition leaders again, and an old one may keep using a
-        stale epoch."""
-        with self._lock:
-            if self._admin is stale and time.monotonic() - self._admin_since > _RENEWED_S:
-                self._admin = None
-
-    def refused(self) -> str:
-        """Return why brokers recently accepted no connection of the admin client; empty if they did.
-
-        Reasons are its credentials, TLS, an unknown host or a closed port; its requests only time out then.
-        """
-        with self._lock:
-            if self._admin is not None:
-                self._admin.poll(0)
-            if self._refused is None or time.monotonic() - self._refused[1] > _REMEMBERED_S:
-                return ""
-            return error_text(self._refused[0])
-
-    def _note(self, error: KafkaError) -> None:
-        """Note a refusal. Called by ``poll`` only."""
-        if error.code() in _REFUSALS:
-            self._refused = (error, time.monotonic())
-
-    def follow(self, topic_reader: "KafkaTopicReader") -> Reader:
-        """Read the topic of ``topic_reader`` until ``unfollow``."""
-        with self._lock:
-            reader = next((each for each in self._readers if not each.follows(topic_reader.topic)), None)
+            reader = next((each for each in self._readers if not each.follows(subscription.topic)), None)
             if reader is None:
                 reader = Reader(self, self._group_id)
                 self._readers.append(reader)
-            reader.add(topic_reader)
+            reader.add(subscription)
             return reader
 
-    def unfollow(self, reader: Reader, topic_reader: "KafkaTopicReader") -> None:
+    def unfollow(self, reader: Reader, subscription: Subscription) -> None:
         with self._lock:
-            reader.remove(topic_reader)
+            reader.remove(subscription)
             if not reader.is_idle:
                 return
             self._readers.remove(reader)
         reader.close()
 
-    def attach(self, topic_writer: "KafkaTopicWriter") -> Writer:
-        """Write ``topic_writer``'s records until ``detach``. Raises KafkaException for unusable settings."""
+    def attach(self, queue: Queue) -> Writer:
+        """Write ``queue``'s records until ``detach``. Raises KafkaException for unusable settings."""
         with self._lock:
             if self._writer is None:
                 self._writer = Writer(self)
-            self._writer.add(topic_writer)
+            self._writer.add(queue)
             return self._writer
 
-    def detach(self, topic_writer: "KafkaTopicWriter") -> None:
+    def detach(self, queue: Queue) -> None:
         with self._lock:
             writer = self._writer
             if writer is None:
                 return
-            writer.remove(topic_writer)
+            writer.remove(queue)
             if not writer.is_idle:
                 return
             self._writer = None
         writer.close()
-
-    def close(self) -> None:
-        with self._lock:
-            self._closed = True
-            admin, self._admin = self._admin, None
-        del admin
-        self.deliveries.close()
 
 
 _lock: Final = threading.Lock()

@@ -39,7 +39,7 @@ def fence_producers(
     overrides: Mapping[str, str],
     timeout_ms: int = 20_000,
 ) -> None:
-    """Return when no producer with one of these ids can write any more, like ``Admin.fenceProducers``.
+    """Returns once no producer with one of these ids can write any more, like ``Admin.fenceProducers``.
 
     ``overrides``: client settings in Java's names. Raises ValueError for a setting without a counterpart
     here, and LogUnavailable.
@@ -49,8 +49,8 @@ def fence_producers(
     unknown = sorted(overrides.keys() - _SAME - _WITHOUT_MEANING)
     if unknown:
         raise ValueError(
-            f"{unknown[0]} cannot be followed by the leader, which is no Java client: remove it, and let the "
-            "Worker's own user fence producers"
+            f"{unknown[0]} has no counterpart in the leader's client, which is not a Java client: remove it, "
+            "and let the Worker's own user fence producers"
         )
     own = {name: value for name, value in overrides.items() if name in _SAME}
     servers = own.pop("bootstrap.servers", config.bootstrap_servers)

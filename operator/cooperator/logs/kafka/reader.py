@@ -5,7 +5,7 @@ import threading
 import time
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -16,14 +16,12 @@ from confluent_kafka import (
     TopicPartition,
 )
 
+from cooperator.logs.kafka.connection import Connection
 from cooperator.logs.kafka.look import Look
 from cooperator.logs.kafka.settings import error_text
+from cooperator.logs.kafka.subscription import Subscription
 from cooperator.logs.kafka.topics import ask_partitions, partitions_of
 from cooperator.logs.silence import Silence
-
-if TYPE_CHECKING:
-    from cooperator.logs.kafka.clients import Shared
-    from cooperator.logs.kafka.topic_reader import KafkaTopicReader
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +56,7 @@ class _Asked:
 class _Topic:
     """A topic as the reader's thread knows it."""
 
-    topic_reader: "KafkaTopicReader"
+    subscription: Subscription
     partitions: tuple[int, ...] = ()
     assigned: bool = False
     paused: bool = False
@@ -73,7 +71,7 @@ class _Topic:
     @property
     def hears(self) -> bool:
         """Whether new records would be fetched, and all fetched records have been taken."""
-        return self.assigned and not self.paused and self.topic_reader.idle
+        return self.assigned and not self.paused and self.subscription.idle
 
     def quiet(self) -> list[int]:
         """Return partitions that could have received records since the last call, but did not."""
@@ -89,25 +87,25 @@ class _Topic:
 
     def position(self, partition: int) -> int:
         """Return the offset to take next; -1 while nothing is known about the partition."""
-        position = self.topic_reader.position(partition)
+        position = self.subscription.position(partition)
         return -1 if position is None else position
 
     def places(self) -> list[TopicPartition]:
-        return [TopicPartition(self.topic_reader.topic, partition) for partition in self.partitions]
+        return [TopicPartition(self.subscription.topic, partition) for partition in self.partitions]
 
 
 class Reader:
-    """Reads the topics of its topic readers, each from its own position, and passes everything on to them.
+    """Reads the topics of its subscriptions, each from its own position, and passes everything on to them.
 
-    Only the reader's own thread touches the consumer, and it calls only the library and this package: topic
-    readers process what they get elsewhere (``CallbackThreads``). A topic that is missing, refused or slowly
-    processed is left out, looked up again, or paused, while reading the others continues.
+    Only the reader's own thread touches the consumer, and it calls only the library and this package:
+    followers process what they get elsewhere (``CallbackThreads``). A topic that is missing, refused or
+    slowly processed is left out, looked up again, or paused, while reading the others continues.
     """
 
-    def __init__(self, shared: "Shared", group_id: str) -> None:
+    def __init__(self, shared: Connection, group_id: str) -> None:
         self._shared = shared
         self._group_id = group_id
-        self._topic_readers: dict[str, KafkaTopicReader] = {}
+        self._subscriptions: dict[str, Subscription] = {}
         self._topics: dict[str, _Topic] = {}
         self._detail = ""
         self._look: Look | None = None
@@ -121,19 +119,19 @@ class Reader:
     @property
     def is_idle(self) -> bool:
         with self._lock:
-            return not self._topic_readers
+            return not self._subscriptions
 
     def follows(self, topic: str) -> bool:
         with self._lock:
-            return topic in self._topic_readers
+            return topic in self._subscriptions
 
-    def add(self, topic_reader: "KafkaTopicReader") -> None:
+    def add(self, subscription: Subscription) -> None:
         with self._lock:
-            self._topic_readers[topic_reader.topic] = topic_reader
+            self._subscriptions[subscription.topic] = subscription
 
-    def remove(self, topic_reader: "KafkaTopicReader") -> None:
+    def remove(self, subscription: Subscription) -> None:
         with self._lock:
-            del self._topic_readers[topic_reader.topic]
+            del self._subscriptions[subscription.topic]
 
     def close(self) -> None:
         """Close the consumer and end the thread; this waits for the library only."""
@@ -155,8 +153,8 @@ class Reader:
                 for topic in self._topics.values():
                     self._say(topic, error.args[0])
             except Exception:
-                logger.exception("the %s begins again after an error", self._thread.name)
-            # A new consumer continues from what the topic readers have taken.
+                logger.exception("the %s restarts after an error", self._thread.name)
+            # A new consumer continues from what the subscriptions have taken.
             if consumer is not None:
                 consumer.close()
                 consumer = None
@@ -179,25 +177,25 @@ class Reader:
         if message is not None:
             self._deal(consumer, [message, *consumer.consume(_BATCH, timeout=0)])
         self._resume(consumer)
-        self._shared.deliveries.watch()
+        self._shared.callbacks.watch()
         return not self._has_lost_any()
 
     def _come_and_go(self, consumer: Consumer | None) -> None:
         with self._lock:
-            wanted = dict(self._topic_readers)
+            wanted = dict(self._subscriptions)
         for name, topic in list(self._topics.items()):
-            if wanted.get(name) is not topic.topic_reader:
+            if wanted.get(name) is not topic.subscription:
                 if consumer is not None:
                     self._unassign(consumer, topic)
                 del self._topics[name]
-        for name, topic_reader in wanted.items():
+        for name, subscription in wanted.items():
             if name not in self._topics:
-                self._topics[name] = _Topic(topic_reader)
+                self._topics[name] = _Topic(subscription)
         if consumer is not None:
             for topic in self._topics.values():
-                if topic.topic_reader.broken and topic.topic_reader.idle:
+                if topic.subscription.broken and topic.subscription.idle:
                     self._unassign(consumer, topic)
-                    topic.topic_reader.broken = False
+                    topic.subscription.broken = False
                     topic.not_before = time.monotonic() + _RETRY_S
 
     def _ask(self) -> None:
@@ -208,15 +206,15 @@ class Reader:
             for topic in self._topics.values()
             if topic.asked is None
             and topic.not_before <= now
-            and (topic.topic_reader.idle if not topic.assigned else topic.doubts > topic.settled)
+            and (topic.subscription.idle if not topic.assigned else topic.doubts > topic.settled)
         ]
         if asking:
             admin = self._shared.admin()
             answers = ask_partitions(
-                admin, [topic.topic_reader.topic for topic in asking], _METADATA_TIMEOUT_S
+                admin, [topic.subscription.topic for topic in asking], _METADATA_TIMEOUT_S
             )
             for topic in asking:
-                topic.asked = _Asked(answers[topic.topic_reader.topic], topic.doubts, admin)
+                topic.asked = _Asked(answers[topic.subscription.topic], topic.doubts, admin)
 
     def _hear(self, consumer: Consumer) -> None:
         for topic in self._topics.values():
@@ -232,25 +230,25 @@ class Reader:
             topic.settled = asked.doubts
             if topic.assigned and topic.partitions != partitions:
                 self._unassign(consumer, topic)
-            if not topic.assigned and topic.topic_reader.idle:
+            if not topic.assigned and topic.subscription.idle:
                 try:
                     # A consumer looks up unknown partition leaders only once a second.
-                    consumer.list_topics(topic.topic_reader.topic, timeout=_WARM_S)
+                    consumer.list_topics(topic.subscription.topic, timeout=_WARM_S)
                 except KafkaException as error:
                     self._refuse(topic, error.args[0])
                     return  # The others can wait until the received records are processed.
                 self._assign(consumer, topic, partitions)
             if topic.assigned and topic.settled == topic.doubts:
-                topic.topic_reader.clear()
+                topic.subscription.clear()
 
     def _assign(self, consumer: Consumer, topic: _Topic, partitions: tuple[int, ...]) -> None:
-        topic_reader = topic.topic_reader
-        topic_reader.reads(partitions)
-        positions = {partition: topic_reader.position(partition) for partition in partitions}
+        subscription = topic.subscription
+        subscription.partitions = partitions
+        positions = {partition: subscription.position(partition) for partition in partitions}
         consumer.incremental_assign(
             [
                 TopicPartition(
-                    topic_reader.topic, partition, OFFSET_BEGINNING if position is None else position
+                    subscription.topic, partition, OFFSET_BEGINNING if position is None else position
                 )
                 for partition, position in positions.items()
             ]
@@ -288,21 +286,21 @@ class Reader:
             else:
                 failure = error
         if good:
-            topic.topic_reader.deal(good)
+            topic.subscription.deal(good)
         if failure is not None:
             self._unassign(consumer, topic)
             if failure.code() == KafkaError._AUTO_OFFSET_RESET:
-                topic.topic_reader.start_over(failure)
+                topic.subscription.start_over(failure)
             else:
                 self._refuse(topic, failure)
-        elif not topic.paused and not topic.topic_reader.has_room(_BACKLOG_BYTES, _PATIENCE_S):
+        elif not topic.paused and not topic.subscription.has_room(_BACKLOG_BYTES, _PATIENCE_S):
             # Its follower is slow; leave further records with the broker.
             consumer.pause(topic.places())
             topic.paused = True
 
     def _resume(self, consumer: Consumer) -> None:
         for topic in self._topics.values():
-            if topic.paused and topic.topic_reader.has_room(0, 0):
+            if topic.paused and topic.subscription.has_room(0, 0):
                 consumer.resume(topic.places())
                 topic.paused = False
 
@@ -311,8 +309,8 @@ class Reader:
     def _has_lost_any(self) -> bool:
         """Return whether two checks in a row find records in a partition that the consumer does not receive.
 
-        There are reports of partitions that stay like that after a broker's restart, for ever and without an
-        error.
+        There are reports of partitions that stay in this state after a broker's restart, forever and without
+        an error.
         """
         now = time.monotonic()
         look = self._look
@@ -341,8 +339,8 @@ class Reader:
                 lost = True
                 silence.begin_anew()
                 logger.warning(
-                    "topic %s, partition %d: nothing comes after offset %d, and the broker has %d: "
-                    "a new consumer reads on from there",
+                    "topic %s, partition %d: no record after offset %d, although the broker has %d: "
+                    "continuing with a new consumer",
                     *(name, partition, max(0, position), end),
                 )
         return lost
@@ -358,22 +356,22 @@ class Reader:
         if error.code() not in _SINGLE_CONNECTION:
             for topic in self._topics.values():
                 topic.doubts += 1
-                topic.topic_reader.report(self._unreachable(error), outage=True)
+                topic.subscription.report(self._unreachable(error), outage=True)
 
     def _refuse(self, topic: _Topic, error: KafkaError) -> None:
         """Report that the broker does not serve the topic now, and retry later."""
         topic.not_before = time.monotonic() + _RETRY_S
         if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            topic.topic_reader.report(f"topic {topic.topic_reader.topic} does not exist (yet)")
+            topic.subscription.report(f"topic {topic.subscription.topic} does not exist yet")
         else:
             self._say(topic, error)
 
     def _say(self, topic: _Topic, error: KafkaError) -> None:
         if error.code() in _SINGLE_CONNECTION:
             topic.doubts += 1
-            topic.topic_reader.report(self._unreachable(error), outage=True)
+            topic.subscription.report(self._unreachable(error), outage=True)
         else:
-            topic.topic_reader.report(f"topic {topic.topic_reader.topic} cannot be read: {error_text(error)}")
+            topic.subscription.report(f"topic {topic.subscription.topic} cannot be read: {error_text(error)}")
 
     def _unreachable(self, error: KafkaError) -> str:
         """Return a text that is the same for all topics, so that it is reported once."""

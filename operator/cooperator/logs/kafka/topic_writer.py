@@ -64,7 +64,7 @@ class KafkaTopicWriter:
         self._closed = False
         self._released = threading.Lock()
         self._shared = clients.acquire()
-        self._executor = self._shared.deliveries.executor()
+        self._executor = self._shared.callbacks.executor()
         try:
             self._writer = self._shared.attach(self)
         except BaseException:
@@ -86,7 +86,7 @@ class KafkaTopicWriter:
         with self._changed:
             if not self._changed.wait_for(self._is_idle, timeout_ms / 1000):
                 count = self._handed + len(self._waiting)
-                raise LogTimeout(f"topic {self._topic}: {count} records are not written yet: {self._detail}")
+                raise LogTimeout(f"topic {self._topic}: {count} records are still unwritten: {self._detail}")
 
     def close(self, timeout_ms: int) -> None:
         if not self._released.acquire(blocking=False):
@@ -94,7 +94,7 @@ class KafkaTopicWriter:
         try:
             self.flush(timeout_ms)
         except LogTimeout as error:
-            logger.warning("closing all the same: %s", error)
+            logger.warning("closing anyway: %s", error)
         with self._changed:
             self._closed = True
             self._waiting.clear()
@@ -134,18 +134,16 @@ class KafkaTopicWriter:
             except BufferError:
                 return
             except KafkaException as error:
-                logger.error("topic %s: %s is lost: %s", self._topic, sent.record.key, error_text(error))
+                logger.error("topic %s: lost %s: %s", self._topic, sent.record.key, error_text(error))
             self._waiting.popleft()
 
-    # --- on the writer's thread: none of this blocks --------------------------------------------------
+    # --- a Queue, on the writer's thread --------------------------------------------------------------
 
     @property
     def asking(self) -> bool:
-        """A request is pending."""
         return self._asked is not None
 
     def tend(self) -> None:
-        """Do what is due. The writer calls this several times a second."""
         if time.monotonic() < self._tended_from:
             return
         try:
@@ -155,11 +153,10 @@ class KafkaTopicWriter:
                 self._hand_over()
             self._watch()
         except Exception:
-            logger.exception("the %s goes on after an error", self._source)
+            logger.exception("the %s continues after an error", self._source)
             self._tended_from = time.monotonic() + _RETRY_S
 
     def note(self, error: KafkaError) -> None:
-        """Note a connection error of the producer."""
         if error.code() != KafkaError._ALL_BROKERS_DOWN:
             self._detail = error_text(error)
 
@@ -179,7 +176,7 @@ class KafkaTopicWriter:
             self._exists = True
         except KafkaException as error:
             missing = error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
-            self._detail = f"topic {self._topic} does not exist (yet)" if missing else error_text(error)
+            self._detail = f"topic {self._topic} does not exist yet" if missing else error_text(error)
             self._not_before = time.monotonic() + _RETRY_S
 
     def _delivered(self, sent: _Sent, error: KafkaError | None) -> None:
@@ -200,7 +197,7 @@ class KafkaTopicWriter:
     def _watch(self) -> None:
         with self._changed:
             stuck = not self._is_idle() and time.monotonic() - self._moved_at > _PATIENCE_S
-        told = f"topic {self._topic}: records wait to be written: {self._detail}" if stuck else ""
+        told = f"topic {self._topic}: records are waiting to be written: {self._detail}" if stuck else ""
         if told == self._told:
             return
         self._told = told

@@ -53,7 +53,7 @@ def ensure_topic(
     if partitions is not None and found != partitions:
         raise TopicMisconfigured(
             f"topic {topic} has {found} partitions; this log must have exactly {partitions}, to keep its "
-            "order: delete the topic or name another one"
+            "order: delete the topic, or configure another one"
         )
 
 
@@ -108,7 +108,7 @@ def _create(
         if code == KafkaError.INVALID_REPLICATION_FACTOR:
             raise TopicMisconfigured(
                 f"topic {topic} cannot be created with replication factor {replication_factor}: "
-                f"{error_text(error)}; choose at most the number of brokers"
+                f"{error_text(error)}; use at most the number of brokers"
             ) from error
         if code != KafkaError.TOPIC_ALREADY_EXISTS:
             raise
@@ -121,7 +121,7 @@ def _await(admin: AdminClient, topic: str, deadline: float) -> int:
         if found is not None:
             return found
         time.sleep(_APPEARS_S)
-    raise LogUnavailable(f"topic {topic} was created, but the broker does not know it in time")
+    raise LogUnavailable(f"topic {topic} was created, but did not become visible in time")
 
 
 def _check_policy(admin: AdminClient, topic: str, deadline: float) -> None:

@@ -106,7 +106,7 @@ class KafkaTransactor:
                 shared.renew_admin(admin)
                 raise
         if found is None:
-            raise LogUnavailable(f"topic {topic} does not exist (yet)")
+            raise LogUnavailable(f"topic {topic} does not exist yet")
 
     def _transact(self, producer: Producer, topic: str, records: Sequence[Record], deadline: float) -> int:
         after = -1
@@ -164,7 +164,7 @@ class KafkaTransactor:
         if kafka_error.fatal() or kafka_error.code() in _FENCED:
             self._producer = None
             self._open = _Open.NOTHING
-            raise WriterFenced(f"writer {self._id} has lost its place: {error_text(error)}") from error
+            raise WriterFenced(f"writer {self._id} was replaced: {error_text(error)}") from error
 
     def _discard(self) -> None:
         producer, self._producer = self._producer, None
@@ -173,7 +173,7 @@ class KafkaTransactor:
             try:
                 producer.abort_transaction(_CLOSE_S)
             except KafkaException as error:
-                logger.debug("writer %s: not aborted: %s", self._id, error_text(error))
+                logger.debug("writer %s: could not abort: %s", self._id, error_text(error))
         self._open = _Open.NOTHING
 
     def _on_error(self, error: KafkaError) -> None:

@@ -56,7 +56,7 @@ class KafkaTransport:
                 raise self._unavailable(topic, error, shared.refused()) from error
 
     def _unavailable(self, topic: str, error: KafkaException, refused: str) -> LogUnavailable:
-        """``refused``: see ``Shared.refused``; a request that was answered says itself what is wrong."""
+        """``refused``: see ``Shared.refused``; an answered request reports its own problem."""
         timed_out = error.args[0].code() in (KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE)
         text = refused if refused and timed_out else error_text(error)
         return LogUnavailable(f"topic {topic}: Kafka at {self._clients.bootstrap_servers}: {text}")
@@ -121,7 +121,7 @@ def read_logs(config: LogsConfig, timeout_ms: int = 10_000) -> LogsRead:
 def ensure_topics(config: LogsConfig, replication_factor: int = -1, timeout_ms: int = 10_000) -> None:
     """Create the group's missing compacted topics, and check the existing ones.
 
-    A config topic that is to be adopted is not created: without it TopicMisconfigured is raised.
+    The config topic of an adopted group is not created; if it is missing, TopicMisconfigured is raised.
     ``replication_factor``: -1 for the broker's default. ``timeout_ms``: for each topic. Raises
     TopicMisconfigured, LogUnavailable.
     """
@@ -130,9 +130,9 @@ def ensure_topics(config: LogsConfig, replication_factor: int = -1, timeout_ms: 
     with transport.kept():
         if config.adopts and not transport.has_topic(topic, timeout_ms):
             raise TopicMisconfigured(
-                f"topic {topic} does not exist, and is not created for a group that is to be adopted: set "
-                "spec.connect.topics.config to the config.storage.topic of its workers, or spec.groupPolicy "
-                "to Create for a group that is new"
+                f"topic {topic} does not exist, and is not created when a group is adopted: set "
+                "spec.connect.topics.config to the config.storage.topic of its workers, or set "
+                "spec.groupPolicy to Create for a new group"
             )
         ensure_topics_of(transport, config.topic_names, replication_factor, timeout_ms)
 

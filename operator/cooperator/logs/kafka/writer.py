@@ -3,16 +3,13 @@
 import logging
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from cooperator.logs.kafka.connection import Connection
 from cooperator.logs.kafka.settings import CLIENT_ID
 from cooperator.wire import Record
-
-if TYPE_CHECKING:
-    from cooperator.logs.kafka.clients import Shared
-    from cooperator.logs.kafka.topic_writer import KafkaTopicWriter
 
 logger = logging.getLogger(__name__)
 
@@ -22,13 +19,27 @@ _QUICK_POLL_S: Final = 0.01
 OnDelivery = Callable[[KafkaError | None, Message], None]
 
 
-class Writer:
-    """Sends the records of its topic writers to the broker, and reports each delivery to its topic writer."""
+class Queue(Protocol):
+    """The records of one topic that a ``Writer`` sends. None of this blocks."""
 
-    def __init__(self, shared: "Shared") -> None:
+    @property
+    def asking(self) -> bool:
+        """A request is pending."""
+
+    def tend(self) -> None:
+        """Do what is due. The writer calls this several times a second."""
+
+    def note(self, error: KafkaError) -> None:
+        """Note a connection error of the producer."""
+
+
+class Writer:
+    """Sends the records of its queues to the broker, and reports each delivery to its queue."""
+
+    def __init__(self, shared: Connection) -> None:
         """Raises KafkaException for unusable settings."""
         self._shared = shared
-        self._topic_writers: tuple[KafkaTopicWriter, ...] = ()
+        self._queues: tuple[Queue, ...] = ()
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._producer: Producer | None = shared.access.producer(
@@ -37,7 +48,7 @@ class Writer:
             {
                 "message.timeout.ms": 0,  # no time-out
                 "max.in.flight.requests.per.connection": 1,  # a retry must not overtake
-                "queue.buffering.max.messages": 1_000_000,  # each topic writer has its own limit
+                "queue.buffering.max.messages": 1_000_000,  # each queue has its own limit
                 "linger.ms": 5,
             },
         )
@@ -48,15 +59,15 @@ class Writer:
     @property
     def is_idle(self) -> bool:
         with self._lock:
-            return not self._topic_writers
+            return not self._queues
 
-    def add(self, topic_writer: "KafkaTopicWriter") -> None:
+    def add(self, queue: Queue) -> None:
         with self._lock:
-            self._topic_writers = (*self._topic_writers, topic_writer)
+            self._queues = (*self._queues, queue)
 
-    def remove(self, topic_writer: "KafkaTopicWriter") -> None:
+    def remove(self, queue: Queue) -> None:
         with self._lock:
-            self._topic_writers = tuple(each for each in self._topic_writers if each is not topic_writer)
+            self._queues = tuple(each for each in self._queues if each is not queue)
 
     def produce(self, topic: str, record: Record, on_delivery: OnDelivery) -> None:
         """Queue a record. Raises BufferError when the queue is full or closed, KafkaException when the record
@@ -67,7 +78,7 @@ class Writer:
         producer.produce(topic, record.value, record.key, on_delivery=on_delivery)
 
     def purge(self) -> None:
-        """Return all unwritten records, of all topic writers, to their topic writers."""
+        """Return all unwritten records, of all queues, to their queues."""
         producer = self._producer
         if producer is not None:
             producer.purge()
@@ -83,15 +94,15 @@ class Writer:
     def _run(self, producer: Producer) -> None:
         while not self._closing.is_set():
             try:
-                asking = any(topic_writer.asking for topic_writer in self._topic_writers)
+                asking = any(queue.asking for queue in self._queues)
                 producer.poll(_QUICK_POLL_S if asking else _POLL_S)
             except Exception:
-                logger.exception("the %s goes on after an error", self._thread.name)
-            for topic_writer in self._topic_writers:
-                topic_writer.tend()
-            self._shared.deliveries.watch()
+                logger.exception("the %s continues after an error", self._thread.name)
+            for queue in self._queues:
+                queue.tend()
+            self._shared.callbacks.watch()
 
     def _on_error(self, error: KafkaError) -> None:
         """Handle an error of the producer's connections. Called by the producer while it is polled."""
-        for topic_writer in self._topic_writers:
-            topic_writer.note(error)
+        for queue in self._queues:
+            queue.note(error)

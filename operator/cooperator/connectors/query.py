@@ -1,0 +1,147 @@
+"""Units that run as Structured Streaming queries: how one is guarded, followed and stopped."""
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from subprocess import Popen
+from typing import TYPE_CHECKING, Any
+
+from cooperator.connectors.base import UnitContext, UnitProgress
+from cooperator.connectors.fence import Fence
+from cooperator.connectors.output_owner import owner_settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+log = logging.getLogger(__name__)
+
+
+def query_name(context: UnitContext) -> str:
+    return f"{context.task.connector}/{context.unit}"
+
+
+def guard_session(session: "SparkSession", fence: Fence, context: UnitContext) -> None:
+    """Sets the fence and the output's owner in the session.
+
+    Queries of the session put nothing in place once the claim is not the latest, and file sinks write to no
+    directory of another checkpoint than the unit's.
+    """
+    session.conf.set(
+        "spark.sql.streaming.checkpointFileManagerClass", "dev.cooperator.spark.FencedCheckpointFileManager"
+    )
+    session.conf.set("cooperator.fence.directory", str(fence.directory))
+    session.conf.set("cooperator.fence.claim", fence.claim)
+    for name, value in owner_settings(context).items():
+        session.conf.set(name, value)
+
+
+class SparkQuery:
+    """A unit that runs as a query.
+
+    ``jvm`` is the process that runs it; None when it is not a child process. ``end``, if given, ends the
+    query in place of its own ``stop``, and returns when it has ended.
+    """
+
+    def __init__(
+        self,
+        query: "StreamingQuery",
+        context: UnitContext,
+        jvm: Popen[bytes] | None,
+        end: Callable[[], None] | None = None,
+    ) -> None:
+        self._query = query
+        self._context = context
+        self._jvm = jvm
+        self._end_query = end
+        self._batch = -1
+        self._rows_in = 0
+        self._seen = ""
+        self._end = ""
+        self._behind: int | None = None
+
+    def poll(self) -> UnitProgress:
+        if not self._query.isActive:
+            raise self._query.exception() or RuntimeError("the query was stopped unexpectedly")
+        last = self._news()
+        if last is not None:
+            # All reports since the last poll are read only when needed: each costs calls into the JVM.
+            is_next = last["numInputRows"] > 0 and last["batchId"] == self._batch + 1
+            for progress in [last] if is_next else self._recent():
+                # An idle query reports, too, under the id of the next batch: only reports with rows are
+                # batches.
+                if progress["timestamp"] > self._seen and progress["numInputRows"] > 0:
+                    self._rows_in += progress["numInputRows"]
+                    self._batch = progress["batchId"]
+            self._seen = last["timestamp"]
+            if len(last["sources"]) == 1:
+                source = last["sources"][0]
+                self._end = _text(source.get("endOffset"))
+                self._behind = behind(self._end, _text(source.get("latestOffset")))
+        rows_out = self._context.counts.rows_out
+        return UnitProgress(self._batch, self._rows_in, rows_out, self._end, self._behind)
+
+    def _news(self) -> dict[str, Any] | None:
+        """Returns the last progress, unless it was seen before.
+
+        It is polled every second for every query, so only the time of the JVM's object is read: pyspark would
+        read every field, one call each.
+        """
+        untyped: Any = self._query
+        if not hasattr(untyped, "_jsq"):
+            last = untyped.lastProgress
+            return None if last is None or last.timestamp == self._seen else _loaded(last.json)
+        last = untyped._jsq.lastProgress()
+        return None if last is None or last.timestamp() == self._seen else _loaded(last.json())
+
+    def _recent(self) -> list[dict[str, Any]]:
+        untyped: Any = self._query
+        if not hasattr(untyped, "_jsq"):
+            return [_loaded(progress.json) for progress in untyped.recentProgress]
+        return [_loaded(progress.json()) for progress in untyped._jsq.recentProgress()]
+
+    def stop(self) -> None:
+        if self._end_query is not None:
+            self._end_query()
+            self._context.closing.close()
+            return
+        from pyspark.errors import StreamingQueryException
+
+        try:
+            self._query.stop()
+            # isActive turns false before the query ends: only this waits for the query's thread.
+            self._query.awaitTermination()
+        except StreamingQueryException:
+            log.debug("%s failed before it was stopped", self._context.unit)
+        except Exception:
+            if self._jvm is None or self._jvm.poll() is None:
+                raise
+            log.info("%s ended with its JVM", self._context.unit)
+        self._context.closing.close()
+
+
+def _loaded(text: str) -> dict[str, Any]:
+    """Parses a progress. A Spark Connect server does not report the sum of rows."""
+    loaded: dict[str, Any] = json.loads(text)
+    return {**loaded, "numInputRows": sum(source["numInputRows"] for source in loaded["sources"])}
+
+
+def _text(offset: object) -> str:
+    """Returns a position in a checkpoint's format: JSON as text."""
+    if offset is None:
+        return ""
+    return offset if isinstance(offset, str) else json.dumps(offset)
+
+
+def behind(end: str, latest: str) -> int | None:
+    """Returns the number of records between two positions of Spark's Kafka source; None for other sources."""
+    try:
+        there: Mapping[str, Mapping[str, int]] = json.loads(latest)
+        here: Mapping[str, Mapping[str, int]] = json.loads(end)
+        return sum(
+            max(0, offset - here.get(topic, {}).get(partition, 0))
+            for topic, partitions in there.items()
+            for partition, offset in partitions.items()
+        )
+    except (ValueError, AttributeError, TypeError):
+        return None
