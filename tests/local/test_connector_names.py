@@ -61,4 +61,4 @@ def test_what_runs_under_a_name_is_shown_by_its_connector_and_by_no_other() -> N
     assert shown["again"]["taskSummary"] == "0/0"
     stalled = {each["type"]: each for each in shown["again"]["conditions"]}["Stalled"]
     assert (stalled["status"], stalled["reason"]) == ("True", "InvalidSpec")
-    assert "Connector orders of Worker pipes has already" in stalled["message"]
+    assert "already the name in Kafka of Connector orders of Worker pipes" in stalled["message"]
