@@ -1,6 +1,6 @@
 # Two images: `docker build --target operator .` and `docker build --target worker .`
-# BASE is any Debian 12 with apt. The tests build the same without an engine, out of this file
-# (tests/kubernetes/images.py): they know FROM, ARG, RUN with bind mounts, ENV, USER, WORKDIR, ENTRYPOINT, CMD.
+# BASE is any Debian 12 with apt. The tests build the same with buildah (tests/kubernetes/images.py): it makes a layer
+# anew when copied files have changed, but not when mounted ones have. So use COPY, never RUN --mount.
 ARG BASE=debian:bookworm-slim
 
 FROM ${BASE} AS system
@@ -19,59 +19,56 @@ ENTRYPOINT ["tini", "--", "cooperator"]
 
 # What has to be installed, without the project itself: that changes more often.
 FROM system AS requirements
-RUN --mount=type=bind,source=pyproject.toml,target=/build/pyproject.toml \
-    --mount=type=bind,source=images/requirements.py,target=/build/requirements.py \
-    mkdir /requirements \
+COPY pyproject.toml images/requirements.py /build/
+RUN mkdir /requirements \
  && python /build/requirements.py > /requirements/common.txt \
  && python /build/requirements.py kubernetes > /requirements/operator.txt \
  && python /build/requirements.py spark s3 connect > /requirements/worker.txt
 
 FROM system AS common
-RUN --mount=type=bind,from=requirements,source=/requirements/common.txt,target=/build/requirements.txt \
-    pip install -q --no-cache-dir -r /build/requirements.txt
+COPY --from=requirements /requirements/common.txt /opt/cooperator/requirements/
+RUN pip install -q --no-cache-dir -r /opt/cooperator/requirements/common.txt
 
-FROM common AS operator
-RUN --mount=type=bind,from=requirements,source=/requirements/operator.txt,target=/build/requirements.txt \
-    pip install -q --no-cache-dir -r /build/requirements.txt
-RUN --mount=type=bind,source=pyproject.toml,target=/build/pyproject.toml \
-    --mount=type=bind,source=README.md,target=/build/README.md \
-    --mount=type=bind,source=LICENSE,target=/build/LICENSE \
-    --mount=type=bind,source=operator,target=/build/operator \
-    cp -r /build /tmp/project \
- && pip install -q --no-cache-dir --no-deps --no-build-isolation /tmp/project \
- && rm -r /tmp/project
+FROM common AS wheel
+COPY pyproject.toml README.md LICENSE /build/
+COPY operator /build/operator
+RUN pip wheel -q --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheel /build
+
+FROM common AS kubernetes
+COPY --from=requirements /requirements/operator.txt /opt/cooperator/requirements/
+RUN pip install -q --no-cache-dir -r /opt/cooperator/requirements/operator.txt
+
+FROM kubernetes AS operator
+COPY --from=wheel /wheel /opt/cooperator/wheel
+RUN pip install -q --no-cache-dir --no-deps /opt/cooperator/wheel/*.whl
 # Numbers, so that a kubelet can tell that this is not root.
 USER 10001:10001
 
 FROM common AS spark
-# Java's package makes links among the manuals, which slim bases do not have.
+# Java's package makes links among the manuals, which slim bases do not have. A cluster may choose a user that no file here
+# names; Spark asks for its name, and libnss-wrapper gives it one (cooperator.runtime.user).
 RUN mkdir -p /usr/share/man/man1 \
  && apt-get update -q \
- && apt-get install -y -q --no-install-recommends openjdk-17-jre-headless procps \
+ && apt-get install -y -q --no-install-recommends openjdk-17-jre-headless procps libnss-wrapper \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin
-RUN --mount=type=bind,from=requirements,source=/requirements/worker.txt,target=/build/requirements.txt \
-    pip install -q --no-cache-dir -r /build/requirements.txt
-# Jars for Kafka and for checkpoints in a store, each with the checksum of its lock: nothing is downloaded at
-# run time.
+COPY --from=requirements /requirements/worker.txt /opt/cooperator/requirements/
+RUN pip install -q --no-cache-dir -r /opt/cooperator/requirements/worker.txt
 ENV COOPERATOR_CACHE=/opt/cooperator/cache
-RUN --mount=type=bind,source=operator/cooperator/__init__.py,target=/build/cooperator/__init__.py \
-    --mount=type=bind,source=operator/cooperator/artifacts,target=/build/cooperator/artifacts \
-    --mount=type=bind,source=operator/cooperator/model,target=/build/cooperator/model \
-    PYTHONPATH=/build PYTHONDONTWRITEBYTECODE=1 \
-    python -c "from cooperator.artifacts import resolve; [resolve(b, print) for b in ('spark-kafka', 'spark-s3', 'aws-sdk')]"
-# A cluster may choose a user that no file here names; Spark asks for its name (cooperator.runtime.user).
-RUN apt-get update -q \
- && apt-get install -y -q --no-install-recommends libnss-wrapper \
- && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin
 
-FROM spark AS worker
-RUN --mount=type=bind,source=pyproject.toml,target=/build/pyproject.toml \
-    --mount=type=bind,source=README.md,target=/build/README.md \
-    --mount=type=bind,source=LICENSE,target=/build/LICENSE \
-    --mount=type=bind,source=operator,target=/build/operator \
-    cp -r /build /tmp/project \
- && pip install -q --no-cache-dir --no-deps --no-build-isolation /tmp/project \
- && rm -r /tmp/project
+FROM spark AS resolved
+COPY operator/cooperator/__init__.py /build/cooperator/
+COPY operator/cooperator/artifacts /build/cooperator/artifacts
+COPY operator/cooperator/model /build/cooperator/model
+RUN PYTHONPATH=/build PYTHONDONTWRITEBYTECODE=1 \
+    python -c "from cooperator.artifacts import resolve; [resolve(b, print) for b in ('spark-kafka', 'spark-s3', 'aws-sdk')]"
+
+# Jars for Kafka and for checkpoints in a store, each with the checksum of its lock: nothing is downloaded at run time.
+FROM spark AS jars
+COPY --from=resolved /opt/cooperator/cache /opt/cooperator/cache
+
+FROM jars AS worker
+COPY --from=wheel /wheel /opt/cooperator/wheel
+RUN pip install -q --no-cache-dir --no-deps /opt/cooperator/wheel/*.whl
 # What Spark loads, as a JVM maps it: members start in half the time. Jars that are added make it void; so do
 # this again after them, with --s3 where checkpoints are in a store.
 RUN cooperator packages --classes

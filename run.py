@@ -65,7 +65,7 @@ MANAGERS = (
         compiler=("build-essential",),
         postgresql=("postgresql",),
         nodes="containerd runc iptables nftables iproute2 containernetworking-plugins busybox-static "
-        "mmdebstrap",
+        "buildah skopeo mmdebstrap",
         go="golang-go",
     ),
     PackageManager("dnf", ("dnf", "install", "-y"), ("java-21-openjdk-headless", "java-17-openjdk-headless")),
@@ -232,7 +232,7 @@ def find_or_install_nodes(yes: bool) -> None:
     manager = package_manager()
     if manager is None or not manager.nodes:
         return
-    needed = ("containerd", "runc", "iptables", "nft", "ip", "busybox", "mmdebstrap")
+    needed = ("containerd", "runc", "iptables", "nft", "ip", "busybox", "buildah", "skopeo", "mmdebstrap")
     # Some are for root, whose folders a user's PATH need not name.
     missing = [name for name in needed if not shutil.which(name) and not (ROOTS_PROGRAMS / name).exists()]
     if not CNI_BRIDGE.exists():

@@ -12,7 +12,6 @@ from cooperator.leader.machine import LeaderMachine
 from cooperator.leader.reports import ReportReader
 from cooperator.leader.state import LeaderSettings
 from cooperator.model import ClusterConfig, ConnectorConfig, Epoch, Memory, SessionKey, TaskId
-from cooperator.planner import prepare
 from cooperator.wire import (
     AgentReport,
     ExtendedAssignment,
@@ -69,8 +68,8 @@ class Worker:
 class GroupIncarnation:
     """One incarnation of a group that our leader leads. ``rounds`` plays and times it."""
 
-    def __init__(self, tasks: int, members: int) -> None:
-        self._config = _config(tasks)
+    def __init__(self, tasks: int, members: int, group: int = 0) -> None:
+        self._config = _config(tasks, group)
         self._machine = LeaderMachine(LeaderSettings(url=URL, max_group_bytes=2**31))
         self._reader = ReportReader()
         self._workers = {f"member-{i:05d}": Worker() for i in range(members)}
@@ -78,11 +77,18 @@ class GroupIncarnation:
         self._generation = 0
         self._offset = 100
         self.memory = Memory()
-        self._machine.handle(ev.LeadTaken(self.memory, self._config), self._now_ms)
 
     def rounds(self) -> Iterator[Timed]:
-        """Yields in the order of ``ROUNDS``."""
-        yield self._round()
+        """Yields in the order of ``ROUNDS``. The connectors are created once the group has formed."""
+        config, self._config = self._config, ClusterConfig(self._offset)
+        self._machine.handle(ev.LeadTaken(self.memory, self._config), self._now_ms)
+        self._round()
+        began = time.perf_counter_ns()
+        self._config = replace(config, offset=self._offset)
+        self._machine.handle(ev.ConfigChanged(self._config), self._now_ms)
+        considered_nanos = time.perf_counter_ns() - began
+        first = self._round()
+        yield replace(first, afterwards_nanos=max(first.afterwards_nanos, considered_nanos))
         yield self._round()
         yield self._round()
         newcomer = f"member-{len(self._workers):05d}"
@@ -111,7 +117,6 @@ class GroupIncarnation:
         began = time.perf_counter_ns()
         self._machine.handle(ev.Delivered(self._generation), self._now_ms)
         self._reader.foresee()
-        prepare(self._machine.state.members)
         afterwards_nanos = time.perf_counter_ns() - began
         assigned = revoked = 0
         for member_id, data in assignments.items():
@@ -157,10 +162,11 @@ class GroupIncarnation:
         return encode_metadata(Metadata(URL, self._offset, None, report), Protocol.SESSIONED)
 
 
-def _config(tasks: int) -> ClusterConfig:
+def _config(tasks: int, group: int = 0) -> ClusterConfig:
+    """``group``: no two groups have a connector in common."""
     one: Mapping[str, str] = {}
     connector = ConnectorConfig(one, tasks=(one,) * TASKS_PER_CONNECTOR)
-    names = (f"connector-{i:05d}" for i in range(tasks // TASKS_PER_CONNECTOR))
+    names = (f"connector-{group}-{i:05d}" for i in range(tasks // TASKS_PER_CONNECTOR))
     return ClusterConfig(100, dict.fromkeys(names, connector), SessionKey(b"key", "HmacSHA256", 1_000_000))
 
 

@@ -105,8 +105,8 @@ def test_shell_completion_does_not_import_other_commands() -> None:
 def test_a_short_command_does_not_import_the_daemon(words: list[str]) -> None:
     code = (
         "import sys; from cooperator.cli.app import program; "
-        "from cooperator.cli.plugins import load_assignors; "
-        f"load_assignors(); program(['local', *{words}]); print(*sys.modules)"
+        "from cooperator.leader.plugins import plugged_in_assignors; "
+        f"plugged_in_assignors(); program(['local', *{words}]); print(*sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     imported = set(done.stdout.split())

@@ -12,7 +12,7 @@ from tests.kubernetes.binaries import binaries
 from tests.kubernetes.go import NotBuilt
 from tests.kubernetes.helm import helm
 from tests.kubernetes.image_store import prepare
-from tests.kubernetes.layers import NoImages
+from tests.kubernetes.images import NoImages
 
 PARTS: dict[str, Callable[[], object]] = {"build": binaries, "helm": helm, "images": prepare}
 

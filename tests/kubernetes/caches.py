@@ -7,7 +7,8 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -15,6 +16,15 @@ def cache_folder(*parts: str) -> Path:
     """``${XDG_CACHE_HOME:-~/.cache}/cooperator/…``; it need not be there yet."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base, "cooperator", *parts)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold a lock of that name; a process that wants it, too, waits."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def once(folder: Path, make: Callable[[Path], None]) -> Path:
@@ -26,9 +36,7 @@ def once(folder: Path, make: Callable[[Path], None]) -> Path:
     if folder.is_dir():
         os.utime(folder)
         return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with open(folder.parent / f".{folder.name}.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(folder.parent / f".{folder.name}.lock"):
         if folder.is_dir():
             return folder
         for abandoned in folder.parent.glob(f".{folder.name}.*/"):

@@ -15,8 +15,8 @@ from tests.kubernetes.binaries import binaries
 from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.go import NotBuilt
 from tests.kubernetes.image_store import prepare
+from tests.kubernetes.images import NoImages
 from tests.kubernetes.kind import KindCluster, KindPlane
-from tests.kubernetes.layers import NoImages
 from tests.kubernetes.nodes import Cluster
 from tests.kubernetes.processes import ServerFailed
 

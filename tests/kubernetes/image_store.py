@@ -1,8 +1,9 @@
 """What containerd knows of images, prepared once: nodes begin with a copy that takes a second.
 
 Unpacking a gigabyte for every node of every test would take longer than the tests. So a containerd imports
-the lasting layers once into a folder of the cache, and a node's own folder has links into it. Linked is only
-what nobody writes: unpacked layers (a container's writes go into a layer of its own) and blobs.
+once, into a folder of the cache, what lies below the project's code; another begins with links into it and
+imports the rest, once for each state of the code; and a node begins with links into that. Linked is only what
+nobody writes: unpacked layers (a container's writes go into a layer of its own) and blobs.
 """
 
 from __future__ import annotations
@@ -10,15 +11,16 @@ from __future__ import annotations
 import hashlib
 import shutil
 import subprocess
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from tests.kubernetes.caches import cache_folder, forget_unused, once
-from tests.kubernetes.images import PAUSE, Image, build_images, write_image
+from tests.kubernetes.images import BELOW, BUSYBOX, OPERATOR, PAUSE, WORKER, build_images, write_archive
 from tests.kubernetes.processes import Server, ServerFailed
 
 READY_S = 60.0
+_BLOBS: Final = "io.containerd.content.v1.content/blobs/sha256/*"
 
 
 class Containerd:
@@ -60,58 +62,42 @@ class Containerd:
         return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
-def prepare() -> None:
-    """All that is slow, ahead of the first node. Raises NoImages, ServerFailed."""
-    _prepared(build_images())
-
-
-def fill(containerd_folder: Path) -> None:
-    """Give a containerd that is not running yet all lasting layers, and beside it the rest of each image."""
-    images = build_images()
-    prepared = _prepared(images)
-    _link_tree(prepared / "root", containerd_folder / "root")
-    without = _lasting(images)
-    for number, image in enumerate(images):
-        write_image(image, containerd_folder / f"image-{number}.tar", without)
-
-
-def import_rest(containerd: Containerd) -> None:
-    """What ``fill`` put beside a containerd that runs now."""
-    for archive in sorted(containerd.folder.glob("image-*.tar")):
-        containerd.import_archive(archive)
-        archive.unlink()
-
-
-def _prepared(images: Sequence[Image]) -> Path:
-    key = hashlib.sha256("\n".join(sorted(_lasting(images))).encode()).hexdigest()[:24]
-
-    def make(folder: Path) -> None:
-        containerd = Containerd(folder)
-        containerd.start()
-        try:
-            for image in images:
-                lasting = replace(image, layers=image.lasting_layers, name=f"{image.name}-layers")
-                write_image(lasting, folder / "image.tar")
-                containerd.import_archive(folder / "image.tar")
-                (folder / "image.tar").unlink()
-        finally:
-            containerd.server.kill()
-
-    store = once(cache_folder("image-stores", key), make)
-    forget_unused(cache_folder("image-stores"))
+def prepare() -> Path:
+    """A folder of a containerd that has all images; slow the first time. Raises NoImages, ServerFailed."""
+    built = build_images()
+    below = _store({name: built[name] for name in (BUSYBOX, PAUSE, *BELOW)})
+    store = _store({name: built[name] for name in (OPERATOR, WORKER)}, below)
+    forget_unused(store.parent, days=3)
     return store
 
 
-def _lasting(images: Sequence[Image]) -> set[str]:
-    return {layer.digest for image in images for layer in image.lasting_layers}
+def fill(containerd_folder: Path) -> None:
+    """Give a containerd that is not running yet all images."""
+    _link_tree(prepare() / "root", containerd_folder / "root")
+
+
+def _store(images: Mapping[str, str], below: Path | None = None) -> Path:
+    """A containerd's folder with ``images`` (name → id), and with those of ``below``."""
+
+    def make(folder: Path) -> None:
+        if below is not None:
+            _link_tree(below / "root", folder / "root")
+        write_archive(images, folder / "images.tar", (folder / "root").glob(_BLOBS))
+        containerd = Containerd(folder)
+        containerd.start()
+        try:
+            containerd.import_archive(folder / "images.tar")
+        finally:
+            containerd.server.kill()
+        (folder / "images.tar").unlink()
+
+    key = "\n".join((*images.values(), below.name if below else ""))
+    return once(cache_folder("image-stores", hashlib.sha256(key.encode()).hexdigest()[:24]), make)
 
 
 def _link_tree(source: Path, target: Path) -> None:
     """containerd's own databases are copied; what is never written again is linked."""
-    lasting = [
-        *source.glob("io.containerd.snapshotter.v1.overlayfs/snapshots/*"),
-        *source.glob("io.containerd.content.v1.content/blobs/sha256/*"),
-    ]
+    lasting = [*source.glob("io.containerd.snapshotter.v1.overlayfs/snapshots/*"), *source.glob(_BLOBS)]
     parents = {str(path.parent) for path in lasting}
     shutil.copytree(source, target, ignore=lambda folder, names: names if folder in parents else ())
     for path in lasting:

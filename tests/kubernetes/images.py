@@ -1,27 +1,22 @@
-"""The images of the root ``Dockerfile``, and two tiny ones, for a containerd that has no registry.
+"""The images of the root ``Dockerfile``, and two tiny ones, built by buildah without a daemon or a registry.
 
-The Dockerfile is read and carried out here (``dockerfile``, ``layers``), so that what tests run is what a
-user builds with an engine: same paths, same user, same entry point. An archive is an OCI image layout that
-``ctr images import`` takes; the layers that a node has already may be left out of it.
+Tests so run what a user builds from the same file with an engine. buildah keeps the layer of each step in the
+user's cache. It needs root, for mounts.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-import io
-import json
-import platform
 import shutil
+import subprocess
 import tarfile
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Final
 
-from tests.kubernetes.caches import cache_folder, forget_unused
-from tests.kubernetes.dockerfile import Target, read_dockerfile
-from tests.kubernetes.layers import Layer, NoImages, base_layer, find_in, folder_layer, run_layer
+from tests.kubernetes.caches import cache_folder, locked
 
 ROOT = Path(__file__).parent.parent.parent
 OPERATOR = "localhost/cooperator/operator:tests"
@@ -30,122 +25,136 @@ BUSYBOX = "localhost/cooperator/busybox:tests"
 """One static program: for pods whose content does not matter (``busybox sleep``, ``busybox httpd -f``)."""
 PAUSE = "localhost/cooperator/pause:tests"
 """Holds the namespaces of a pod; every pod has it."""
+BELOW = ("localhost/cooperator/kubernetes:tests", "localhost/cooperator/jars:tests")
+"""Operator and worker without the project's code, whose changes leave these as they are."""
+
+_STAGES: Final = dict(
+    zip((*BELOW, OPERATOR, WORKER), ("kubernetes", "jars", "operator", "worker"), strict=True)
+)
+_TINY: Final = """\
+FROM scratch AS busybox
+COPY busybox /bin/
+ENV PATH=/bin
+USER 65534:65534
+ENTRYPOINT ["busybox"]
+FROM busybox AS pause
+CMD ["sleep", "2147483647"]
+"""
+_SUITE: Final = "bookworm"
+"""Debian's name for what BASE is in the Dockerfile."""
+_SLIM: Final = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/info/*")
+_TRUST: Final = (Path("/usr/local/share/ca-certificates"), Path("/etc/pip.conf"))
+"""A step of an image reaches the network as this machine does: with its authorities and pip's settings."""
+_APART: Final = ("unshare", "--mount", "--propagation=private")
+"""Runs a command in a mount namespace of its own: whatever happens, no mount is left behind."""
 
 
-@dataclass(frozen=True)
-class Image:
-    """``layers``: lowest first. ``lasting``: how many of them a change of the project's code leaves as they
-    are."""
-
-    name: str
-    layers: tuple[Layer, ...]
-    config: dict[str, Any]
-    lasting: int
-
-    @property
-    def lasting_layers(self) -> tuple[Layer, ...]:
-        return self.layers[: self.lasting]
+class NoImages(Exception):
+    """An image cannot be made; the message says what to do."""
 
 
 @functools.cache
-def build_images() -> tuple[Image, ...]:
-    """All of them, of the project as it is at the first call: nodes of one run have the same.
+def build_images() -> Mapping[str, str]:
+    """All of them, name → id, of the project as it is at the first call: nodes of one run have the same.
 
     In seconds when only code has changed, in minutes the first time. Raises NoImages.
     """
-    stages = read_dockerfile(ROOT / "Dockerfile")
-    made = (*_tiny_images(), _image(OPERATOR, stages, "operator"), _image(WORKER, stages, "worker"))
-    forget_unused(cache_folder("layers"))
-    return made
-
-
-def _image(name: str, stages: Mapping[str, Target], stage: str) -> Image:
-    target = stages[stage]
-    config = {
-        "Env": [f"{key}={value}" for key, value in target.env.items()],
-        "User": target.user,
-        "WorkingDir": target.working_folder,
-        "Entrypoint": list(target.entrypoint),
-        "Cmd": list(target.command),
-    }
-    runs = enumerate(target.runs)
-    with_code = (number for number, run in runs if any(bind.source == "operator" for bind in run.binds))
-    # Below all that is run lies the base.
-    lasting = 1 + next(with_code, len(target.runs))
-    return Image(name, tuple(_layers(stages, stage)), config, lasting)
-
-
-def _layers(stages: Mapping[str, Target], stage: str) -> list[Layer]:
-    layers = [base_layer()]
-    for run in stages[stage].runs:
-        sources = {
-            bind.target: find_in(_layers(stages, bind.stage), bind.source)
-            if bind.stage
-            else ROOT / bind.source
-            for bind in run.binds
+    tiny = _program("busybox", "busybox-static").parent
+    with locked(cache_folder("buildah.lock")):
+        # A build that was killed has left its containers.
+        _buildah("rm", "--all")
+        base = f"--build-arg=BASE={_base()}"
+        built = {
+            BUSYBOX: _build(BUSYBOX, tiny, "--target=busybox", text=_TINY),
+            PAUSE: _build(PAUSE, tiny, "--target=pause", text=_TINY),
+            **{name: _build(name, ROOT, f"--target={stage}", base) for name, stage in _STAGES.items()},
         }
-        layers.append(run_layer(layers, run, sources))
-    return layers
+        if unused := _buildah("images", "--quiet", "--filter=dangling=true", "--filter=until=336h").split():
+            _buildah("rmi", *unused)
+    return built
 
 
-def _tiny_images() -> tuple[Image, Image]:
-    busybox = shutil.which("busybox")
-    if busybox is None:
-        raise NoImages("busybox was not found: apt-get install busybox-static, or python3 run.py tests --yes")
-    layer = folder_layer({"/bin/busybox": Path(busybox)})
-    config = {"Env": ["PATH=/bin"], "User": "65534:65534", "WorkingDir": "/", "Entrypoint": ["busybox"]}
-    return (
-        Image(PAUSE, (layer,), {**config, "Cmd": ["sleep", "2147483647"]}, 1),
-        Image(BUSYBOX, (layer,), {**config, "Cmd": []}, 1),
+def write_archive(names: Iterable[str], archive: Path, known: Iterable[Path] = ()) -> None:
+    """Write images as one OCI layout, which ``ctr images import`` takes. Raises NoImages.
+
+    ``known``: files, named by their digests, that the importer has already; they are left out.
+    """
+    with tempfile.TemporaryDirectory(prefix=".layout-", dir=archive.parent) as made:
+        layout = Path(made)
+        blobs = layout / "blobs" / "sha256"
+        blobs.mkdir(parents=True)
+        for blob in known:
+            (blobs / blob.name).symlink_to(blob)
+        for name in names:
+            # What is there is not written again. `buildah push` would compress, and so find nothing there.
+            source = f"containers-storage:[overlay@{_store('images')}+{_store('run')}]{name}"
+            words = ("copy", "--quiet", "--dest-oci-accept-uncompressed-layers", source)
+            _call(*_APART, _program("skopeo"), *words, f"oci:{layout}:{name}")
+        with tarfile.open(archive, "w") as tar:
+            for path in layout.rglob("*"):
+                if path.is_file() and not path.is_symlink():
+                    tar.add(path, str(path.relative_to(layout)))
+
+
+def _base() -> str:
+    """The name of the smallest Debian that has apt, and that trusts what this machine trusts."""
+    trusted = [path for path in _TRUST if path.exists()]
+    name = f"localhost/cooperator/debian:{_digest(trusted)}"
+    if not _buildah("images", "--quiet", f"--filter=reference={name}"):
+        options = [f"--dpkgopt=path-exclude={pattern}" for pattern in _SLIM]
+        options += [f"--customize-hook=copy-in {path} {path.parent}" for path in trusted]
+        with tempfile.TemporaryDirectory() as made:
+            debootstrap = (_program("mmdebstrap"), "--quiet", "--variant=minbase", "--mode=root")
+            _call(*debootstrap, *options, _SUITE, f"{made}/debian.tar")
+            _build(name, Path(made), text="FROM scratch\nADD debian.tar /\n")
+    return name
+
+
+def _digest(paths: Iterable[Path]) -> str:
+    digest = hashlib.sha256("\n".join((_SUITE, *_SLIM)).encode())
+    for file in sorted(file for path in paths for file in (path, *path.rglob("*")) if file.is_file()):
+        digest.update(f"\0{file}\0".encode() + file.read_bytes())
+    return digest.hexdigest()[:24]
+
+
+def _build(name: str, context: Path, *options: str, text: str | None = None) -> str:
+    """Its id. ``text``: in place of the Dockerfile of ``context``."""
+    words = (
+        "build",
+        "--quiet",
+        "--layers",
+        "--force-rm",
+        "--pull-never",
+        "--isolation=chroot",
+        f"--tag={name}",
     )
+    # A JVM asks for the machine's name.
+    machine = ("--network=host", "--uts=host")
+    file = () if text is None else ("--file=-",)
+    return _buildah(*words, *machine, *options, *file, str(context), text=text).split()[-1]
 
 
-def write_image(image: Image, path: Path, without: Collection[str] = ()) -> None:
-    """``image`` as an archive at ``path``; layers whose digests are in ``without`` are named but left out."""
-    config = _blob(
-        {
-            "architecture": {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()],
-            "os": "linux",
-            "config": image.config,
-            "rootfs": {"type": "layers", "diff_ids": [layer.digest for layer in image.layers]},
-        }
-    )
-    manifest = _blob(
-        {
-            "schemaVersion": 2,
-            "mediaType": "application/vnd.oci.image.manifest.v1+json",
-            "config": _descriptor("application/vnd.oci.image.config.v1+json", config),
-            "layers": [
-                {
-                    "mediaType": "application/vnd.oci.image.layer.v1.tar",
-                    "digest": layer.digest,
-                    "size": layer.size,
-                }
-                for layer in image.layers
-            ],
-        }
-    )
-    named = _descriptor("application/vnd.oci.image.manifest.v1+json", manifest)
-    named["annotations"] = {"io.containerd.image.name": image.name}
-    with tarfile.open(path, "w") as archive:
-        _add(archive, "oci-layout", _blob({"imageLayoutVersion": "1.0.0"}))
-        _add(archive, "index.json", _blob({"schemaVersion": 2, "manifests": [named]}))
-        for blob in (config, manifest):
-            _add(archive, f"blobs/sha256/{hashlib.sha256(blob).hexdigest()}", blob)
-        for layer in image.layers:
-            if layer.digest not in without:
-                archive.add(layer.archive, "blobs/" + layer.digest.replace(":", "/"))
+def _buildah(*arguments: str, text: str | None = None) -> str:
+    where = ("--storage-driver=overlay", f"--root={_store('images')}", f"--runroot={_store('run')}")
+    return _call(*_APART, _program("buildah"), *where, *arguments, text=text)
 
 
-def _blob(content: dict[str, Any]) -> bytes:
-    return json.dumps(content, sort_keys=True).encode()
+def _store(part: str) -> Path:
+    return cache_folder("buildah", part)
 
 
-def _descriptor(kind: str, blob: bytes) -> dict[str, Any]:
-    return {"mediaType": kind, "digest": f"sha256:{hashlib.sha256(blob).hexdigest()}", "size": len(blob)}
+def _program(name: str, package: str = "") -> Path:
+    path = shutil.which(name)
+    if path is None:
+        raise NoImages(
+            f"{name} was not found: apt-get install {package or name}, or python3 run.py tests --yes"
+        )
+    return Path(path)
 
 
-def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
-    entry = tarfile.TarInfo(name)
-    entry.size = len(content)
-    archive.addfile(entry, io.BytesIO(content))
+def _call(*command: str | Path, text: str | None = None) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, input=text or "", check=False)
+    if done.returncode:
+        words = f"{done.stdout[-3000:]}{done.stderr[-3000:]}"
+        raise NoImages(f"`{' '.join(map(str, command))}` failed with {done.returncode}:\n{words}")
+    return done.stdout

@@ -27,7 +27,7 @@ import yaml
 from tests.harness.support import freeze
 from tests.kubernetes.api import ApiError
 from tests.kubernetes.control_plane import ControlPlane
-from tests.kubernetes.image_store import Containerd, fill, import_rest
+from tests.kubernetes.image_store import Containerd, fill
 from tests.kubernetes.processes import Server, ServerFailed
 from tests.kubernetes.proxy import service_proxy
 from tests.kubernetes.slots import (
@@ -67,7 +67,6 @@ class Node:
         containerd = Containerd(self._folder / "containerd", self._cni())
         fill(containerd.folder)
         containerd.start()
-        import_rest(containerd)
         self.containerd = containerd
         self._start_kubelet(containerd)
 

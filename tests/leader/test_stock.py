@@ -14,7 +14,7 @@ from cooperator.leader.stock.handback import lacks
 from cooperator.leader.stock.members import conditions, holding_down
 from cooperator.leader.stock.write_window import SETTLE_MS
 from cooperator.model import INSTANCE, ClusterConfig, Desired, DesiredConnector, Member, Policy, TaskId
-from cooperator.planner import kip415
+from cooperator.planner import Workspace, kip415
 from cooperator.planner.view import View
 from cooperator.wire import (
     CommitRecord,
@@ -284,7 +284,7 @@ class TestHandBack:
             tasks=tasks,
             leader_id=next(iter(group.members)),
         )
-        plan, _ = kip415.plan(view, group.saved)
+        plan, _ = kip415.plan(view, group.saved, Workspace())
         assert all(assignment.is_empty for assignment in plan.assignments.values())
 
     def test_what_keeps_it_from_being_even_is_said(self) -> None:

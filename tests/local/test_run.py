@@ -164,11 +164,13 @@ def test_what_nodes_are_made_of_is_installed_at_once(
     some = System(run, monkeypatch, "apt-get", "runc", "busybox")
     run.find_or_install_nodes(yes=True)
     (installed,) = (command for command in some.commands if "install" in command)
-    assert {"containerd", "containernetworking-plugins", "mmdebstrap"} <= set(installed)
+    assert {"containerd", "containernetworking-plugins", "buildah", "skopeo"} <= set(installed)
     (tmp_path / "bridge").touch()
     for name in ("iptables", "nft", "ip"):
         (tmp_path / name).touch()
-    whole = System(run, monkeypatch, "apt-get", "containerd", "runc", "busybox", "mmdebstrap")
+    whole = System(
+        run, monkeypatch, "apt-get", "containerd", "runc", "busybox", "buildah", "skopeo", "mmdebstrap"
+    )
     run.find_or_install_nodes(yes=True)
     assert whole.commands == []
 

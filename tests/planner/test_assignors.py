@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cooperator.model import Policy, TaskId
-from cooperator.planner import Facts, assignors
+from cooperator.planner import Facts, Workspace
+from cooperator.planner.assignors import BUILT_IN
 from cooperator.planner.assignors.layout import Range, Uniform
 from cooperator.planner.assignors.sticky import Sticky
 from cooperator.planner.assignors.strict import Spread
@@ -200,18 +201,13 @@ class Lazy:
         return Placement({}, dict.fromkeys(problem.pool, min(problem.kept)))
 
 
-def test_a_plug_in_is_registered_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assignors, "_assignors", dict(ALL))
-    assignors.register("Lazy", Lazy())
-    assignors.register("Lazy", Lazy())
-    assert "Lazy" in assignors.names()
+def test_a_plug_in_is_chosen_where_the_leader_has_it() -> None:
     group = UnreliableGroup(Policy(assignor="Lazy"), a=4)
+    group.workspace = Workspace({**BUILT_IN, "Lazy": Lazy()})
     group.join("w0")
     group.join("w1")
     group.settle()
     assert not owned(group)["w1"]
-    with pytest.raises(ValueError, match="assignor 'Sticky' is already Sticky; choose another name"):
-        assignors.register("Sticky", Lazy())
 
 
 def test_joins_are_waited_for_whatever_the_assignor() -> None:

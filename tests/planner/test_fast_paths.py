@@ -9,17 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cooperator.model import INSTANCE, Member, Memory, TaskId, recent
-from cooperator.model.recent import Recent, remaining
-from cooperator.planner import Facts, View, itemsets, plan, prepare
-from cooperator.planner import tally as counts
+from cooperator.model import INSTANCE, Member, Memory, TaskId
+from cooperator.planner import Facts, View, Workspace, plan
 from cooperator.planner.assignors import release
 from cooperator.planner.assignors.deal import Dealer
 from cooperator.planner.assignors.running import Running
 from cooperator.planner.assignors.sticky import Sticky
 from cooperator.planner.itemsets import by_connector, configured
 from cooperator.planner.problem import DealtInTurn, Placement, Problem
-from cooperator.planner.tally import count_anew, tally
 
 SIZES = st.dictionaries(st.from_regex("[a-e]{1,3}", fullmatch=True), st.integers(0, 7), max_size=12)
 NAMES = st.lists(st.sampled_from("mnopqrst"), min_size=1, unique=True)
@@ -88,23 +85,6 @@ def test_a_plan_does_not_depend_on_how_it_was_dealt(
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Sticky, "assign", plainly)
         assert plan(view, Memory()) == short
-
-
-ITEMS = st.frozensets(st.builds(TaskId, st.sampled_from("abc"), st.integers(0, 3)), max_size=6)
-
-
-@given(ITEMS, st.lists(st.dictionaries(st.sampled_from("mnop"), ITEMS), max_size=6), st.data())
-def test_a_count_taken_up_is_one_made_anew(
-    configured: frozenset[TaskId], rounds: list[dict[str, frozenset[TaskId]]], data: st.DataObject
-) -> None:
-    for reports in rounds:
-        free = set(configured)
-        for member, items in reports.items():
-            # Most reports are disjoint and known, as only those can be taken up.
-            if data.draw(st.integers(0, 5)):
-                reports[member] = items & free
-                free -= items
-        assert tally(reports, configured) == count_anew(reports, configured)
 
 
 @st.composite
@@ -199,33 +179,23 @@ def test_who_has_one_item_of_each_connector_lets_go_of_the_same_as_ever(problem:
 
 @settings(deadline=None)
 @given(SIZES, st.lists(st.tuples(NAMES, st.booleans()), min_size=1, max_size=6))
-def test_a_plan_does_not_depend_on_what_was_looked_up_before(
+def test_a_plan_does_not_depend_on_the_rounds_that_a_workspace_has_seen(
     sizes: Mapping[str, int], rounds: list[tuple[list[str], bool]]
 ) -> None:
-    """Members come and go, and report what they were given: as foreseen, or in tuples of their own."""
-    memory = Memory()
+    """Members come and go, and report what they were given: in the same tuples as before, or in new ones."""
+    memory, workspace = Memory(), Workspace()
     owned: dict[str, tuple[TaskId, ...]] = {}
-    for generation, (names, foreseen) in enumerate(rounds):
+    for generation, (names, same) in enumerate(rounds):
         members = tuple(Member(name, name, "1", owned.get(name, ())) for name in names)
-        if foreseen:
-            prepare(members)
         gone = frozenset((name, "1") for name in owned if name not in names)
         view = View(now_ms=generation, generation=generation, members=members, tasks=sizes, cause="1")
         view = replace(view, facts=Facts(gone=frozenset(i for i, _ in gone), ended=gone))
-        decided, after = plan(view, memory)
-        with pytest.MonkeyPatch.context() as patched:
-            for memories, name in MEMORIES:
-                patched.setattr(memories, name, Recent(1))
-            patched.setattr(counts, "_last", [])
-            assert plan(view, memory) == (decided, after)
+        decided, after = plan(view, memory, workspace)
+        assert plan(view, memory) == (decided, after)
         memory, before = after, owned
         owned = {}
         for name, assignment in decided.assignments.items():
-            rest = remaining(before.get(name, ()), frozenset(assignment.revoked))
-            owned[name] = rest + assignment.assigned if foreseen else (*rest, *assignment.assigned)
-
-
-MEMORIES = [
-    *((recent, name) for name in ("_sets", "_equal", "_rests", "_gone")),
-    *((itemsets, name) for name in ("_parts", "_by_connector")),
-]
+            own = before.get(name, ())
+            if not (same and assignment.is_empty):
+                own = (*(item for item in own if item not in assignment.revoked), *assignment.assigned)
+            owned[name] = own

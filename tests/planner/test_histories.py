@@ -6,7 +6,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from cooperator.model import INSTANCE, Policy, TaskId, Warmth
 from cooperator.planner import Facts
-from cooperator.planner.assignors import names
+from cooperator.planner.assignors import BUILT_IN
 from tests.planner.unreliable_group import Process, UnreliableGroup
 
 IDENTITIES = ("w0", "w1", "w2", "w3", "w4")
@@ -21,7 +21,7 @@ class Histories(RuleBasedStateMachine):
         delay_ms=st.sampled_from([0, 20_000, 300_000]),
         workers=st.integers(1, 4),
         max_returns=st.integers(0, 3),
-        assignor=st.sampled_from(("Sticky", "Sticky", *names())),
+        assignor=st.sampled_from(("Sticky", "Sticky", *sorted(BUILT_IN))),
         strict=st.booleans(),
     )
     def start(

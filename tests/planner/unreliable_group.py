@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from cooperator.model import INSTANCE, Epoch, Member, Memory, Policy, TaskId, Warmth
-from cooperator.planner import Facts, Plan, View, Why, plan
+from cooperator.planner import Facts, Plan, View, Why, Workspace, plan
 
 POLICY = Policy()
 
@@ -50,6 +50,7 @@ class UnreliableGroup:
         self.unstarted: set[TaskId] = set()
         self.cause = ""
         self.last: Plan | None = None
+        self.workspace = Workspace()
 
     # What happens to it
 
@@ -131,14 +132,14 @@ class UnreliableGroup:
     def plan_only(self) -> Plan:
         """What a round would decide, without holding it."""
         view = self.view()
-        decided, _ = plan(view, self.memory)
+        decided, _ = plan(view, self.memory, self.workspace)
         check_safe(view, decided)
         return decided
 
     def round(self) -> Plan:
         """One round: everybody who is in the group reports, and is told what to do."""
         view = self.view()
-        decided, memory = plan(view, self.memory)
+        decided, memory = plan(view, self.memory, self.workspace)
         check_safe(view, decided)
         for process in self.members():
             assignment = decided.assignments[process.incarnation]

@@ -17,6 +17,7 @@ from unittest.mock import patch
 from cooperator.group import DescribedGroup, GroupState
 from cooperator.leader import machine
 from cooperator.model import Memory
+from cooperator.planner import Workspace
 from cooperator.planner.plan import Plan
 from cooperator.planner.view import View
 from tests.simulation import process, stages
@@ -51,8 +52,8 @@ def simulated(simulation: Simulation) -> Iterator[None]:
         for name in (names.config, names.status, names.leader):
             Transport(process.here()).ensure_topic(name, 1, 1, timeout_ms)
 
-    def recorded(view: View, memory: Memory) -> tuple[Plan, Memory]:
-        plan, after = decide(view, memory)
+    def recorded(view: View, memory: Memory, workspace: Workspace) -> tuple[Plan, Memory]:
+        plan, after = decide(view, memory, workspace)
         simulation.planned(view, memory, plan, after)
         return plan, after
 

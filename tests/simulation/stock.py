@@ -28,7 +28,7 @@ from cooperator.model import (
     TaskState,
     TaskStatus,
 )
-from cooperator.planner import kip415
+from cooperator.planner import Workspace, kip415
 from cooperator.planner.view import View
 from cooperator.runtime import TaskSpec
 from cooperator.wire import (
@@ -190,7 +190,7 @@ class StockProcess(WorkerProcess):
             last_completed_generation=self._completed,
             leader_id=round.leader_id,
         )
-        plan, self._memory = kip415.plan(view, self._memory)
+        plan, self._memory = kip415.plan(view, self._memory, Workspace())
         self.simulation.planned_by_stock(round.generation, {member.member_id for member in members})
         planned.set_result(
             {

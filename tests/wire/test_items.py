@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from cooperator.model import TaskId
 from cooperator.model.java import hash_set_order
-from cooperator.model.recent import set_of
 from cooperator.wire import KnownItems
 from cooperator.wire import items as codec
 from cooperator.wire.primitives import Reader
@@ -17,8 +16,12 @@ SPREAD = st.lists(st.builds(TaskId, NAMES, st.integers(-1, 1)), min_size=1, max_
 
 @given(SPREAD | ITEMS.filter(bool))
 def test_items_with_entries_of_their_own_are_written_as_groups_are(items: list[TaskId]) -> None:
-    assert codec.write_items(items, "field") == codec._write_groups(items, dict.fromkeys, "field")
-    assert codec.write_items_hashed(items, "field") == codec._write_groups(items, hash_set_order, "field")
+    assert codec.write_items(items, "field") == codec.ItemsWriter()._write_groups(
+        items, dict.fromkeys, "field"
+    )
+    assert codec.write_items_hashed(items, "field") == codec.ItemsWriter()._write_groups(
+        items, hash_set_order, "field"
+    )
 
 
 @given(ITEMS, ITEMS, st.booleans())
@@ -51,7 +54,6 @@ def test_who_keeps_items_in_the_order_they_came_is_foreseen(
             patched.delattr(codec, "read_items")
             found = read(known, tuple(own))
         assert (frozenset(found), len(found)) == (own.keys(), len(own))
-        assert set_of(found) == own.keys()
 
 
 @given(ITEMS, st.frozensets(st.sampled_from(range(30))), ITEMS, ITEMS)
@@ -64,17 +66,15 @@ def test_who_reports_something_else_than_foreseen_is_read_as_ever(
     known.foresee(gone, codec.write_items_hashed(new, "field"))
     found = read(known, now)
     assert (frozenset(found), len(found)) == (frozenset(now), len(now))
-    assert set_of(found) == frozenset(now)
     assert read(known, now) is found, "unchanged bytes are the same object"
 
 
 @given(SPREAD | ITEMS)
 def test_items_are_read_fast_as_with_care(items: list[TaskId]) -> None:
     data = codec.write_items(items, "field")
-    for _ in range(2):
-        found = codec.read_items(Reader(data), "field")
-        reader = Reader(data)
-        assert found == codec._read_with_care(reader, reader.int32("count"), "field")
+    found = codec.read_items(Reader(data), "field")
+    reader = Reader(data)
+    assert found == codec._read_with_care(reader, reader.int32("count"), "field")
 
 
 def as_written(items: tuple[TaskId, ...]) -> tuple[TaskId, ...]:

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 import typer
 
 from cooperator.cli.on_demand import put_together
-from cooperator.cli.plugins import PluginError, load_assignors
+from cooperator.leader.plugins import PluginError, plugged_in_assignors
 from cooperator.terminal.console import Console
 
 _COMMANDS: Final = {
@@ -58,7 +58,7 @@ def _options(
 def main() -> None:
     """Run the command that the arguments name; ends the process."""
     try:
-        load_assignors()
+        plugged_in_assignors()
     except PluginError as error:
         Console().error(str(error))
         raise SystemExit(1) from None

@@ -11,10 +11,12 @@ import typer
 
 from cooperator.cli.plan_source import PlanError, of_group, of_worker, regrouped
 from cooperator.cli.plan_text import text_of
+from cooperator.leader.plugins import installed_assignors
 from cooperator.local.get import Output
 from cooperator.local.layout import ClusterError
 from cooperator.local.options import DEFAULT_STATE, NamespaceOption, StateOption
 from cooperator.model import PolicyName
+from cooperator.planner import Workspace
 from cooperator.scenarios.answer import to_plain
 from cooperator.scenarios.changes import (
     Add,
@@ -183,7 +185,7 @@ def answer_text(snapshot: Snapshot, asked: Asked, output: Output) -> str:
         change, note = regrouped(snapshot, Resize(name, number))
         changes.append(change)
         snapshot = replace(snapshot, notes=(*snapshot.notes, *note))
-    answer = what_if(snapshot, _one_join(changes))
+    answer = what_if(snapshot, _one_join(changes), Workspace(installed_assignors()))
     if output is Output.JSON:
         return json.dumps(to_plain(answer), indent=2, ensure_ascii=False)
     return text_of(answer)

@@ -31,7 +31,6 @@ from cooperator.logs import (
     WriterFenced,
 )
 from cooperator.model import ClusterConfig, Epoch, Memory, Policy, PolicyName, SessionKey, TaskId
-from cooperator.planner import prepare
 from cooperator.wire import ConfigRecord, FencingRecord, RestartRecord, SessionKeyRecord, encode_config
 
 log = logging.getLogger(__name__)
@@ -246,7 +245,6 @@ class LeaderThread:
             self._carry_out(instructions)
         if isinstance(event, ev.Delivered) and self.machine.state.policy.name is PolicyName.DEFAULT:
             self._reader.foresee()
-            prepare(self.machine.state.members)
 
     def _decide(self, event: ev.Event) -> list[ev.Instruction]:
         began = time.perf_counter()

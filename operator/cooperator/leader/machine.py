@@ -28,6 +28,7 @@ from cooperator.leader.stock.pending_starts import PendingStarts
 from cooperator.leader.stock.write_window import WriteWindow
 from cooperator.leader.writes import REPEAT_MS, Repeats, Writes
 from cooperator.model import ClusterConfig, ConnectorConfig, Epoch, Memory, Policy, PolicyName
+from cooperator.planner import Workspace
 from cooperator.planner import plan as decide
 from cooperator.planner.plan import Plan
 from cooperator.planner.view import View
@@ -45,6 +46,7 @@ class LeaderMachine:
     def __init__(self, settings: LeaderSettings, policy: Policy | None = None) -> None:
         self.settings = settings
         self.state = LeaderState(policy=policy or Policy())
+        self._workspace = Workspace(settings.assignors)
         self._in_round = False
         self._saved: Memory | None = None
         """What the leader log says for certain, but for the generation; None: not known."""
@@ -228,7 +230,9 @@ class LeaderMachine:
             self._is_new = False
         state.memory = self._planned_with = absences.for_round(state.memory, event.generation)
         pending = state.causes.pending(now_ms)
-        plan, memory = decide(replace(self.view(now_ms, pending or cause), turns_eager=turns), state.memory)
+        plan, memory = decide(
+            replace(self.view(now_ms, pending or cause), turns_eager=turns), state.memory, self._workspace
+        )
         if turns:
             self._want_round("the group has turned eager", now_ms)
         events = state.causes.of_round(pending, state.memory, memory)
@@ -394,7 +398,7 @@ class LeaderMachine:
             if due and state.plan and (state.plan.rejoin_at_ms or 0) <= now_ms:
                 return "scheduled rebalance delay ended"
             return "configuration changed" if self._planned.task_counts() != self._task_counts() else ""
-        what_if, _ = decide(self.view(now_ms, "what if"), state.memory)
+        what_if, _ = decide(self.view(now_ms, "what if"), state.memory, self._workspace)
         whys = {why.why.value for why in (*what_if.assigned_why.values(), *what_if.revoked_why.values())}
         if any(not assignment.is_empty for assignment in what_if.assignments.values()):
             return ", ".join(sorted(whys)) or "an assignment changes"

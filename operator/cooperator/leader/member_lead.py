@@ -13,6 +13,7 @@ from cooperator.leader import events as ev
 from cooperator.leader.endpoint import Handler
 from cooperator.leader.leader_thread import GroupHandle, LeaderThread
 from cooperator.leader.machine import LeaderMachine
+from cooperator.leader.plugins import installed_assignors
 from cooperator.leader.routes import LeaderRoutes, LeaseTimes
 from cooperator.leader.state import LeaderSettings
 from cooperator.logs import Logs
@@ -36,9 +37,8 @@ class MemberLead:
         self._logs = logs
         # Only the operator, which knows the desired state, deletes connectors; a member keeps existing ones
         # going.
-        self._lead = LeaderThread(
-            LeaderMachine(LeaderSettings(url=url, owns_config=False)), group, logs, policy_of_log=True
-        )
+        settings = LeaderSettings(url=url, owns_config=False, assignors=installed_assignors())
+        self._lead = LeaderThread(LeaderMachine(settings), group, logs, policy_of_log=True)
         self._routes = LeaderRoutes(lambda: (self._lead, self._logs), contact_age_ms, times)
         self._lead.start()
 

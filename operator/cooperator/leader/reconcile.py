@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Final
 
 from cooperator.leader.regroup import TaskConfigs
@@ -14,7 +15,7 @@ from cooperator.wire import (
     TaskRecord,
 )
 
-ONE_TASK: Final = {"tasks.max": "1"}
+ONE_TASK: Final = MappingProxyType({"tasks.max": "1"})
 """Other writers may omit this default; a record for it alone would restart the connector."""
 
 

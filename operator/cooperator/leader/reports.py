@@ -1,7 +1,7 @@
 """The decoded reports of a round's members.
 
 Unchanged bytes are not decoded again: neither whole metadata, nor, where only an offset or an epoch differs,
-the allocation in them, which is then the same object for the planner, too (``planner.itemsets``). Nor is an
+the allocation in them, which is then the same object for the planner, too (``planner.workspace``). Nor is an
 allocation decoded that equals what the leader predicted (``expect``, ``foresee``).
 """
 

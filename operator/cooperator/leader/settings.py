@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cooperator.leader.ownership import GroupPolicy
+from cooperator.leader.plugins import installed_assignors
 from cooperator.leader.state import LeaderSettings
 from cooperator.logs import Gate, LogsConfig, Topics, open_gate
 from cooperator.model import Policy
@@ -73,4 +74,5 @@ class ServiceSettings:
             stock_pool=self.stock_pool,
             group_id=self.group_id,
             config_topic=self.logs_config().topic_names.config,
+            assignors=installed_assignors(),
         )

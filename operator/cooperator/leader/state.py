@@ -1,7 +1,7 @@
 """A leader's settings and its state."""
 
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from cooperator.leader import absences
@@ -10,7 +10,9 @@ from cooperator.leader.observability.history import Rebalance
 from cooperator.leader.regroup import Regroup
 from cooperator.leader.stock.members import Hung
 from cooperator.model import ClusterConfig, Desired, Epoch, Member, Memory, Policy, TaskId
+from cooperator.planner.assignors import BUILT_IN
 from cooperator.planner.plan import Plan
+from cooperator.planner.problem import Assignor
 from cooperator.planner.view import Facts
 from cooperator.wire.signature import DEFAULT_ALGORITHM
 
@@ -28,6 +30,7 @@ class LeaderSettings:
     * ``max_group_bytes``: the broker stores a group, with metadata and assignments of all members, in one
       record, which must fit into ``message.max.bytes``.
     * ``stock_pool``: see ``ownership.is_of_pool``.
+    * ``assignors``: those that a policy may choose, by name.
     """
 
     url: str
@@ -41,6 +44,7 @@ class LeaderSettings:
     stock_pool: str = ""
     group_id: str = ""
     config_topic: str = ""
+    assignors: Mapping[str, Assignor] = field(default_factory=lambda: BUILT_IN, repr=False)
 
 
 @dataclass(slots=True)

@@ -24,17 +24,6 @@ class TaskId(NamedTuple):
         return self.connector if self.task == INSTANCE else f"{self.connector}-{self.task}"
 
 
-_MOST_KNOWN: Final = 262_144
-_known: dict[TaskId, TaskId] = {}
-
-
-def same_object(task: TaskId) -> TaskId:
-    """Return one object for all equal ids, so that sets of them compare quickly."""
-    if len(_known) >= _MOST_KNOWN:
-        _known.clear()
-    return _known.setdefault(task, task)
-
-
 class Epoch(NamedTuple):
     """When an assignment was decided: the leader's term, then the group's generation.
 

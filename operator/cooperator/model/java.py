@@ -2,7 +2,6 @@
 section 11)."""
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 
 from cooperator.model.ids import TaskId
 
@@ -44,20 +43,20 @@ def sort_tasks(tasks: Iterable[TaskId]) -> list[TaskId]:
 def spread_hash(key: str) -> int:
     """Return ``String.hashCode()`` with its upper half folded in; HashMap uses the lower bits of this."""
     value = 0
-    for unit in memoryview(key.encode("utf-16-le", "surrogatepass")).cast("H"):
-        value = (31 * value + unit) & 0xFFFFFFFF
+    for unit in key.encode() if key.isascii() else _code_units_of(key):
+        value = 31 * value + unit
+    value &= 0xFFFFFFFF
     return value ^ (value >> 16)
 
 
 def _by_bucket(keys: Iterable[str], buckets: int) -> list[str]:
-    return sorted(keys, key=lambda key: _spread_hash(key) & (buckets - 1))
+    mask = buckets - 1
+    return sorted(keys, key=lambda key: spread_hash(key) & mask)
 
 
-@lru_cache(maxsize=65_536)
-def _spread_hash(key: str) -> int:
-    return spread_hash(key)
+def _code_units_of(string: str) -> memoryview:
+    return memoryview(string.encode("utf-16-le", "surrogatepass")).cast("H")
 
 
-@lru_cache(maxsize=65_536)
 def _code_units(string: str) -> bytes:
     return string.encode("utf-16-be", "surrogatepass")

@@ -1,37 +1,35 @@
-"""The scheduling decision: ``plan(view, memory) -> (Plan, Memory)``, pure and deterministic.
+"""The scheduling decision: ``plan(view, memory, workspace) -> (Plan, Memory)``, deterministic.
 
 What may live here: the view (all inputs of a decision), the plan, the policies (``default``, ``kip415``,
 ``eager``), the target and the next safe step as separate parts, holds, and the assignors, one strategy per
-file. Time is an argument, timers are values in the plan. No I/O, no clock, no randomness.
+file. Time is an argument, timers are values in the plan. No I/O, no clock, no randomness, and no state of a
+module: what is kept between rounds is in the ``Workspace`` of one leader.
 May import ``model`` only.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Final
 
-from cooperator.model import Member, Memory, PolicyName
-from cooperator.planner import default, eager, itemsets, kip415
+from cooperator.model import Memory, PolicyName
+from cooperator.planner import default, eager, kip415
 from cooperator.planner.plan import HeldTask, Plan, Reason, Why
 from cooperator.planner.view import Facts, View
+from cooperator.planner.workspace import Workspace
 
-__all__ = ["Facts", "HeldTask", "Plan", "Reason", "View", "Why", "plan", "prepare"]
+__all__ = ["Facts", "HeldTask", "Plan", "Reason", "View", "Why", "Workspace", "plan"]
 
-_POLICIES: Final[Mapping[PolicyName, Callable[[View, Memory], tuple[Plan, Memory]]]] = {
-    PolicyName.DEFAULT: default.plan,
-    PolicyName.KIP415: kip415.plan,
-    PolicyName.EAGER: eager.plan,
-}
+_POLICIES: Final[Mapping[PolicyName, Callable[[View, Memory, Workspace], tuple[Plan, Memory]]]] = (
+    MappingProxyType(
+        {PolicyName.DEFAULT: default.plan, PolicyName.KIP415: kip415.plan, PolicyName.EAGER: eager.plan}
+    )
+)
 
 
-def plan(view: View, memory: Memory) -> tuple[Plan, Memory]:
-    """Decide one round by ``view.policy``: the same view and memory give the same plan.
+def plan(view: View, memory: Memory, workspace: Workspace | None = None) -> tuple[Plan, Memory]:
+    """Decide one round by ``view.policy``: the same view, memory and assignors give the same plan.
 
+    ``workspace``: the leader's own; None: an empty one, with the assignors that are built in.
     The returned memory must be persisted before any assignment of the plan is sent.
     """
-    return _POLICIES[view.policy.name](view, memory)
-
-
-def prepare(members: Iterable[Member]) -> None:
-    """Fill the caches for the next plan of ``members`` while nothing waits for it. Affects no decision."""
-    for member in members:
-        itemsets.prepare(member.owned)
+    return _POLICIES[view.policy.name](view, memory, Workspace() if workspace is None else workspace)

@@ -9,13 +9,12 @@ in flight = configured ∩ ∪ reported(m) − ∪ stays(m): free once its holde
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from cooperator.model import Member, Memory, TaskId, Warmth
-from cooperator.model.recent import missing, without
-from cooperator.planner.itemsets import Items, reported, split
+from cooperator.planner.itemsets import Items, split
 from cooperator.planner.plan import Reason, Why
 from cooperator.planner.roster import Roster
-from cooperator.planner.tally import tally
 from cooperator.planner.view import View
 
 _NONE: frozenset[TaskId] = frozenset()
@@ -23,18 +22,20 @@ _NONE: frozenset[TaskId] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """``stays`` and ``let_go``: per member id of the present members. ``unreported``: configured tasks that
-    no member reports."""
+    """``reports``, ``stays`` and ``let_go``: per member id of the present members. ``unreported``: configured
+    tasks that no member reports."""
 
+    reports: Mapping[str, Items]
     unreported: frozenset[TaskId]
     stays: Mapping[str, Items]
     let_go: Mapping[str, dict[TaskId, Reason]]
     in_flight: frozenset[TaskId]
 
 
-def sort_claims(view: View, memory: Memory, roster: Roster, items: Items) -> Claims:
+def sort_claims(
+    view: View, memory: Memory, roster: Roster, items: Items, reports: Mapping[str, Items]
+) -> Claims:
     """Sort what the present members report, regardless of balance. ``items``: what is configured."""
-    reports = {member.member_id: reported(member.owned) for member in roster.present}
     sets = {member_id: report.all for member_id, report in reports.items()}
     counted = tally(sets, items.all)
     copies = _surplus_copies(memory, roster, sets, counted.doubled)
@@ -42,7 +43,7 @@ def sort_claims(view: View, memory: Memory, roster: Roster, items: Items) -> Cla
     let_go: dict[str, dict[TaskId, Reason]] = {}
     for member in roster.present:
         report = reports[member.member_id]
-        staying = without(report.all, member.stopping)
+        staying = report.all - member.stopping if member.stopping else report.all
         gone: dict[TaskId, Reason] = {}
         for why, tasks in (
             (Why.DELETED, counted.unknown),
@@ -60,11 +61,34 @@ def sort_claims(view: View, memory: Memory, roster: Roster, items: Items) -> Cla
         stays[member.member_id] = split(staying, report)
         if gone:
             let_go[member.member_id] = gone
-    left = [missing(sets[m], staying.all) for m, staying in stays.items() if staying.all is not sets[m]]
+    left = [sets[m] - staying.all for m, staying in stays.items() if staying.all is not sets[m]]
     in_flight = items.all.intersection(_NONE.union(*left)) if left else _NONE
     if counted.doubled:
         in_flight = in_flight.difference(*(staying.all for staying in stays.values()))
-    return Claims(counted.unreported, stays, let_go, in_flight)
+    return Claims(reports, counted.unreported, stays, let_go, in_flight)
+
+
+class Tally(NamedTuple):
+    """``unreported``: configured items that no member reports. ``unknown``: reported items that are not
+    configured. ``doubled``: items that several members report."""
+
+    unreported: frozenset[TaskId]
+    unknown: frozenset[TaskId]
+    doubled: frozenset[TaskId] = _NONE
+
+
+def tally(reports: Mapping[str, frozenset[TaskId]], configured: frozenset[TaskId]) -> Tally:
+    """Count ``reports``, which maps member ids to what they report."""
+    occupied = _NONE.union(*reports.values())
+    if not occupied:
+        return Tally(configured, _NONE)
+    doubled: set[TaskId] = set()
+    if sum(map(len, reports.values())) > len(occupied):
+        seen: set[TaskId] = set()
+        for items in reports.values():
+            doubled |= seen & items
+            seen |= items
+    return Tally(configured - occupied, occupied - configured, frozenset(doubled))
 
 
 def _lets_go(member: Member, roster: Roster) -> Why | None:

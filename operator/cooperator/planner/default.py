@@ -18,18 +18,19 @@ from dataclasses import dataclass, replace
 
 from cooperator.model import Memory, TaskId
 from cooperator.planner import assignors, claims, holds, step, target
-from cooperator.planner.itemsets import Configured, configured, split
+from cooperator.planner.itemsets import Configured, split
 from cooperator.planner.plan import Plan, Reason, SameReason, Why
 from cooperator.planner.problem import Assignor, Problem
 from cooperator.planner.roster import Roster, survey
 from cooperator.planner.view import View
+from cooperator.planner.workspace import Workspace
 
 
-def plan(view: View, memory: Memory) -> tuple[Plan, Memory]:
+def plan(view: View, memory: Memory, workspace: Workspace) -> tuple[Plan, Memory]:
     """Decide one round. A move takes two rounds, since nothing starts in the round of its revocation."""
-    wanted = configured(view.tasks)
+    wanted = workspace.configured(view.tasks)
     roster = survey(view, memory)
-    claimed = claims.sort_claims(view, memory, roster, wanted.items)
+    claimed = claims.sort_claims(view, memory, roster, wanted.items, workspace.reported(roster.present))
     unreported = claimed.unreported
     settled = holds.settle(view, memory, roster, claimed, wanted.items.all, unreported)
     joins = holds.expected_joins(view, memory, roster, settled.holds)
@@ -38,7 +39,7 @@ def plan(view: View, memory: Memory) -> tuple[Plan, Memory]:
     waiting = bool(settled.held) or settled.frozen
     expecting = wait_until_ms > view.now_ms
     asked = _Asked(view, wanted, roster, claimed, settled, free, not (waiting or expecting), expecting)
-    assignor, warning = assignors.choose(view.policy.assignor, view.policy.strict_spread)
+    assignor, warning = assignors.choose(view.policy.assignor, view.policy.strict_spread, workspace.assignors)
     instances, tasks = asked.targets(assignor)
     if instances.put_off or tasks.put_off:
         settled.timers_ms.append(wait_until_ms)

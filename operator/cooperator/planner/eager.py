@@ -14,14 +14,14 @@ from itertools import cycle
 
 from cooperator.model import Assignment, Memory, TaskId
 from cooperator.model.java import sort_strings, sort_tasks
-from cooperator.planner.itemsets import configured
 from cooperator.planner.plan import Plan, Reason, Why
 from cooperator.planner.view import View
+from cooperator.planner.workspace import Workspace
 
 
-def plan(view: View, memory: Memory) -> tuple[Plan, Memory]:
+def plan(view: View, memory: Memory, workspace: Workspace) -> tuple[Plan, Memory]:
     """Decide one round: assign everything anew."""
-    items = configured(view.tasks).items
+    items = workspace.configured(view.tasks).items
     members = {member.member_id: member for member in view.members}
     occupied = frozenset[TaskId]().union(*(member.owned for member in view.members))
     dealt: dict[str, list[TaskId]] = {member_id: [] for member_id in sort_strings(members)}

@@ -24,7 +24,6 @@ from dataclasses import dataclass, field, replace
 
 from cooperator.model import Hold, HoldReason, Member, Memory, TaskId, Unstopped
 from cooperator.planner.claims import Claims
-from cooperator.planner.itemsets import reported
 from cooperator.planner.plan import HeldTask, Reason, Why
 from cooperator.planner.roster import Roster
 from cooperator.planner.view import View
@@ -154,7 +153,7 @@ class _Settling:
             due = given | hold.tasks if given else hold.tasks
         member = self.roster.current.get(identity)
         # Of what is reported nothing is lost: most members report what they were given.
-        all_there = member is not None and due is reported(member.owned).all
+        all_there = member is not None and due is self.claims.reports[member.member_id].all
         lost = _NONE if all_there else due & self.unreported
         if member is None:
             self._absent(identity, lost, hold)

@@ -1,18 +1,12 @@
-"""Cached sets of items: what is configured, and what a member reports.
+"""Sets of items: what is configured, what a member reports, and their parts."""
 
-Most rounds change little. A report or a configuration that is equal to an earlier one gives the same set
-objects again, which need not be compared element by element. These are caches of pure functions: they save
-time and affect no decision.
-"""
-
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
+from itertools import chain, repeat, starmap
 from operator import itemgetter
 from typing import NamedTuple, cast
 
 from cooperator.model import INSTANCE, TaskId
-from cooperator.model.ids import same_object
-from cooperator.model.recent import MOST_ITEMS, Recent, set_of
 
 # TaskId's constructor is slow Python code; a configuration may have 100,000 tasks.
 _new_task_id = cast(Callable[[type[TaskId], tuple[str, int]], TaskId], tuple.__new__)
@@ -50,89 +44,44 @@ class Configured(NamedTuple):
 
 def configured(task_counts: Mapping[str, int]) -> Configured:
     """Return the items of ``task_counts`` (connector name to its number of tasks, without the instance)."""
-    for known, items in _recent:
-        if known == task_counts:
-            return items
-    made = _configured(task_counts)
-    _recent.appendleft((dict(task_counts), made))
-    return made
-
-
-_recent: deque[tuple[Mapping[str, int], Configured]] = deque(maxlen=4)
-
-
-def _configured(task_counts: Mapping[str, int]) -> Configured:
-    in_order = sorted(task_counts.items())
-    instances = tuple(same_object(TaskId(connector, INSTANCE)) for connector, _ in in_order)
-    tasks = tuple(
-        same_object(_new_task_id(TaskId, (connector, n)))
-        for connector, count in in_order
-        for n in range(count)
-    )
-    return Configured(
-        Items(frozenset(instances + tasks), frozenset(instances), frozenset(tasks)),
-        (instances, tasks),
-        tuple(map(itemgetter(0), instances)),
-    )
-
-
-_parts: Recent[frozenset[TaskId], Items] = Recent(MOST_ITEMS)
+    connectors = tuple(sorted(task_counts))
+    instances = tuple(map(_new_task_id, repeat(TaskId), zip(connectors, repeat(INSTANCE))))
+    named = ((repeat(connector), range(task_counts[connector])) for connector in connectors)
+    tasks = tuple(map(_new_task_id, repeat(TaskId), chain.from_iterable(starmap(zip, named))))
+    parts = frozenset(instances), frozenset(tasks)
+    return Configured(Items(parts[0] | parts[1], *parts), (instances, tasks), connectors)
 
 
 def reported(owned: tuple[TaskId, ...]) -> Items:
-    """Return what a member reports, as sets; the same objects for the same items."""
-    found = set_of(owned)
-    items = _parts.get(found)
-    if items is None:
-        instances = frozenset([item for item in owned if item[1] == INSTANCE])
-        items = Items(found, instances, found - instances if instances else found)
-        _parts.put(found, items, len(found))
-    return items
+    """Return what a member reports, as sets."""
+    found = frozenset(owned)
+    instances = frozenset([item for item in owned if item[1] == INSTANCE])
+    return Items(found, instances, found - instances if instances else found)
 
 
 def split(items: frozenset[TaskId], of: Items) -> Items:
     """Split ``items``, a subset of ``of``, into its parts."""
     if items is of.all:
         return of
-    known = _parts.get(items)
-    if known is None:
-        instances = items & of.instances
-        known = Items(items, instances, items - instances if instances else items)
-        _parts.put(items, known, len(items))
-    return known
+    instances = items & of.instances
+    return Items(items, instances, items - instances if instances else items)
 
 
 class ByConnector(NamedTuple):
     """``counts``: items per connector. ``only``: each connector's item, if every connector has just one."""
 
-    counts: Mapping[str, int]
+    counts: dict[str, int]
     only: Mapping[str, TaskId] | None
 
 
-_by_connector: Recent[int, tuple[frozenset[TaskId], ByConnector]] = Recent(MOST_ITEMS)
-
-
 def by_connector(items: frozenset[TaskId]) -> ByConnector:
-    """Group ``items`` by connector; do not modify the result."""
-    # Keyed by identity: comparing two equal sets of different objects takes as long as counting.
-    known = _by_connector.get(id(items))
-    if known is None or known[0] is not items:
-        only = dict(zip(map(itemgetter(0), items), items, strict=True))
-        if len(only) == len(items):
-            known = items, ByConnector(dict.fromkeys(only, 1), only)
-        else:
-            known = items, ByConnector(dict(Counter(map(itemgetter(0), items))), None)
-        _by_connector.put(id(items), known, len(items))
-    return known[1]
+    """Group ``items`` by connector."""
+    only = dict(zip(map(itemgetter(0), items), items, strict=True))
+    if len(only) == len(items):
+        return ByConnector(dict.fromkeys(only, 1), only)
+    return ByConnector(connector_counts(items), None)
 
 
-def prepare(owned: tuple[TaskId, ...]) -> None:
-    """Cache what a plan needs of a member that reports ``owned`` when other members come or go."""
-    items = reported(owned)
-    by_connector(items.instances)
-    by_connector(items.tasks)
-
-
-def connector_counts(items: frozenset[TaskId]) -> Mapping[str, int]:
-    """Return the number of ``items`` per connector; do not modify the result."""
-    return by_connector(items).counts
+def connector_counts(items: Collection[TaskId]) -> dict[str, int]:
+    """Return the number of ``items`` per connector."""
+    return dict(Counter(map(itemgetter(0), items))) if items else {}

@@ -13,16 +13,17 @@ from dataclasses import dataclass, field
 
 from cooperator.model import Assignment, HoldReason, Kip415Memory, Member, Memory, TaskId
 from cooperator.model.java import hash_map_order, sort_strings, sort_tasks
-from cooperator.planner.itemsets import Items, configured
+from cooperator.planner.itemsets import Items
 from cooperator.planner.plan import HeldTask, Plan, Reason, Why
 from cooperator.planner.view import View
+from cooperator.planner.workspace import Workspace
 
 _NONE: frozenset[TaskId] = frozenset()
 
 
-def plan(view: View, memory: Memory) -> tuple[Plan, Memory]:
+def plan(view: View, memory: Memory, workspace: Workspace) -> tuple[Plan, Memory]:
     """Decide one round as Kafka's leader does."""
-    round_ = _Round(view, memory.kip415 or Kip415Memory())
+    round_ = _Round(view, memory.kip415 or Kip415Memory(), workspace.configured(view.tasks).items)
     after = round_.decide()
     assignments = {worker.member.member_id: worker.assignment() for worker in round_.workers}
     held = HeldTask("", after.scheduled_rebalance_ms, HoldReason.DEPARTED)
@@ -82,8 +83,8 @@ class _Worker:
 class _Round:
     """One run of the assignor: ``decide`` returns the state after it."""
 
-    def __init__(self, view: View, state: Kip415Memory) -> None:
-        self.view, self.state = view, state
+    def __init__(self, view: View, state: Kip415Memory, items: Items) -> None:
+        self.view, self.state, self.items = view, state, items
         self.max_delay_ms = view.policy.scheduled_rebalance_max_delay_ms
         self.delay_ms, self.scheduled_ms = state.delay_ms, state.scheduled_rebalance_ms
         self.candidates = dict.fromkeys(state.candidates)
@@ -96,8 +97,7 @@ class _Round:
 
     def decide(self) -> Kip415Memory:
         view, state = self.view, self.state
-        items = configured(view.tasks).items
-        wanted = items.all - view.barred
+        wanted = self.items.all - view.barred
         reported = [frozenset(worker.member.owned) for worker in self.workers]
         active = frozenset[TaskId]().union(*reported)
         previous = state.previous_assignment
@@ -116,7 +116,7 @@ class _Round:
 
         reassign: Collection[TaskId] = self._lost(lost)
         if self.delay_ms == 0:
-            self._balance(items, wanted)
+            self._balance(wanted)
         else:
             self.revoked_in_previous = False
         if view.awaited:
@@ -191,9 +191,9 @@ class _Round:
         self.delay_ms, self.scheduled_ms = 0, 0
         self.candidates.clear()
 
-    def _balance(self, items: Items, wanted: frozenset[TaskId]) -> None:
+    def _balance(self, wanted: frozenset[TaskId]) -> None:
         """Step 6 (4.2): revoke each load's surplus from its front, or delay that."""
-        totals = len(items.instances & wanted), len(items.tasks & wanted)
+        totals = len(self.items.instances & wanted), len(self.items.tasks & wanted)
         surplus: list[tuple[_Worker, TaskId]] = []
         if any(totals) and any(load for worker in self.workers for load in worker.loads):
             # Q2 again: if connectors but no tasks are configured, zombie tasks are a surplus.

@@ -12,10 +12,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from cooperator.model import Assignment, Memory, TaskId, Unstopped
-from cooperator.model.recent import missing, without
 from cooperator.planner.claims import Claims
 from cooperator.planner.holds import Settled
-from cooperator.planner.itemsets import reported
 from cooperator.planner.plan import Plan, Reason, Why
 from cooperator.planner.problem import DealtInTurn
 from cooperator.planner.roster import Roster, remember_incarnations
@@ -119,10 +117,11 @@ def _remember(
     for member in decision.roster.present:
         stays = decision.claimed.stays[member.member_id].all
         gone = frozenset(revoked.get(member.member_id, ()))
-        stays = without(stays, gone)
+        if gone:
+            stays -= gone
         if len(stays) != len(member.owned):
             is_gone = len(stays) + len(gone) == len(member.owned)
-            stopping = gone if is_gone else missing(reported(member.owned).all, stays)
+            stopping = gone if is_gone else decision.claimed.reports[member.member_id].all - stays
             unstopped.append(Unstopped(member.identity, member.incarnation, stopping, leased=member.is_agent))
         if decision.roster.current[member.identity] is member:
             new = assigned.get(member.identity, ())

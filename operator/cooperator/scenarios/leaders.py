@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from cooperator.model import Assignment, Member, Memory, Policy, PolicyName
-from cooperator.planner import Facts, Plan, View, plan
+from cooperator.planner import Facts, Plan, View, Workspace, plan
 from cooperator.scenarios.group import Group
 from cooperator.scenarios.knowledge import Knowledge
 from cooperator.scenarios.workers import Process
@@ -119,8 +119,11 @@ class Operator:
     With ``knowledge`` it also knows what it has ordered: which pods will be back, and which will join soon.
     """
 
-    def __init__(self, policy: PolicyName, knowledge: Knowledge | None) -> None:
+    def __init__(
+        self, policy: PolicyName, knowledge: Knowledge | None, workspace: Workspace | None = None
+    ) -> None:
         self.policy, self.knowledge = policy, knowledge
+        self._workspace = workspace or Workspace()
         self.memory = Memory()
 
     def prepare(self, group: Group) -> None:
@@ -129,7 +132,7 @@ class Operator:
 
     def decide(self, group: Group, cause: str) -> Outcome:
         before = self.memory
-        decided, self.memory = plan(self.view(group, cause), before)
+        decided, self.memory = plan(self.view(group, cause), before, self._workspace)
         group.leader_timer_ms = decided.rejoin_at_ms
         return Outcome(
             "operator",

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import count
 
 from cooperator.model import Policy, PolicyName, TaskId, Warmth
-from cooperator.planner import Facts, View
+from cooperator.planner import Facts, View, Workspace
 from cooperator.scenarios.answer import Answer, answer_of, due
 from cooperator.scenarios.changes import (
     Add,
@@ -39,11 +39,14 @@ from cooperator.scenarios.snapshot import LedBy, Snapshot, fresh_memory
 from cooperator.scenarios.workers import Process
 
 
-def what_if(snapshot: Snapshot, changes: Sequence[Change] = ()) -> Answer:
-    """Simulate ``changes`` to rest; without changes, simulate the next rounds. Raises ChangeError."""
+def what_if(snapshot: Snapshot, changes: Sequence[Change] = (), workspace: Workspace | None = None) -> Answer:
+    """Simulate ``changes`` to rest; without changes, simulate the next rounds. Raises ChangeError.
+
+    ``workspace``: has the assignors that are installed; None: those that are built in.
+    """
     check(changes, snapshot.view)
     snapshot = under(snapshot, snapshot.view.policy)
-    setup = _Setup(snapshot, changes)
+    setup = _Setup(snapshot, changes, workspace)
     # A leader that is not a worker holds rounds even without any worker.
     run = play(setup.group, snapshot.view.policy.name, setup.leader, alone=snapshot.led_by is LedBy.OPERATOR)
     return answer_of(snapshot, changes, run, setup.notes())
@@ -63,8 +66,9 @@ def under(snapshot: Snapshot, policy: Policy) -> Snapshot:
 class _Setup:
     """The group of a snapshot, set up for the simulation."""
 
-    def __init__(self, snapshot: Snapshot, changes: Sequence[Change]) -> None:
+    def __init__(self, snapshot: Snapshot, changes: Sequence[Change], workspace: Workspace | None) -> None:
         self.snapshot = snapshot
+        self.workspace = workspace
         self.changes = tuple(changes)
         known = {member.identity for member in snapshot.view.members} | due(snapshot.memory).keys()
         self._pods = dict(enumerate(sorted(known)))
@@ -86,7 +90,7 @@ class _Setup:
     def _leader(self) -> Leader:
         policy = self.snapshot.view.policy.name
         if self.snapshot.led_by is not LedBy.STOCK:
-            return _Planner(self.snapshot, self.changes, self._joiners)
+            return _Planner(self.snapshot, self.changes, self._joiners, self.workspace)
         return ElectedLeader(policy) if policy is PolicyName.KIP415 else StopTheWorldLeader(policy)
 
     def _group(self) -> Group:
@@ -164,8 +168,14 @@ class _Setup:
 class _Planner(Operator):
     """Cooperator's planner, with the memory of the snapshot and the facts that the changes imply."""
 
-    def __init__(self, snapshot: Snapshot, changes: Sequence[Change], joiners: Sequence[str]) -> None:
-        super().__init__(snapshot.view.policy.name, None)
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        changes: Sequence[Change],
+        joiners: Sequence[str],
+        workspace: Workspace | None,
+    ) -> None:
+        super().__init__(snapshot.view.policy.name, None, workspace)
         self.memory = snapshot.memory
         self._start = snapshot.view
         self._regroups = {c.connector: c for c in changes if isinstance(c, Resize) and c.affected}

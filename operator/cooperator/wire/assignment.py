@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from cooperator.model import Epoch, TaskId
 from cooperator.wire import primitives
-from cooperator.wire.items import KnownItems, read_items, write_items, write_items_hashed
+from cooperator.wire.items import ItemsWriter, KnownItems, read_items
 from cooperator.wire.primitives import Reader
 from cooperator.wire.protocol import Protocol, check_version
 from cooperator.wire.trailer import read_trailer, write_trailer
@@ -67,10 +67,11 @@ def encode_assignment(assignment: ExtendedAssignment, protocol: Protocol) -> byt
 class AssignmentEncoder:
     """Encodes assignments of one round, which differ only in their items. Raises EncodeError."""
 
-    __slots__ = ("_head", "_incremental", "_tail")
+    __slots__ = ("_head", "_incremental", "_items", "_tail")
 
     def __init__(self, common: ExtendedAssignment, protocol: Protocol) -> None:
         self._incremental = protocol is not Protocol.DEFAULT
+        self._items = ItemsWriter()
         self._head = b"".join(
             (
                 primitives.int16(protocol.version, "assignment.version"),
@@ -91,11 +92,11 @@ class AssignmentEncoder:
 
     def write(self, assigned: Sequence[TaskId]) -> bytes:
         """Encode the assigned items; also the allocation of a member that runs nothing else."""
-        return write_items_hashed(assigned, "assignment.assigned")
+        return self._items.write_hashed(assigned, "assignment.assigned")
 
     def encode_written(self, new: bytes, revoked: Sequence[TaskId]) -> bytes:
         """As ``encode``, with the result of ``write``."""
-        gone = write_items(revoked, "assignment.revoked") if self._incremental else b""
+        gone = self._items.write(revoked, "assignment.revoked") if self._incremental else b""
         return b"".join((self._head, new, gone, self._tail))
 
 

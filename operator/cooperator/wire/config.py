@@ -7,6 +7,7 @@ import base64
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 from cooperator.model import SessionKey, TargetState, TaskId
@@ -243,13 +244,15 @@ def _logger(name: str, value: Any) -> LoggerRecord:
 
 
 # The order is that in which Connect tries them.
-_DECODERS: Final[Mapping[str, Callable[[str, Any], ConfigRecord]]] = {
-    "target-state-": _target_state,
-    "connector-": _connector,
-    "task-": _task,
-    "commit-": _commit,
-    "restart-connector-": _restart,
-    "tasks-fencing-": _fencing,
-    SESSION_KEY: _session_key_record,
-    "logger-cluster-": _logger,
-}
+_DECODERS: Final[Mapping[str, Callable[[str, Any], ConfigRecord]]] = MappingProxyType(
+    {
+        "target-state-": _target_state,
+        "connector-": _connector,
+        "task-": _task,
+        "commit-": _commit,
+        "restart-connector-": _restart,
+        "tasks-fencing-": _fencing,
+        SESSION_KEY: _session_key_record,
+        "logger-cluster-": _logger,
+    }
+)

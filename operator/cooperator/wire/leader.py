@@ -7,7 +7,9 @@ JSON, zlib stream.
 """
 
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 from cooperator.model import Memory, Policy
@@ -38,8 +40,10 @@ class Owner:
 
 LeaderRecord = Owner | Policy | Memory
 
-_KINDS: Final[dict[str, type[LeaderRecord]]] = {"owner": Owner, "policy": Policy, "memory": Memory}
-_KEYS: Final = {kind: key for key, kind in _KINDS.items()}
+_KINDS: Final[Mapping[str, type[LeaderRecord]]] = MappingProxyType(
+    {"owner": Owner, "policy": Policy, "memory": Memory}
+)
+_KEYS: Final = MappingProxyType({kind: key for key, kind in _KINDS.items()})
 
 
 def encode_leader(value: LeaderRecord) -> Record:

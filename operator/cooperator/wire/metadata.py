@@ -4,6 +4,7 @@ import math
 import re
 import struct
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from cooperator.model import Epoch, Member, TaskId, Warmth
@@ -32,11 +33,11 @@ class Role(StrEnum):
     """Leads and takes no tasks."""
 
 
-_ROLE_CODES: Final = {Role.WORKER: 0, Role.LEADER: 1}
-_ROLES: Final = {code: role for role, code in _ROLE_CODES.items()}
-_WARMTH_CODES: Final = {Warmth.WARM: 0, Warmth.WARMING: 1, Warmth.STALLED: 2}
+_ROLE_CODES: Final = MappingProxyType({Role.WORKER: 0, Role.LEADER: 1})
+_ROLES: Final = MappingProxyType({code: role for role, code in _ROLE_CODES.items()})
+_WARMTH_CODES: Final = MappingProxyType({Warmth.WARM: 0, Warmth.WARMING: 1, Warmth.STALLED: 2})
 _WARM: Final = bytes(1)
-_WARMTHS: Final = {code: warmth for warmth, code in _WARMTH_CODES.items()}
+_WARMTHS: Final = MappingProxyType({code: warmth for warmth, code in _WARMTH_CODES.items()})
 
 
 class AgentReport(NamedTuple):

@@ -9,7 +9,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from enum import StrEnum
-from functools import lru_cache
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -43,51 +42,53 @@ def from_plain(plain: Any, kind: type[T], sets: TaskSetReader) -> T:
 
     Raises DecodeError.
     """
-    value: T = _read(plain, kind, kind.__name__, sets)
+    value: T = _Reading(sets).read(plain, kind, kind.__name__)
     return value
 
 
-def _read(plain: Any, kind: Any, path: str, sets: TaskSetReader) -> Any:
-    origin, arguments = get_origin(kind), get_args(kind)
-    if origin in (Union, UnionType):
-        present = next(each for each in arguments if each is not NoneType)
-        return None if plain is None else _read(plain, present, path, sets)
-    if origin is tuple:
-        return tuple(_read(each, arguments[0], path, sets) for each in typed(plain, list, path))
-    if origin is frozenset and arguments == (TaskId,):
-        return sets.read(typed(plain, list, path), path)
-    if origin is not None and issubclass(origin, Mapping):
-        members = typed(plain, dict, path).items()
-        return {name: _read(each, arguments[1], f"{path}.{name}", sets) for name, each in members}
-    if is_dataclass(kind):
-        return _read_dataclass(plain, kind, path, sets)
-    if issubclass(kind, StrEnum):
-        return _read_enum(plain, kind, path)
-    if kind is float:
-        return _read_float(plain, path)
-    return typed(plain, kind, path)
+class _Reading:
+    """Reads one value. ``_members``: per dataclass and field, its type, and whether it is required."""
 
+    def __init__(self, sets: TaskSetReader) -> None:
+        self._sets = sets
+        self._members: dict[Any, dict[str, tuple[Any, bool]]] = {}
 
-def _read_dataclass(plain: Any, kind: Any, path: str, sets: TaskSetReader) -> Any:
-    values = typed(plain, dict, path)
-    known: dict[str, Any] = {}
-    for name, (hint, required) in _members(kind).items():
-        value = values.get(name)
-        if value is not None:
-            known[name] = _read(value, hint, f"{path}.{name}", sets)
-        elif required:
-            raise DecodeError(f"{path}.{name}: missing")
-    return kind(**known)
+    def read(self, plain: Any, kind: Any, path: str) -> Any:
+        origin, arguments = get_origin(kind), get_args(kind)
+        if origin in (Union, UnionType):
+            present = next(each for each in arguments if each is not NoneType)
+            return None if plain is None else self.read(plain, present, path)
+        if origin is tuple:
+            return tuple(self.read(each, arguments[0], path) for each in typed(plain, list, path))
+        if origin is frozenset and arguments == (TaskId,):
+            return self._sets.read(typed(plain, list, path), path)
+        if origin is not None and issubclass(origin, Mapping):
+            members = typed(plain, dict, path).items()
+            return {name: self.read(each, arguments[1], f"{path}.{name}") for name, each in members}
+        if is_dataclass(kind):
+            return self._dataclass(plain, kind, path)
+        if issubclass(kind, StrEnum):
+            return _read_enum(plain, kind, path)
+        if kind is float:
+            return _read_float(plain, path)
+        return typed(plain, kind, path)
 
-
-@lru_cache
-def _members(kind: Any) -> dict[str, tuple[Any, bool]]:
-    """Type of each field, and whether it is required."""
-    hints = get_type_hints(kind)
-    return {
-        each.name: (hints[each.name], each.default is MISSING and each.default_factory is MISSING)
-        for each in fields(kind)
-    }
+    def _dataclass(self, plain: Any, kind: Any, path: str) -> Any:
+        values = typed(plain, dict, path)
+        if kind not in self._members:
+            hints = get_type_hints(kind)
+            self._members[kind] = {
+                each.name: (hints[each.name], each.default is MISSING and each.default_factory is MISSING)
+                for each in fields(kind)
+            }
+        known: dict[str, Any] = {}
+        for name, (hint, required) in self._members[kind].items():
+            value = values.get(name)
+            if value is not None:
+                known[name] = self.read(value, hint, f"{path}.{name}")
+            elif required:
+                raise DecodeError(f"{path}.{name}: missing")
+        return kind(**known)
 
 
 def _read_enum(plain: Any, kind: type[StrEnum], path: str) -> StrEnum:

@@ -1,6 +1,7 @@
 """The sub-protocols of Kafka Connect's group protocol (KIP-415, KIP-507)."""
 
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Final
 
 from cooperator.wire.errors import DecodeError
@@ -21,7 +22,7 @@ class Protocol(StrEnum):
         return _VERSIONS[self]
 
 
-_VERSIONS: Final = {Protocol.SESSIONED: 2, Protocol.COMPATIBLE: 1, Protocol.DEFAULT: 0}
+_VERSIONS: Final = MappingProxyType({Protocol.SESSIONED: 2, Protocol.COMPATIBLE: 1, Protocol.DEFAULT: 0})
 
 ALL_PROTOCOLS: Final[tuple[Protocol, ...]] = tuple(Protocol)
 """In order of preference. Offer all three: the broker picks one that every member offers."""

@@ -5,6 +5,7 @@ import binascii
 import hashlib
 import hmac
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from cooperator.model import SessionKey
@@ -16,7 +17,9 @@ DEFAULT_ALGORITHM: Final = "HmacSHA256"
 ALLOWED_ALGORITHMS: Final = frozenset({DEFAULT_ALGORITHM})
 """Kafka Connect's default of ``inter.worker.verification.algorithms``."""
 
-_DIGESTS: Final = {"HmacSHA256": hashlib.sha256, "HmacSHA384": hashlib.sha384, "HmacSHA512": hashlib.sha512}
+_DIGESTS: Final = MappingProxyType(
+    {"HmacSHA256": hashlib.sha256, "HmacSHA384": hashlib.sha384, "HmacSHA512": hashlib.sha512}
+)
 
 
 class SignatureError(Exception):

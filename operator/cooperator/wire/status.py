@@ -7,6 +7,7 @@ Key ``status-task-NAME-N`` or ``status-connector-NAME``; value ``{"state","trace
 
 import re
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 from cooperator.model import INSTANCE, Epoch, TaskId, TaskState, TaskStatus
@@ -19,11 +20,13 @@ _OURS: Final = "cooperator"
 _TASK_KEY: Final = re.compile(r"(?s)(.+)-([0-9]{1,10})\Z")
 
 # What to tell a stock worker of a state it does not know: a stopping task still runs.
-_STOCK: Final = {
-    TaskState.STARTING: TaskState.UNASSIGNED,
-    TaskState.STOPPING: TaskState.RUNNING,
-    TaskState.HELD: TaskState.UNASSIGNED,
-}
+_STOCK: Final = MappingProxyType(
+    {
+        TaskState.STARTING: TaskState.UNASSIGNED,
+        TaskState.STOPPING: TaskState.RUNNING,
+        TaskState.HELD: TaskState.UNASSIGNED,
+    }
+)
 _ENDED: Final = frozenset({TaskState.UNASSIGNED, TaskState.STOPPED, TaskState.HELD})
 
 

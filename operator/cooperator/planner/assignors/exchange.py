@@ -211,11 +211,16 @@ class Exchange:
             return counts
         changes = self._changes.get(connector)
         for identity in self._loads:
-            count = connector_counts(self._kept[identity]).get(connector, 0)
+            count = self._kept_counts[identity].get(connector, 0)
             count += changes.get(identity, 0) if changes else 0
             if count:
                 counts[identity] = count
         return counts
+
+    @cached_property
+    def _kept_counts(self) -> dict[str, dict[str, int]]:
+        """Per member and connector, the number of tasks that the member runs."""
+        return {identity: connector_counts(kept) for identity, kept in self._kept.items()}
 
     @cached_property
     def _changes(self) -> dict[str, dict[str, int]]:

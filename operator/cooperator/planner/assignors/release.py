@@ -30,11 +30,10 @@ class Releaser:
         for identity, surplus in self._surpluses.items():
             kept = self._problem.kept[identity]
             owed = frozenset(self._problem.owed.get(identity, ()))
-            only = by_connector(kept).only
+            counts, only = by_connector(kept)
             if only is not None and not owed:
                 homes.update(dict.fromkeys(self._choose_single(only, surplus), identity))
                 continue
-            counts = dict(connector_counts(kept))
             for connector, count in connector_counts(owed).items():
                 counts[connector] = counts.get(connector, 0) + count
             chosen = self._choose(owed, counts, surplus) if owed else []
@@ -46,7 +45,7 @@ class Releaser:
 
     def _choose(self, items: frozenset[TaskId], counts: dict[str, int], wanted: int) -> list[TaskId]:
         """Choose ``wanted`` of ``items``, and subtract them from ``counts`` (of all that the member has)."""
-        left = dict(connector_counts(items))
+        left = connector_counts(items)
         in_order: dict[str, list[TaskId]] = {}
         chosen: list[TaskId] = []
         while left and len(chosen) < wanted:

@@ -109,9 +109,4 @@ class Running:
 
 
 def _counts(problem: Problem, identity: str) -> Mapping[str, int]:
-    own = connector_counts(problem.kept[identity])
-    if not problem.owed.get(identity):
-        return own
-    counts = Counter(own)
-    counts.update(item.connector for item in problem.owed[identity])
-    return dict(counts)
+    return connector_counts((*problem.kept[identity], *problem.owed.get(identity, ())))
