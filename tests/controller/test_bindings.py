@@ -10,8 +10,8 @@ import pytest
 from cooperator.controller import publish
 from cooperator.controller.api.client import Api, ApiError, Kind
 from cooperator.controller.names import FINALIZER
-from cooperator.controller.outputs import OutputsSeen
 from cooperator.controller.publish import Publisher
+from cooperator.controller.resources import SeenConnectors
 from cooperator.controller.store import Seen, Store
 from cooperator.crd import Connector, Worker, from_object
 from cooperator.crd.connector_names import named
@@ -90,8 +90,8 @@ class Operator:
         assert isinstance(connector, Connector)
         seen = Seen(worker_body(name), (body,))
         started = self.of[name].bind(worker, (connector,), seen, {})
-        found = named(worker, (connector,))
-        self.of[name].publish(worker, (connector,), WorkerFacts(), seen, {}, None, OutputsSeen(), found)
+        found = SeenConnectors((connector,), named=named(worker, (connector,)))
+        self.of[name].publish(worker, found, WorkerFacts(), seen, {}, None)
         return started != ()
 
     def stray(self, body: Body) -> None:

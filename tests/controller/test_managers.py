@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from cooperator.controller.api.managers import REST, foreign, refusal
+from cooperator.controller.rest_store import REST, foreign, refusal
 
 
 def body(**managers: Any) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from cooperator.controller.news import News, ids_of, news_of
+from cooperator.controller.news import News, news_of
 from cooperator.controller.store import POD, WORKER, Store
+from cooperator.host.platform import event_of
 
 AT = "2026-01-01T00:00:{:02d}Z"
 
@@ -99,5 +100,5 @@ def test_the_store_tells_each_news_once() -> None:
     assert store.news(("n", "lake")) == ()
     store.put(POD, pod(2, ENDED))
     store.put(POD, pod(3, running(12), restarts=1))
-    assert ids_of(store.news(("n", "lake"))) == "Pod/lake-1/2,Pod/lake-1/3"
+    assert event_of(each.id for each in store.news(("n", "lake"))) == "Pod/lake-1/2,Pod/lake-1/3"
     assert store.news(("n", "lake")) == ()

@@ -63,7 +63,7 @@ def test_a_death_that_moves_tasks_has_one_id_from_the_watch_to_the_last_start(
     assert [line["time"] for line in order] == sorted(line["time"] for line in order)
     assert {line["worker"] for line in order} == {worker}
     assert {line["group"] for line in order[2:]} == {group}
-    assert (seen["level"], seen["logger"]) == ("INFO", "cooperator.controller.reconciler")
+    assert (seen["level"], seen["logger"]) == ("INFO", "cooperator.controller.platform")
 
     for task in lost:
         log = installation.kubelet.container(after[task]).folder / "log"

@@ -6,8 +6,7 @@ import pytest
 
 from cooperator.controller.api.operator_lease import OperatorLeaseTerms, may_take
 from cooperator.controller.manifests.children import references
-from cooperator.controller.manifests.overlay import overlay
-from cooperator.controller.manifests.pods import Defaults, image, pod_manifest, revision, template
+from cooperator.controller.manifests.pods import Defaults, image, overlay, pod_manifest, revision, template
 from cooperator.controller.publish import _is_gone
 from cooperator.controller.resources import Readings, read_connectors
 from cooperator.controller.restarts import record

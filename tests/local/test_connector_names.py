@@ -5,12 +5,12 @@ from typing import Any, cast
 
 from cooperator.crd import parse
 from cooperator.host.status import WorkerFacts
-from cooperator.local.cluster import Cluster
+from cooperator.host.worker_loop import WorkerLoop
 from cooperator.local.host import Host
-from cooperator.local.layout import StateDir
+from cooperator.local.layout import Cluster, StateDir
+from cooperator.local.platform import LocalPlatform
 from cooperator.local.store import Stored
 from cooperator.local.view import state_view
-from cooperator.local.worker_host import WorkerHost
 from cooperator.wire import RestartRecord
 
 PIPES = """
@@ -31,7 +31,7 @@ STORED = Stored(tuple(resource for text in (PIPES, ORDERS, LATER) for resource i
 
 
 class Told:
-    """A Worker's host that notes what it is told to restart."""
+    """A Worker's loop that notes what it is told to restart."""
 
     def __init__(self) -> None:
         self.records: list[RestartRecord] = []
@@ -44,7 +44,7 @@ class Told:
 def test_a_restart_reaches_the_group_under_the_name_in_kafka(tmp_path: Path) -> None:
     host, told = Host(StateDir(tmp_path), Cluster("id", "127.0.0.1:1")), Told()
     host._stored = STORED
-    host._workers = {("default", "pipes"): cast(WorkerHost, told)}
+    host._workers = {("default", "pipes"): cast(WorkerLoop[LocalPlatform], told)}
     assert host._restart("default", RestartRecord("orders", task=1)) == (202, "")
     assert told.records == [RestartRecord("My Orders", task=1)]
 
@@ -61,4 +61,4 @@ def test_what_runs_under_a_name_is_shown_by_its_connector_and_by_no_other() -> N
     assert shown["again"]["taskSummary"] == "0/0"
     stalled = {each["type"]: each for each in shown["again"]["conditions"]}["Stalled"]
     assert (stalled["status"], stalled["reason"]) == ("True", "InvalidSpec")
-    assert "Connector orders of Worker pipes has already" in stalled["message"]
+    assert "already the name in Kafka of Connector orders of Worker pipes" in stalled["message"]

@@ -8,9 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from cooperator.local.cluster import ClusterError, read_cluster
 from cooperator.local.daemon import HostAway, ask_host, host_lock, host_pid
-from cooperator.local.layout import StateDir, read_json, write_atomically, write_json
+from cooperator.local.layout import (
+    ClusterError,
+    StateDir,
+    read_cluster,
+    read_json,
+    write_atomically,
+    write_json,
+)
 from cooperator.local.lifecycle import bring_up, delete_state
 from tests.harness.support import eventually
 

@@ -119,7 +119,7 @@ def test_a_daemon_that_died_while_it_started_a_member_leaves_one_member_not_two(
     second = MemberProcesses(directory, now_ms)
 
     assert second.observe()["lake-0"].pid == process.pid
-    with pytest.raises(ValueError, match="still lives"):
+    with pytest.raises(ValueError, match="still runs"):
         second.create("lake-0", "r1", lambda incarnation: SLEEP)
 
 

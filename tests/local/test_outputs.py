@@ -3,9 +3,8 @@
 from pathlib import Path
 
 from cooperator.crd import parse
-from cooperator.local.cluster import Cluster
 from cooperator.local.host import Host
-from cooperator.local.layout import StateDir
+from cooperator.local.layout import Cluster, StateDir
 from cooperator.local.view import state_view
 
 MANIFESTS = """

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from cooperator.local import picture
-from cooperator.local.cluster import ClusterError
-from cooperator.local.layout import write_json
+from cooperator.local.layout import ClusterError, write_json
 from cooperator.local.picture import draw
 from cooperator.logs import Logs, LogsConfig, MemoryBroker, MemoryTransport, ensure_topics_of, read_history
 from cooperator.logs.history import LogHistory

@@ -79,7 +79,7 @@ def test_an_unknown_version_is_an_error(tmp_path: Path) -> None:
     unit = tmp_path / "lines-0"
     commit(unit, 0, [])
     (unit / "_spark_metadata" / "0").write_text("v2")
-    with pytest.raises(OutputError, match="'v2' is not known"):
+    with pytest.raises(OutputError, match="unknown version 'v2'"):
         committed_files(unit)
 
 

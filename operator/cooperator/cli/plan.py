@@ -12,8 +12,8 @@ import typer
 from cooperator.cli.plan_source import PlanError, of_group, of_worker, regrouped
 from cooperator.cli.plan_text import text_of
 from cooperator.leader.plugins import installed_assignors
-from cooperator.local.cluster import ClusterError
 from cooperator.local.get import Output
+from cooperator.local.layout import ClusterError
 from cooperator.local.options import DEFAULT_STATE, NamespaceOption, StateOption
 from cooperator.model import PolicyName
 from cooperator.planner import Workspace

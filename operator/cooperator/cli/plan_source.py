@@ -10,9 +10,8 @@ from cooperator.connectors.options import OptionError
 from cooperator.crd import Worker
 from cooperator.leader.observability.group_inspector import Where, look, told
 from cooperator.local.broker import EmbeddedBroker
-from cooperator.local.cluster import read_cluster
 from cooperator.local.daemon import HostAway, ask_host
-from cooperator.local.layout import StateDir
+from cooperator.local.layout import StateDir, read_cluster
 from cooperator.local.options import existing_state
 from cooperator.local.store import ManifestStore
 from cooperator.model import is_amiss

@@ -6,16 +6,12 @@ incarnation that the pool knows stands for every member of the same pod whose en
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from cooperator.controller.observe import Body, container, has_ended, phase, pod
+from cooperator.host.status import Leader
+from cooperator.host.stock import Incarnation
 from cooperator.model import PodIncarnation
 from cooperator.pool import Phase
-
-Leader = Mapping[str, Any]
-"""A leader's own projection (``LeaderService.status``)."""
-Life = tuple[str, str]
-"""(identity, incarnation)."""
 
 
 def in_pool_names(leader: Leader, pods: Mapping[str, Body]) -> Leader:
@@ -42,8 +38,8 @@ def _in_pool_name(identity: str, incarnation: str, pods: Mapping[str, Body]) -> 
 
 
 def proven_ends(
-    incarnations: Iterable[Life], bodies: Iterable[Body], ended_in_pool: Iterable[Life]
-) -> frozenset[Life]:
+    incarnations: Iterable[Incarnation], bodies: Iterable[Body], ended_in_pool: Iterable[Incarnation]
+) -> frozenset[Incarnation]:
     """Those of ``incarnations`` (in members' names) that have certainly ended.
 
     ``bodies`` are pods as they were seen last, including deleted ones. ``ended_in_pool`` are the ends that

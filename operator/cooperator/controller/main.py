@@ -1,4 +1,4 @@
-"""kopf's wiring: what is watched, and one reconciler for each Worker. No decision is made here."""
+"""kopf's wiring: what is watched, and one loop for each Worker. No decision is made here."""
 
 import asyncio
 import logging
@@ -18,10 +18,11 @@ from cooperator.controller.api.operator_lease import OperatorLeaseKeeper, Operat
 from cooperator.controller.names import GROUP, VERSION, WORKER_LABEL
 from cooperator.controller.options import OperatorOptions
 from cooperator.controller.outputs import Outputs
-from cooperator.controller.reconciler import Reconciler
+from cooperator.controller.platform import KubernetesPlatform
 from cooperator.controller.store import CONNECTOR, NODE, POD, WORKER, Name, Store
 from cooperator.controller.strays import Strays
 from cooperator.host.metrics import WorkerMetrics
+from cooperator.host.worker_loop import WorkerLoop
 from cooperator.leader.endpoint import Endpoint
 
 log = logging.getLogger(__name__)
@@ -29,13 +30,15 @@ log = logging.getLogger(__name__)
 _INACTIVITY_S: Final = 65.0
 """API servers send a bookmark every minute: a watch that is silent for longer is dead."""
 _LOOK_S: Final = 1.0
+"""How often Workers are looked at without an event."""
+_STOP_S: Final = 15.0
 ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _STUCK_S: Final = 60.0
 _RESYNC_S: Final = 60.0
 
 
 class Operator:
-    """Holds a reconciler for every Worker seen, until ``stop``. ``folder`` belongs to this process."""
+    """Holds a loop for every Worker seen, until ``stop``. ``folder`` belongs to this process."""
 
     def __init__(self, options: OperatorOptions, api: Api, folder: Path) -> None:
         self.options = options
@@ -45,37 +48,40 @@ class Operator:
         self._outputs = Outputs(self.store)
         self.ending = threading.Event()
         self._lock = threading.Lock()
-        self._reconcilers: dict[Name, Reconciler] = {}
+        self._loops: dict[Name, WorkerLoop[KubernetesPlatform]] = {}
         self._kept_at: float | None = None
         # Resync at once: the order of watch events must not decide which Connector of a directory is first.
         self._listed_at = float("-inf")
 
     def _wake(self, name: Name) -> None:
         with self._lock:
-            reconciler = self._reconcilers.get(name)
-        if reconciler is not None:
-            reconciler.wake()
+            loop = self._loops.get(name)
+        if loop is not None:
+            loop.wake()
 
     def keep(self) -> None:
-        """Ensure a reconciler for each Worker, and drop those of Workers that are gone."""
+        """Ensure a loop for each Worker, and drop those of Workers that are gone."""
         self._kept_at = time.monotonic()
         if self._kept_at - self._listed_at > _RESYNC_S:
             self._listed_at = self._kept_at
             self._resync()
         for name in self.store.workers():
-            if name in self._reconcilers:
+            if name in self._loops:
                 continue
             log.info("Worker %s/%s", *name)
-            reconciler = Reconciler(name, self.store, self.api, self.options, self._folder, self._outputs)
+            platform = KubernetesPlatform(
+                name, self.store, self.api, self.options, self._folder, self._outputs
+            )
+            loop = WorkerLoop(name, platform, _LOOK_S)
             with self._lock:
-                self._reconcilers[name] = reconciler
-            reconciler.start()
-        for name, reconciler in list(self._reconcilers.items()):
-            if reconciler.done and name not in self.store.workers():
+                self._loops[name] = loop
+            loop.start()
+        for name, loop in list(self._loops.items()):
+            if loop.done and name not in self.store.workers():
                 log.info("Worker %s/%s is gone", *name)
-                reconciler.stop()
+                _stop(loop)
                 with self._lock:
-                    del self._reconcilers[name]
+                    del self._loops[name]
 
     def _resync(self) -> None:
         """Remove objects whose deletion a watch may have missed."""
@@ -95,25 +101,30 @@ class Operator:
         if unheard := self.store.unheard():
             return unheard
         with self._lock:
-            dead = [name for name, each in self._reconcilers.items() if not (each.is_alive or each.done)]
-        return f"nobody looks after {dead[0][0]}/{dead[0][1]}" if dead else ""
+            dead = [name for name, each in self._loops.items() if not (each.is_alive or each.done)]
+        return f"the loop of Worker {dead[0][0]}/{dead[0][1]} has ended" if dead else ""
 
     def statuses(self) -> Mapping[Name, Mapping[str, Any]]:
         """The statuses of all Workers' leaders."""
         with self._lock:
-            return {name: reconciler.status for name, reconciler in self._reconcilers.items()}
+            return {name: loop.status for name, loop in self._loops.items()}
 
     async def answer_health(self, request: web.Request) -> web.StreamResponse:
         trouble = self.trouble()
         return web.Response(status=503 if trouble else 200, text=trouble or "ok")
 
     def stop(self) -> None:
-        """Stop all reconcilers concurrently; members run on."""
-        threads = [threading.Thread(target=each.stop) for each in self._reconcilers.values()]
+        """Stop all loops concurrently; members run on."""
+        threads = [threading.Thread(target=_stop, args=(each,)) for each in self._loops.values()]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
+
+
+def _stop(loop: WorkerLoop[KubernetesPlatform]) -> None:
+    loop.stop(_STOP_S)
+    loop.platform.close()
 
 
 def registry_of(operator: Operator) -> kopf.OperatorRegistry:

@@ -3,15 +3,13 @@
 Most events contain nothing new: statuses that are written once a second, or our own marks.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from cooperator.controller.names import RESTART
 from cooperator.controller.observe import Body, Container, container, node, phase
 from cooperator.pool import Phase
-
-_MOST: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +32,6 @@ def news_of(kind: str, before: Body | None, now: Body, deleted: bool = False) ->
     return News(
         f"{kind}/{metadata['name']}/{metadata.get('resourceVersion', '0')}", kind, metadata["name"], words
     )
-
-
-def ids_of(news: Iterable[News]) -> str:
-    """The ids as one text; of many only the last, which are closest to what follows."""
-    return ",".join(list(dict.fromkeys(each.id for each in news))[-_MOST:])
 
 
 def _pod(before: Body | None, now: Body) -> str:

@@ -14,8 +14,8 @@ from cooperator.controller.api.client import CONNECTORS, PODS, WORKERS, Api, Api
 from cooperator.controller.api.recorder import Recorder
 from cooperator.controller.names import FINALIZER, GROUP, SETTLED, VERSION
 from cooperator.controller.observe import Body, milliseconds
-from cooperator.controller.outputs import OUTPUTS, OutputsSeen
-from cooperator.controller.resources import connector_name
+from cooperator.controller.outputs import OUTPUTS
+from cooperator.controller.resources import SeenConnectors, connector_name
 from cooperator.controller.restarts import DONE, asked, done, record
 from cooperator.controller.store import CONNECTOR, POD, WORKER, Name, Seen, Store, referred
 from cooperator.controller.story import Happening, happenings
@@ -29,7 +29,6 @@ from cooperator.crd import (
     stored_conditions,
     summary_conditions,
 )
-from cooperator.crd.connector_names import Named
 from cooperator.crd.status import timestamp
 from cooperator.host.status import WorkerFacts, connector_status, worker_status
 from cooperator.leader.service import LeaderService
@@ -45,7 +44,7 @@ _STORED: Final[Mapping[Kind, str]] = {WORKERS: WORKER, CONNECTORS: CONNECTOR, PO
 
 
 class Publisher:
-    """Serves one Worker and its Connectors; used by its reconciler's thread only."""
+    """Serves one Worker and its Connectors; used by one thread only."""
 
     def __init__(self, api: Api, name: Name, store: Store) -> None:
         self._api = api
@@ -70,21 +69,19 @@ class Publisher:
     def publish(
         self,
         worker: Worker,
-        connectors: tuple[Connector, ...],
+        found: SeenConnectors,
         facts: WorkerFacts,
         seen: Seen,
         problems: Mapping[tuple[str, str], str],
         leader: LeaderService | None,
-        outputs: OutputsSeen,
-        found: Named,
     ) -> None:
-        """Bring everything up to date. ``found`` says which ``connectors`` are in effect. Raises ApiError."""
+        """Bring everything up to date. Raises ApiError."""
         assert seen.worker is not None
         for happening in happenings(self._before, facts.leader):
             self._tell(happening, seen)
         self._before = facts.leader
         for body in seen.connectors:
-            self._see_connector(body, facts.leader, leader, outputs, found)
+            self._see_connector(body, facts.leader, leader, found)
         self._open_gates(seen, facts)
         if time.monotonic() - self._written_at < _EVERY_S:
             return
@@ -96,18 +93,18 @@ class Publisher:
             WORKERS, seen.worker, worker_status(worker, facts, now_ms, [each for each in wrong if each])
         )
         bodies = {body["metadata"]["name"]: body for body in seen.connectors}
-        for connector in connectors:
+        for connector in found.living:
             name = connector.metadata.name
-            wrong = [problems.get(("Connector", name)), found.refused.get(name)]
+            wrong = [problems.get(("Connector", name)), found.named.refused.get(name)]
             # What runs under its name belongs to another Connector.
-            told = {} if name in found.refused else facts.leader
+            told = {} if name in found.named.refused else facts.leader
             own = connector_status(
                 connector,
                 (worker,),
                 told,
                 now_ms,
                 [each for each in wrong if each],
-                withheld=outputs.withheld.get(name, ""),
+                withheld=found.outputs.withheld.get(name, ""),
             )
             self._write(CONNECTORS, bodies.pop(name), own)
         for name, body in bodies.items():
@@ -221,8 +218,7 @@ class Publisher:
         body: Body,
         leader_says: Mapping[str, Any],
         leader: LeaderService | None,
-        outputs: OutputsSeen,
-        found: Named,
+        found: SeenConnectors,
     ) -> None:
         metadata = body["metadata"]
         name = connector_name(body)
@@ -231,15 +227,15 @@ class Publisher:
         if deleted is None:
             if not kept and self._bound_worker(body) is not None:
                 self.finalize(CONNECTORS, body, keep=True)
-            note = outputs.notes.get(metadata["name"])
+            note = found.outputs.notes.get(metadata["name"])
             if note and (metadata.get("annotations") or {}).get(OUTPUTS) != note:
                 self.annotate(CONNECTORS, body, {OUTPUTS: note})
-            if metadata["name"] not in found.refused:
+            if metadata["name"] not in found.named.refused:
                 self._restart(body, leader)
         elif kept:
             overdue = time.time() * 1000 - milliseconds(deleted) > _FINALIZER_PATIENCE_MS
             # Under the name of another Connector its tasks continue as that one's.
-            if name in found.connectors or _is_gone(name, leader_says):
+            if name in found.named.connectors or _is_gone(name, leader_says):
                 self.finalize(CONNECTORS, body, keep=False)
             elif overdue:
                 note = f"tasks of {name} were not seen to stop within {_FINALIZER_PATIENCE_MS // 1000} s"

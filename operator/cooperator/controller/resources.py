@@ -4,7 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from cooperator.controller.outputs import OutputsSeen
 from cooperator.crd import Connector, ResourceError, Worker, from_object
+from cooperator.crd.connector_names import Named
 
 
 @dataclass(slots=True)
@@ -51,18 +53,14 @@ class Readings:
 @dataclass(frozen=True, slots=True)
 class SeenConnectors:
     """A Worker's Connectors, those that live and those that are being deleted. ``kept`` has the Kafka names
-    of those that cannot be read and never could be by this process."""
+    of those that cannot be read and never could be by this process. Of those that live, ``named`` says which
+    are in effect under which name, and ``outputs`` which must not start."""
 
     living: tuple[Connector, ...] = ()
     ending: tuple[Connector, ...] = ()
     kept: frozenset[str] = frozenset()
-
-    def terms(self, living: Iterable[Connector]) -> object:
-        """The inputs of decisions; equal while none of them changes."""
-        parts = (living, self.ending)
-        return self.kept, *(
-            tuple((c.metadata.name, c.metadata.creation_timestamp, c.spec) for c in part) for part in parts
-        )
+    named: Named = field(default_factory=Named)
+    outputs: OutputsSeen = field(default_factory=OutputsSeen)
 
 
 def read_connectors(bodies: Iterable[Mapping[str, Any]], readings: Readings) -> SeenConnectors:

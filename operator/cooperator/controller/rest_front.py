@@ -10,12 +10,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from cooperator.controller.api.client import ENDPOINT_SLICES, SERVICES, Api, ApiError, Kind
-from cooperator.controller.api.managers import REST
 from cooperator.controller.manifests.pods import owner
 from cooperator.controller.names import WORKER_LABEL
 from cooperator.controller.options import OperatorOptions
 from cooperator.controller.rest_access import KubernetesAccess
-from cooperator.controller.rest_store import KubernetesConnectors
+from cooperator.controller.rest_store import REST, KubernetesConnectors
 from cooperator.crd import Connector, Worker
 from cooperator.leader.service import LeaderService
 from cooperator.rest.app import Server
@@ -33,7 +32,7 @@ OFF: Final = (
 
 
 class WorkerFront:
-    """Used by one reconciler's thread. ``leader`` returns the Worker's present one. ``refused`` receives the
+    """Used by one Worker's thread. ``leader`` returns the Worker's present one. ``refused`` receives the
     reason when a Worker asks for something that is not served. ``in_effect`` returns the Worker's Connectors
     by their Kafka names, as last seen."""
 

@@ -4,24 +4,25 @@ The operator's account writes them under a field manager of its own, after the c
 (``rest_access``). Fields of another manager are not changed: the next apply would undo it.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any, Final
 
 from cooperator.controller.api.client import CONNECTORS, Api, ApiError
-from cooperator.controller.api.managers import foreign, refusal
 from cooperator.crd import Connector, ResourceError, from_object, to_manifest
 from cooperator.crd.connector_names import resource_name
 from cooperator.crd.rules import DNS_SUBDOMAIN
 from cooperator.rest.answers import Refused
 
+REST: Final = "cooperator-rest"
+"""The manager of fields written for callers of the REST API."""
 _TRIES: Final = 5
 """A status may be written between the read and the write."""
 
 
 class KubernetesConnectors:
-    """Serves one Worker. ``api`` writes as ``managers.REST``. ``in_effect`` returns its Connectors by their
+    """Serves one Worker. ``api`` writes as ``REST``. ``in_effect`` returns its Connectors by their
     Kafka names, as the operator has seen them last."""
 
     def __init__(
@@ -147,3 +148,23 @@ def _refusing() -> Iterator[None]:
         if error.status == HTTPStatus.UNPROCESSABLE_ENTITY:
             raise Refused(400, str(error)) from None
         raise Refused(error.status if error.status in passed else 503, str(error)) from None
+
+
+def foreign(body: Mapping[str, Any], fields: Iterable[str]) -> dict[str, str]:
+    """Those of the spec's ``fields`` that another manager owns wholly or in part: field to manager. Pure."""
+    found: dict[str, str] = {}
+    for field in fields:
+        for entry in body["metadata"].get("managedFields") or ():
+            spec = (entry.get("fieldsV1") or {}).get("f:spec") or {}
+            if entry.get("manager") != REST and f"f:{field}" in spec:
+                found.setdefault(field, str(entry.get("manager")))
+    return found
+
+
+def refusal(name: str, managed: Mapping[str, str]) -> str:
+    """Why a change is refused, and the remedy."""
+    what = ", ".join(f"spec.{field} by {manager!r}" for field, manager in sorted(managed.items()))
+    return (
+        f"Connector {name} is managed elsewhere ({what}), which would undo what is changed here: change it "
+        "there, or have that manager give the fields up"
+    )

@@ -4,10 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from cooperator.host.status import Leader
 from cooperator.model import is_amiss
 from cooperator.model.trace import error_of
-
-Leader = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

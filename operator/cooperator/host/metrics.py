@@ -71,7 +71,7 @@ def _of_groups(leading: Mapping[tuple[str, str], Status]) -> Iterable[Metric]:
 def _of_tasks(leading: Mapping[tuple[str, str], Status]) -> Iterable[Metric]:
     tasks = GaugeMetricFamily(
         "cooperator_connector_tasks",
-        "Tasks by state; HELD: waits for its member, UNASSIGNED: is nobody's",
+        "Tasks by state; HELD: waits for its member, UNASSIGNED: no member has it",
         labels=(*_WORKER, "connector", "state"),
     )
     instances = GaugeMetricFamily(

@@ -1,60 +1,84 @@
-"""A Worker's pool, step by step: observe, decide, tell the leader, act.
-
-Level-triggered: each step starts from the current state. The decisions are made by ``pool``; the actuator is
-passed in.
-"""
+"""A Worker's pool, step by step: decide, tell the leader, act. The decisions are made by ``pool``."""
 
 import logging
 import queue
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Final
 
+from cooperator.crd import Worker
 from cooperator.host.group import planner_facts
+from cooperator.host.stock import Incarnation
 from cooperator.planner.view import Facts
 from cooperator.pool import (
     Action,
-    Create,
+    Decision,
     Delete,
-    Drain,
     Kill,
+    Phase,
+    Pod,
     PoolDesired,
     PoolFacts,
     PoolMemory,
     PoolObserved,
-    Remove,
+    PoolPolicy,
     Report,
-    UnDrain,
+    RollStrategy,
     decide,
     pardon,
 )
 
 log = logging.getLogger(__name__)
 
-EndsOf = Callable[[PoolFacts], frozenset[tuple[str, str]]]
-"""The proven ends among a decision's facts, in the members' own names for their incarnations."""
+HALT_KILL_MS: Final = 30_000
+"""How long a member may take for a clean stop when everything is brought down."""
 
 
-class PodActuator(Protocol):
-    """Carries out decisions. Failures are logged there, and the action is requested again."""
+def pool_desired(
+    worker: Worker, revision: str, removing: bool = False, kill_after_ms: int | None = None
+) -> PoolDesired:
+    """The desired pool of a Worker. Pure.
 
-    def create(self, identity: str, revision: str) -> None: ...
-    def mark(self, identity: str, incarnation: str, reason: str) -> None: ...
-    def terminate(self, identity: str, incarnation: str) -> None: ...
-    def kill(self, identity: str, incarnation: str) -> None: ...
-    def remove(self, identity: str, incarnation: str) -> None: ...
+    ``removing``: the Worker is being deleted with all its members. ``kill_after_ms``: how long after its
+    drain time-out a member is killed; None: the platform does that.
+    """
+    rollout, drain_ms = worker.spec.rollout, worker.spec.drain_timeout_ms
+    policy = PoolPolicy(
+        strategy=RollStrategy(rollout.strategy.value),
+        max_unavailable=rollout.max_unavailable,
+        drain_timeout_ms=drain_ms,
+        kill_after_ms=None if kill_after_ms is None else drain_ms + kill_after_ms,
+    )
+    if removing:
+        policy = replace(policy, scale_down_delay_ms=0, scale_down_wait_max_ms=0)
+    return PoolDesired(worker.metadata.name, 0 if removing else worker.spec.replicas, revision, policy)
+
+
+def halted(pods: Iterable[Pod], memory: PoolMemory, now_ms: int) -> Decision:
+    """Brings all pods down temporarily: their tasks are held for them. Pure."""
+    actions: list[Action] = []
+    identities, ended = set(), set()
+    for pod in pods:
+        identities.add(pod.identity)
+        if pod.phase is Phase.ENDED:
+            ended.add((pod.identity, pod.incarnation))
+        elif pod.terminating_since_ms is None:
+            actions.append(Delete(pod.identity, pod.incarnation))
+        elif now_ms - pod.terminating_since_ms > HALT_KILL_MS:
+            actions.append(Kill(pod.identity, pod.incarnation))
+    names = frozenset(identities)
+    return Decision(
+        tuple(actions), PoolFacts(expected=names, ended=frozenset(ended), returning=names), memory
+    )
 
 
 class PoolStep:
     """``step`` must be called on one thread; any thread may read its last result, and may call ``pardon``."""
 
-    def __init__(
-        self, actuator: PodActuator, tell_leader: Callable[[Facts], None], clock_ms: Callable[[], int]
-    ) -> None:
-        self._actuator = actuator
-        self._tell_leader = tell_leader
+    def __init__(self, act: Callable[[Action], None], clock_ms: Callable[[], int]) -> None:
+        self._act = act
         self._clock_ms = clock_ms
         self._memory = PoolMemory()
-        self._facts: Facts | None = None
         self._pardons: queue.SimpleQueue[tuple[str, bool]] = queue.SimpleQueue()
         self.reports: tuple[Report, ...] = ()
 
@@ -65,27 +89,34 @@ class PoolStep:
         """
         self._pardons.put((connector, include_tasks))
 
-    def step(self, desired: PoolDesired, observed: PoolObserved, ends_of: EndsOf) -> int | None:
+    def step(
+        self,
+        desired: PoolDesired,
+        observed: PoolObserved,
+        ends: Callable[[frozenset[Incarnation]], frozenset[Incarnation]],
+        tell: Callable[[Facts], None],
+        halt: bool = False,
+    ) -> int | None:
         """Take one decision and carry it out.
 
-        Returns when to call again (ms since the epoch) even if nothing changes; None if not needed.
+        ``ends`` maps ended incarnations in the pool's names to those in the members' own names. ``halt``:
+        bring everything down temporarily. Returns when to call again (ms since the epoch) even if nothing
+        changes; None if not needed.
         """
         self._take_pardons()
-        decision = decide(desired, observed, self._memory, self._clock_ms())
+        now_ms = self._clock_ms()
+        if halt:
+            decision = halted(observed.pods, self._memory, now_ms)
+        else:
+            decision = decide(desired, observed, self._memory, now_ms)
         self._memory = decision.memory
-        self._say(decision.reports)
+        self._report(decision.reports)
         # The facts precede the actions: a member that is told to end must already be known as leaving.
-        self.tell(planner_facts(decision.facts, ends_of(decision.facts)))
+        tell(planner_facts(decision.facts, ends(decision.facts.ended)))
         for action in decision.actions:
             log.info("%s", action)
-            self._carry_out(action)
+            self._act(action)
         return decision.next_ms
-
-    def tell(self, facts: Facts) -> None:
-        """Pass the facts to the leader, if they have changed."""
-        if facts != self._facts:
-            self._facts = facts
-            self._tell_leader(facts)
 
     def _take_pardons(self) -> None:
         while not self._pardons.empty():
@@ -93,24 +124,8 @@ class PoolStep:
             tasks = (task for task in self._memory.suspects if task.connector == connector)
             self._memory = pardon(self._memory, (t for t in tasks if include_tasks or t.is_instance))
 
-    def _say(self, reports: tuple[Report, ...]) -> None:
+    def _report(self, reports: tuple[Report, ...]) -> None:
         for report in reports:
             if report not in self.reports:
                 log.warning("%s %s: %s", report.reason.value, report.subject, report.message)
         self.reports = reports
-
-    def _carry_out(self, action: Action) -> None:
-        actuator = self._actuator
-        match action:
-            case Create():
-                actuator.create(action.identity, action.revision)
-            case Drain():
-                actuator.mark(action.identity, action.incarnation, action.reason.value)
-            case UnDrain():
-                actuator.mark(action.identity, action.incarnation, "")
-            case Delete():
-                actuator.terminate(action.identity, action.incarnation)
-            case Kill():
-                actuator.kill(action.identity, action.incarnation)
-            case Remove():
-                actuator.remove(action.identity, action.incarnation)

@@ -41,7 +41,7 @@ _GOOD = ("KafkaReachable", "Leading")
 
 _MESSAGES: Final = {
     "Warming": "its runtime is being started: it is given no task that another member has until that is up",
-    "Adopted": "this Worker has not started it: whoever did replaces it and ends it",
+    "Adopted": "it was not started by this Worker, which neither replaces nor ends it",
     "Stalled": "its runtime has not started, as its log says: it is given nothing that another can run",
 }
 """Messages of members by phase; while the runtime is not up, the phase is the runtime's own state."""

@@ -11,11 +11,10 @@ previous id is then over as well.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-Leader = Mapping[str, Any]
-"""A leader's own projection (``LeaderService.status``)."""
-Life = tuple[str, str]
+from cooperator.host.status import Leader
+
+Incarnation = tuple[str, str]
 """(identity, incarnation)."""
 
 
@@ -28,8 +27,8 @@ class StockIncarnations:
     * ``newest``: by identity, the member id that joined last.
     """
 
-    pods: Mapping[Life, str] = field(default_factory=dict)
-    present: frozenset[Life] = frozenset()
+    pods: Mapping[Incarnation, str] = field(default_factory=dict)
+    present: frozenset[Incarnation] = frozenset()
     newest: Mapping[str, str] = field(default_factory=dict)
 
     def seen(self, leader: Leader, living: Mapping[str, str]) -> "StockIncarnations":
@@ -40,25 +39,18 @@ class StockIncarnations:
         if "members" not in leader:
             return self
         members = ((member["identity"], member["member_id"]) for member in leader["members"])
-        ours = frozenset(seen_incarnation for seen_incarnation in members if seen_incarnation[0] in living)
+        ours = frozenset(seen for seen in members if seen[0] in living)
         incarnations = ((identity, incarnation) for identity, incarnation in leader.get("incarnations", ()))
-        spoken_of = ours | {
-            seen_incarnation for seen_incarnation in incarnations if seen_incarnation[0] in living
-        }
-        pods = {
-            seen_incarnation: self.pods.get(seen_incarnation, living[seen_incarnation[0]])
-            for seen_incarnation in spoken_of
-        }
+        spoken_of = ours | {seen for seen in incarnations if seen[0] in living}
+        pods = {seen: self.pods.get(seen, living[seen[0]]) for seen in spoken_of}
         newest = {identity: member_id for identity, member_id in self.newest.items() if identity in living}
         newest |= dict(ours - self.pods.keys())
         return StockIncarnations(pods, ours, newest)
 
-    def ended(self, ended: Collection[Life]) -> frozenset[Life]:
+    def ended(self, ended: Collection[Incarnation]) -> frozenset[Incarnation]:
         """Ended incarnations in the leader's names; ``ended``: the same in the pool's names."""
         return frozenset(
-            seen_incarnation
-            for seen_incarnation, pod in self.pods.items()
-            if (seen_incarnation[0], pod) in ended or self._is_over(seen_incarnation)
+            seen for seen, pod in self.pods.items() if (seen[0], pod) in ended or self._is_over(seen)
         )
 
     def in_pool_names(self, leader: Leader) -> Leader:
@@ -72,9 +64,9 @@ class StockIncarnations:
             (member, (member["identity"], member["member_id"])) for member in leader.get("members", ())
         )
         named = [
-            {**member, "incarnation": self.pods.get(seen_incarnation, member["incarnation"])}
-            for member, seen_incarnation in members
-            if self.newest.get(seen_incarnation[0], seen_incarnation[1]) == seen_incarnation[1]
+            {**member, "incarnation": self.pods.get(seen, member["incarnation"])}
+            for member, seen in members
+            if self.newest.get(seen[0], seen[1]) == seen[1]
         ]
         hung = [
             {**each, "incarnation": self.pods.get((each["identity"], each["incarnation"]), "")}
@@ -82,15 +74,15 @@ class StockIncarnations:
         ]
         return {**leader, "members": named, "hung": hung}
 
-    def _is_over(self, seen_incarnation: Life) -> bool:
+    def _is_over(self, seen: Incarnation) -> bool:
         """Whether its process, still running, is a member under a later id."""
-        identity, member_id = seen_incarnation
+        identity, member_id = seen
         newest = self.newest.get(identity, member_id)
         successor = (identity, newest)
         return (
             newest != member_id
-            and seen_incarnation in self.pods
-            and seen_incarnation not in self.present
+            and seen in self.pods
+            and seen not in self.present
             and successor in self.present
-            and self.pods[successor] == self.pods[seen_incarnation]
+            and self.pods[successor] == self.pods[seen]
         )

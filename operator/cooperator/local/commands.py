@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from cooperator.local.cluster import read_cluster
 from cooperator.local.daemon import host_pid
+from cooperator.local.layout import read_cluster
 from cooperator.local.lifecycle import bring_down, bring_up, delete_state
 from cooperator.local.options import DEFAULT_STATE, StateOption, errors_said, state_dir
 from cooperator.terminal.console import Console

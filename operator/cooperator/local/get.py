@@ -8,9 +8,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from cooperator.local.cluster import ClusterError
 from cooperator.local.daemon import HostAway, ask_host
-from cooperator.local.layout import StateDir
+from cooperator.local.layout import ClusterError, StateDir
 from cooperator.local.options import DEFAULT_STATE, HOST_AWAY, StateOption, errors_said, existing_state
 from cooperator.model.similar import choice
 from cooperator.terminal import tables
@@ -46,7 +45,7 @@ def get(
         directory = existing_state(state)
         plural = kind.lower() if kind.lower().endswith("s") else f"{kind.lower()}s"
         if plural not in _TABLES:
-            raise ClusterError(f"there are no {kind!r}: {choice(kind, _TABLES)}")
+            raise ClusterError(f"unknown kind {kind!r}; {choice(kind, _TABLES)}")
         if watch and output is not Output.TABLE:
             raise ClusterError("--watch prints tables: leave out --output, or --watch")
         if watch:
@@ -58,7 +57,7 @@ def get(
         elif items:
             typer.echo(_TABLES[plural](items, at_ms))
         else:
-            console.say(f"there are no {plural}")
+            console.say(f"no {plural} found")
 
 
 def _watched(directory: StateDir, console: Console, plural: str, name: str | None) -> tuple[str, object]:

@@ -1,4 +1,4 @@
-"""The daemon of a state directory: reads manifests, runs a ``WorkerHost`` per Worker, serves requests.
+"""The daemon of a state directory: reads manifests, runs a loop per Worker, serves requests.
 
 It may be killed at any time: members run on, and the next daemon takes them over.
 """
@@ -9,6 +9,7 @@ import logging
 import os
 import signal
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
@@ -17,25 +18,30 @@ from aiohttp import web
 
 from cooperator.artifacts import ArtifactError
 from cooperator.crd import Connector, Problem, Resource, ResourceError, Worker, parse
+from cooperator.host.platform import Goal, Wanted
 from cooperator.host.status import WorkerFacts
+from cooperator.host.worker_loop import WorkerLoop
 from cooperator.leader.endpoint import Endpoint, error_answer, json_answer
+from cooperator.leader.process import SteadyClock
 from cooperator.leader.service import LeaderService
 from cooperator.local.broker import BrokerError, EmbeddedBroker
-from cooperator.local.cluster import Cluster, read_cluster
 from cooperator.local.daemon import host_lock
 from cooperator.local.front import Fronts
-from cooperator.local.layout import StateDir, write_json
+from cooperator.local.layout import Cluster, StateDir, read_cluster, write_json
+from cooperator.local.members import MemberProcesses
 from cooperator.local.outputs import shared_directories
+from cooperator.local.platform import LocalPlatform
 from cooperator.local.store import ManifestStore, Stored
 from cooperator.local.template import member_command
 from cooperator.local.view import state_view
-from cooperator.local.worker_host import LOOK_S, Goal, Wanted, WorkerHost, now_ms
 from cooperator.log_lines import log_to_stderr
 from cooperator.logs import LogUnavailable
 from cooperator.wire import RestartRecord
 
 log = logging.getLogger(__name__)
 
+_LOOK_S: Final = 0.2
+"""The interval of observations: a death is seen this late at most."""
 _BROKER_LOOK_S: Final = 3.0
 
 Name = tuple[str, str]
@@ -57,7 +63,7 @@ class Host:
         self._problems: tuple[Problem, ...] = ()
         self._seen: object = None
         self._withheld: Mapping[Name, str] = {}
-        self._workers: dict[Name, WorkerHost] = {}
+        self._workers: dict[Name, WorkerLoop[LocalPlatform]] = {}
         self._fronts = Fronts(self._store)
         self._broker = None if cluster.bootstrap_servers else EmbeddedBroker(state.broker, detached=True)
         routes = {"GET /state": self._get, "POST /restart": self._post_restart}
@@ -81,7 +87,7 @@ class Host:
         keeper.start()
         try:
             while not self._ending.is_set() and not self._step():
-                self._ending.wait(LOOK_S)
+                self._ending.wait(_LOOK_S)
         finally:
             self._ending.set()
             self._fronts.stop()
@@ -131,14 +137,22 @@ class Host:
                 log.error("Connector %s is not started: %s", name, why)
 
     def _want(self, name: Name, wanted: Wanted) -> None:
-        if name in self._workers:
-            self._workers[name].want(wanted)
+        worker = self._workers.get(name)
+        if worker is not None:
+            if worker.platform.want(wanted):
+                worker.wake()
             return
         log.info("Worker %s/%s", *name)
-        directory = self._state.worker(*name)
-        self._workers[name] = WorkerHost(
-            directory, self._cluster.id, self.bootstrap_servers, member_command(directory), wanted
+        directory, clock = self._state.worker(*name), SteadyClock()
+        platform = LocalPlatform(
+            directory,
+            self._cluster.id,
+            self.bootstrap_servers,
+            member_command(directory),
+            MemberProcesses(directory.members, clock),
+            wanted,
         )
+        self._workers[name] = WorkerLoop(name, platform, _LOOK_S, clock)
         self._workers[name].start()
 
     def _wanted(self, halting: bool) -> dict[Name, Wanted]:
@@ -184,7 +198,7 @@ class Host:
     async def _get(self, request: web.Request) -> web.StreamResponse:
         def view() -> dict[str, object]:
             facts: dict[Name, WorkerFacts] = {
-                name: worker.facts() for name, worker in self._workers.copy().items()
+                name: worker.platform.facts for name, worker in self._workers.copy().items()
             }
             return {
                 "pid": os.getpid(),
@@ -263,3 +277,7 @@ def _name(resource: Resource) -> Name:
 
 def _of(worker: Worker, connectors: tuple[Connector, ...]) -> tuple[Connector, ...]:
     return tuple(c for c in connectors if (c.metadata.namespace, c.spec.worker_ref.name) == _name(worker))
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,4 +1,6 @@
-"""The layout of a state directory: only this module knows the names of its files.
+"""The layout of a state directory: only this module knows the names of its files, and its permanent settings.
+
+Every command reads it first, so it imports no other package.
 
 cluster.json              the broker that this directory belongs to
 host.json, host.lock, host.log    the daemon: its address, its lock, its output
@@ -15,6 +17,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+
+class ClusterError(Exception):
+    """The request cannot be carried out; the text has the reason and a remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """The permanent settings of a state directory.
+
+    ``id`` is part of the groups' owner, so that two directories never lead one group. ``bootstrap_servers``
+    is None for the embedded broker. ``down``: everything was brought down, or is being brought down.
+    """
+
+    id: str
+    bootstrap_servers: str | None = None
+    down: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +123,11 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     write_atomically(path, json.dumps(value, indent=1, sort_keys=True) + "\n")
+
+
+def read_cluster(state: StateDir) -> Cluster | None:
+    value = read_json(state.cluster)
+    return Cluster(**value) if value is not None else None
 
 
 def absolute_location(location: str, base: Path) -> str:

@@ -9,13 +9,12 @@ from dataclasses import asdict, replace
 from typing import Final, Protocol
 
 from cooperator.artifacts import find_java, resolve
+from cooperator.host.pool_step import HALT_KILL_MS
 from cooperator.local import processes
 from cooperator.local.broker import EmbeddedBroker
-from cooperator.local.cluster import Cluster, ClusterError, read_cluster
 from cooperator.local.daemon import await_host_end, end_host, host_pid, start_host
-from cooperator.local.layout import StateDir, write_json
+from cooperator.local.layout import Cluster, ClusterError, StateDir, read_cluster, write_json
 from cooperator.local.members import read_incarnations
-from cooperator.local.pool_loop import HALT_KILL_MS
 from cooperator.local.probe import answers_metadata
 
 _REACH_S: Final = 6.0

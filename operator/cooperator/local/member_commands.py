@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from cooperator.local import processes
-from cooperator.local.cluster import ClusterError
-from cooperator.local.layout import StateDir
+from cooperator.local.layout import ClusterError, StateDir
 from cooperator.local.members import ProcessIncarnation, read_incarnations
 from cooperator.local.options import DEFAULT_STATE, StateOption, errors_said, existing_state
 from cooperator.terminal.console import Console
@@ -27,7 +26,7 @@ def kill(
         process = _member(existing_state(state), member)
         number = getattr(signal, f"SIG{signal_name.upper().removeprefix('SIG')}", None)
         if not isinstance(number, signal.Signals):
-            raise ClusterError(f"there is no signal {signal_name!r}: KILL, TERM, INT, STOP, CONT, …")
+            raise ClusterError(f"unknown signal {signal_name!r}; use one of KILL, TERM, INT, STOP, CONT, …")
         if process.pid is None or not processes.signal_group(process.pid, process.incarnation, number):
             raise ClusterError(f"{member} does not run")
         typer.echo(f"{member} (process group {process.pid}) got {number.name}")
@@ -81,7 +80,5 @@ def _log(state: StateDir, what: str) -> Path:
     folders = [folder for folder, process in _incarnations(state) if process.identity == what]
     if not folders:
         members = ", ".join(process.identity for _, process in _incarnations(state))
-        raise ClusterError(
-            f"there is no log of {what!r}: choose host, broker or a member ({members or 'none yet'})"
-        )
+        raise ClusterError(f"unknown log {what!r}; use host, broker or a member ({members or 'none yet'})")
     return folders[0] / "member.log"

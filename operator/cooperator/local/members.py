@@ -81,7 +81,7 @@ class MemberProcesses:
         """
         earlier = self._read(identity)
         if earlier is not None and not earlier.ended:
-            raise ValueError(f"{identity} still lives ({earlier.incarnation})")
+            raise ValueError(f"{identity} still runs (incarnation {earlier.incarnation})")
         process = ProcessIncarnation(identity, uuid.uuid4().hex[:12], revision, self._clock_ms())
         if earlier is not None:
             past = (earlier.incarnation, *earlier.past)[:_REMEMBERED]

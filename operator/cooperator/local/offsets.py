@@ -18,9 +18,8 @@ from cooperator.connectors.places import NoPlace, place_of
 from cooperator.connectors.references import Resolver, UnresolvedReference
 from cooperator.crd import Connector, Worker
 from cooperator.host.at_rest import why_not_at_rest
-from cooperator.local.cluster import ClusterError
 from cooperator.local.daemon import ask_host
-from cooperator.local.layout import StateDir
+from cooperator.local.layout import ClusterError, StateDir
 from cooperator.local.options import (
     DEFAULT_STATE,
     NamespaceOption,

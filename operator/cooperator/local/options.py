@@ -7,9 +7,8 @@ from typing import Annotated, Final
 
 import typer
 
-from cooperator.local.cluster import ClusterError, read_cluster
 from cooperator.local.daemon import HostAway, HostFailed, HostRefused
-from cooperator.local.layout import StateDir
+from cooperator.local.layout import ClusterError, StateDir, read_cluster
 from cooperator.terminal.console import Console
 
 HOST_AWAY: Final = "the host daemon does not answer: `cooperator local up` starts it"

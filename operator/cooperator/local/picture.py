@@ -8,8 +8,8 @@ from typing import Annotated, Final
 
 import typer
 
-from cooperator.local.cluster import ClusterError
 from cooperator.local.daemon import ask_host
+from cooperator.local.layout import ClusterError
 from cooperator.local.options import (
     DEFAULT_STATE,
     NamespaceOption,

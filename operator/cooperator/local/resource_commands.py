@@ -11,9 +11,8 @@ import typer
 from cooperator.crd import Connector, Resource, parse, worker_found
 from cooperator.crd.connector import State
 from cooperator.host.verbs import PAUSE, RESUME, START, STOP, Verb, into
-from cooperator.local.cluster import ClusterError
 from cooperator.local.daemon import host_pid
-from cooperator.local.layout import StateDir
+from cooperator.local.layout import ClusterError, StateDir
 from cooperator.local.notes import without_effect
 from cooperator.local.options import (
     DEFAULT_STATE,
@@ -45,7 +44,9 @@ def apply(
             raise ClusterError("name the manifests: -f FILE, -f DIRECTORY or -f -")
         resources = [resource for name in names for resource in _read(name)]
         if not resources:
-            raise ClusterError(f"there is no resource in {', '.join(names)}")
+            raise ClusterError(
+                f"no resource found in {', '.join(names)}; name files with Workers or Connectors"
+            )
         store = _store(directory)
         for key, change in store.apply(resources, ", ".join(names)):
             typer.echo(f"{key} {change.value}")
@@ -155,7 +156,7 @@ def _read(name: str) -> list[Resource]:
 def _key(kind: str, namespace: str, name: str) -> Key:
     known = _KINDS.get(kind.lower().removesuffix("s"))
     if known is None:
-        raise ClusterError(f"there is no kind {kind!r}: {choice(kind, _KINDS)}")
+        raise ClusterError(f"unknown kind {kind!r}; {choice(kind, _KINDS)}")
     return Key(known, namespace, name)
 
 

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from cooperator.local.cluster import ClusterError
 from cooperator.local.daemon import tell_host
+from cooperator.local.layout import ClusterError
 from cooperator.local.options import (
     DEFAULT_STATE,
     NamespaceOption,

@@ -26,7 +26,7 @@ def forbidden(kind: str, namespace: str, name: str) -> str:
 
 
 class KafkaAccess:
-    """Used by one reconciler's thread. ``folder`` is private to this process."""
+    """Used by one Worker's thread. ``folder`` is private to this process."""
 
     def __init__(self, api: Api, folder: Path) -> None:
         self._api = api

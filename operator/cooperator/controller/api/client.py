@@ -19,6 +19,7 @@ from kubernetes.client.exceptions import ApiException
 
 from cooperator.controller.names import FIELD_MANAGER, GROUP, VERSION
 from cooperator.host.gate import passing
+from cooperator.host.platform import PlatformError
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +58,7 @@ TOKEN_REVIEWS: Final = Kind("authentication.k8s.io", "v1", "tokenreviews")
 ACCESS_REVIEWS: Final = Kind("authorization.k8s.io", "v1", "subjectaccessreviews")
 
 
-class ApiError(Exception):
+class ApiError(PlatformError):
     """The API server refused a request or was unreachable. ``status`` is HTTP's, 0 without an answer."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from cooperator.controller.manifests import connect_pods
 from cooperator.controller.manifests.executors import add_rights, executor_conf, with_template
-from cooperator.controller.manifests.overlay import overlay
 from cooperator.controller.manifests.secret_mounts import secret_mounts, security_options
 from cooperator.controller.names import (
     CONTAINER,
@@ -34,6 +33,8 @@ PORT: Final = 8084
 _STATE: Final = "/state"
 _CHECKPOINTS: Final = "/state/checkpoints"
 _GRACE_S: Final = 30
+_MERGE_KEYS: Final = ("name", "mountPath", "containerPort", "topologyKey", "key", "conditionType")
+"""Keys that identify entries of a list, as in Kubernetes' strategic merge patch for pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,3 +250,27 @@ def owner(worker: Worker) -> Manifest:
 
 def _from_field(name: str, path: str) -> Manifest:
     return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+
+
+def overlay(ours: Any, theirs: Any) -> Any:
+    """Lay a user's part of a manifest over ours: mappings, and lists of named entries by their names, are
+    merged; everything else is theirs."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        return {
+            **ours,
+            **{key: overlay(ours[key], value) if key in ours else value for key, value in theirs.items()},
+        }
+    if isinstance(ours, list) and isinstance(theirs, list):
+        return _lists(ours, theirs)
+    return theirs
+
+
+def _lists(ours: list[Any], theirs: list[Any]) -> list[Any]:
+    entries = [*ours, *theirs]
+    key = next((k for k in _MERGE_KEYS if all(isinstance(e, dict) and k in e for e in entries)), None)
+    if key is None:
+        return theirs
+    by_key = {entry[key]: entry for entry in ours}
+    for entry in theirs:
+        by_key[entry[key]] = overlay(by_key.get(entry[key], {}), entry)
+    return list(by_key.values())
