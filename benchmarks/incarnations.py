@@ -153,7 +153,7 @@ class GroupIncarnation:
         return answer
 
     def _metadata(self, member_id: str, worker: Worker) -> bytes:
-        report = AgentReport(Role.WORKER, member_id, "life-1", applied=worker.applied)
+        report = AgentReport(Role.WORKER, member_id, "incarnation-1", applied=worker.applied)
         allocation = ExtendedAssignment(0, "", URL, self._offset, assigned=worker.owned)
         return encode_metadata(Metadata(URL, self._offset, allocation, report), Protocol.SESSIONED)
 

@@ -58,7 +58,7 @@ class KafkaLeader:
 
     def incarnation(self, delay_ms: int) -> None:
         """Start a new incarnation; ``delay_ms`` is scheduled.rebalance.max.delay.ms."""
-        self._say([f"life {delay_ms}"])
+        self._say([f"incarnation {delay_ms}"])
 
     def configure(self, task_counts: Mapping[str, int]) -> None:
         """Set the connectors and the number of tasks of each."""

@@ -61,7 +61,7 @@ def test_stock_workers_run_as_pods_and_each_gets_its_own_tasks_back(place: NodeN
             "command": "/checkpoints/kafka/bin/connect-distributed.sh",
             "heapMb": 192,
             # The kubelet expands these two; the tests' connectors sign their journal with them.
-            "jvmOptions": ["-Dcooperator.identity=$(POD_NAME)", "-Dcooperator.life=$(POD_UID)"],
+            "jvmOptions": ["-Dcooperator.identity=$(POD_NAME)", "-Dcooperator.incarnation=$(POD_UID)"],
             "pluginPath": ["/checkpoints/kafka/plugins"],
             "config": {"offset.storage.partitions": 1},
             "logLevels": {"org.apache.kafka.connect": "INFO"},
@@ -91,7 +91,7 @@ def test_stock_workers_run_as_pods_and_each_gets_its_own_tasks_back(place: NodeN
     # The worker is killed: a new pod of the same name gets exactly what it had.
     first, other = uid(place, "lake-1"), uid(place, "lake-0")
     moved_first = stopped_by(place, other)
-    subprocess.run(["pkill", "-9", "-f", f"cooperator.life={first}"], check=True)
+    subprocess.run(["pkill", "-9", "-f", f"cooperator.incarnation={first}"], check=True)
     eventually(lambda: place.pods().get("lake-1", {}).get("metadata", {}).get("uid", first) != first, 120)
     second = uid(place, "lake-1")
     place.journal.ended[first] = max(run.last_ms for run in place.journal.runs() if run.incarnation == first)
@@ -105,5 +105,5 @@ def test_stock_workers_run_as_pods_and_each_gets_its_own_tasks_back(place: NodeN
     place.cluster.kubectl("delete", "pod", "-n", place.namespace, "lake-1", "--wait=false")
     eventually(lambda: own <= stopped_by(place, second), 120, "it has let go of all")
     eventually(lambda: place.pods().get("lake-1", {}).get("metadata", {}).get("uid", second) != second, 120)
-    eventually(lambda: "lake-1" in place.runs(*TASKS).values(), 240, "its next life takes its part")
+    eventually(lambda: "lake-1" in place.runs(*TASKS).values(), 240, "its next incarnation takes its tasks")
     assert uid(place, "lake-0") == other

@@ -30,7 +30,7 @@ import org.apache.kafka.connect.util.ConnectorTaskId;
  * bytes of all members out. Items are written as connector:number, -1 for the connector's instance.
  *
  * <pre>
- * life DELAY_MS                                          forget everything
+ * incarnation DELAY_MS                                   forget everything
  * config                                                 forget the connectors
  * connector NAME TASKS
  * round TIME_MS GENERATION COMPLETED LEADER PROCESS OFFSET    PROCESS: whose memory of earlier rounds the leader has
@@ -122,7 +122,7 @@ public final class KafkaLeader {
 
     private void take(String[] words) {
         switch (words[0]) {
-            case "life" -> {
+            case "incarnation" -> {
                 delayMs = Integer.parseInt(words[1]);
                 memories.clear();
                 coordinator = new Coordinator(clock, delayMs);

@@ -103,7 +103,7 @@ class ConnectWorker:
                 [
                     *(str(find_java()), *_FLAGS, *java_options, *self._logging()),
                     f"-Dcooperator.identity={self.name}",
-                    f"-Dcooperator.life={self.incarnation}",
+                    f"-Dcooperator.incarnation={self.incarnation}",
                     f"-Dcooperator.hangs={self.hangs}",
                     *("-cp", os.pathsep.join(map(str, class_path)), _MAIN, str(settings)),
                 ],

@@ -247,7 +247,7 @@ class Kubelet:
             folder,
             [
                 *(str(find_java()), *options, *use_archive(STOCK_CLASSES[bundle], class_path)),
-                *(f"-Dcooperator.identity={metadata['name']}", f"-Dcooperator.life={metadata['uid']}"),
+                *(f"-Dcooperator.identity={metadata['name']}", f"-Dcooperator.incarnation={metadata['uid']}"),
                 *("-cp", os.pathsep.join(map(str, class_path)), _STOCK_MAIN),
                 str(folder / Path(container["command"][1]).name),
             ],

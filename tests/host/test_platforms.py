@@ -6,7 +6,14 @@ import pytest
 
 from cooperator.controller import publish
 from cooperator.host import leader
-from tests.host.worlds import KubernetesWorld, LocalWorld, World, connector, done, worker
+from tests.host.platform_harness import (
+    KubernetesHarness,
+    LocalHarness,
+    PlatformHarness,
+    connector,
+    done,
+    worker,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -15,153 +22,155 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publish, "_EVERY_S", 0.0)
 
 
-@pytest.fixture(params=[LocalWorld, KubernetesWorld])
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
-    made: World = request.param(tmp_path)
+@pytest.fixture(params=[LocalHarness, KubernetesHarness])
+def harness(request: pytest.FixtureRequest, tmp_path: Path) -> PlatformHarness:
+    made: PlatformHarness = request.param(tmp_path)
     return made
 
 
-def started(world: World, replicas: int) -> World:
-    world.ask(worker(replicas=replicas))
-    world.loop.step()
-    world.loop.step()
-    world.log.clear()
-    return world
+def started(harness: PlatformHarness, replicas: int) -> PlatformHarness:
+    harness.ask(worker(replicas=replicas))
+    harness.loop.step()
+    harness.loop.step()
+    harness.log.clear()
+    return harness
 
 
-def test_a_new_pool_is_led_then_started_and_then_left_alone(world: World) -> None:
-    world.ask(worker(replicas=2))
-    world.loop.step()
-    assert world.log == ["lead", "tell", "tell", "create lake-0", "create lake-1"]
-    assert world.leader.told[-1].expected == {"lake-0", "lake-1"}
-    done(world)
+def test_a_new_pool_is_led_then_started_and_then_left_alone(harness: PlatformHarness) -> None:
+    harness.ask(worker(replicas=2))
+    harness.loop.step()
+    assert harness.log == ["lead", "tell", "tell", "create lake-0", "create lake-1"]
+    assert harness.leader.told[-1].expected == {"lake-0", "lake-1"}
+    done(harness)
     for _ in range(3):
-        world.loop.step()
-    assert world.log == []
+        harness.loop.step()
+    assert harness.log == []
 
 
-def test_connectors_are_told_when_they_change_and_only_then(world: World) -> None:
-    world.ask(worker(replicas=1), connector("a"))
+def test_connectors_are_told_when_they_change_and_only_then(harness: PlatformHarness) -> None:
+    harness.ask(worker(replicas=1), connector("a"))
     for _ in range(3):
-        world.loop.step()
-    assert [set(told.connectors) for told in world.leader.desired] == [{"a"}]
-    world.ask(worker(replicas=1), connector("a", config={"x": "y"}))
-    world.loop.step()
-    world.loop.step()
-    assert [told.connectors["a"].config.get("x") for told in world.leader.desired] == [None, "y"]
+        harness.loop.step()
+    assert [set(told.connectors) for told in harness.leader.desired] == [{"a"}]
+    harness.ask(worker(replicas=1), connector("a", config={"x": "y"}))
+    harness.loop.step()
+    harness.loop.step()
+    assert [told.connectors["a"].config.get("x") for told in harness.leader.desired] == [None, "y"]
 
 
-def test_the_end_of_a_member_is_proven_to_the_leader_before_it_is_made_again(world: World) -> None:
-    started(world, 2)
-    ended = world.members()["lake-1"]
-    world.end("lake-1")
-    while "lake-1" not in world.members():
-        world.loop.step()
-        world.now_ms += 1_000
-    assert world.log.index("tell") < world.log.index("create lake-1")
-    assert ("lake-1", ended) in {pair for told in world.leader.told for pair in told.ended}
-    assert "lake-1" in (world.leader.told[-1].expected or ())
+def test_the_end_of_a_member_is_proven_to_the_leader_before_it_is_made_again(
+    harness: PlatformHarness,
+) -> None:
+    started(harness, 2)
+    ended = harness.members()["lake-1"]
+    harness.end("lake-1")
+    while "lake-1" not in harness.members():
+        harness.loop.step()
+        harness.now_ms += 1_000
+    assert harness.log.index("tell") < harness.log.index("create lake-1")
+    assert ("lake-1", ended) in {pair for told in harness.leader.told for pair in told.ended}
+    assert "lake-1" in (harness.leader.told[-1].expected or ())
 
 
-def test_scaled_down_it_is_announced_moved_and_only_then_told_to_end(world: World) -> None:
-    started(world, 2)
-    world.ask(worker(replicas=1))
-    world.own(lake_0=3, lake_1=3)
-    world.loop.step()
-    world.now_ms += 60_000
-    world.loop.step()
-    assert done(world) == ["mark lake-1 ScaleDown"]
-    assert world.leader.told[-1].leaving == {"lake-1"}
-    world.loop.step()
-    assert done(world) == []
-    world.own(lake_0=6)
-    world.loop.step()
-    assert done(world) == ["terminate lake-1"]
-    world.end("lake-1")
+def test_scaled_down_it_is_announced_moved_and_only_then_told_to_end(harness: PlatformHarness) -> None:
+    started(harness, 2)
+    harness.ask(worker(replicas=1))
+    harness.own(lake_0=3, lake_1=3)
+    harness.loop.step()
+    harness.now_ms += 60_000
+    harness.loop.step()
+    assert done(harness) == ["mark lake-1 ScaleDown"]
+    assert harness.leader.told[-1].leaving == {"lake-1"}
+    harness.loop.step()
+    assert done(harness) == []
+    harness.own(lake_0=6)
+    harness.loop.step()
+    assert done(harness) == ["terminate lake-1"]
+    harness.end("lake-1")
     for _ in range(3):
-        world.loop.step()
-    assert set(world.members()) == {"lake-0"}
-    assert world.log.count("create lake-1") == 0
+        harness.loop.step()
+    assert set(harness.members()) == {"lake-0"}
+    assert harness.log.count("create lake-1") == 0
 
 
-def test_a_leader_that_is_not_up_to_date_is_not_believed(world: World) -> None:
-    started(world, 2)
-    world.ask(worker(replicas=1))
-    world.own(lake_0=3)
-    world.stale = True
+def test_a_leader_that_is_not_up_to_date_is_not_believed(harness: PlatformHarness) -> None:
+    started(harness, 2)
+    harness.ask(worker(replicas=1))
+    harness.own(lake_0=3)
+    harness.stale = True
     for _ in range(3):
-        world.loop.step()
-        world.now_ms += 60_000
-    assert done(world) == []
-    world.stale = False
-    world.loop.step()
-    assert done(world) == ["mark lake-1 ScaleDown"]
+        harness.loop.step()
+        harness.now_ms += 60_000
+    assert done(harness) == []
+    harness.stale = False
+    harness.loop.step()
+    assert done(harness) == ["mark lake-1 ScaleDown"]
 
 
-def test_a_new_loop_finds_the_members_of_its_predecessor(world: World) -> None:
-    again = started(world, 2).again()
+def test_a_new_loop_finds_the_members_of_its_predecessor(harness: PlatformHarness) -> None:
+    again = started(harness, 2).again()
     for _ in range(3):
         again.loop.step()
     assert again.log == ["lead", "tell", "tell"]
     assert again.leader.told[-1].expected == {"lake-0", "lake-1"}
 
 
-def test_a_new_loop_proves_ends_that_no_loop_has_seen(world: World) -> None:
-    started(world, 2)
-    ended = world.members()["lake-1"]
-    world.end("lake-1")
-    again = world.again()
+def test_a_new_loop_proves_ends_that_no_loop_has_seen(harness: PlatformHarness) -> None:
+    started(harness, 2)
+    ended = harness.members()["lake-1"]
+    harness.end("lake-1")
+    again = harness.again()
     for _ in range(3):
         again.loop.step()
     assert ("lake-1", ended) in again.leader.told[-1].ended
 
 
-def test_a_deleted_worker_ends_its_members_first(world: World) -> None:
-    started(world, 2)
-    world.delete()
-    world.loop.step()
-    assert (done(world), world.loop.done) == (["terminate lake-0", "terminate lake-1"], False)
-    assert world.leader.desired[-1].connectors == {}
+def test_a_deleted_worker_ends_its_members_first(harness: PlatformHarness) -> None:
+    started(harness, 2)
+    harness.delete()
+    harness.loop.step()
+    assert (done(harness), harness.loop.done) == (["terminate lake-0", "terminate lake-1"], False)
+    assert harness.leader.desired[-1].connectors == {}
     for identity in ("lake-0", "lake-1"):
-        world.end(identity)
-        assert not world.loop.done
-        world.loop.step()
-    assert world.loop.done
+        harness.end(identity)
+        assert not harness.loop.done
+        harness.loop.step()
+    assert harness.loop.done
 
 
-def test_an_orphaned_worker_is_handed_back_and_its_members_run_on(world: World) -> None:
+def test_an_orphaned_worker_is_handed_back_and_its_members_run_on(harness: PlatformHarness) -> None:
     orphan = {"runtime": "connect", "deletionPolicy": "Orphan"}
-    world.ask(worker(replicas=2, **orphan), connector("a"))
-    world.loop.step()
-    world.loop.step()
-    world.log.clear()
-    world.leader.refuses = TimeoutError("the layout is not even yet")
-    world.delete()
-    world.loop.step()
-    assert (world.log, world.loop.done) == ([], False)
-    world.leader.refuses = None
-    world.loop.step()
-    assert (world.log, world.loop.done, world.loop.leader) == (["hand back"], True, None)
-    assert set(world.members()) == {"lake-0", "lake-1"}
-    assert set(world.leader.desired[-1].connectors) == {"a"}, "its tasks are not stopped"
+    harness.ask(worker(replicas=2, **orphan), connector("a"))
+    harness.loop.step()
+    harness.loop.step()
+    harness.log.clear()
+    harness.leader.refuses = TimeoutError("the layout is not even yet")
+    harness.delete()
+    harness.loop.step()
+    assert (harness.log, harness.loop.done) == ([], False)
+    harness.leader.refuses = None
+    harness.loop.step()
+    assert (harness.log, harness.loop.done, harness.loop.leader) == (["hand back"], True, None)
+    assert set(harness.members()) == {"lake-0", "lake-1"}
+    assert set(harness.leader.desired[-1].connectors) == {"a"}, "its tasks are not stopped"
 
 
 def test_pods_of_an_orphaned_worker_are_not_collected_with_it(tmp_path: Path) -> None:
-    world = KubernetesWorld(tmp_path)
-    world.ask(worker(replicas=1, runtime="connect", deletionPolicy="Orphan"))
-    world.loop.step()
+    harness = KubernetesHarness(tmp_path)
+    harness.ask(worker(replicas=1, runtime="connect", deletionPolicy="Orphan"))
+    harness.loop.step()
     pod = ("pods", "lake-0")
-    assert (world.is_kept(), len(world.api.objects[pod]["metadata"]["ownerReferences"])) == (True, 1)
-    world.delete()
-    world.loop.step()
-    assert (world.is_kept(), world.api.objects[pod]["metadata"]["ownerReferences"]) == (False, None)
+    assert (harness.is_kept(), len(harness.api.objects[pod]["metadata"]["ownerReferences"])) == (True, 1)
+    harness.delete()
+    harness.loop.step()
+    assert (harness.is_kept(), harness.api.objects[pod]["metadata"]["ownerReferences"]) == (False, None)
 
 
-def test_other_settings_need_a_new_leader_and_another_policy_does_not(world: World) -> None:
-    started(world, 1)
-    world.ask(worker(replicas=1, policy="Kip415"))
-    world.loop.step()
-    assert "lead" not in world.log, "a policy changes while it leads"
-    world.ask(worker(replicas=1, rebalanceTimeoutMs=20_000))
-    world.loop.step()
-    assert world.log[:3] == ["stop", "lead", "tell"]
+def test_other_settings_need_a_new_leader_and_another_policy_does_not(harness: PlatformHarness) -> None:
+    started(harness, 1)
+    harness.ask(worker(replicas=1, policy="Kip415"))
+    harness.loop.step()
+    assert "lead" not in harness.log, "a policy changes while it leads"
+    harness.ask(worker(replicas=1, rebalanceTimeoutMs=20_000))
+    harness.loop.step()
+    assert harness.log[:3] == ["stop", "lead", "tell"]

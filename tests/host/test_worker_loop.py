@@ -19,7 +19,7 @@ from cooperator.model import TaskId
 from cooperator.pool import Action, Create, Delete, Drain, Kill, Phase, Pod, Remove
 from cooperator.wire import RestartRecord
 from tests.harness.support import eventually
-from tests.host.worlds import FakeLeader, connector, worker
+from tests.host.platform_harness import FakeLeader, connector, worker
 
 BEGIN_MS = 1_800_000_000_000
 

@@ -12,8 +12,8 @@ from tests.kubernetes.images import BUSYBOX, OPERATOR, WORKER
 from tests.kubernetes.nodes import Cluster
 
 # In every run, e2e has members and an operator on such nodes.
-AT_A_DESK = slow("env -u CI pytest tests/kubernetes/test_nodes.py")
-pytestmark = [pytest.mark.real, pytest.mark.timeout(900), AT_A_DESK]
+SLOW = slow("env -u CI pytest tests/kubernetes/test_nodes.py")
+pytestmark = [pytest.mark.real, pytest.mark.timeout(900), SLOW]
 
 
 def pod(name: str, image: str, *arguments: str, node: str | None = None, **spec: Any) -> dict[str, Any]:

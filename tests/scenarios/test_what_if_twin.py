@@ -132,7 +132,7 @@ def compare_round(answer: Answer, group: FakeGroup, before: Mapping[TaskId, obje
     assert {step.task: step.why for step in (*first.starts, *first.lets_go)} == whys
 
 
-worlds = st.fixed_dictionaries(
+groups = st.fixed_dictionaries(
     {
         "members": st.integers(1, 5),
         "work": st.dictionaries(
@@ -150,12 +150,12 @@ worlds = st.fixed_dictionaries(
 
 
 @settings(max_examples=250)
-@given(world=worlds, data=st.data())
+@given(arguments=groups, data=st.data())
 def test_the_simulated_rounds_are_those_that_then_happen(
-    world: dict[str, object], data: st.DataObject
+    arguments: dict[str, object], data: st.DataObject
 ) -> None:
-    group = a_group(**world)  # type: ignore[arg-type]
-    work: Work = world["work"]  # type: ignore[assignment]
+    group = a_group(**arguments)  # type: ignore[arg-type]
+    work: Work = arguments["work"]  # type: ignore[assignment]
     kinds: list[st.SearchStrategy[Change]] = [st.builds(Join, st.integers(1, 3)), st.just(Add("z", 0))]
     if present(group):
         of_member = st.sampled_from(present(group))
@@ -178,9 +178,9 @@ def test_the_simulated_rounds_are_those_that_then_happen(
 
 
 @settings(max_examples=60)
-@given(world=worlds)
-def test_an_answer_for_a_group_at_rest_without_changes_is_empty(world: dict[str, object]) -> None:
-    group = a_group(**world)  # type: ignore[arg-type]
+@given(arguments=groups)
+def test_an_answer_for_a_group_at_rest_without_changes_is_empty(arguments: dict[str, object]) -> None:
+    group = a_group(**arguments)  # type: ignore[arg-type]
     to_rest(group)
     snapshot = snapshot_of(group)
     answer = what_if(snapshot)

@@ -66,7 +66,7 @@ def first_seed(fleet: type[fleets.Fleet]) -> int:
     return next(seed for seed in range(1_000) if history(seed)[0].fleet is fleet)
 
 
-def test_there_are_worlds_of_agents_of_stock_workers_and_of_both() -> None:
+def test_there_are_fleets_of_agents_of_stock_workers_and_of_both() -> None:
     for _, fleet in fleets.ALL:
         outcome = run(first_seed(fleet))
         assert outcome.broken is None, f"{fleet.__name__}: {outcome.broken}"

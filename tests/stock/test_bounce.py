@@ -9,7 +9,7 @@ pytestmark = pytest.mark.real
 
 WORKERS = ("w-1", "w-2", "w-3")
 EVERYTHING = ("a-instance", "a-0", "a-1", "a-2", "into-instance", "into-0")
-AT_A_DESK = slow("env -u CI pytest tests/stock/test_bounce.py")
+SLOW = slow("env -u CI pytest tests/stock/test_bounce.py")
 
 
 @pytest.mark.timeout(900)
@@ -17,10 +17,10 @@ AT_A_DESK = slow("env -u CI pytest tests/stock/test_bounce.py")
     ("clean", "protocol", "rounds"),
     [
         pytest.param(True, "compatible", 1, id="clean-compatible"),
-        pytest.param(True, "compatible", 3, id="clean-compatible-3", marks=AT_A_DESK),
-        pytest.param(True, "sessioned", 3, id="clean-sessioned-3", marks=AT_A_DESK),
-        pytest.param(False, "compatible", 3, id="unclean-compatible-3", marks=AT_A_DESK),
-        pytest.param(False, "sessioned", 3, id="unclean-sessioned-3", marks=AT_A_DESK),
+        pytest.param(True, "compatible", 3, id="clean-compatible-3", marks=SLOW),
+        pytest.param(True, "sessioned", 3, id="clean-sessioned-3", marks=SLOW),
+        pytest.param(False, "compatible", 3, id="unclean-compatible-3", marks=SLOW),
+        pytest.param(False, "sessioned", 3, id="unclean-sessioned-3", marks=SLOW),
     ],
 )
 def test_bounce(stock: StockGroup, clean: bool, protocol: str, rounds: int) -> None:

@@ -89,66 +89,66 @@ class Show:
         if self._live is not None:
             self._live.stop()
 
-    def show(self, scene: DemoView) -> None:
-        for event in scene.story[self._told :]:
-            self._console.print(f"[bold]{_clock(scene.seconds)} {escape(event)}[/]", soft_wrap=True)
-        self._told = len(scene.story)
+    def show(self, shown: DemoView) -> None:
+        for event in shown.story[self._told :]:
+            self._console.print(f"[bold]{_clock(shown.seconds)} {escape(event)}[/]", soft_wrap=True)
+        self._told = len(shown.story)
         if self._live is not None:
-            self._live.update(picture(scene))
-        elif scene.seconds - self._line_at >= _LINE_EVERY_S:
-            self._line_at = scene.seconds
-            self._console.print(line(scene), markup=False, highlight=False, soft_wrap=True)
+            self._live.update(picture(shown))
+        elif shown.seconds - self._line_at >= _LINE_EVERY_S:
+            self._line_at = shown.seconds
+            self._console.print(line(shown), markup=False, highlight=False, soft_wrap=True)
 
 
-def line(scene: DemoView) -> str:
-    """Renders one scene as one line."""
-    committed, expected = scene.rows
-    words = [counted(scene.joined, "member"), f"{scene.count('RUNNING')} of {len(scene.tasks)} tasks run"]
-    held = [task for task in scene.tasks if task["state"] == "HELD"]
+def line(shown: DemoView) -> str:
+    """Renders one view as one line."""
+    committed, expected = shown.rows
+    words = [counted(shown.joined, "member"), f"{shown.count('RUNNING')} of {len(shown.tasks)} tasks run"]
+    held = [task for task in shown.tasks if task["state"] == "HELD"]
     if held:
-        words.append(f"{len(held)} held for {held[0]['held_for']}, {_left(held[0], scene)}")
+        words.append(f"{len(held)} held for {held[0]['held_for']}, {_left(held[0], shown)}")
     words.append(f"{committed:,} of {expected:,} rows in the lake")
-    return f"{_clock(scene.seconds)} {', '.join(words)}"
+    return f"{_clock(shown.seconds)} {', '.join(words)}"
 
 
-def picture(scene: DemoView) -> RenderableType:
-    committed, expected = scene.rows
+def picture(shown: DemoView) -> RenderableType:
+    committed, expected = shown.rows
     bar = Columns(
         [
-            Text(f"{_clock(scene.seconds)}  rows in the lake: {committed:,} of {expected:,} "),
+            Text(f"{_clock(shown.seconds)}  rows in the lake: {committed:,} of {expected:,} "),
             ProgressBar(total=max(expected, 1), completed=committed, width=30),
         ]
     )
-    return Group(Text(), bar, Text(), _members(scene), Text(), _tasks(scene), Text(), _rebalances(scene))
+    return Group(Text(), bar, Text(), _members(shown), Text(), _tasks(shown), Text(), _rebalances(shown))
 
 
-def _members(scene: DemoView) -> Table:
+def _members(shown: DemoView) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for header in ("MEMBER", "PHASE", "PROCESS", "RUNS"):
         table.add_column(header, no_wrap=True)
-    for member in scene.members:
-        runs = [task["name"] for task in scene.tasks if task["member"] == member["name"]]
+    for member in shown.members:
+        runs = [task["name"] for task in shown.tasks if task["member"] == member["name"]]
         table.add_row(
             member["name"], _coloured(member["phase"]), str(member["pid"] or ""), ", ".join(sorted(runs))
         )
     return table
 
 
-def _tasks(scene: DemoView) -> Table:
+def _tasks(shown: DemoView) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for header in ("TASK", "STATE", "MEMBER", "PROGRESS"):
         table.add_column(header, no_wrap=True)
-    for task in scene.tasks:
+    for task in shown.tasks:
         state = _coloured(task["state"])
         if task["state"] == "HELD":
-            state.append(f" for {task['held_for']}, {_left(task, scene)}")
-        words = task_words(task, scene.view["at_ms"])[:100]
+            state.append(f" for {task['held_for']}, {_left(task, shown)}")
+        words = task_words(task, shown.view["at_ms"])[:100]
         table.add_row(task["name"], state, task["member"] or "", Text(words))
     return table
 
 
-def _rebalances(scene: DemoView) -> Text:
-    rounds = [round_ for group in scene.view.get("groups", ()) for round_ in group.get("rebalances", ())]
+def _rebalances(shown: DemoView) -> Text:
+    rounds = [round_ for group in shown.view.get("groups", ()) for round_ in group.get("rebalances", ())]
     lines = ["last rebalances:"]
     for last in rounds[-3:]:
         lines.append(
@@ -162,8 +162,8 @@ def _coloured(state: str) -> Text:
     return Text(state, style=_COLOURS.get(state, ""))
 
 
-def _left(task: Mapping[str, Any], scene: DemoView) -> str:
-    left_s = max(0, (task["held_until_ms"] - scene.view["at_ms"]) // 1000)
+def _left(task: Mapping[str, Any], shown: DemoView) -> str:
+    left_s = max(0, (task["held_until_ms"] - shown.view["at_ms"]) // 1000)
     return f"{left_s} s left"
 
 

@@ -124,15 +124,15 @@ def _apply(store: ManifestStore, resources: Sequence[Resource], source: str, con
 
 
 def _await_members(state: StateDir) -> None:
-    deadline, scene = time.monotonic() + _STALL_S, DemoView()
-    while scene.warm < job.MEMBERS:
+    deadline, shown = time.monotonic() + _STALL_S, DemoView()
+    while shown.warm < job.MEMBERS:
         if time.monotonic() > deadline:
             raise DemoFailed(
-                f"the members have not joined with Spark running within {_STALL_S:.0f} s:\n{_failures(scene)}"
+                f"the members have not joined with Spark running within {_STALL_S:.0f} s:\n{_failures(shown)}"
             )
         time.sleep(_LOOK_S)
         with suppress(HostAway):
-            scene = DemoView(ask_host(state))
+            shown = DemoView(ask_host(state))
 
 
 def _watch(run: Run, state: StateDir, show: Show) -> None:
@@ -144,16 +144,16 @@ def _watch(run: Run, state: StateDir, show: Show) -> None:
         except HostAway:
             run.story.append("the host daemon does not answer")
         run.rows = run.lake.count()
-        scene = DemoView(run.last, (run.rows, run.expected.count), run.seconds, run.story)
-        _tell(run, scene)
-        show.show(scene)
+        shown = DemoView(run.last, (run.rows, run.expected.count), run.seconds, run.story)
+        _tell(run, shown)
+        show.show(shown)
         now = time.monotonic()
         if run.rows != arrived:
             arrived, arrived_at = run.rows, now
         elif now - arrived_at > _STALL_S:
-            raise DemoFailed(f"no row has arrived for {_STALL_S:.0f} s; last seen:\n{_failures(scene)}")
-        if run.kill is None and run.rows >= _KILL_AT * run.expected.count and _all_run(scene):
-            run.kill, run.killed_at = _kill(run, scene), time.monotonic()
+            raise DemoFailed(f"no row has arrived for {_STALL_S:.0f} s; last seen:\n{_failures(shown)}")
+        if run.kill is None and run.rows >= _KILL_AT * run.expected.count and _all_run(shown):
+            run.kill, run.killed_at = _kill(run, shown), time.monotonic()
         if run.rows >= run.expected.count:
             complete_at = complete_at or now
             if now - complete_at > _LINGER_S:
@@ -161,49 +161,49 @@ def _watch(run: Run, state: StateDir, show: Show) -> None:
         time.sleep(_LOOK_S)
 
 
-def _tell(run: Run, scene: DemoView) -> None:
-    """Adds new events of the scene to the story."""
+def _tell(run: Run, shown: DemoView) -> None:
+    """Adds new events of the view to the story."""
     story = run.story
-    if not story and _all_run(scene):
-        story.append(f"{len(scene.members)} members run {len(scene.tasks)} connectors and tasks")
+    if not story and _all_run(shown):
+        story.append(f"{len(shown.members)} members run {len(shown.tasks)} connectors and tasks")
     if run.kill is None:
         return
-    held = [task for task in scene.tasks if task["state"] == "HELD"]
+    held = [task for task in shown.tasks if task["state"] == "HELD"]
     if held and run.held_from is None:
         run.held_from = time.monotonic()
         story.append(f"{len(held)} tasks are held for {held[0]['held_for']}; other members are not affected")
     if run.held_from is not None and run.held_to is None and not held:
         run.held_to = time.monotonic()
-        mine = {TaskId(t["connector"], t["task"]) for t in scene.tasks if t["member"] == run.kill.member}
+        mine = {TaskId(t["connector"], t["task"]) for t in shown.tasks if t["member"] == run.kill.member}
         what = "exactly its own tasks" if mine == run.kill.tasks else f"{len(mine)} tasks"
         after_s = run.held_to - run.killed_at
         story.append(f"{run.kill.member} is back after {after_s:.0f} s and has {what} again")
 
 
-def _kill(run: Run, scene: DemoView) -> Kill:
+def _kill(run: Run, shown: DemoView) -> Kill:
     """Kills the member that runs the most, by kill -9."""
     runs = {
         member["name"]: frozenset(
-            TaskId(t["connector"], t["task"]) for t in scene.tasks if t["member"] == member["name"]
+            TaskId(t["connector"], t["task"]) for t in shown.tasks if t["member"] == member["name"]
         )
-        for member in scene.members
+        for member in shown.members
     }
-    victim = max(scene.members, key=lambda member: len(runs[member["name"]]))
+    victim = max(shown.members, key=lambda member: len(runs[member["name"]]))
     processes.signal_group(victim["pid"], victim["incarnation"], signal.SIGKILL)
     name = victim["name"]
     run.story.append(f"kill -9 {victim['pid']}: {name} dies with {len(runs[name])} tasks in mid-stream")
     return Kill(name, time.time_ns() // 1_000_000, runs[name])
 
 
-def _all_run(scene: DemoView) -> bool:
+def _all_run(shown: DemoView) -> bool:
     wanted = job.SOURCE_TASKS + job.ARCHIVE_TASKS + 2
-    return len(scene.tasks) == wanted == scene.count("RUNNING")
+    return len(shown.tasks) == wanted == shown.count("RUNNING")
 
 
-def _failures(scene: DemoView) -> str:
-    lines = [f"{t['name']}: {t['state']} on {t['member']} {t['trace'][:2000]}" for t in scene.tasks]
-    lines += [f"{m['name']}: {m['phase']} {m['message']}" for m in scene.members]
-    for group in scene.view.get("groups", ()):
+def _failures(shown: DemoView) -> str:
+    lines = [f"{t['name']}: {t['state']} on {t['member']} {t['trace'][:2000]}" for t in shown.tasks]
+    lines += [f"{m['name']}: {m['phase']} {m['message']}" for m in shown.members]
+    for group in shown.view.get("groups", ()):
         lines += [f"{c['type']}={c['status']}: {c['message']}" for c in group.get("conditions", ())]
     return "\n".join(lines)
 

@@ -12,7 +12,7 @@ import java.util.concurrent.atomic.AtomicLong;
 /** What runs here, in the lines that tests/harness/journal.py reads. A unit is a task, or a connector's instance. */
 final class Journal {
     static final String MEMBER = System.getProperty("cooperator.identity", "");
-    static final String LIFE = System.getProperty("cooperator.life", "");
+    static final String INCARNATION = System.getProperty("cooperator.incarnation", "");
 
     private static final AtomicLong ATTEMPTS = new AtomicLong();
 
@@ -57,7 +57,7 @@ final class Journal {
         append(path, String.format(
             "{\"event\": \"%s\", \"task\": \"%s\", \"unit\": \"%s\", \"member\": \"%s\", \"incarnation\": \"%s\", "
                 + "\"attempt\": %d, \"at_ms\": %d}",
-            event, task, unit, MEMBER, LIFE, attempt, System.currentTimeMillis()));
+            event, task, unit, MEMBER, INCARNATION, attempt, System.currentTimeMillis()));
     }
 
     /** A whole line at once: several JVMs write to one file. */

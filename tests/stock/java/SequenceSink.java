@@ -11,7 +11,7 @@ import org.apache.kafka.connect.sink.SinkConnector;
 import org.apache.kafka.connect.sink.SinkRecord;
 import org.apache.kafka.connect.sink.SinkTask;
 
-/** Appends each value to a file of its task's life in the folder "into". */
+/** Appends each value to a file of its task's incarnation in the folder "into". */
 public class SequenceSink extends SinkConnector {
     private Map<String, String> config;
     private Journal journal;
@@ -57,8 +57,8 @@ public class SequenceSink extends SinkConnector {
         @Override
         public void start(Map<String, String> config) {
             journal = Journal.ofTask(config);
-            String life = config.get("task") + "." + Journal.LIFE + "." + journal.attempt() + ".txt";
-            file = Path.of(config.get("into"), life).toString();
+            String incarnation = config.get("task") + "." + Journal.INCARNATION + "." + journal.attempt() + ".txt";
+            file = Path.of(config.get("into"), incarnation).toString();
             journal.started();
         }
 

@@ -61,7 +61,7 @@ class MemberProcess:
         }
         # The process can import what this one can; hash() differs between processes.
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONHASHSEED": "random"}
-        with (self.place.directory / "life.log").open("ab") as log:
+        with (self.place.directory / "incarnations.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "cooperator.runtime.conformance_member", json.dumps(said)],
                 stdin=subprocess.PIPE,
@@ -200,7 +200,7 @@ class MemberProcess:
             raise Failed(f"task {heard['task']} failed: {heard['trace'].strip()}")
 
     def _ended(self) -> str:
-        log = (self.place.directory / "life.log").read_text(errors="replace").splitlines()
+        log = (self.place.directory / "incarnations.log").read_text(errors="replace").splitlines()
         return "the member's process has exited unexpectedly:\n" + "\n".join(log[-20:])
 
     def _listen(self) -> None:

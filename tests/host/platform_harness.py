@@ -1,4 +1,4 @@
-"""Both platforms in a world that the test makes up: processes and pods that are only said to run.
+"""Both platforms in a harness that the test makes up: processes and pods that are only said to run.
 
 Their leader notes what it is told.
 """
@@ -107,7 +107,7 @@ class FakeLeader:
         self.log.append("leave" if leave else "stop")
 
 
-class World(Protocol):
+class PlatformHarness(Protocol):
     """What a conversation says to a platform and asks of it."""
 
     log: list[str]
@@ -128,18 +128,18 @@ class World(Protocol):
     def members(self) -> Mapping[str, str]:
         """The members that run, with their own names of their incarnations."""
 
-    def again(self) -> "World":
+    def again(self) -> "PlatformHarness":
         """The same members with a new loop, as after a restart of its process."""
 
     def own(self, **tasks: int) -> None:
         """The group's leader says how many tasks each member has."""
 
 
-def clock_of(world: World) -> Callable[[], int]:
-    return lambda: world.now_ms
+def clock_of(harness: PlatformHarness) -> Callable[[], int]:
+    return lambda: harness.now_ms
 
 
-def projection_of(world: World, tasks: Mapping[str, int]) -> dict[str, Any]:
+def projection_of(harness: PlatformHarness, tasks: Mapping[str, int]) -> dict[str, Any]:
     members = [
         {
             "identity": identity,
@@ -150,7 +150,7 @@ def projection_of(world: World, tasks: Mapping[str, int]) -> dict[str, Any]:
             "draining": False,
             "runtime": "Warm",
         }
-        for identity, incarnation in world.members().items()
+        for identity, incarnation in harness.members().items()
     ]
     return {
         "leading": True,
@@ -158,14 +158,14 @@ def projection_of(world: World, tasks: Mapping[str, int]) -> dict[str, Any]:
         "members": members,
         "tasks": [],
         "connectors": {},
-        "stale": world.stale,
+        "stale": harness.stale,
     }
 
 
-def done(world: World) -> list[str]:
+def done(harness: PlatformHarness) -> list[str]:
     """What was done to members since the last question."""
-    steps = [step for step in world.log if step not in ("tell", "lead")]
-    world.log.clear()
+    steps = [step for step in harness.log if step not in ("tell", "lead")]
+    harness.log.clear()
     return steps
 
 
@@ -176,7 +176,7 @@ def done(world: World) -> list[str]:
 class FakeProcesses:
     """Processes as ``MemberProcesses`` shows them."""
 
-    world: "LocalWorld"
+    harness: "LocalHarness"
     incarnations: dict[str, ProcessIncarnation] = field(default_factory=dict)
 
     def observe(self) -> dict[str, ProcessIncarnation]:
@@ -187,30 +187,30 @@ class FakeProcesses:
         past = (earlier.incarnation, *earlier.past) if earlier else ()
         name = f"{identity}.{len(past)}"
         assert [*command(name)] == [identity, name]
-        self._set(ProcessIncarnation(identity, name, revision, self.world.now_ms, pid=1, past=past))
-        self.world.log.append(f"create {identity}")
+        self._set(ProcessIncarnation(identity, name, revision, self.harness.now_ms, pid=1, past=past))
+        self.harness.log.append(f"create {identity}")
 
     def mark(self, identity: str, incarnation: str, reason: str) -> None:
-        now_ms = self.world.now_ms
+        now_ms = self.harness.now_ms
         self._set(replace(self.incarnations[identity], marked_for=reason, marked_ms=now_ms))
-        self.world.log.append(f"mark {identity} {reason}".strip())
+        self.harness.log.append(f"mark {identity} {reason}".strip())
 
     def terminate(self, identity: str, incarnation: str) -> None:
-        self._set(replace(self.incarnations[identity], terminating_ms=self.world.now_ms))
-        self.world.log.append(f"terminate {identity}")
+        self._set(replace(self.incarnations[identity], terminating_ms=self.harness.now_ms))
+        self.harness.log.append(f"terminate {identity}")
 
     def kill(self, identity: str, incarnation: str) -> None:
-        self.world.log.append(f"kill {identity}")
+        self.harness.log.append(f"kill {identity}")
 
     def remove(self, identity: str, incarnation: str) -> None:
         self._set(replace(self.incarnations[identity], removed=True))
-        self.world.log.append(f"remove {identity}")
+        self.harness.log.append(f"remove {identity}")
 
     def _set(self, process: ProcessIncarnation) -> None:
         self.incarnations[process.identity] = process
 
 
-class LocalWorld:
+class LocalHarness:
     def __init__(self, folder: Path, processes: FakeProcesses | None = None, now_ms: int = BEGIN_MS) -> None:
         self.log: list[str] = []
         self.now_ms = now_ms
@@ -218,7 +218,7 @@ class LocalWorld:
         self.tasks: Mapping[str, int] = {}
         self.folder = folder
         self.processes = processes or FakeProcesses(self)
-        self.processes.world = self
+        self.processes.harness = self
         self.leader = FakeLeader(self.log, lambda: projection_of(self, self.tasks))
         self.wanted = Wanted(worker())
         self.platform = LocalPlatform(
@@ -249,8 +249,8 @@ class LocalWorld:
         found = self.processes.incarnations.values()
         return {process.identity: process.incarnation for process in found if not process.ended}
 
-    def again(self) -> "LocalWorld":
-        again = LocalWorld(self.folder, self.processes, self.now_ms)
+    def again(self) -> "LocalHarness":
+        again = LocalHarness(self.folder, self.processes, self.now_ms)
         again.want(self.wanted)
         return again
 
@@ -264,8 +264,8 @@ class LocalWorld:
 class FakeApi:
     """An API server, its watches, and a kubelet that starts each pod at once and restarts none."""
 
-    def __init__(self, world: "KubernetesWorld") -> None:
-        self.world = world
+    def __init__(self, harness: "KubernetesHarness") -> None:
+        self.harness = harness
         self.objects: dict[tuple[str, str], dict[str, Any]] = {}
         self.version = 0
         self.incarnations: list[tuple[str, str]] = []
@@ -278,15 +278,15 @@ class FakeApi:
         self.objects[plural, metadata["name"]] = changed
         kind = {"pods": POD, "workers": WORKER, "connectors": CONNECTOR}.get(plural)
         if kind is not None:
-            self.world.store.put(kind, changed)
+            self.harness.store.put(kind, changed)
         return changed
 
     def gone(self, plural: str, name: str) -> None:
         body = self.objects.pop((plural, name))
         if plural == "pods":
-            self.world.store.put(POD, body, deleted=True)
+            self.harness.store.put(POD, body, deleted=True)
         if plural == "workers":
-            self.world.store.put(WORKER, body, deleted=True)
+            self.harness.store.put(WORKER, body, deleted=True)
 
     # --- as ``Api`` ---
 
@@ -303,12 +303,12 @@ class FakeApi:
 
     def create(self, kind: Kind, manifest: Mapping[str, Any]) -> dict[str, Any]:
         self.version += 1
-        now = stamp(self.world.now_ms)
+        now = stamp(self.harness.now_ms)
         identity = manifest["metadata"]["name"]
         metadata = {**manifest["metadata"], "uid": f"u{self.version}", "creationTimestamp": now}
         body: dict[str, Any] = {**manifest, "metadata": metadata}
         if kind is PODS:
-            self.world.log.append(f"create {identity}")
+            self.harness.log.append(f"create {identity}")
             self.incarnations.append((identity, incarnation_of(body)))
             state = {"running": {"startedAt": now}}
             body["status"] = {"phase": "Running", "containerStatuses": [{"name": CONTAINER, "state": state}]}
@@ -331,18 +331,18 @@ class FakeApi:
         metadata = {**known["metadata"], **added, "annotations": annotations}
         if kind is PODS and "annotations" in added:
             [mark] = added["annotations"].values()
-            self.world.log.append(f"mark {name} {(mark or '').partition('/')[0]}".strip())
+            self.harness.log.append(f"mark {name} {(mark or '').partition('/')[0]}".strip())
         return self.put(kind.plural, {**known, "metadata": metadata})
 
     def delete(self, kind: Kind, namespace: str | None, name: str, uid: str) -> None:
         known = self.objects[kind.plural, name]
         assert known["metadata"]["uid"] == uid
         if known["status"]["phase"] != "Running":
-            self.world.log.append(f"remove {name}")
+            self.harness.log.append(f"remove {name}")
             self.gone(kind.plural, name)
         elif "deletionTimestamp" not in known["metadata"]:
-            self.world.log.append(f"terminate {name}")
-            metadata = {**known["metadata"], "deletionTimestamp": stamp(self.world.now_ms)}
+            self.harness.log.append(f"terminate {name}")
+            metadata = {**known["metadata"], "deletionTimestamp": stamp(self.harness.now_ms)}
             self.put(kind.plural, {**known, "metadata": metadata})
 
 
@@ -355,7 +355,7 @@ def incarnation_of(body: Mapping[str, Any]) -> str:
     return f"{body['metadata']['uid']}.{int(started.timestamp() * 1000)}"
 
 
-class KubernetesWorld:
+class KubernetesHarness:
     def __init__(self, folder: Path, api: FakeApi | None = None, now_ms: int = BEGIN_MS) -> None:
         self.log: list[str] = []
         self.now_ms = now_ms
@@ -364,7 +364,7 @@ class KubernetesWorld:
         self.folder = folder
         self.store = Store(lambda name: None)
         self.api = api or FakeApi(self)
-        self.api.world = self
+        self.api.harness = self
         self.leader = FakeLeader(self.log, self._projection)
         options = OperatorOptions("test", "me", Defaults("image", "kafka:9092"))
         self.platform = KubernetesPlatform(
@@ -413,8 +413,8 @@ class KubernetesWorld:
         running = {name for name in names if self.api.objects["pods", name]["status"]["phase"] == "Running"}
         return {name: names[name] for name in sorted(running)}
 
-    def again(self) -> "KubernetesWorld":
-        return KubernetesWorld(self.folder, self.api, self.now_ms)
+    def again(self) -> "KubernetesHarness":
+        return KubernetesHarness(self.folder, self.api, self.now_ms)
 
     def own(self, **tasks: int) -> None:
         self.tasks = {name.replace("_", "-"): number for name, number in tasks.items()}
