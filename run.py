@@ -379,6 +379,8 @@ def try_again(part: str, pytest: list[str], unsteady: list[str]) -> int:
     ``unsteady``; 0 when all did."""
     known = FAILED / part / "v" / "cache" / "lastfailed"
     failed = sorted(json.loads(known.read_text())) if known.exists() else []
+    if not all("::" in name for name in failed):
+        return 1  # Tests could not be collected.
     if not 0 < len({name.partition("[")[0] for name in failed}) <= MOST_SECOND_TRIES:
         return 1
     say(f"{part}, again and alone: {' '.join(failed)}")

@@ -71,7 +71,7 @@ def test_a_missing_package_is_named_with_its_field_and_a_remedy(registry: Path, 
     ):
         resolve_packages(["org.a:one:7.7", str(B)], tmp_path / "mine")
     with pytest.raises(
-        ArtifactError, match=r"spec\.spark\.packages: 'one' is no package: write group:artifact"
+        ArtifactError, match=r"spec\.spark\.packages: 'one' is not a package: write group:artifact"
     ):
         resolve_packages(["one"], tmp_path / "mine")
 
@@ -79,5 +79,5 @@ def test_a_missing_package_is_named_with_its_field_and_a_remedy(registry: Path, 
 def test_a_jar_that_was_changed_is_refused(registry: Path, tmp_path: Path) -> None:
     (jar,) = resolve_packages([str(B)], tmp_path / "mine")
     jar.write_bytes(b"something else")
-    with pytest.raises(ArtifactError, match=r"two-2\.0\.jar is not the org\.b:two:2\.0 that.*remove"):
+    with pytest.raises(ArtifactError, match=r"two-2\.0\.jar differs from the org\.b:two:2\.0 that.*remove"):
         resolve_packages([str(B)], tmp_path / "mine")

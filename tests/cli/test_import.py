@@ -18,7 +18,7 @@ def refused(*words: object) -> str:
 @pytest.mark.real
 def test_a_group_that_does_not_exist(broker: EmbeddedBroker, unique: str) -> None:
     said = refused("--bootstrap-servers", broker.bootstrap_servers, "--group", unique)
-    assert f"there is no group '{unique}'" in said
+    assert f"group '{unique}' does not exist" in said
     assert "check --group" in said
 
 

@@ -243,7 +243,7 @@ def test_a_death_among_stock_workers_happens_as_predicted(
 class TestUnreadableGroups:
     def test_a_group_that_does_not_exist(self, broker: EmbeddedBroker, unique: str) -> None:
         text = plan("--bootstrap-servers", broker.bootstrap_servers, "--group", unique, code=1)
-        assert f"there is no group '{unique}'" in text
+        assert f"group '{unique}' does not exist" in text
         assert "check --group" in " ".join(text.split())
 
     def test_a_group_of_consumers(self, broker: EmbeddedBroker, unique: str) -> None:

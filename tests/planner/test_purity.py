@@ -155,7 +155,7 @@ def enclosing() -> Callable[[], int]:
         *({}, [], set(), {"a": 1}, ([],), MappingProxyType({"a": []}), iter(()), [].append),
         *(Counting, SimpleNamespace(a=1), remembering, enclosing(), lru_cache(len)),
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_state_is_found_wherever_it_is(value: Any) -> None:
     module = ModuleType(__name__)

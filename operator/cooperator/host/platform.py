@@ -1,17 +1,22 @@
 """The interface between a Worker's loop and the platform of its members, and the values that cross it."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from cooperator.crd import Condition, Connector, Worker, compile_desired
-from cooperator.host.status import Leader, MemberIncarnation, WorkerFacts
-from cooperator.host.stock import Incarnation
-from cooperator.leader.service import LeaderService
-from cooperator.leader.settings import ServiceSettings
 from cooperator.model import Desired
 from cooperator.pool import Action, Node, Pod, PoolDesired
+
+if TYPE_CHECKING:
+    # A client of Kubernetes raises PlatformError; a command that reads a status must not import a leader.
+    from cooperator.host.status import Leader, MemberIncarnation, WorkerFacts
+    from cooperator.host.stock import Incarnation
+    from cooperator.leader.service import LeaderService
+    from cooperator.leader.settings import ServiceSettings
 
 _IDS_SHOWN: Final = 4
 

@@ -45,6 +45,7 @@ class Kind:
 WORKERS: Final = Kind(GROUP, VERSION, "workers")
 CONNECTORS: Final = Kind(GROUP, VERSION, "connectors")
 PODS: Final = Kind("", "v1", "pods")
+NODES: Final = Kind("", "v1", "nodes")
 NAMESPACES: Final = Kind("", "v1", "namespaces")
 SECRETS: Final = Kind("", "v1", "secrets")
 CONFIG_MAPS: Final = Kind("", "v1", "configmaps")
