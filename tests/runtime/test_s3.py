@@ -100,7 +100,7 @@ def test_an_unusable_store_is_named_with_the_remedy(place: Place, server: S3Serv
     with pytest.raises(NoPlace, match=r"spec\.checkpointLocation 'hdfs://a/b'.*use /a/directory or s3a://"):
         place_of("hdfs://a/b", {}, {})
     wrong = {**server.environment, "AWS_SECRET_ACCESS_KEY": "hunter3"}
-    with pytest.raises(NoPlace, match=r"cannot be written.*credentials") as refused:
+    with pytest.raises(NoPlace, match=r"is not writable.*credentials") as refused:
         place_of(f"s3a://{server.bucket}/elsewhere", {}, wrong)
     assert "hunter" not in str(refused.value)
 
