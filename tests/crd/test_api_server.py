@@ -242,7 +242,8 @@ def test_the_largest_spec_stays_within_the_cost_budget_of_rules(api: Namespace) 
 # For any spec, the server and the models agree, except on what only the models can check.
 
 LATER = re.compile(
-    r"not a valid label|not a valid annotation name|use a resource such|must be text, a number|reserved for fields of"
+    r"not a valid label|not a valid annotation name|use a resource such|must be text, a number"
+    r"|reserved for fields of"
 )
 
 good = st.fixed_dictionaries(

@@ -270,7 +270,7 @@ def test_avro_is_written_with_schemas_of_the_tables_columns(
     [
         (
             {},
-            "option 'incrementing.column.name': is required: table refused has 0 identity or serial columns",
+            "option 'incrementing.column.name': is required: table refused has 0 identity or serial",
         ),
         ({"incrementing.column.name": "n"}, "= 'n': is not a column of table refused; use one of a, b, at"),
         ({"incrementing.column.name": "b"}, "= 'b': may be null in table refused; declare it NOT NULL"),
