@@ -11,17 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from cooperator.leader.service import LeaderService, ServiceSettings
-from cooperator.model import Desired, DesiredConnector, Policy
+from cooperator.model import Desired, DesiredConnector, Policy, PolicyName
 from cooperator.planner.view import Facts
 from cooperator.wire import Owner
 
 
 def settings_of(said: dict[str, Any]) -> ServiceSettings:
+    policy = {"name": PolicyName.DEFAULT, **said.get("policy", {})}
     return ServiceSettings(
         bootstrap_servers=said["bootstrap_servers"],
         group_id=said["group_id"],
         owner=Owner(said.get("cluster", "test"), "default", said["group_id"]),
-        policy=Policy(**said.get("policy", {})),
+        policy=Policy(**{**policy, "name": PolicyName(policy["name"])}),
         host=said.get("host", "127.0.0.1"),
         session_timeout_ms=said.get("session_timeout_ms", 25_000),
         heartbeat_interval_ms=said.get("heartbeat_interval_ms", 1_000),

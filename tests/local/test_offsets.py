@@ -277,7 +277,7 @@ class TestTables:
         for partition, offset, said in (
             ({"table": "elsewhere"}, {"incrementing": 1}, "the connector does not read this table; it reads"),
             ({"table": table}, {"incrementing": "one"}, 'write {"incrementing": <number>}'),
-            ({"topic": table}, {"incrementing": 1}, 'is unknown; write {"table": "<name>"}'),
+            ({"topic": table}, {"incrementing": 1}, '; write {"table": "<name>"}'),
         ):
             to.write_text(json.dumps({"offsets": [{"partition": partition, "offset": offset}]}))
             refused = ask("alter", "copy", "--to", str(to))

@@ -201,7 +201,7 @@ def test_a_name_in_kafka_is_one_connector_s_of_its_worker(store: ManifestStore) 
     assert "is for a Worker with runtime: connect" in refused(store, ORDERS)[-1]
     store.apply(resources(PIPES, ORDERS), "a")
     [said] = refused(store, ORDERS.replace("name: orders", "name: others"))
-    assert "Connector orders of Worker pipes has already" in said
+    assert "is already the name in Kafka of Connector orders of Worker pipes" in said
     [said] = refused(store, ORDERS.replace("My Orders", "Your Orders"))
     assert "spec.connectorName cannot be changed from 'My Orders' to 'Your Orders'" in said
 

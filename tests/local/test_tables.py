@@ -346,8 +346,8 @@ def test_a_rate_expires_and_an_old_report_tells_its_age() -> None:
     }
     assert words == {
         30: "11,247 rows, 7,089/s, 12 behind",
-        31: "11,247 rows, rate not known, 12 behind, as of 31s ago",
-        840: "11,247 rows, rate not known, 12 behind, as of 14m ago",
+        31: "11,247 rows, rate unknown, 12 behind, as of 31s ago",
+        840: "11,247 rows, rate unknown, 12 behind, as of 14m ago",
     }
 
 

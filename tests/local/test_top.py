@@ -118,10 +118,10 @@ def test_sums_leave_out_rates_that_have_expired_and_say_so() -> None:
     summary = lines(later)[0][0]
     assert "rows/s" not in summary
     assert "2 rates not known" in summary
-    assert row(later, "a-0")[4:] == ["?", "31s", "1,200 rows, rate not known, as of 31s ago"]
+    assert row(later, "a-0")[4:] == ["?", "31s", "1,200 rows, rate unknown, as of 31s ago"]
 
     tasks = [VIEW["tasks"][0], {**VIEW["tasks"][1], "at_ms": NOW - 840_000}]
-    assert "1,250 rows/s, 1 rate not known" in lines({**VIEW, "tasks": tasks})[0][0]
+    assert "1,250 rows/s, 1 rate unknown" in lines({**VIEW, "tasks": tasks})[0][0]
 
 
 def test_a_sum_of_lags_tells_since_when_its_oldest_part_stands() -> None:
