@@ -117,7 +117,7 @@ def test_sums_leave_out_rates_that_have_expired_and_say_so() -> None:
     later = {**VIEW, "at_ms": NOW + 26_000}
     summary = lines(later)[0][0]
     assert "rows/s" not in summary
-    assert "2 rates not known" in summary
+    assert "2 rates unknown" in summary
     assert row(later, "a-0")[4:] == ["?", "31s", "1,200 rows, rate unknown, as of 31s ago"]
 
     tasks = [VIEW["tasks"][0], {**VIEW["tasks"][1], "at_ms": NOW - 840_000}]

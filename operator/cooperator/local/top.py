@@ -121,7 +121,7 @@ def _summary(view: Mapping[str, Any]) -> Text:
     if rate is not None:
         words.append(f"{rate:,} rows/s")
     if expired:
-        words.append(f"{expired} {'rate' if expired == 1 else 'rates'} not known")
+        words.append(f"{expired} {'rate' if expired == 1 else 'rates'} unknown")
     lag = total(report.lag for report in reports)
     if lag is not None:
         words.append(f"{lag:,} behind{_oldest(tasks, now_ms)}")
