@@ -237,13 +237,13 @@ def test_bash_completes_the_plug_in_called_by_its_own_name(
 class TestWhatCannotBeDone:
     def test_a_name_that_is_not_there(self, installation: Installation, person: Person) -> None:
         said = spaced(person.cooperator("status", "lake", code=1))
-        assert f"there is no Worker 'lake' in namespace {installation.namespace} and no others" in said
+        assert f"namespace {installation.namespace} has no Worker 'lake' and no others" in said
         assert "status -A" in said
         installation.worker("lake")
         installation.connector("orders")
         assert "did you mean 'lake'?" in spaced(person.cooperator("status", "laek", code=1))
         assert "did you mean 'orders'?" in spaced(person.cooperator("pause", "order", code=1))
-        assert "there is no Connector 'x'" in spaced(person.cooperator("story", "x-0", code=1))
+        assert "has no Connector 'x'" in spaced(person.cooperator("story", "x-0", code=1))
         assert "no Workers in this namespace" in person.kubectl("cooperator", "status", "-n", "default")
 
     def test_what_no_operator_has_seen(self, installation: Installation, person: Person) -> None:
