@@ -376,12 +376,11 @@ def run_tests(pytest_arguments: list[str]) -> int:
 
 def try_again(part: str, pytest: list[str], unsteady: list[str]) -> int:
     """Run alone what failed of that part among other tests (decision 028). What passes now is added to
-    ``unsteady``; 0 when all did."""
+    ``unsteady``; 0 when all did; 1 when tests could not be collected."""
     known = FAILED / part / "v" / "cache" / "lastfailed"
     failed = sorted(json.loads(known.read_text())) if known.exists() else []
-    if not all("::" in name for name in failed):
-        return 1  # Tests could not be collected.
-    if not 0 < len({name.partition("[")[0] for name in failed}) <= MOST_SECOND_TRIES:
+    tests = {name.partition("[")[0] for name in failed}
+    if not 0 < len(tests) <= MOST_SECOND_TRIES or not all("::" in test for test in tests):
         return 1
     say(f"{part}, again and alone: {' '.join(failed)}")
     code = subprocess.run([*pytest, *failed], check=False).returncode

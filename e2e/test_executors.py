@@ -44,7 +44,7 @@ def apply_example(place: NodeNamespace) -> None:
 
 
 class Rows:
-    """What is produced, and what the sink has of it, through one member and its executor."""
+    """The produced rows and those in the sink, through one member and its executor."""
 
     def __init__(self, place: NodeNamespace) -> None:
         self._place = place

@@ -95,7 +95,7 @@ class Operator:
             log.warning("%s", error)
 
     def trouble(self) -> str:
-        """What has stopped running but should run; empty while this process only waits for the Lease."""
+        """The parts that have stopped and should run; empty while this process only waits for the Lease."""
         if self._kept_at is not None and time.monotonic() - self._kept_at > _STUCK_S:
             return f"the loop has not come round for {_STUCK_S:g} s"
         if unheard := self.store.unheard():

@@ -52,7 +52,7 @@ OUR_PROVIDERS: Final = f"config.providers.{PROVIDER}"
 
 
 def why_owned(name: str) -> str:
-    """Who sets ``name``; empty if it is the user's."""
+    """The owner of the setting ``name``; empty if it is the user."""
     if name.startswith(OUR_PROVIDERS):
         return "the operator"
     return OWNED.get(name, "")

@@ -148,5 +148,5 @@ class BetweenRounds:
         request_ms = self._requests.due_ms
         if request_ms is not None:
             times = [*times, request_ms]
-        # What is overdue and changed nothing is looked at again at leisure, not at once for ever.
+        # An overdue request that changed nothing is checked again later; at once would loop for ever.
         return ev.WakeAt(min(at if at > now_ms else now_ms + REPEAT_MS for at in times))

@@ -98,7 +98,7 @@ def addresses(before: Memory, after: Memory, members: Iterable[Member]) -> dict[
 
 
 class Identities:
-    """Of the members of one group, round by round."""
+    """The identities of one group's members, round by round."""
 
     def __init__(self, settings: LeaderSettings, state: LeaderState, pending_starts: PendingStarts) -> None:
         self._settings, self._state, self._pending_starts = settings, state, pending_starts

@@ -66,7 +66,7 @@ def _timer(state: LeaderState, deadlines_ms: Iterable[int], now_ms: int) -> None
 
 
 def _assignments(state: LeaderState, durable: Memory | None) -> None:
-    """Of the round that was answered last; ``state.members`` is what comes of it."""
+    """Checks the last answered round, from which ``state.members`` follows."""
     assert state.sent is not None
     plan, memory = state.sent.plan, state.sent.memory
     if state.completed == state.generation:

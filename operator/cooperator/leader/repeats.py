@@ -1,4 +1,4 @@
-"""What is asked for, and asked for again when it shows no effect. Pure."""
+"""Requests that are repeated until they show an effect. Pure."""
 
 from cooperator.leader import events as ev
 

@@ -21,7 +21,7 @@ class Items(NamedTuple):
 
 
 class Configured(NamedTuple):
-    """What is configured. ``ordered``: instances, then tasks, each sorted; ``connectors``: sorted names."""
+    """The configured items. ``ordered``: instances, then tasks, each sorted; ``connectors``: sorted names."""
 
     items: Items
     ordered: tuple[tuple[TaskId, ...], tuple[TaskId, ...]]
