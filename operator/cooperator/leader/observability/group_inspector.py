@@ -115,7 +115,7 @@ def _describe(where: Where, deadline: float) -> DescribedGroup:
         raise NotSeen(f"{error}; check --bootstrap-servers") from error
     if group.state is GroupState.DEAD:
         raise NotSeen(
-            f"there is no group {where.group_id!r} at {where.bootstrap_servers}; check --group "
+            f"group {where.group_id!r} does not exist at {where.bootstrap_servers}; check --group "
             "(a Worker's is cooperator-NAMESPACE-NAME unless its spec.groupId says otherwise)"
         )
     if group.members and group.protocol_type != "connect":
