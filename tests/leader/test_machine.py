@@ -262,6 +262,20 @@ class TestTaskConfigurations:
         starts = [task for m in group.members.values() for task in m.starts]
         assert [starts.count(TaskId("a", n)) for n in range(5)] == [1, 1, 1, 2, 2]
 
+    def test_a_caller_that_may_be_a_stock_worker_is_told_of_nothing_that_is_not_written(self) -> None:
+        group = running_group()
+        group.join("connect-1", is_agent=False)
+        group.round()
+        group.settle()
+        new = ["u0", "u1", "u2", "u3+u4", "u5"]
+        assert group.post("a", *new) == 503, (
+            "the next leader would know nothing of it, and nobody would repeat it"
+        )
+        group.settle()
+        assert group.post("a", *new) == 204
+        group.settle()
+        assert TaskId("a", 5) not in group.all_running()
+
     def test_a_regrouping_waits_for_the_lease_of_a_member_that_vanished(self) -> None:
         group = running_group()
         group.die("lake-1", proven=False)

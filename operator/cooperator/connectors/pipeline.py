@@ -42,12 +42,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-FILE_SINKS = ("parquet", "orc", "json", "csv", "text", "avro")
+FILE_SINKS = ("parquet", "orc", "json", "csv", "text", "avro", "xml")
 """Formats whose sink commits a batch by ``_spark_metadata`` in its directory."""
 
 _FORMATS = (*FILE_SINKS, "kafka", "rate", "rate-micro-batch", "socket", "console", "noop", "memory", "delta")
 _NOT_FOUND = "DATA_SOURCE_NOT_FOUND"
-_FILES = (*FILE_SINKS, "xml", "binaryfile", "delta")
+_FILES = (*FILE_SINKS, "binaryfile", "delta")
 """Formats whose option ``path`` is a directory; in others it may be anything, such as the name of a table."""
 _PATHS = (
     *("sourcearchivedir", "badrecordspath", "avroschemaurl"),
