@@ -1,0 +1,162 @@
+"""Values of Secrets are planted; afterwards everything that was written or shown is searched for them."""
+
+import base64
+import json
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+
+from cooperator.local.broker import EmbeddedBroker
+from tests.harness.installation import RESOURCES, Installation
+from tests.harness.secured import login_broker
+from tests.kubernetes.control_plane import ControlPlane
+
+pytestmark = pytest.mark.real
+
+PASSWORD = 'open "sesame" \\ planted-1'
+TOKEN = 'to"ken \\ planted-2'
+"""They contain characters that are escaped in JSON, in quotes and in URLs."""
+VARIABLE = "COOPERATOR_PLANTED_TOKEN"
+
+
+def written(value: str) -> set[bytes]:
+    """All ways in which the value may stand in a text."""
+    texts = {
+        value,
+        json.dumps(value)[1:-1],
+        repr(value)[1:-1],
+        quote(value),
+        json.dumps(json.dumps(value))[3:-3],
+    }
+    return {text.encode() for text in texts} | {base64.b64encode(value.encode())}
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[EmbeddedBroker, str]]:
+    broker, servers = login_broker(tmp_path_factory.mktemp("secured"), PASSWORD)
+    broker.start()
+    yield broker, servers
+    broker.kill()
+
+
+@pytest.fixture
+def installation(
+    prepared: ControlPlane,
+    namespace: str,
+    broker: tuple[EmbeddedBroker, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Installation]:
+    monkeypatch.setenv(VARIABLE, TOKEN)
+    installation = Installation(prepared, namespace, broker[1], tmp_path)
+    yield installation
+    installation.close()
+
+
+def topics(servers: str) -> dict[str, bytes]:
+    """Keys, values and headers of all records of all topics, by partition."""
+    settings = {"enable.auto.commit": False, "enable.partition.eof": True, "log_level": 0}
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "reader", **settings})
+    found = {}
+    try:
+        for name, topic in consumer.list_topics(timeout=10).topics.items():
+            for number in topic.partitions:
+                consumer.assign([TopicPartition(name, number, OFFSET_BEGINNING)])
+                parts = [b""]
+                while (message := consumer.poll(10)) is not None and message.error() is None:
+                    parts += [message.key() or b"", message.value() or b"", repr(message.headers()).encode()]
+                assert message is not None, f"{name} was read to its end"
+                assert message.error().code() == KafkaError._PARTITION_EOF
+                found[f"topic {name}-{number}"] = b"\n".join(parts)
+    finally:
+        consumer.close()
+    return found
+
+
+def files(*folders: Path, except_below: str) -> dict[str, bytes]:
+    found = {}
+    for path in (path for folder in folders for path in folder.rglob("*")):
+        if path.is_file() and except_below not in path.parts:
+            found[f"file {path}"] = path.read_bytes()
+    return found
+
+
+def processes() -> dict[str, bytes]:
+    """The arguments of every process of this machine. Its environment is the owner's alone."""
+    return {f"arguments of {path.parent.name}": read(path) for path in Path("/proc").glob("[0-9]*/cmdline")}
+
+
+def read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""  # It has ended.
+
+
+def objects(installation: Installation) -> dict[str, bytes]:
+    core = f"/api/v1/namespaces/{installation.namespace}"
+    own = f"{RESOURCES}/{installation.namespace}"
+    paths = [f"{core}/{kind}" for kind in ("pods", "events", "configmaps", "services")]
+    paths += [f"{own}/{kind}" for kind in ("workers", "connectors")]
+    paths.append(f"/apis/apps/v1/namespaces/{installation.namespace}/controllerrevisions")
+    return {path: json.dumps(installation.cluster.api.get(path)).encode() for path in paths}
+
+
+def test_no_secret_is_in_a_topic_a_log_a_status_an_event_a_metric_an_argument_or_a_file(
+    installation: Installation, broker: tuple[EmbeddedBroker, str]
+) -> None:
+    data = {"username": "ada", "password": PASSWORD}
+    installation.cluster.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "login", "namespace": installation.namespace},
+            "data": {name: base64.b64encode(value.encode()).decode() for name, value in data.items()},
+        }
+    )
+    operator = installation.operator()
+    sasl = {"mechanism": "PLAIN", "secretRef": {"name": "login"}}
+    installation.worker(
+        replicas=2,
+        kafka={"securityProtocol": "SASL_PLAINTEXT", "sasl": sasl},
+        envAllowed=[VARIABLE],
+    )
+    reference = f"${{env:{VARIABLE}}}"
+    installation.connector("a", tasksMax=2)
+    installation.connector("fails", tasksMax=1, config={"start.failure": f"cannot log in by {reference}"})
+    installation.connector("misread", tasksMax=1, config={"units": reference})
+    installation.connector("password", tasksMax=1, config={"start.failure": "I am ${worker.sasl.password}"})
+    installation.runs("a-0", "a-1")
+    for name, shown in (("fails", "***"), ("password", "***"), ("misread", VARIABLE)):
+        installation.eventually(
+            lambda name=name, shown=shown: (
+                shown in json.dumps(installation.get("connectors", name)["status"])
+            ),
+            90,
+            f"the status of {name} has its error, without the value",
+        )
+    installation.kubelet.crash("lake-1")
+    installation.runs("a-0", "a-1")
+
+    metrics = urllib.request.urlopen(f"{operator.url}metrics", timeout=10).read()
+    folders = {container.folder for container in installation.kubelet.containers.values()}
+    everything = {
+        "metrics of the operator": metrics,
+        **topics(broker[0].bootstrap_servers),
+        **objects(installation),
+        **processes(),
+        # The kubelet writes the Secret itself where the member reads it.
+        **files(installation.directory, *folders, except_below="kafka-sasl"),
+    }
+    assert any(VARIABLE.encode() in text for text in everything.values()), "the search sees what is there"
+    found = {
+        where
+        for where, text in everything.items()
+        for value in (PASSWORD, TOKEN)
+        if any(w in text for w in written(value))
+    }
+    assert found == set()
