@@ -44,5 +44,19 @@ def test_a_body_that_is_no_list_of_string_maps_is_refused(body: bytes) -> None:
     assert refusal(body, sign(KEY, body)) == 400
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'[{"units": "\\ud800"}]',
+        b"[" * 100_000,
+        json.dumps([{"units": "x" * 1_000_000}]).encode(),
+        json.dumps([{}] * 40_001).encode(),
+    ],
+    ids=["half a character", "deep", "large", "many"],
+)
+def test_what_no_record_can_hold_is_refused_and_the_leader_goes_on(body: bytes) -> None:
+    assert refusal(body, sign(KEY, body)) == 400
+
+
 def test_a_group_of_the_older_protocol_does_not_sign() -> None:
     assert read_task_configs(BODY, {}, None, "compatible") == tuple(CONFIGS)

@@ -91,9 +91,9 @@ def test_the_required_options_suffice() -> None:
         (
             "kafka-to-files",
             {"path": "/out", "topics.regex": "lines["},
-            "option 'topics.regex' = 'lines[': is not a valid regular expression (unterminated "
-            "character set at "
-            "position 5); write a Python regular expression for complete names, such as orders[.].*",
+            "option 'topics.regex' = 'lines[': is not a valid regular expression (missing ]: [); "
+            "write a regular expression of RE2 for complete names, such as orders[.].*, without lookaround "
+            "and backreferences, and in at most 1,000 characters",
         ),
         (
             "kafka-to-files",
@@ -122,8 +122,8 @@ def test_the_required_options_suffice() -> None:
         (
             "kafka-to-kafka",
             {**COPY, "transform.sql": "SELECT value FROM inputs"},
-            "option 'transform.sql' = 'SELECT value FROM inputs': does not read the view input; "
-            "write one SELECT from the view input, such as SELECT * FROM input",
+            "option 'transform.sql' = 'SELECT value FROM inputs': reads inputs; read nothing but the view "
+            "input, and what WITH defines",
         ),
         (
             "kafka-to-files",

@@ -27,6 +27,7 @@ GROUP = "cooperator.connectors"
 
 
 _PLUGINS = "docs/plugins.md"
+_FIX_CLASS = "use absolute paths, or report it to the author of the class"
 
 
 @cache
@@ -116,7 +117,8 @@ def delivery(class_name: str, config: Mapping[str, str]) -> Delivered | None:
         connector = find(class_name)
         written = with_defaults(connector.options, {**config, "connector.class": class_name})
         return connector.delivery(parse(connector.options, written))
-    except OptionError:
+    except Exception:
+        # Whatever a class raises is a problem of its Connectors alone; applying one reports it.
         return None
 
 
@@ -129,8 +131,8 @@ def outputs(class_name: str, config: Mapping[str, str]) -> tuple[Output, ...]:
     try:
         connector = find(class_name)
         written = with_defaults(connector.options, {**config, "connector.class": class_name})
-        found = connector.outputs(parse(connector.options, written))
-    except OptionError:
+        found = tuple(connector.outputs(parse(connector.options, written)))
+    except Exception:
         return ()
     return tuple(output for output in found if not contains_reference(output.directory))
 
@@ -140,4 +142,8 @@ def anchor(class_name: str, config: Mapping[str, str], base: Path) -> dict[str, 
 
     URIs, references and everything else stay as they are.
     """
-    return find(class_name).options.anchored(config, base)
+    options = find(class_name).options
+    try:
+        return options.anchored(config, base)
+    except Exception as error:
+        raise _unusable(class_name, f"cannot resolve paths ({type(error).__name__})", _FIX_CLASS) from error

@@ -6,7 +6,6 @@ expression, so that topics that are created later are read, too, from their begi
 
 import json
 import logging
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -18,6 +17,7 @@ from pydantic import model_validator
 from cooperator.connectors.access import KafkaOptions, of_spark
 from cooperator.connectors.base import UnitContext
 from cooperator.connectors.options import TopicNames, option, refuse
+from cooperator.connectors.patterns import check_pattern, compiled
 from cooperator.connectors.topics import (
     client_config,
     matching_topics,
@@ -38,7 +38,7 @@ class KafkaSourceOptions(KafkaOptions):
     topics_regex: str = option(
         "topics.regex",
         "",
-        expected="a Python regular expression for complete topic names, instead of topics",
+        expected="an RE2 regular expression for complete topic names, instead of topics",
     )
     starting_offsets: Literal["earliest", "latest"] = option(
         "starting.offsets",
@@ -70,11 +70,7 @@ class KafkaSourceOptions(KafkaOptions):
             raise refuse("cannot be combined with topics", "use one of them", "topics.regex")
         if not self.topics and not self.topics_regex:
             raise refuse("names no topic", "set topics, separated by commas, or topics.regex", "topics")
-        try:
-            re.compile(self.topics_regex)
-        except re.error as error:
-            remedy = "write a Python regular expression for complete names, such as orders[.].*"
-            raise refuse(f"is not a valid regular expression ({error})", remedy, "topics.regex") from None
+        check_pattern("topics.regex", self.topics_regex, "orders[.].*")
         return self
 
 
@@ -82,7 +78,7 @@ def reads(options: KafkaSourceOptions, topic: str) -> bool:
     """Whether the connector reads the topic of that name."""
     if options.topics:
         return topic in options.topics
-    return not topic.startswith("__") and re.fullmatch(options.topics_regex, topic) is not None
+    return not topic.startswith("__") and compiled(options.topics_regex)(topic)
 
 
 def source_partitions(options: KafkaSourceOptions, say: Callable[[str], None]) -> dict[str, int]:

@@ -227,6 +227,14 @@ def parse(options: type[O], config: Mapping[str, str], written: Mapping[str, str
     except ValidationError as error:
         shown = config if written is None else written
         raise OptionError([_problem(options, dict(detail), shown) for detail in error.errors()]) from None
+    except Exception as error:
+        # A validator of a plug-in, or one that a hostile value has brought down: a problem of this Connector
+        # alone. The error's text may quote a resolved secret.
+        problem = f"its class cannot check these options ({type(error).__name__})"
+        remedy = "simplify the values, or report it to the author of the class"
+        raise OptionError(
+            [Problem("connector.class", config.get("connector.class"), problem, remedy)]
+        ) from None
 
 
 def check(options: type[Options], config: Mapping[str, str]) -> list[Problem]:

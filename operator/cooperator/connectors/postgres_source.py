@@ -13,13 +13,13 @@ number, and keeps until it ends. Numbers and times that are assigned before the 
 """
 
 import json
-import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, model_validator
 
 from cooperator.connectors.options import Names, OptionError, Problem, option, refuse
+from cooperator.connectors.patterns import check_pattern, compiled
 from cooperator.connectors.postgres import (
     Database,
     PostgresOptions,
@@ -55,7 +55,7 @@ class PostgresSourceOptions(PostgresOptions):
     tables_regex: str = option(
         "tables.regex",
         "",
-        expected="a Python regular expression for complete names (schema.table), instead of tables",
+        expected="an RE2 regular expression for complete names (schema.table), instead of tables",
     )
     mode: Literal["incrementing", "timestamp", "timestamp+incrementing"] = option(
         "mode",
@@ -101,11 +101,7 @@ class PostgresSourceOptions(PostgresOptions):
             raise refuse("cannot be combined with tables", "use one of them", "tables.regex")
         if not self.tables and not self.tables_regex:
             raise refuse("names no table", "set tables, separated by commas, or tables.regex", "tables")
-        try:
-            re.compile(self.tables_regex)
-        except re.error as error:
-            remedy = "write a Python regular expression for complete names, such as public[.]order.*"
-            raise refuse(f"is not a valid regular expression ({error})", remedy, "tables.regex") from None
+        check_pattern("tables.regex", self.tables_regex, "public[.]order.*")
         return self
 
     @model_validator(mode="after")
@@ -144,8 +140,8 @@ def source_tables(
             [list(_SYSTEM)],
         ).fetchall()
     )
-    wanted = re.compile(options.tables_regex)
-    found = [name for (name,) in rows if wanted.fullmatch(name) and is_table_name(name) and "$" not in name]
+    wanted = compiled(options.tables_regex)
+    found = [name for (name,) in rows if wanted(name) and is_table_name(name) and "$" not in name]
     say("" if found else f"waiting for a table that matches {options.tables_regex}")
     return found
 

@@ -1,5 +1,6 @@
 """Connector: a job that is split into tasks, which the members of a Worker run."""
 
+import json
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Final, Literal, Self
@@ -48,6 +49,10 @@ class State(StrEnum):
     STOPPED = "Stopped"
 
 
+MOST_CONFIG_BYTES: Final = 400_000
+"""A record of Kafka has at most 1 MB by default, and a task's repeats the Connector's settings."""
+
+
 def _config(config: Mapping[str, str]) -> Mapping[str, str]:
     for key, field in RESERVED_SETTINGS.items():
         if key in config:
@@ -57,6 +62,14 @@ def _config(config: Mapping[str, str]) -> Mapping[str, str]:
         raise ValueError(
             f"has {ours!r}; names that begin with {RESERVED!r} are reserved for fields of the spec, such as "
             "spec.autoRestart: remove it from the config"
+        )
+    sizes = {key: len(json.dumps(value)) for key, value in config.items()}
+    if (total := sum(map(len, config)) + sum(sizes.values())) > MOST_CONFIG_BYTES:
+        largest = max(sizes, key=lambda key: sizes[key])
+        raise ValueError(
+            f"has {total:,} bytes as JSON, {sizes[largest]:,} of them in {largest[:100]!r}, but at most "
+            f"{MOST_CONFIG_BYTES:,} fit into a record of the config topic beside a task's units: keep large "
+            "values in a file that members can read"
         )
     return config
 

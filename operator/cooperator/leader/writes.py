@@ -142,8 +142,8 @@ class Writes:
 
         204: the config log has them. 202: running tasks change, so those are revoked first; the caller
         repeats the request until it gets 204, which also survives a change of leader. 503: the write failed,
-        or an earlier one of the same configurations is not in the log yet, or the caller may be a stock worker,
-        which would take a 202 for done and ask no later leader. 404 and 409 as in Kafka Connect
+        or an earlier one of the same configurations is not in the log yet, or the caller may be a stock
+        worker, which would take a 202 for done and ask no later leader. 404 and 409 as in Kafka Connect
         (docs/protocol.md, 9).
         """
         state = self._state

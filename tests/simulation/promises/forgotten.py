@@ -53,9 +53,9 @@ class NothingForgotten(Promise):
         waiting = {
             task: (identity, hold.until_ms)
             for identity, hold in planned.memory.holds.items()
-            if self._stands(hold, (identity, hold.incarnation) in view.facts.ended, view.now_ms)
-            and identity not in view.facts.gone
+            if identity not in view.facts.gone
             for task in hold.tasks
+            if self._stands(hold, self._is_proven(planned, (identity, hold.incarnation), task), view.now_ms)
         }
         back = {member.identity for member in view.members}
         for identity, tasks in planned.memory.given.items():
@@ -80,6 +80,13 @@ class NothingForgotten(Promise):
         """Whether the departed member is awaited at all."""
         budget = planned.view.policy.max_returns
         return self._hold_ms > 0 and len(planned.memory.returns.get(identity, ())) < budget
+
+    def _is_proven(self, planned: Planned, holder: tuple[str, str], task: TaskId) -> bool:
+        """Whether every incarnation that may have run ``task`` has ended. Of two incarnations of one identity
+        the hold may name the other one."""
+        ended = planned.view.facts.ended
+        ran = [(each.identity, each.incarnation) for each in planned.memory.unstopped if task in each.tasks]
+        return all(one in ended for one in ran or [holder])
 
     def _stands(self, hold: Hold, proven: bool, now_ms: int) -> bool:
         if proven and hold.reason is HoldReason.EVICTED:

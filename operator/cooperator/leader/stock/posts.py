@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Awaitable, Mapping
+from typing import Final
 
 from cooperator.leader.events import PostOutcome
 from cooperator.model import SessionKey
@@ -9,6 +10,11 @@ from cooperator.wire import AlgorithmNotAllowed, Protocol, SignatureMissing, Sig
 
 NOT_NOW = "nothing can be written now: a round is under way, or the config log is out of reach; try again"
 """The message of ``PostOutcome.AGAIN``."""
+
+
+MOST_TASKS: Final = 40_000
+MOST_TASK_BYTES: Final = 900_000
+"""A record of Kafka has at most 1 MB by default."""
 
 
 class PostRefused(Exception):
@@ -35,10 +41,16 @@ def read_task_configs(
     check_signature(body, headers, key, protocol)
     try:
         configs = json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise PostRefused(400, f"the body is not JSON: {type(error).__name__}") from None
     if not isinstance(configs, list) or not all(_is_string_map(config) for config in configs):
         raise PostRefused(400, "the body must be a JSON array of objects with string values")
+    if len(configs) > MOST_TASKS:
+        raise PostRefused(
+            400, f"the body has {len(configs):,} task configurations; at most {MOST_TASKS:,} are taken"
+        )
+    for number, config in enumerate(configs):
+        _check_record(number, config)
     return tuple(configs)
 
 
@@ -59,6 +71,18 @@ def check_signature(body: bytes, headers: Mapping[str, str], key: SessionKey | N
         raise PostRefused(400, str(error)) from None
     except SignatureWrong as error:
         raise PostRefused(403, str(error)) from None
+
+
+def _check_record(number: int, config: Mapping[str, str]) -> None:
+    """Raises PostRefused where no record of the config log can hold the configuration: the leader could write
+    nothing any more."""
+    try:
+        size = len(json.dumps(config, ensure_ascii=False).encode())
+    except UnicodeEncodeError:
+        raise PostRefused(400, f"the configuration of task {number} contains half a character") from None
+    if size > MOST_TASK_BYTES:
+        said = f"the configuration of task {number} has {size:,} bytes; at most {MOST_TASK_BYTES:,} are taken"
+        raise PostRefused(400, f"{said}: use smaller settings, or more tasks for its units")
 
 
 def _is_string_map(value: object) -> bool:

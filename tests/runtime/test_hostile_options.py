@@ -1,0 +1,197 @@
+"""Options that are made to harm: each is refused or harmless, quickly; no exception leaves its Connector."""
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cooperator.connectors import anchor, delivery, find, outputs, validate
+from cooperator.connectors.options import OptionError, Options
+from cooperator.connectors.patterns import check_pattern, compiled
+
+TO_FILES = {"topics": "lines", "path": "/out"}
+BY_PATTERN = {"path": "/out"}
+
+
+def told(**options: str) -> list[str]:
+    """The problems of a kafka-to-files with these options, dots written as two underscores."""
+    config = {name.replace("__", "."): value for name, value in options.items()}
+    return [f"{p.problem}; {p.remedy}" for p in validate("kafka-to-files", {"path": "/out", **config})]
+
+
+class TestPatterns:
+    @pytest.mark.parametrize(
+        "pattern",
+        [
+            "lines[",
+            "(?=a)b",
+            "(?!a)b",
+            "(?<=a)b",
+            r"(a)\1",
+            "a{1001}",
+            "(a{999}){999}",
+            "a" * 1_001,
+            "\ud800",
+        ],
+        ids=["open", "ahead", "not ahead", "behind", "back", "repeat", "repeats", "long", "surrogate"],
+    )
+    def test_what_needs_a_backtracking_engine_is_refused_with_the_remedy(self, pattern: str) -> None:
+        [problem] = told(topics__regex=pattern)
+        assert problem.startswith("is not a valid regular expression (")
+        assert "write a regular expression of RE2 for complete names, such as orders[.].*" in problem
+
+    def test_the_whole_name_counts_and_classes_are_of_ascii(self) -> None:
+        assert compiled("orders|lines")("lines")
+        assert not compiled("lines")("lines-2")
+        assert compiled(r"a\d")("a1")
+        assert not compiled(r"a\d")("a\u0661")
+
+    def test_a_thousand_hostile_patterns_leave_others_their_turn(self) -> None:
+        hostile = [f"(a|a)*{'(b|b)*' * (number % 7)}c{number}" for number in range(1_000)]
+        quiet_s = longest_gap(lambda: time.sleep(0.5))
+        assert longest_gap(lambda: [compiled(pattern)("a" * 249) for pattern in hostile]) < quiet_s + 0.1
+
+    @settings(max_examples=300, deadline=None)
+    @given(
+        pattern=st.text("()[]{}|*+?^$.\\aA1,-:<>=!\ud800", max_size=200), name=st.text("aA1.-_", max_size=249)
+    )
+    def test_any_text_is_a_pattern_or_a_problem(self, pattern: str, name: str) -> None:
+        try:
+            check_pattern("topics.regex", pattern, "x")
+        except ValueError:
+            return
+        assert compiled(pattern)(name) in (True, False)
+
+
+def longest_gap(work: Callable[[], object]) -> float:
+    """The longest pause, in seconds, of a thread that beats every 5 ms beside ``work``."""
+    ended, gaps = threading.Event(), [0.0]
+
+    def beat() -> None:
+        last = time.perf_counter()
+        while not ended.wait(0.005):
+            now = time.perf_counter()
+            gaps.append(now - last)
+            last = now
+
+    thread = threading.Thread(target=beat)
+    thread.start()
+    try:
+        work()
+    finally:
+        ended.set()
+        thread.join()
+    return max(gaps)
+
+
+class TestSql:
+    @pytest.mark.parametrize(
+        ("sql", "problem"),
+        [
+            ("SELECT * FROM text.`/etc/passwd`", "reads text./etc/passwd"),
+            ("SELECT * FROM input, csv.`s3a://bucket/x` other", "reads csv.s3a://bucket/x"),
+            ("SELECT (SELECT max(a) FROM json.`/x`) FROM input", "reads json./x"),
+            ("WITH input AS (SELECT * FROM text.`/etc`) SELECT * FROM input", "reads text./etc"),
+            (
+                "SELECT * FROM input UNION SELECT * FROM read_files('/etc')",
+                "reads the table function read_files",
+            ),
+            ("SELECT * FROM IDENTIFIER('text.`/etc`'), input", "calls IDENTIFIER"),
+            ("SELECT reflect('java.lang.System', 'getenv') FROM input", "calls reflect"),
+            ("SELECT /* */ `Java_Method` /* */ ('a', 'b') FROM input", "calls Java_Method"),
+            ("SELECT system.builtin.try_reflect('a', 'b') FROM input", "calls try_reflect"),
+            ("SELECT from_protobuf(value, 'M', '/etc/descriptor') FROM input", "calls from_protobuf"),
+            ("SELECT nowhere(a) FROM input", "calls nowhere"),
+            ("SELECT TRANSFORM(a) USING 'cat /etc/passwd' AS b FROM input", "runs a script"),
+            ("INSERT INTO x SELECT * FROM input", "is not one SELECT"),
+            (f"SELECT {'(' * 60}1{')' * 60} FROM input", "is nested more than 25 levels deep"),
+            (
+                f"SELECT {'CASE WHEN a THEN ' * 60}1{' END' * 60} FROM input",
+                "is nested more than 25 levels deep",
+            ),
+            (
+                f"SELECT cast(a AS {'array<' * 60}int{'>' * 60}) FROM input",
+                "is nested more than 25 levels deep",
+            ),
+            (f"SELECT * FROM input{' JOIN input' * 500}", "is nested too deeply"),
+            (f"SELECT {'1+' * 3_000}1 FROM input", "has 6,0"),
+            ("SELECT 1" * 3_000, "has 24,000 characters"),
+        ],
+    )
+    def test_what_a_connector_may_not_read_or_call_is_refused(self, sql: str, problem: str) -> None:
+        [said] = told(topics="lines", transform__sql=sql)
+        assert said.startswith(problem)
+
+    @pytest.mark.parametrize(
+        "sql",
+        [
+            "SELECT * FROM input",
+            "WITH x AS (SELECT * FROM input) SELECT a, upper(b), count(*) FROM x GROUP BY a, upper(b)",
+            "SELECT t.d FROM input LATERAL VIEW explode(c) t AS d WHERE d < 3 AND d > 1",
+            "SELECT transform(a, x -> x + 1), from_json(b, 'c INT').c, CAST(d AS DECIMAL(10, 2)) FROM input",
+            "SELECT a FROM input WHERE a < 1 OR a < 2 OR (a < 3 AND a < 4) OR a IN (SELECT b FROM input)",
+            f"SELECT {', '.join(f'a{n} < {n} AS b{n}' for n in range(100))} FROM input",
+        ],
+    )
+    def test_what_pipelines_are_made_of_is_accepted(self, sql: str) -> None:
+        assert told(topics="lines", transform__sql=sql) == []
+
+    @settings(max_examples=200, deadline=2_000)
+    @given(
+        parts=st.lists(
+            st.sampled_from(
+                ["SELECT", "FROM", "input", "(", ")", "CASE", "WHEN", "END", "a", "1", ",", "<", ">"]
+            )
+            | st.sampled_from(
+                ["array<", "[", "]", "'", "`", "--", "/*", "*/", "WITH", "AS", "NOT", "-", "JOIN"]
+            ),
+            max_size=1_500,
+        )
+    )
+    def test_any_text_is_a_query_or_a_problem_within_two_seconds(self, parts: list[str]) -> None:
+        assert isinstance(told(topics="lines", transform__sql=" ".join(parts)), list)
+
+
+class TestClasses:
+    @pytest.fixture
+    def broken(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Every method of kafka-to-files that looks at options fails as hostile values make it."""
+        connector = find("kafka-to-files")
+
+        def fails(*_: object, **__: object) -> object:
+            raise RecursionError("maximum recursion depth exceeded, secret included")
+
+        monkeypatch.setattr(connector.options, "model_validate", fails)
+        monkeypatch.setattr(connector.options, "anchored", fails)
+        monkeypatch.setattr(type(connector), "delivery", fails)
+        monkeypatch.setattr(type(connector), "outputs", fails)
+
+    def test_whatever_a_class_raises_is_a_problem_of_its_connector(
+        self, broken: None, tmp_path: object
+    ) -> None:
+        [problem] = validate("kafka-to-files", TO_FILES)
+        assert "its class cannot check these options (RecursionError)" in str(problem)
+        assert "secret" not in str(problem)
+        assert delivery("kafka-to-files", TO_FILES) is None
+        assert outputs("kafka-to-files", TO_FILES) == ()
+        with pytest.raises(OptionError, match="cannot resolve paths"):
+            anchor("kafka-to-files", TO_FILES, tmp_path)  # type: ignore[arg-type]
+
+    @settings(max_examples=100, deadline=None)
+    @given(data=st.data())
+    def test_any_values_of_any_built_in_class_are_options_or_problems(self, data: st.DataObject) -> None:
+        name = data.draw(
+            st.sampled_from(["files-to-kafka", "kafka-to-files", "kafka-to-kafka", "kafka-to-postgres"])
+        )
+        options: type[Options] = find(name).options
+        names = sorted(field.alias or key for key, field in options.model_fields.items())
+        values = st.text(max_size=50) | st.sampled_from(
+            ["\ud800", "${env:A}", "${", "[" * 500, "{" * 500, "9" * 5_000]
+        )
+        config = data.draw(st.dictionaries(st.sampled_from(names), values, max_size=8))
+        assert isinstance(validate(name, config), list)
+        outputs(name, config)
+        delivery(name, config)
