@@ -1,11 +1,15 @@
 """The loop of a Worker on both platforms: the same conversations with processes and with pods."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cooperator.controller import publish
+from cooperator.controller.api.client import ApiError
+from cooperator.crd import Connector
 from cooperator.host import leader
+from cooperator.host.status import connector_status
 from tests.host.platform_harness import (
     KubernetesHarness,
     LocalHarness,
@@ -174,3 +178,28 @@ def test_other_settings_need_a_new_leader_and_another_policy_does_not(harness: P
     harness.ask(worker(replicas=1, rebalanceTimeoutMs=20_000))
     harness.loop.step()
     assert harness.log[:3] == ["stop", "lead", "tell"]
+
+
+@pytest.mark.parametrize("error", [RecursionError("too deep"), ApiError(413, "TooLarge", "too large")])
+def test_a_connector_whose_status_cannot_be_made_keeps_no_other_from_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    harness = KubernetesHarness(tmp_path)
+    made = connector_status
+
+    def status(connector: Connector, *arguments: Any, **named: Any) -> Any:
+        if connector.metadata.name == "bad":
+            raise error
+        return made(connector, *arguments, **named)
+
+    harness.ask(worker(replicas=1), connector("a"), connector("bad"), connector("c"))
+    harness.loop.step()
+    monkeypatch.setattr(publish, "connector_status", status)
+    with pytest.raises(type(error)):
+        harness.loop.step()
+    shown = {
+        name
+        for (plural, name), body in harness.api.objects.items()
+        if plural == "connectors" and body.get("status")
+    }
+    assert {"a", "c"} <= shown

@@ -166,6 +166,17 @@ def test_a_leader_is_told_of_an_end_even_if_nothing_can_be_done_or_published(pla
     assert ("lake-1", "i2") in platform.leader.told[-1].ended
 
 
+def test_a_worker_whose_status_cannot_be_written_is_removed_all_the_same(platform: FakePlatform) -> None:
+    platform.loop.step()
+    platform.fails["publish"] = RecursionError("a Connector is nested too deeply")
+    platform.ask(Goal.REMOVE)
+    for identity in [*platform.pods]:
+        platform.end(identity)
+    with pytest.raises(RecursionError):
+        platform.loop.step()
+    assert platform.loop.done
+
+
 def test_a_thread_outlives_whatever_its_platform_raises(
     platform: FakePlatform, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import logging
-import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
 from urllib.parse import quote
@@ -13,6 +12,7 @@ import aiohttp
 from cooperator.agent import events as ev
 from cooperator.agent import instructions as do
 from cooperator.model import SessionKey
+from cooperator.supervision import supervised
 from cooperator.wire import sign
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ class LeaderCalls:
         self._session_key = session_key
         self._now_ms = now_ms
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="leader-calls", daemon=True)
+        self._thread = supervised(self._run, "leader-calls")
         self._client: aiohttp.ClientSession | None = None
 
     def start(self) -> None:

@@ -16,6 +16,7 @@ from cooperator.crd.connector_names import named
 from cooperator.crd.kafka import SecurityProtocol
 from cooperator.log_lines import LogFormat, log_to_stderr
 from cooperator.model import Desired
+from cooperator.supervision import end_process_on_death
 from cooperator.terminal.console import Console
 
 log = logging.getLogger(__name__)
@@ -81,6 +82,7 @@ def leader(
     from cooperator.leader.service import LeaderService, NotLeading
 
     log_to_stderr(log_format)
+    end_process_on_death()
     prepare_process()
     console = Console()
     try:

@@ -11,6 +11,7 @@ import typer
 
 from cooperator.cli.options import LogFormatOption
 from cooperator.log_lines import LogFormat, log_to_stderr
+from cooperator.supervision import end_process_on_death
 from cooperator.terminal.console import Console
 
 
@@ -66,6 +67,7 @@ def operator(
     from cooperator.leader.process import prepare_process
 
     log_to_stderr(log_format)
+    end_process_on_death()
     prepare_process()
     console = Console()
     try:

@@ -11,6 +11,7 @@ from cooperator.cli.options import LogFormatOption, address
 from cooperator.crd.kafka import SaslMechanism, SecurityProtocol
 from cooperator.host.security import client_settings, text_of
 from cooperator.log_lines import LogFormat, log_to_stderr
+from cooperator.supervision import end_process_on_death
 from cooperator.terminal.console import Console
 
 
@@ -128,6 +129,7 @@ def worker(
     from cooperator.agent.main import run_worker
 
     log_to_stderr(log_format)
+    end_process_on_death()
     raise typer.Exit(run_worker(options))
 
 

@@ -80,10 +80,16 @@ class Publisher:
         for happening in happenings(self._before, facts.leader):
             self._tell(happening, seen)
         self._before = facts.leader
+        failed: Exception | None = None
         for body in seen.connectors:
-            self._see_connector(body, facts.leader, leader, found)
+            try:
+                self._see_connector(body, facts.leader, leader, found)
+            except Exception as error:
+                failed = failed or _passed_over(error)
         self._open_gates(seen, facts)
         if time.monotonic() - self._written_at < _EVERY_S:
+            if failed is not None:
+                raise failed
             return
         self._written_at = time.monotonic()
         now_ms = time.time_ns() // 1_000_000
@@ -94,22 +100,40 @@ class Publisher:
         )
         bodies = {body["metadata"]["name"]: body for body in seen.connectors}
         for connector in found.living:
-            name = connector.metadata.name
-            wrong = [problems.get(("Connector", name)), found.named.refused.get(name)]
-            # What runs under its name belongs to another Connector.
-            told = {} if name in found.named.refused else facts.leader
-            own = connector_status(
-                connector,
-                (worker,),
-                told,
-                now_ms,
-                [each for each in wrong if each],
-                withheld=found.outputs.withheld.get(name, ""),
-            )
-            self._write(CONNECTORS, bodies.pop(name), own)
+            body = bodies.pop(connector.metadata.name)
+            try:
+                self._publish_connector(connector, body, worker, found, facts, problems, now_ms)
+            except Exception as error:
+                failed = failed or _passed_over(error)
         for name, body in bodies.items():
             if ("Connector", name) in problems:
                 self._refuse(CONNECTORS, body, problems[("Connector", name)])
+        if failed is not None:
+            raise failed
+
+    def _publish_connector(
+        self,
+        connector: Connector,
+        body: Body,
+        worker: Worker,
+        found: SeenConnectors,
+        facts: WorkerFacts,
+        problems: Mapping[tuple[str, str], str],
+        now_ms: int,
+    ) -> None:
+        name = connector.metadata.name
+        wrong = [problems.get(("Connector", name)), found.named.refused.get(name)]
+        # What runs under its name belongs to another Connector.
+        told = {} if name in found.named.refused else facts.leader
+        own = connector_status(
+            connector,
+            (worker,),
+            told,
+            now_ms,
+            [each for each in wrong if each],
+            withheld=found.outputs.withheld.get(name, ""),
+        )
+        self._write(CONNECTORS, body, own)
 
     def unreadable(self, body: Body, problems: Mapping[tuple[str, str], str]) -> None:
         """Publish that a Worker cannot be read and never could be."""
@@ -374,3 +398,11 @@ def _is_gone(connector: str, leader: Mapping[str, Any]) -> bool:
 def _is_task_of(text: str, connector: str) -> bool:
     name, dash, number = text.rpartition("-")
     return bool(dash) and name == connector and number.isdigit()
+
+
+def _passed_over(error: Exception) -> Exception:
+    """Return ``error``, which is raised once all others have been served: what is wrong with one Connector
+    must not keep its neighbours from their statuses. Raise what would meet them all."""
+    if isinstance(error, ApiError) and not error.is_of_the_request:
+        raise error
+    return error

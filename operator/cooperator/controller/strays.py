@@ -30,6 +30,9 @@ class Strays:
                     self._look(body)
                 except ApiError as error:
                     log.warning("%s", error)
+                except Exception:
+                    # One that nobody can read must not keep the others from their statuses.
+                    log.exception("Connector %s/%s", *map(body["metadata"].get, ("namespace", "name")))
 
     def _look(self, body: Mapping[str, Any]) -> None:
         metadata = body["metadata"]

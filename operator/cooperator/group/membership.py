@@ -16,6 +16,7 @@ from cooperator.group.failures import CoordinatorGone, explain
 from cooperator.group.guarded_listener import GuardedListener
 from cooperator.group.library import Connections, Task, errors, new_loop, resolve, wait_for
 from cooperator.group.listener import DescribedGroup, Listener
+from cooperator.supervision import supervised
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +95,7 @@ class Membership:
     def __init__(self, config: GroupConfig, listener: Listener) -> None:
         self._config = config
         self._listener = GuardedListener(listener)
-        self._thread = threading.Thread(target=self._run, name=f"group {config.group_id}", daemon=True)
+        self._thread = supervised(self._run, f"group {config.group_id}")
         self._stopping = threading.Event()
         self._running = threading.Event()
         self._session: _Session | None = None

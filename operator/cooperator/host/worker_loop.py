@@ -19,6 +19,7 @@ from cooperator.leader.process import SteadyClock
 from cooperator.leader.service import LeaderService
 from cooperator.log_lines import within
 from cooperator.pool import PoolObserved
+from cooperator.supervision import supervised
 from cooperator.wire import RestartRecord
 
 log = logging.getLogger(__name__)
@@ -56,7 +57,7 @@ class WorkerLoop(Generic[P]):
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._done = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"worker-{'-'.join(name)}", daemon=True)
+        self._thread = supervised(self._run, f"worker-{'-'.join(name)}")
 
     def start(self) -> None:
         self._thread.start()
@@ -101,9 +102,17 @@ class WorkerLoop(Generic[P]):
                 for connector in self._leadership.apply(seen):
                     self._pool.pardon(connector)
                 facts = self._decide(seen)
-                self.platform.publish(facts, self.leader)
-            if seen.wanted.goal is Goal.ORPHAN and not self._leadership.hand_back():
-                return
+                try:
+                    self.platform.publish(facts, self.leader)
+                except Exception:
+                    # What cannot be written must not keep alive what was deleted.
+                    self._remove(seen)
+                    raise
+        self._remove(seen)
+
+    def _remove(self, seen: Observation | None) -> None:
+        if seen is not None and seen.wanted.goal is Goal.ORPHAN and not self._leadership.hand_back():
+            return
         if self.platform.removed():
             self._done.set()
 

@@ -3,13 +3,14 @@
 import asyncio
 import json
 import logging
-import threading
 from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
+
+from cooperator.supervision import supervised
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +31,7 @@ class Endpoint:
         self.port = port
         self._routes = routes
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="http-endpoint", daemon=True)
+        self._thread = supervised(self._run, "http-endpoint")
         self._runner: web.AppRunner | None = None
 
     @property

@@ -6,7 +6,6 @@ while heartbeats go on.
 
 import logging
 import queue
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -29,6 +28,7 @@ from cooperator.logs import (
     WriterFenced,
 )
 from cooperator.model import ClusterConfig, Epoch, Memory, Policy, PolicyName
+from cooperator.supervision import supervised
 from cooperator.wire import FencingRecord, RestartRecord
 
 log = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ class LeaderThread:
         self._actuator = Actuator(
             machine.settings, group, logs, self._handle, self.submit, is_silent, self._clock_ms
         )
-        self._thread = threading.Thread(target=self._be, name="lead", daemon=True)
+        self._thread = supervised(self._be, "lead")
         logs.config.on_change(lambda config: self.submit(ev.ConfigChanged(config)))
 
     # --- thread-safe methods ------------------------------------------------------------------------

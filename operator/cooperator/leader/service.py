@@ -44,6 +44,7 @@ from cooperator.logs import (
 )
 from cooperator.model import Desired, Policy
 from cooperator.planner.view import Facts
+from cooperator.supervision import supervised
 from cooperator.wire import (
     ALL_PROTOCOLS,
     AgentReport,
@@ -106,7 +107,7 @@ class LeaderService:
         """Handles user requests that stock workers forward; you may set its handler."""
         routes = {**self._routes.all(), "GET /status": self._get, **stock.all()}
         self._endpoint = Endpoint(settings.host, settings.port, routes)
-        self._opener = threading.Thread(target=self._open, name="leader-open", daemon=True)
+        self._opener = supervised(self._open, "leader-open")
         self.conditions.put("Leading", False, "Starting")
         self.conditions.put("KafkaReachable", None, "Connecting")
 

@@ -36,6 +36,7 @@ from cooperator.local.template import member_command
 from cooperator.local.view import state_view
 from cooperator.log_lines import log_to_stderr
 from cooperator.logs import LogUnavailable
+from cooperator.supervision import end_process_on_death, supervised
 from cooperator.wire import RestartRecord
 
 log = logging.getLogger(__name__)
@@ -83,7 +84,7 @@ class Host:
     def run(self) -> None:
         self._endpoint.start()
         write_json(self._state.host, {"pid": os.getpid(), "port": self._endpoint.port})
-        keeper = threading.Thread(target=self._keep_broker, name="broker-keeper", daemon=True)
+        keeper = supervised(self._keep_broker, "broker-keeper")
         keeper.start()
         try:
             while not self._ending.is_set() and not self._step():
@@ -257,6 +258,7 @@ class Host:
 def run_host(state: StateDir) -> None:
     """Runs the daemon until SIGTERM. Raises ``AlreadyRunning``."""
     log_to_stderr()
+    end_process_on_death()
     cluster = read_cluster(state)
     if cluster is None:
         raise AlreadyRunning(f"{state.root} is no state directory: `cooperator local up` makes one")

@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
+from cooperator.supervision import supervised
+
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
@@ -108,7 +110,7 @@ class CallbackThreads:
     def _work(self) -> None:
         """Let a new thread do the work from now on. The caller holds the lock."""
         self._calling_since = None
-        self._worker = threading.Thread(target=self._run, name=self._name, daemon=True)
+        self._worker = supervised(self._run, self._name)
         self._worker.start()
 
     def _run(self) -> None:

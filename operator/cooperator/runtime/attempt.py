@@ -14,6 +14,7 @@ from cooperator.model import TaskId
 from cooperator.runtime.api import RuntimeListener
 from cooperator.runtime.progress import waiting_progress
 from cooperator.runtime.traces import describe
+from cooperator.supervision import supervised
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +71,7 @@ class Attempt:
         self._run: Run | None = None
         self._answers = [attempt]
         self._over = False
-        self._thread = threading.Thread(target=self._live, name=f"task {task}", daemon=True)
+        self._thread = supervised(self._live, f"task {task}")
 
     def begin(self) -> None:
         self._thread.start()
@@ -131,6 +132,8 @@ class Attempt:
                     self._run_once()
         except Exception as error:
             trace = describe(error)
+        except BaseException as error:  # Code of users may call sys.exit().
+            trace = f"{type(error).__name__}: {error}"
         # The report is made under the lock, so that a stop that arrives now is answered after it.
         with self._change:
             self._over = True

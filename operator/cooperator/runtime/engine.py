@@ -20,6 +20,7 @@ from cooperator.runtime.failures import Failures
 from cooperator.runtime.jobs import Work, idle_task, run_instance, run_task
 from cooperator.runtime.lag import LagPool
 from cooperator.runtime.traces import TaskFailed
+from cooperator.supervision import supervised
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -158,7 +159,7 @@ class _EventDispatcher:
         self._listener = listener
         self._failures = failures
         self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._thread = threading.Thread(target=self._tell, name="runtime events", daemon=True)
+        self._thread = supervised(self._tell, "runtime events")
         self._thread.start()
 
     def started(self, task: TaskId, attempt: int) -> None:

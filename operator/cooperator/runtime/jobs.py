@@ -184,6 +184,8 @@ class _Unit:
             self._running = connector.open(options, context)
         except Exception as error:
             self._failure = error
+        except BaseException as error:  # Code of users may call sys.exit().
+            self._failure = RuntimeError(f"{type(error).__name__}: {error}")
 
     def poll(self) -> UnitProgress | None:
         """Returns None while the unit is opening; raises its error once it has failed."""

@@ -81,6 +81,12 @@ class ApiError(PlatformError):
         return self.status == HTTPStatus.CONFLICT
 
     @property
+    def is_of_the_request(self) -> bool:
+        """What was written is refused, not the writer: a request about another object may well succeed."""
+        too_large = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+        return self.is_outdated or self.status in (400, too_large, HTTPStatus.UNPROCESSABLE_ENTITY)
+
+    @property
     def is_outdated(self) -> bool:
         """The meant object is gone, has changed, or was replaced under its name; it will be seen again."""
         return self.is_missing or self.is_conflict

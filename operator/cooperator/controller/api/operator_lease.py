@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from cooperator.controller.api.client import LEASES, Api, ApiError
+from cooperator.supervision import supervised
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +69,7 @@ class OperatorLeaseKeeper:
         self._terms = terms
         self._on_lost = on_lost
         self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
+        self._thread = supervised(self._renew, "lease")
         self._renewed_ms = 0
         self._transitions = 0
 
@@ -83,7 +84,8 @@ class OperatorLeaseKeeper:
                     self._renewed_ms = sent_ms
                     self._thread.start()
                     return True
-            except ApiError as error:
+            except Exception as error:
+                # A token that cannot be read, or a proxy's page instead of an answer, passes, too.
                 log.warning("lease: %s", error)
             ending.wait(self._terms.renew_ms / 3000)
         return False
@@ -102,7 +104,7 @@ class OperatorLeaseKeeper:
             if lease["spec"].get("holderIdentity") == self._terms.identity:
                 lease["spec"] = {**self._spec(lease), "holderIdentity": "", "leaseDurationSeconds": 1}
                 self._api.replace(LEASES, lease)
-        except ApiError as error:
+        except Exception as error:
             log.warning("lease: %s", error)
 
     def _try(self, seen: Sighting | None, now_ms: int) -> tuple[Sighting | None, bool]:
@@ -152,7 +154,7 @@ class OperatorLeaseKeeper:
                 lease["spec"] = self._spec(lease)
                 self._api.replace(LEASES, lease)
                 self._renewed_ms = sent_ms
-            except ApiError as error:
+            except Exception as error:
                 log.warning("lease: %s", error)
                 if _now_ms() - self._renewed_ms >= terms.give_up_ms:
                     break

@@ -22,6 +22,7 @@ from cooperator.logs.kafka.settings import error_text
 from cooperator.logs.kafka.subscription import Subscription
 from cooperator.logs.kafka.topics import ask_partitions, partitions_of
 from cooperator.logs.silence import Silence
+from cooperator.supervision import supervised
 
 logger = logging.getLogger(__name__)
 
@@ -113,7 +114,7 @@ class Reader:
         self._lock = threading.Lock()
         self._closing = threading.Event()
         name = f"reader of {shared.access.bootstrap_servers}"
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = supervised(self._run, name)
         self._thread.start()
 
     @property

@@ -9,6 +9,7 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from cooperator.logs.kafka.connection import Connection
 from cooperator.logs.kafka.settings import CLIENT_ID
+from cooperator.supervision import supervised
 from cooperator.wire import Record
 
 logger = logging.getLogger(__name__)
@@ -53,7 +54,7 @@ class Writer:
             },
         )
         name = f"writer to {shared.access.bootstrap_servers}"
-        self._thread = threading.Thread(target=self._run, args=(self._producer,), name=name, daemon=True)
+        self._thread = supervised(self._run, name, self._producer)
         self._thread.start()
 
     @property

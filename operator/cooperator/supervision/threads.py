@@ -1,0 +1,76 @@
+"""Threads on which a process depends, and what happens when one of them dies.
+
+A thread that ends by an exception takes its work with it, and the process looks well. Its death is logged
+and kept; a program that calls ``end_process_on_death`` ends with it, so that whoever started the process
+starts it again from the state in Kafka and Kubernetes.
+"""
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+log = logging.getLogger(__name__)
+
+EXIT_CODE: Final = 70
+"""``EX_SOFTWARE`` of sysexits.h."""
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """A thread that ended by an exception; ``error`` is its type and text."""
+
+    thread: str
+    error: str
+
+    def __str__(self) -> str:
+        return f"the thread {self.thread!r} has died: {self.error}"
+
+
+class Supervisor:
+    """Starts threads and learns of their deaths; thread-safe. ``on_death`` is called in the dying thread."""
+
+    def __init__(self) -> None:
+        self._deaths: tuple[Death, ...] = ()
+        self._lock = threading.Lock()
+        self.on_death: Callable[[Death], None] = lambda death: None
+
+    @property
+    def deaths(self) -> tuple[Death, ...]:
+        """All deaths since the start of the process, oldest first."""
+        return self._deaths
+
+    def thread(self, target: Callable[..., object], name: str, *arguments: Any) -> threading.Thread:
+        """Return a daemon thread, not started yet, that runs ``target(*arguments)``."""
+
+        def run() -> None:
+            try:
+                target(*arguments)
+            except BaseException as error:
+                death = Death(name, f"{type(error).__name__}: {error}")
+                log.critical("%s", death, exc_info=True)
+                with self._lock:
+                    self._deaths = (*self._deaths, death)
+                self.on_death(death)
+
+        return threading.Thread(target=run, name=name, daemon=True)
+
+
+_process: Final = Supervisor()
+
+
+def supervised(target: Callable[..., object], name: str, *arguments: Any) -> threading.Thread:
+    """``Supervisor.thread`` of the process's own supervisor."""
+    return _process.thread(target, name, *arguments)
+
+
+def deaths() -> tuple[Death, ...]:
+    """``Supervisor.deaths`` of the process's own supervisor."""
+    return _process.deaths
+
+
+def end_process_on_death() -> None:
+    """From now on the process ends at once, with ``EXIT_CODE``, when one of its supervised threads dies."""
+    _process.on_death = lambda death: os._exit(EXIT_CODE)
