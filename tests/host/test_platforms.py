@@ -192,14 +192,14 @@ def test_a_connector_whose_status_cannot_be_made_keeps_no_other_from_its_own(
             raise error
         return made(connector, *arguments, **named)
 
-    harness.ask(worker(replicas=1), connector("a"), connector("bad"), connector("c"))
+    three = connector("a"), connector("bad"), connector("c")
+    harness.ask(worker(replicas=1), *three)
     harness.loop.step()
     monkeypatch.setattr(publish, "connector_status", status)
+    harness.ask(worker(replicas=1), *three)
     with pytest.raises(type(error)):
         harness.loop.step()
-    shown = {
-        name
-        for (plural, name), body in harness.api.objects.items()
-        if plural == "connectors" and body.get("status")
+    seen = {
+        each: harness.api.objects["connectors", each]["status"]["observedGeneration"] for each in ("a", "c")
     }
-    assert {"a", "c"} <= shown
+    assert seen == {"a": 2, "c": 2}
