@@ -40,9 +40,7 @@ def simulated(simulation: Simulation) -> Iterator[None]:
         return (simulation.now_ms + (running.wall_ms if running is not None else 0)) * 1_000_000
 
     chance = Random(simulation.random.random())
-    threads = SimpleNamespace(
-        Thread=stages.NoThread, Event=threading.Event, Lock=threading.Lock, current_thread=lambda: None
-    )
+    threads = SimpleNamespace(Event=threading.Event, Lock=threading.Lock, current_thread=lambda: None)
 
     def open_logs(config: object, on_outage: object = None) -> SimulatedLogs:
         return SimulatedLogs(process.here(), config)  # type: ignore[arg-type]
@@ -63,10 +61,11 @@ def simulated(simulation: Simulation) -> Iterator[None]:
         "cooperator.agent.main.queue": SimpleNamespace(SimpleQueue=stages.Queue, Empty=queue.Empty),
         "cooperator.agent.main.Endpoint": stages.Endpoint,
         "cooperator.agent.main.LeaderCalls": stages.Calls,
-        "cooperator.leader.leader_thread.threading": threads,
+        "cooperator.leader.leader_thread.supervised": stages.NoThread,
         "cooperator.leader.member_lead.LeaderThread": stages.SteppedLead,
         "cooperator.leader.routes.asyncio": stages.Futures,
         "cooperator.leader.service.threading": threads,
+        "cooperator.leader.service.supervised": stages.NoThread,
         "cooperator.leader.service.LeaderThread": stages.SteppedLead,
         "cooperator.leader.service.Endpoint": stages.Endpoint,
         "cooperator.leader.service.Membership": stages.SteppedMembership,
@@ -76,6 +75,7 @@ def simulated(simulation: Simulation) -> Iterator[None]:
             GroupState.EMPTY, "connect", "", ()
         ),
         "cooperator.group.membership.threading": threads,
+        "cooperator.group.membership.supervised": stages.NoThread,
         "cooperator.group.membership.new_loop": lambda _: Loop(process.here()),
         "cooperator.group.membership.Connections": Connections,
         "cooperator.group.membership.Coordinator": stages.SteppedCoordinator,
