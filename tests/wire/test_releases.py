@@ -11,7 +11,6 @@ from cooperator.model import INSTANCE, Epoch, TaskId, TaskState, TaskStatus, War
 from cooperator.wire import (
     AgentAssignment,
     AgentReport,
-    DecodeError,
     ExtendedAssignment,
     Metadata,
     Protocol,
@@ -156,11 +155,3 @@ def test_who_does_not_say_whether_it_is_warm_is_warm() -> None:
         read = decode_metadata(bytes.fromhex(GOLDEN[f"metadata {protocol.value}"])).agent
         assert read is not None
         assert read.warmth is Warmth.WARM
-
-
-def test_a_warmth_that_is_none_is_refused_by_name() -> None:
-    data = encode_metadata(
-        METADATA._replace(agent=REPORT._replace(warmth=Warmth.STALLED)), Protocol.SESSIONED
-    )
-    with pytest.raises(DecodeError, match=r"agent\.warmth: 9 is none of \[0, 1, 2\]"):
-        decode_metadata(data[:-1] + b"\x09")

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from cooperator.model import Memory, TaskId
 from cooperator.planner import assignors, claims, holds, step, target
 from cooperator.planner.itemsets import Configured, split
-from cooperator.planner.plan import Plan, Reason, SameReason, Why
+from cooperator.planner.plan import Plan, Reason, SameReason, Why, reason_of
 from cooperator.planner.problem import Assignor, Problem
 from cooperator.planner.roster import Roster, survey
 from cooperator.planner.view import View
@@ -74,7 +74,7 @@ def _free(
     free = {} if settled.frozen else dict.fromkeys(candidates, created)
     for key, tasks in memory.moving.items():
         why, _, cause = key.partition(":")
-        free.update(dict.fromkeys(tasks & candidates, Reason(Why(why), cause)))
+        free.update(dict.fromkeys(tasks & candidates, Reason(reason_of(why), cause)))
     free.update(settled.free)
     return free
 

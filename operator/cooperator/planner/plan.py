@@ -26,6 +26,11 @@ class Why(StrEnum):
     SUPERSEDED = "Superseded"
 
 
+def reason_of(text: str) -> Why:
+    """Return the reason of that name; Balance for that of a later release, whose leader revoked the task."""
+    return Why(text) if text in {each.value for each in Why} else Why.BALANCE
+
+
 @dataclass(frozen=True, slots=True)
 class Reason:
     why: Why

@@ -1,13 +1,39 @@
 """Typed access to an untrusted JSON object: a wrong type is a DecodeError with its path."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import Any, TypeVar
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
 
+from cooperator.model import Fencing, HoldReason, PolicyName, TaskState
 from cooperator.wire.errors import DecodeError
 
 T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
+
+
+SAFE: Final[Mapping[type[StrEnum], StrEnum]] = MappingProxyType(
+    {
+        # It waits for the end of the lease, as whatever a later release holds a task for may need.
+        HoldReason: HoldReason.UNPROVEN,
+        PolicyName: PolicyName.DEFAULT,
+        Fencing: Fencing.STRICT,
+        # It may run: no other state keeps it from being started elsewhere.
+        TaskState: TaskState.RUNNING,
+    }
+)
+"""What an unknown value, of a later release, is taken for."""
+
+
+def read_enum(text: str, kind: type[E], path: str) -> E:
+    """Return the value of that text, or the safe one. Raises DecodeError where there is no safe one."""
+    try:
+        return kind(text)
+    except ValueError:
+        safe = SAFE.get(kind)
+        if isinstance(safe, kind):
+            return safe
+        raise DecodeError(f"{path}: {text!r} is none of {', '.join(kind)}") from None
 
 
 class Fields:
@@ -42,11 +68,7 @@ class Fields:
         return self._values.get(name) is True
 
     def choice(self, name: str, kind: type[E], default: E | None = None) -> E:
-        text = self.text(name, default)
-        try:
-            return kind(text)
-        except ValueError:
-            raise DecodeError(f"{self._path}.{name}: {text!r} is none of {', '.join(kind)}") from None
+        return read_enum(self.text(name, default), kind, f"{self._path}.{name}")
 
     def object(self, name: str) -> "Fields":
         return Fields(self._values.get(name), f"{self._path}.{name}")

@@ -146,9 +146,8 @@ def _read_report(reader: Reader) -> AgentReport | None:
     payload = read_trailer(reader, _MAGIC, _TRAILER_VERSION)
     if payload is None:
         return None
-    code = payload.int8("agent.role")
-    if code not in _ROLES:
-        raise DecodeError(f"agent.role: {code} is none of {sorted(_ROLES)}")
+    # A role of a later release gets no work, as a leader gets none.
+    role = _ROLES.get(payload.int8("agent.role"), Role.LEADER)
     identity = payload.string("agent.identity")
     incarnation = payload.string("agent.incarnation")
     stopping = _NONE if payload.skip(_EMPTY) else frozenset(read_items(payload, "agent.stopping"))
@@ -165,15 +164,13 @@ def _read_report(reader: Reader) -> AgentReport | None:
     is_warm = payload.skip(_WARM) or not payload.remaining
     warmth = Warmth.WARM if is_warm else _read_warmth(payload)
     return AgentReport(
-        _ROLES[code], identity, incarnation, stopping, draining, applied, capacity, zone, nonce, warmth
+        role, identity, incarnation, stopping, draining, applied, capacity, zone, nonce, warmth
     )
 
 
 def _read_warmth(payload: Reader) -> Warmth:
-    code = payload.int8("agent.warmth")
-    if code not in _WARMTHS:
-        raise DecodeError(f"agent.warmth: {code} is none of {sorted(_WARMTHS)}")
-    return _WARMTHS[code]
+    # Nothing is taken from others for a stalled member, and nobody waits for it.
+    return _WARMTHS.get(payload.int8("agent.warmth"), Warmth.STALLED)
 
 
 _UUID_SUFFIX: Final = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")

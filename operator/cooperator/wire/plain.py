@@ -14,7 +14,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from cooperator.model import TaskId
 from cooperator.wire.errors import DecodeError
-from cooperator.wire.fields import typed
+from cooperator.wire.fields import read_enum, typed
 from cooperator.wire.taskset import TaskSetReader, TaskSetWriter
 
 T = TypeVar("T")
@@ -38,7 +38,8 @@ def to_plain(value: Any, sets: TaskSetWriter) -> Any:
 
 
 def from_plain(plain: Any, kind: type[T], sets: TaskSetReader) -> T:
-    """Convert the result of ``to_plain`` back to the dataclass ``kind``; unknown fields are skipped.
+    """Convert the result of ``to_plain`` back to the dataclass ``kind``; unknown fields are skipped, and
+    unknown values of an enumeration are safe ones (``fields.SAFE``).
 
     Raises DecodeError.
     """
@@ -68,7 +69,7 @@ class _Reading:
         if is_dataclass(kind):
             return self._dataclass(plain, kind, path)
         if issubclass(kind, StrEnum):
-            return _read_enum(plain, kind, path)
+            return read_enum(typed(plain, str, path), kind, path)
         if kind is float:
             return _read_float(plain, path)
         return typed(plain, kind, path)
@@ -89,14 +90,6 @@ class _Reading:
             elif required:
                 raise DecodeError(f"{path}.{name}: missing")
         return kind(**known)
-
-
-def _read_enum(plain: Any, kind: type[StrEnum], path: str) -> StrEnum:
-    text = typed(plain, str, path)
-    try:
-        return kind(text)
-    except ValueError:
-        raise DecodeError(f"{path}: {text!r} is none of {', '.join(kind)}") from None
 
 
 def _read_float(plain: Any, path: str) -> float:

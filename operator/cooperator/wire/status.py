@@ -95,7 +95,8 @@ def decode_status(record: Record) -> TaskStatus | StatusTombstone | Unknown:
     stock = value.choice("state", TaskState)
     return TaskStatus(
         task=task,
-        state=ours.choice("state", TaskState, stock),
+        # A state of a later release is written beside one that stock workers know.
+        state=_own_state(ours.text("state", stock), stock),
         worker=value.text("worker_id", ""),
         epoch=epoch,
         at_ms=ours.integer("at_ms", 0),
@@ -104,6 +105,10 @@ def decode_status(record: Record) -> TaskStatus | StatusTombstone | Unknown:
         reason=ours.text("reason", ""),
         next_attempt_ms=ours.integer("next_attempt_ms", 0),
     )
+
+
+def _own_state(text: str, stock: TaskState) -> TaskState:
+    return TaskState(text) if text in TaskState.__members__ else stock
 
 
 def _task_of(key: str) -> TaskId | None:

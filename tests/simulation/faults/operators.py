@@ -116,5 +116,6 @@ class ClockJumps(OfOperator):
         if operator is None:
             return ""
         jump_ms = self.random.choice([-600_000, -5_000, -700, 700, 5_000, 30_000, 600_000])
-        operator.wall_ms += jump_ms
+        # The simulation begins 1,000 s after 1970, before which there is no time.
+        operator.wall_ms = max(operator.wall_ms + jump_ms, -900_000)
         return f"the wall clock of {operator.name} jumps by {jump_ms} ms"

@@ -55,7 +55,7 @@ class NothingForgotten(Promise):
             for identity, hold in planned.memory.holds.items()
             if identity not in view.facts.gone
             for task in hold.tasks
-            if self._stands(hold, self._is_proven(planned, (identity, hold.incarnation), task), view.now_ms)
+            if self._stands(hold, self._is_proven(planned, task), view.now_ms)
         }
         back = {member.identity for member in view.members}
         for identity, tasks in planned.memory.given.items():
@@ -81,12 +81,14 @@ class NothingForgotten(Promise):
         budget = planned.view.policy.max_returns
         return self._hold_ms > 0 and len(planned.memory.returns.get(identity, ())) < budget
 
-    def _is_proven(self, planned: Planned, holder: tuple[str, str], task: TaskId) -> bool:
-        """Whether every incarnation that may have run ``task`` has ended. Of two incarnations of one identity
-        the hold may name the other one."""
-        ended = planned.view.facts.ended
-        ran = [(each.identity, each.incarnation) for each in planned.memory.unstopped if task in each.tasks]
-        return all(one in ended for one in ran or [holder])
+    def _is_proven(self, planned: Planned, task: TaskId) -> bool:
+        """Whether every incarnation that may run ``task`` has ended.
+
+        A hold has one incarnation and one time for all of its tasks. Some of them may have run at another
+        incarnation, or have stopped before theirs left. (That none runs twice is a promise of its own.)
+        """
+        running = (each for each in planned.memory.unstopped if task in each.tasks)
+        return all((each.identity, each.incarnation) in planned.view.facts.ended for each in running)
 
     def _stands(self, hold: Hold, proven: bool, now_ms: int) -> bool:
         if proven and hold.reason is HoldReason.EVICTED:
