@@ -284,8 +284,8 @@ class LeaderService:
         )
         now_ms = _now_ms()
         with self._lock:
-            # What is known already comes before all that its thread is told. A machine that does not lead
-            # instructs nothing.
+            # The machine gets the present state before its thread hands over any event. A machine that does
+            # not lead instructs nothing.
             machine.handle(ev.PolicyChanged(self._policy), now_ms)
             machine.handle(ev.FactsChanged(self._facts), now_ms)
             if self._desired is not None:
