@@ -133,8 +133,12 @@ class StockProcess(WorkerProcess):
         return self._config.task_config(task)
 
     def counts(self, now_ms: int) -> bool:
-        """Whether it is in touch with the broker; what it runs otherwise is up to Kafka's protocol."""
-        in_touch = self.frozen_ms is None and now_ms < self.heard_ms + self.simulation.times.session_ms
+        """Whether it is in touch with the broker; what it runs otherwise is up to Kafka's protocol.
+
+        It is out of touch, too, as long as it stops what it ran when it lost the coordinator.
+        """
+        heard = now_ms < self.heard_ms + self.simulation.times.session_ms
+        in_touch = self.frozen_ms is None and heard and not self._lost
         if not in_touch:
             for copy in self.copies():
                 copy.stale = True
