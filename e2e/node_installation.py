@@ -97,7 +97,7 @@ class NodeNamespace(Namespace):
 
     def observed(self, worker: str = "lake") -> Observed:
         """What its members write about their tasks."""
-        return Observed(self.bootstrap_servers, f"cooperator-{self.namespace}-{worker}")
+        return Observed(self.bootstrap_servers, f"cooperator-{self.namespace}.{worker}")
 
     def node_of(self, pod: str) -> str:
         node: str = self.pods()[pod]["spec"]["nodeName"]

@@ -295,7 +295,7 @@ def test_a_leader_and_a_member_started_by_hand_find_each_other(
     leader_log, member_log = tmp_path / "leader.log", tmp_path / "member.log"
     with process(leader_log, "leader", "-f", str(manifest), "--bootstrap-servers", servers) as leader:
         member_words = (
-            *("worker", "--group-id", f"cooperator-default-{name}", "--bootstrap-servers", servers),
+            *("worker", "--group-id", f"cooperator-default.{name}", "--bootstrap-servers", servers),
             *("--identity", f"{name}-0", "--incarnation", str(os.getpid()), "--runtime", "inline"),
             *("--state-dir", str(tmp_path / "state"), "--checkpoints", str(tmp_path / "checkpoints")),
         )

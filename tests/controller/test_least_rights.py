@@ -97,7 +97,7 @@ def allow(admin: AdminClient, bindings: Sequence[AclBinding]) -> None:
 def test_the_rights_of_the_documentation_are_enough(
     installation: Installation, strict: tuple[str, AdminClient]
 ) -> None:
-    bindings = documented(f"cooperator-{installation.namespace}-lake")
+    bindings = documented(f"cooperator-{installation.namespace}.lake")
     assert len(bindings) >= 8
     allow(strict[1], bindings)
     installation.operator()
@@ -116,7 +116,7 @@ def test_the_rights_of_the_documentation_are_enough(
 def test_without_one_kind_of_them_nothing_runs_and_it_is_said(
     installation: Installation, strict: tuple[str, AdminClient], missing: str
 ) -> None:
-    bindings = documented(f"cooperator-{installation.namespace}-lake")
+    bindings = documented(f"cooperator-{installation.namespace}.lake")
     allow(strict[1], [each for each in bindings if each.restype is not ResourceType[missing]])
     installation.operator()
     installation.worker(replicas=1, kafka=KAFKA)

@@ -52,7 +52,7 @@ def test_a_death_that_moves_tasks_has_one_id_from_the_watch_to_the_last_start(
     assert event.startswith("Pod/lake-1/")
     told = spoken(operator, event)
     worker = f"{installation.namespace}/lake"
-    group = f"cooperator-{installation.namespace}-lake"
+    group = f"cooperator-{installation.namespace}.lake"
     seen = first(told, "Pod lake-1: its container has ended")
     departure = first(told, "lake-1 has ended or leaves")
     eviction = first(told, "evicting lake-1-")

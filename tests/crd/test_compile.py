@@ -173,10 +173,10 @@ def test_contradictory_fields_are_refused_with_the_remedy(spec: str, message: st
 
 def test_immutable_fields_are_named_with_the_reason() -> None:
     assert forbidden_changes(worker(), worker(spec="{replicas: 5, leaseMs: 60000}")) == ()
-    assert forbidden_changes(worker(), worker(spec="{groupId: cooperator-default-lake}")) == ()
+    assert forbidden_changes(worker(), worker(spec="{groupId: cooperator-default.lake}")) == ()
 
     (group,) = forbidden_changes(worker(), worker(spec="{groupId: other}"))
-    assert group.startswith("spec.groupId cannot be changed from 'cooperator-default-lake' to 'other': ")
+    assert group.startswith("spec.groupId cannot be changed from 'cooperator-default.lake' to 'other': ")
 
 
 def test_a_connector_stays_with_its_worker_once_it_may_have_progress_there() -> None:

@@ -56,7 +56,7 @@ def test_the_shape_of_a_manifest() -> None:
     assert isinstance(lake, Worker)
     assert (lake.metadata.name, lake.spec.replicas) == ("lake", 3)
     assert lake.spec.scheduled_rebalance_max_delay_ms == 300_000
-    assert lake.group_id == "cooperator-default-lake"
+    assert lake.group_id == "cooperator-default.lake"
     assert isinstance(sources, Connector)
     assert (sources.spec.worker_ref.name, sources.spec.class_) == ("lake", "files-to-kafka")
     assert (sources.spec.tasks_max, sources.spec.state) == (4, State.RUNNING)

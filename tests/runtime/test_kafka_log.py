@@ -1,5 +1,6 @@
 """The transactional log of a unit on a real broker: fencing, retries, messages."""
 
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -11,7 +12,8 @@ from confluent_kafka import Consumer, TopicPartition
 from cooperator.connectors.base import Cancelled
 from cooperator.connectors.exactly_once import Marker, Replaced, Row, UnitWriter
 from cooperator.connectors.kafka_log import KafkaLogs
-from cooperator.connectors.topics import ensure_topic
+from cooperator.connectors.topics import TopicMisconfigured, ensure_topic
+from cooperator.crd import Worker, parse
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import INSTANCE, TaskId
 from cooperator.runtime import RuntimeSettings, TaskSpec
@@ -212,3 +214,34 @@ def test_an_instance_reports_an_unreachable_broker_within_seconds(
     heard.wait(instance, ("started", 1), ("stopped", 1))
     assert "sinks" not in heard.configs
     assert runtime.close(10)
+
+
+@pytest.mark.real
+def test_markers_that_would_expire_are_refused_with_the_remedy(unit: Unit, unique: str) -> None:
+    ensure_topic(unit.client, f"{unique}-batches", 8, -1, {"cleanup.policy": "delete"})
+    with pytest.raises(
+        TopicMisconfigured, match=r"has cleanup\.policy=delete.*--add-config cleanup\.policy=compact"
+    ):
+        unit.writer("one").claim()
+
+
+def test_no_two_units_share_a_transactional_id_or_a_default_group() -> None:
+    def transactional_id(group: str, connector: str, unit: str) -> str:
+        logs = KafkaLogs(
+            group, connector, unit, "t", {"bootstrap.servers": NOWHERE}, {}, 1, threading.Event(), print
+        )
+        return logs._transactional_id
+
+    names = ["a", "a-b", "b", "b-c", "a-units", "units", "a.b", "c"]
+    ids = {transactional_id(g, c, u) for g in names for c in names for u in names}
+    assert len(ids) == len(names) ** 3
+    labels = [name for name in names if "." not in name]
+    groups = {worker(namespace, name).group_id for namespace in labels for name in labels}
+    assert len(groups) == len(labels) ** 2
+
+
+def worker(namespace: str, name: str) -> Worker:
+    manifest = {"apiVersion": "cooperator.dev/v1alpha1", "kind": "Worker", "spec": {"runtime": "spark"}}
+    [found] = parse(json.dumps({**manifest, "metadata": {"namespace": namespace, "name": name}}), "a test")
+    assert isinstance(found, Worker)
+    return found

@@ -45,13 +45,24 @@ def test_names_cannot_leave_the_checkpoints_directory(tmp_path: Path) -> None:
 
 def test_the_layout_is_written_once_and_keeps_the_first_units(tmp_path: Path) -> None:
     assert read_layout(tmp_path, "c") is None
-    settle_layout(tmp_path, "c", {"path": "/a"}, ["u-0"])
-    settle_layout(tmp_path, "c", {"path": "/a"}, ["u-0", "u-1"])
+    settle_layout(tmp_path, "c", "lake", {"path": "/a"}, ["u-0"])
+    settle_layout(tmp_path, "c", "lake", {"path": "/a"}, ["u-0", "u-1"])
     layout = read_layout(tmp_path, "c")
     assert layout is not None
     assert (layout.fixed, layout.first) == ({"path": "/a"}, frozenset({"u-0"}))
     with pytest.raises(OptionError, match="'path' = '/b': is fixed: it was '/a'"):
-        settle_layout(tmp_path, "c", {"path": "/b"}, ["u-0"])
+        settle_layout(tmp_path, "c", "lake", {"path": "/b"}, ["u-0"])
+
+
+def test_checkpoints_of_another_group_are_refused_with_the_way_out(tmp_path: Path) -> None:
+    settle_layout(tmp_path, "c", "cooperator-a.lake", {"path": "/a"}, ["u-0"])
+    with pytest.raises(
+        OptionError, match=r"of connector c of the group cooperator-a\.lake already; give the Worker"
+    ):
+        settle_layout(tmp_path, "c", "cooperator-b.lake", {"path": "/a"}, ["u-0"])
+    layout = read_layout(tmp_path, "c")
+    assert layout is not None
+    assert layout.group_id == "cooperator-a.lake"
 
 
 def test_fixed_values_hold_defaults_and_unresolved_references() -> None:

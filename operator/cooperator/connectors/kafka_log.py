@@ -100,7 +100,8 @@ class KafkaLogs:
         cancelled: threading.Event,
         say: Callable[[str], None],
     ) -> None:
-        self._transactional_id = f"{group_id}-{connector}-{unit}"
+        # Names of connectors and units have no slash, so that no two units have the same id.
+        self._transactional_id = f"{group_id}-units/{connector}/{unit}"
         self._topic = topic
         self._client = dict(client)
         self._producer = dict(producer)

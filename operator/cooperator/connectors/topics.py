@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from cooperator.connectors.access import KafkaOptions, of_librdkafka
@@ -14,6 +14,7 @@ from cooperator.connectors.access import KafkaOptions, of_librdkafka
 log = logging.getLogger(__name__)
 
 _TIMEOUT_S = 5.0
+_FORBIDDEN = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 
 
 class KafkaUnavailable(ConnectionError):
@@ -93,6 +94,10 @@ def grow_topic(client: Mapping[str, Any], topic: str, partitions: int) -> None:
         log.info("topic %s has %d partitions now", topic, partitions)
 
 
+class TopicMisconfigured(Exception):
+    """The topic exists but cannot serve its purpose. The message names the setting and the remedy."""
+
+
 def ensure_topic(
     client: Mapping[str, Any],
     topic: str,
@@ -101,7 +106,10 @@ def ensure_topic(
     config: Mapping[str, str] | None = None,
     timeout_s: float = _TIMEOUT_S,
 ) -> None:
-    """Creates the topic unless it exists. ``replication`` -1 is the broker's default."""
+    """Creates the topic unless it exists. ``replication`` -1 is the broker's default.
+
+    Raises TopicMisconfigured if it exists and is to be compacted by ``config``, but is not.
+    """
     new = NewTopic(
         topic, num_partitions=partitions, replication_factor=replication, config=dict(config or {})
     )
@@ -111,5 +119,26 @@ def ensure_topic(
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise
+        if "cleanup.policy" in (config or {}):
+            _check_compacted(client, topic, timeout_s)
     else:
         log.info("created topic %s with %d partitions", topic, partitions)
+
+
+def _check_compacted(client: Mapping[str, Any], topic: str, timeout_s: float) -> None:
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    try:
+        with _asking(client) as admin:
+            described = admin.describe_configs([resource], request_timeout=timeout_s)[resource].result()
+    except KafkaException as error:
+        if error.args[0].code() not in _FORBIDDEN:
+            raise
+        log.warning("topic %s: its cleanup.policy cannot be checked: %s", topic, error)
+        return
+    policy = described["cleanup.policy"].value
+    if policy != "compact":
+        raise TopicMisconfigured(
+            f"topic {topic} has cleanup.policy={policy}, by which records of what was written expire, so "
+            f"that rows are written twice: kafka-configs --alter --entity-type topics --entity-name {topic} "
+            "--add-config cleanup.policy=compact"
+        )

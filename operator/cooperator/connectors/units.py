@@ -27,10 +27,19 @@ _SAFE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*\Z")
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """``fixed`` maps options to values, as text. ``first`` holds the initial units."""
+    """``fixed`` maps options to values, as text. ``first`` holds the initial units. ``group_id`` is that of
+    the Worker whose checkpoints these are; empty if it is not known."""
 
     fixed: Mapping[str, str]
     first: frozenset[str]
+    group_id: str = ""
+
+    def check_group(self, checkpoints: Place, connector: str, group_id: str) -> None:
+        """Raises ``OptionError`` when the checkpoints are those of a connector of another group."""
+        if self.group_id not in ("", group_id):
+            problem = f"has checkpoints of connector {connector} of the group {self.group_id} already"
+            remedy = f"give the Worker of {group_id} another spec.checkpointLocation, or rename the Connector"
+            raise OptionError([Problem("spec.checkpointLocation", str(checkpoints), problem, remedy)])
 
 
 def directory(checkpoints: Place, connector: str) -> Place:
@@ -100,21 +109,24 @@ def read_layout(checkpoints: Place, connector: str) -> Layout | None:
         content = json.loads(layout_file(checkpoints, connector).read_text())
     except FileNotFoundError:
         return None
-    return Layout(dict(content["fixed"]), frozenset(content["first"]))
+    return Layout(dict(content["fixed"]), frozenset(content["first"]), content.get("group_id", ""))
 
 
 def settle_layout(
-    checkpoints: Place, connector: str, fixed: Mapping[str, str], units: Sequence[str]
+    checkpoints: Place, connector: str, group_id: str, fixed: Mapping[str, str], units: Sequence[str]
 ) -> Layout:
     """Returns the connector's layout, and writes it if there is none.
 
-    Raises ``OptionError`` when a fixed option has changed.
+    Raises ``OptionError`` when a fixed option has changed, or the layout is another group's.
     """
     layout = read_layout(checkpoints, connector)
     if layout is None:
-        layout = Layout(fixed, frozenset(units))
-        content = json.dumps({"fixed": dict(fixed), "first": sorted(units)})
+        layout = Layout(fixed, frozenset(units), group_id)
+        content = json.dumps({"group_id": group_id, "fixed": dict(fixed), "first": sorted(units)})
         put(layout_file(checkpoints, connector), content.encode())
+        # Another group may have been first.
+        layout = read_layout(checkpoints, connector) or layout
+    layout.check_group(checkpoints, connector, group_id)
     remedy = "change it back, or stop the connector and reset its offsets (it then starts over)"
     changed = [
         Problem(

@@ -107,7 +107,7 @@ class WorkerSpec(Model):
         unchanged("spec.runtime", ONE_RUNTIME),
     ] = Field(default=Runtime.SPARK, description="runtime of the members")
     group_id: Annotated[str, GROUP_ID] | None = Field(
-        default=None, description="group id in Kafka; default cooperator-NAMESPACE-NAME"
+        default=None, description="group id in Kafka; default cooperator-NAMESPACE.NAME"
     )
     group_policy: Annotated[GroupPolicy, Lenient] = Field(
         default=GroupPolicy.CREATE,
@@ -371,4 +371,4 @@ class Worker(Model):
     @property
     def group_id(self) -> str:
         """Group id in Kafka."""
-        return self.spec.group_id or f"cooperator-{self.metadata.namespace}-{self.metadata.name}"
+        return self.spec.group_id or f"cooperator-{self.metadata.namespace}.{self.metadata.name}"

@@ -211,7 +211,7 @@ def _failures(shown: DemoView) -> str:
 @contextmanager
 def _status_records(state: StateDir, take: Callable[[Any], None]) -> Iterator[None]:
     """Calls ``take`` with every status record of the members."""
-    group_id = f"cooperator-default-{job.WORKER}"
+    group_id = f"cooperator-default.{job.WORKER}"
     logs = open_logs(LogsConfig(ask_host(state)["bootstrap_servers"], group_id))
     logs.status.on_change(take)
     try:

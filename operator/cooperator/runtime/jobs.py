@@ -71,6 +71,8 @@ def run_task(work: Work, run: Run) -> None:
     units: dict[str, _Unit] = {}
     try:
         layout = read_layout(work.checkpoints, work.task.connector)
+        if layout is not None:
+            layout.check_group(work.checkpoints, work.task.connector, work.group_id)
         for name in options.task_units:
             context = UnitContext(
                 group_id=work.group_id,
@@ -261,7 +263,7 @@ def run_instance(work: Work, listener: RuntimeListener, run: Run) -> None:
             if not known:
                 wait_s = min(wait_s, _RETRY_S)
             fixed = fixed_values(options, written)
-            settle_layout(work.checkpoints, work.task.connector, fixed, known)
+            settle_layout(work.checkpoints, work.task.connector, work.group_id, fixed, known)
         except OptionError:
             raise
         except Exception as error:

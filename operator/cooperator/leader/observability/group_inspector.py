@@ -116,7 +116,7 @@ def _describe(where: Where, deadline: float) -> DescribedGroup:
     if group.state is GroupState.DEAD:
         raise NotSeen(
             f"group {where.group_id!r} does not exist at {where.bootstrap_servers}; check --group "
-            "(a Worker's is cooperator-NAMESPACE-NAME unless its spec.groupId says otherwise)"
+            "(a Worker's is cooperator-NAMESPACE.NAME unless its spec.groupId says otherwise)"
         )
     if group.members and group.protocol_type != "connect":
         raise NotSeen(
