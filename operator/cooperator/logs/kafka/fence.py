@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from cooperator.logs.kafka.transport import KafkaTransport
 from cooperator.logs.logs import LogsConfig
@@ -33,6 +32,28 @@ _WITHOUT_MEANING: Final = frozenset(
 """Settings of an admin client that affect neither the cluster nor the user of its requests."""
 
 
+def access(config: LogsConfig, overrides: Mapping[str, str]) -> tuple[str, Mapping[str, Any]]:
+    """Returns the brokers of the fencing client, and its security settings.
+
+    Who names other brokers says how to log in there, too: the Worker's credentials are sent to its own
+    brokers only. Raises ValueError where that would need credentials, which no override can carry.
+    """
+    own: dict[str, Any] = {name: value for name, value in overrides.items() if name in _SAME}
+    servers: str = own.pop("bootstrap.servers", config.bootstrap_servers)
+    if _hosts(servers) <= _hosts(config.bootstrap_servers):
+        return servers, {**config.security, **own}
+    if str(own.get("security.protocol", "PLAINTEXT")).upper() not in ("PLAINTEXT", "SSL"):
+        raise ValueError(
+            f"bootstrap.servers names other brokers than the Worker's ({servers}), and its credentials are "
+            "not sent there: remove it, or use a security.protocol without SASL"
+        )
+    return servers, own
+
+
+def _hosts(servers: str) -> frozenset[str]:
+    return frozenset(server.strip().lower() for server in servers.split(",") if server.strip())
+
+
 def fence_producers(
     config: LogsConfig,
     transactional_ids: Sequence[str],
@@ -52,10 +73,8 @@ def fence_producers(
             f"{unknown[0]} has no counterpart in the leader's client, which is not a Java client: remove it, "
             "and let the Worker's own user fence producers"
         )
-    own = {name: value for name, value in overrides.items() if name in _SAME}
-    servers = own.pop("bootstrap.servers", config.bootstrap_servers)
-    told = replace(config, bootstrap_servers=servers, security={**config.security, **own})
-    transport = KafkaTransport(told.bootstrap_servers, told.group_id, told.security)
+    servers, security = access(config, overrides)
+    transport = KafkaTransport(servers, config.group_id, security)
 
     def fence(transactional_id: str) -> None:
         with closing(transport.transactor(transactional_id, timeout_ms)) as writer:
