@@ -14,7 +14,11 @@ from cooperator.supervision import supervised
 
 log = logging.getLogger(__name__)
 
-MAX_BODY_BYTES = 64 * 1024 * 1024
+MAX_BODY_BYTES = 1024 * 1024
+"""Longer bodies are refused (413) before they are read whole."""
+LARGE_BODY_BYTES = 32 * 1024 * 1024
+LARGE = frozenset({"POST /connectors/{name}/tasks"})
+"""Routes that take up to ``LARGE_BODY_BYTES``: a connector may have very many tasks."""
 """The task configurations of one connector arrive as one body."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -57,7 +61,7 @@ class Endpoint:
         app = web.Application(client_max_size=MAX_BODY_BYTES)
         for route, handler in self._routes.items():
             method, path = route.split(" ", 1)
-            app.router.add_route(method, path, handler)
+            app.router.add_route(method, path, _taking_more(handler) if route in LARGE else handler)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
         site = web.TCPSite(self._runner, self.host, self.port)
@@ -67,6 +71,13 @@ class Endpoint:
     async def _close(self) -> None:
         if self._runner is not None:
             await self._runner.cleanup()
+
+
+def _taking_more(handler: Handler) -> Handler:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return await handler(request.clone(client_max_size=LARGE_BODY_BYTES))
+
+    return answer
 
 
 def json_answer(status: int, body: object) -> web.Response:

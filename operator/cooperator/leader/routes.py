@@ -16,6 +16,8 @@ from cooperator.leader.lease_confirmation import Asked, may_confirm
 from cooperator.leader.stock.posts import NOT_NOW, PostRefused, outcome_of, read_task_configs
 from cooperator.logs import Logs
 from cooperator.model import Epoch
+from cooperator.wire import Protocol as GroupProtocol
+from cooperator.wire.signature import SIGNATURE_HEADER
 
 ANSWER_S = 15.0
 AGAIN_S = 0.1
@@ -61,6 +63,15 @@ class LeaderRoutes:
         return json_answer(200, await loop.run_in_executor(None, status))
 
     async def _post_tasks(self, request: web.Request) -> web.StreamResponse:
+        current = self._current()
+        signed = SIGNATURE_HEADER in request.headers
+        if (
+            current is not None
+            and current[0].standing.protocol == GroupProtocol.SESSIONED.value
+            and not signed
+        ):
+            # Nothing is read for callers that do not even claim to be members.
+            return error_answer(400, f"the request needs the header {SIGNATURE_HEADER}")
         body = await request.read()
         deadline = time.monotonic() + ANSWER_S
         while True:
@@ -103,6 +114,8 @@ class LeaderRoutes:
         if current is None:
             return error_answer(409, "this member does not lead")
         now_ms = int(time.monotonic() * 1000)
+        if member_id not in current[0].standing.member_ids:
+            return error_answer(409, "this is no member of the last round")
         self._asked[member_id] = Asked(epoch, now_ms)
         self._asked = {k: a for k, a in self._asked.items() if now_ms - a.at_ms < FORGET_MS}
         standing = current[0].standing
