@@ -4,38 +4,22 @@ No Spark is available where a configuration is applied: sqlglot checks there whe
 Spark's dialect that reads ``input``. Spark itself does the final check when a unit starts (columns, types).
 """
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator
 
-from cooperator.connectors.options import OptionError, Problem, refuse
+from cooperator.connectors.options import OptionError, Problem
+from cooperator.connectors.sql_rules import check_select
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_REMEDY = "write one SELECT from the view input, such as SELECT * FROM input"
+_OPENING_FUNCTIONS = ("reflect", "java_method", "try_reflect")
 
 
 def _select(value: str) -> str:
-    if not value:
-        return value
-    import sqlglot
-    from sqlglot import exp
-    from sqlglot.errors import ParseError, TokenError
-
-    try:
-        parsed = [statement for statement in sqlglot.parse(value, read="spark") if statement is not None]
-    except ParseError as error:
-        first = error.errors[0] if error.errors else {}
-        what = str(first.get("description", "it cannot be parsed")).rstrip(".")
-        where = f"line {first.get('line')}, column {first.get('col')}"
-        raise refuse(f"is not valid SQL ({where}: {what})", _REMEDY) from None
-    except TokenError:
-        raise refuse("is not valid SQL (an unterminated quote or comment)", _REMEDY) from None
-    if len(parsed) != 1 or not isinstance(parsed[0], exp.Query):
-        raise refuse("is not one SELECT", _REMEDY)
-    if "input" not in {table.name.lower() for table in parsed[0].find_all(exp.Table)}:
-        raise refuse("does not read the view input", _REMEDY)
+    if value:
+        check_select(value)
     return value.strip().rstrip(";")
 
 
@@ -51,12 +35,23 @@ def selected(rows: "DataFrame", sql: str, option: str = "transform.sql") -> "Dat
     from pyspark.errors import AnalysisException
 
     rows.createOrReplaceTempView("input")
+    _close(rows.sparkSession)
     try:
         return rows.sparkSession.sql(sql)
     except AnalysisException as error:  # includes errors of the parser
         remedy = f"use the columns of the view input: {', '.join(rows.columns)}"
         problem = Problem(option, sql, f"is refused by Spark: {first_line(error)}", remedy)
         raise OptionError([problem]) from None
+
+
+def _close(session: Any) -> None:
+    """Takes from the session what no transform may use, should Spark read the text otherwise than sqlglot."""
+    session.conf.set("spark.sql.runSQLOnFiles", "false")
+    session.conf.set("spark.sql.variable.substitute", "false")
+    if hasattr(session, "_jsparkSession"):
+        registry = session._jsparkSession.sessionState().functionRegistry()
+        for name in _OPENING_FUNCTIONS:
+            registry.dropFunction(session._jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name))
 
 
 def first_line(error: BaseException) -> str:

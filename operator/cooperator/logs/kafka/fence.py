@@ -12,6 +12,7 @@ from cooperator.logs.logs import LogsConfig
 _AT_ONCE: Final = 8
 _SAME: Final = frozenset({"bootstrap.servers", "security.protocol", "sasl.mechanism", "client.dns.lookup"})
 """Settings that have the same meaning in Java and in librdkafka."""
+_WAY: Final = ("security.protocol", "sasl.mechanism")
 _WITHOUT_MEANING: Final = frozenset(
     {
         "client.id",
@@ -33,6 +34,24 @@ _WITHOUT_MEANING: Final = frozenset(
 """Settings of an admin client that affect neither the cluster nor the user of its requests."""
 
 
+def fencing_client(config: LogsConfig, overrides: Mapping[str, str]) -> LogsConfig:
+    """Returns where the fencing client connects, and how.
+
+    Overrides that name other servers, or another protocol to them, get none of the Worker's credentials.
+    """
+    own = {name: value for name, value in overrides.items() if name in _SAME}
+    servers = own.pop("bootstrap.servers", config.bootstrap_servers)
+    is_elsewhere = _hosts(servers) != _hosts(config.bootstrap_servers) or any(
+        name in own and own[name] != config.security.get(name) for name in _WAY
+    )
+    inherited = {} if is_elsewhere else config.security
+    return replace(config, bootstrap_servers=servers, security={**inherited, **own})
+
+
+def _hosts(servers: str) -> set[str]:
+    return {server.strip().lower() for server in servers.split(",")}
+
+
 def fence_producers(
     config: LogsConfig,
     transactional_ids: Sequence[str],
@@ -52,9 +71,7 @@ def fence_producers(
             f"{unknown[0]} has no counterpart in the leader's client, which is not a Java client: remove it, "
             "and let the Worker's own user fence producers"
         )
-    own = {name: value for name, value in overrides.items() if name in _SAME}
-    servers = own.pop("bootstrap.servers", config.bootstrap_servers)
-    told = replace(config, bootstrap_servers=servers, security={**config.security, **own})
+    told = fencing_client(config, overrides)
     transport = KafkaTransport(told.bootstrap_servers, told.group_id, told.security)
 
     def fence(transactional_id: str) -> None:

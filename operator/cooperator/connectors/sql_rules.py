@@ -1,0 +1,108 @@
+"""What SQL of a Connector may be, as a pure function: bounded before it is parsed, then an allow-list.
+
+The text is read in the operator and in members, so its cost is bounded first: length, and nesting counted
+over tokens. Then only calls of known functions are allowed, and only the view ``input`` and names of its own
+WITH can be read: SQL of Spark can otherwise open files, run Java methods and start programs.
+"""
+
+from typing import Any, Final
+
+from pydantic_core import PydanticCustomError
+
+from cooperator.connectors.options import refuse
+from cooperator.connectors.sql_functions import ALLOWED, REFUSED
+
+MAX_LENGTH: Final = 20_000
+MAX_DEPTH: Final = 32
+_SELECT: Final = "write one SELECT from the view input, such as SELECT * FROM input"
+_OTHERWISE_READ: Final = ("\\\n", "\\\r", "{{", "{%", "{#", "${")
+"""Texts that sqlglot and Spark read differently (comments), or that Spark substitutes."""
+_RELATION: Final = "read the view input, and names of your own WITH, only"
+
+
+def check_select(sql: str) -> None:
+    """Raises ``refuse(…)`` unless ``sql`` is one bounded SELECT from ``input`` of allowed functions."""
+    if len(sql) > MAX_LENGTH:
+        raise refuse(f"has {len(sql)} characters", f"use {MAX_LENGTH} at most, or several Connectors")
+    for text in _OTHERWISE_READ:
+        if text in sql:
+            raise refuse(f"contains {text!r}", "remove it: parsers read it differently")
+    try:
+        _check_tokens(_tokens(sql))
+        _check_tree(sql)
+    except RecursionError:
+        raise _too_deep() from None
+
+
+def _too_deep() -> PydanticCustomError:
+    return refuse(f"is nested more than {MAX_DEPTH} deep", "split it by WITH, or use several Connectors")
+
+
+def _tokens(sql: str) -> list[Any]:
+    from sqlglot.dialects.spark import Spark
+    from sqlglot.errors import TokenError
+
+    try:
+        return list(Spark().tokenize(sql))
+    except TokenError:
+        raise refuse("is not valid SQL (an unterminated quote or comment)", _SELECT) from None
+
+
+def _check_tokens(tokens: list[Any]) -> None:
+    from sqlglot import TokenType as T
+
+    opening = {T.L_PAREN, T.L_BRACKET, T.L_BRACE, T.CASE}
+    closing = {T.R_PAREN, T.R_BRACKET, T.R_BRACE, T.END}
+    depth = types = 0
+    for token, following in zip(tokens, [*tokens[1:], None], strict=True):
+        after = following.token_type if following is not None else None
+        if token.token_type in opening:
+            depth += 1
+        elif token.token_type in closing:
+            depth = max(0, depth - 1)
+        elif after == T.LT and token.text.lower() in ("array", "map", "struct"):
+            types += 1
+        elif token.token_type == T.GT:
+            types = max(0, types - 1)
+        if depth + types > MAX_DEPTH:
+            raise _too_deep()
+        if token.token_type == T.USING and after == T.STRING:
+            raise refuse("starts a program", "remove TRANSFORM … USING")
+        if after == T.L_PAREN and token.text.lower() in REFUSED:
+            raise _function(token.text)
+
+
+def _function(name: str) -> PydanticCustomError:
+    return refuse(f"calls {name.lower()}", "use functions of Spark that open nothing: see docs/security.md")
+
+
+def _check_tree(sql: str) -> None:
+    import sqlglot
+    from sqlglot import exp
+    from sqlglot.errors import ParseError
+
+    try:
+        parsed = [statement for statement in sqlglot.parse(sql, read="spark") if statement is not None]
+    except ParseError as error:
+        first = error.errors[0] if error.errors else {}
+        what = str(first.get("description", "it cannot be parsed")).rstrip(".")
+        where = f"line {first.get('line')}, column {first.get('col')}"
+        raise refuse(f"is not valid SQL ({where}: {what})", _SELECT) from None
+    if len(parsed) != 1 or not isinstance(parsed[0], exp.Query):
+        raise refuse("is not one SELECT", _SELECT)
+    tree = parsed[0]
+    if tree.find(exp.QueryTransform, exp.Command, exp.Into) is not None:
+        raise refuse("is not only a SELECT", _SELECT)
+    for call in tree.find_all(exp.Anonymous, exp.AnonymousAggFunc):
+        if str(call.this).lower() not in ALLOWED:
+            raise _function(str(call.this))
+    own = {str(each.alias).lower() for each in tree.find_all(exp.CTE)}
+    tables = list(tree.find_all(exp.Table))
+    if not any(table.name.lower() == "input" for table in tables):
+        raise refuse("does not read the view input", _SELECT)
+    for table in tables:
+        if isinstance(table.this, exp.Func):
+            continue  # a table function, which was checked above
+        name = table.name.lower()
+        if table.args.get("db") or table.args.get("catalog") or name not in {"input", *own}:
+            raise refuse(f"reads {'.'.join(part.name for part in table.parts)}", _RELATION)
