@@ -363,3 +363,14 @@ def test_paths_of_the_class_spark_are_relative_to_the_manifest(store: ManifestSt
     config = connector.spec.config
     [unit] = json.loads(config["units"]) if "units" in config else [config]
     assert unit["sink.options.path"] == "/srv/job/rate"
+
+
+def test_a_reference_to_a_file_that_the_worker_does_not_allow_is_refused_when_applied(
+    store: ManifestStore,
+) -> None:
+    secured = SOURCES.replace("topic: lines", "topic: lines, sasl.username: '${file:/etc/secrets/k:user}'")
+    assert "add its directory to spec.allowedFileReferences" in refused(store, LAKE, secured)[0]
+    allowing = LAKE.replace("replicas: 3", "replicas: 3, allowedFileReferences: [/etc/secrets]")
+    escaping = secured.replace("secrets/k", "secrets/../shadow")
+    assert "/etc/secrets/../shadow is not below" in refused(store, allowing, escaping)[0]
+    assert len(store.apply(resources(allowing, secured), "test.yaml")) == 2

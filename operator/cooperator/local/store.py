@@ -12,6 +12,7 @@ from typing import NamedTuple
 from cooperator.connectors import anchor, find, validate
 from cooperator.connectors.options import OptionError
 from cooperator.connectors.options import Problem as OptionProblem
+from cooperator.connectors.references import forbidden_files
 from cooperator.connectors.units import fixed_changes, read_layout
 from cooperator.crd import (
     Connector,
@@ -135,6 +136,7 @@ class ManifestStore:
             all_connectors = [r for r in {**known, **new}.values() if isinstance(r, Connector)]
             problems = [p for r in resources for p in self._problems(r, stored, source, stock)]
             problems += _sharing(known, resources, source)
+            problems += _forbidden_files(resources, {**known, **new}, source)
             problems += _name_problems(resources, all_connectors, source, stock)
             if problems:
                 raise ResourceError(*problems)
@@ -272,6 +274,18 @@ def _anchored(resource: Resource, base: Path) -> Resource:
     except OptionError:
         return resource  # The check of the resource reports the unknown class.
     return resource.model_copy(update={"spec": resource.spec.model_copy(update={"config": config})})
+
+
+def _forbidden_files(
+    resources: Sequence[Resource], all_resources: Mapping[Key, Resource], source: str
+) -> Iterator[Problem]:
+    """References to files that a Connector's Worker does not allow; members refuse them, too."""
+    for each in resources:
+        worker = all_resources.get(_worker_of(each)) if isinstance(each, Connector) else None
+        if isinstance(each, Connector) and isinstance(worker, Worker) and not worker.spec.is_stock:
+            for name, message in forbidden_files(each.spec.config, worker.spec.allowed_file_references):
+                described = f"{each.kind} {each.metadata.name}"
+                yield Problem(source, message, resource=described, field=f"spec.config.{name}")
 
 
 def _is_stock(resource: Resource) -> bool:
