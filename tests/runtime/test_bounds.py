@@ -90,6 +90,17 @@ def test_the_topics_of_the_group_are_no_source_and_no_target(config: dict[str, s
     assert "a topic of the Worker's own group" in refused(config)
 
 
+def test_no_option_sends_the_keys_of_the_workers_store_to_another_server() -> None:
+    config = {
+        **SPARK,
+        "source.options.path": "s3a://lake/in",
+        "source.options.fs.s3a.endpoint": "http://evil",
+    }
+    assert "set it in spec.spark.conf of the Worker" in refused(config)
+    units = '[{"sink.options.FS.s3a.bucket.lake.endpoint": "http://evil"}]'
+    assert "could show its keys to another server" in refused({**SPARK, "units": units})
+
+
 SEGMENTS = st.lists(st.sampled_from(["..", ".", "a", "ab", "*", "{a,..}", "", "etc", "[a]"]), max_size=8)
 
 

@@ -43,6 +43,10 @@ def check_bounds(
     }
     problems = []
     for owner, name, value in _each(config):
+        if name.startswith(_SPARK) and name.split(".options.")[1].lower().startswith("fs."):
+            problem = "configures the Worker's file systems, and could show its keys to another server"
+            remedy = "set it in spec.spark.conf of the Worker"
+            problems.append(Problem(owner, written.get(owner), problem, remedy))
         is_path = name.startswith(_SPARK) or name in paths
         if is_path and not all(is_allowed(path, resolver.allowed_paths) for path in _paths_in(value)):
             remedy = "add its directory to spec.allowedPaths of the Worker, or use another"
