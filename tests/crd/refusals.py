@@ -81,6 +81,8 @@ STOCK = [
             "checkpointVolume": {"claimName": "c"},
             "spark": {"heapMb": 2048},
             "envAllowed": ["A"],
+            "allowedFileReferences": ["/etc/secrets"],
+            "allowedPaths": ["/data"],
             "capacity": 2,
             "leaseMs": 50_000,
         }.items()
@@ -155,6 +157,10 @@ REFUSED = [
     of_worker(
         "envAllowed", [f"A{n}" for n in range(101)], "more than 100 entries: remove some", "at most 100 items"
     ),
+    of_worker("allowedPaths", ["s3a://lake/../x"], "use an absolute path, or a URI"),
+    of_worker("allowedFileReferences", ["/"], "use an absolute path below /"),
+    of_worker("allowedFileReferences", ["/etc/../proc"], "use an absolute path below /"),
+    of_worker("allowedFileReferences", ["secrets"], "use an absolute path below /"),
     of_worker("zoneLabel", "a b", "use a label, such as"),
     of_worker("restartNonce", "x" * 254, "at most 253 characters long", "may not be more than 253 bytes"),
     of_worker("checkpointVolume", {}, r"claimName is missing: add it", r"claimName: Required value"),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cooperator.connectors.units import layout_file
-from cooperator.crd import Resource, ResourceError, parse
+from cooperator.crd import Resource, ResourceError, Worker, parse
 from cooperator.host.outputs import withheld
 from cooperator.local.layout import StateDir, write_json
 from cooperator.local.outputs import claims
@@ -363,3 +363,22 @@ def test_paths_of_the_class_spark_are_relative_to_the_manifest(store: ManifestSt
     config = connector.spec.config
     [unit] = json.loads(config["units"]) if "units" in config else [config]
     assert unit["sink.options.path"] == "/srv/job/rate"
+
+
+def test_a_reference_to_a_file_that_the_worker_does_not_allow_is_refused_when_applied(
+    store: ManifestStore,
+) -> None:
+    secured = SOURCES.replace("topic: lines", "topic: lines, sasl.username: '${file:/etc/secrets/k:user}'")
+    assert "add its directory to spec.allowedFileReferences" in refused(store, LAKE, secured)[0]
+    allowing = LAKE.replace("replicas: 3", "replicas: 3, allowedFileReferences: [/etc/secrets]")
+    escaping = secured.replace("secrets/k", "secrets/../shadow")
+    assert "/etc/secrets/../shadow is not below" in refused(store, allowing, escaping)[0]
+    assert len(store.apply(resources(allowing, secured), "test.yaml")) == 2
+
+
+def test_a_path_or_topic_that_the_worker_does_not_allow_is_refused_when_applied(store: ManifestStore) -> None:
+    allowing = LAKE.replace("replicas: 3", "replicas: 3, allowedPaths: [/srv/other]")
+    assert "/srv/job/data': is not a path that the Worker allows" in refused(store, allowing, SOURCES)[0]
+    group = next(r for r in resources(LAKE) if isinstance(r, Worker)).group_id
+    to_leader_log = SOURCES.replace("topic: lines", f"topic: {group}-leader")
+    assert "a topic of the Worker's own group" in refused(store, LAKE, to_leader_log)[0]

@@ -26,7 +26,7 @@ ENVIRONMENT = {"EVE": "barley"}
 
 
 def options(config: Mapping[str, str], worker: Mapping[str, Any] = WORKER) -> KafkaOptions:
-    resolver = Resolver(ENVIRONMENT, frozenset(ENVIRONMENT), "kafka:9093", worker)
+    resolver = Resolver(ENVIRONMENT, frozenset(ENVIRONMENT), (), "kafka:9093", worker)
     return resolved_options(KafkaToKafkaOptions, {**COPY, **config}, resolver)[0]
 
 
@@ -174,7 +174,7 @@ def test_a_missing_setting_of_the_worker_is_refused_by_name() -> None:
 
 def test_the_class_spark_has_the_workers_access_unless_brokers_are_named() -> None:
     config = {"connector.class": "spark", "source.format": "kafka", "sink.format": "console"}
-    resolver = Resolver({}, frozenset(), "kafka:9093", WORKER)
+    resolver = Resolver({}, frozenset(), (), "kafka:9093", WORKER)
     made = resolved_options(PipelineOptions, config, resolver)[0]
     given = {"subscribe": "in"}
     assert made.with_access("kafka", given) == {**of_spark(made), "subscribe": "in"}

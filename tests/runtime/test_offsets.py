@@ -20,7 +20,7 @@ from tests.runtime.spark_bench import SparkBench
 
 def subject(spark: SparkBench, name: str, config: dict[str, str]) -> Subject:
     settings = spark.settings
-    resolver = Resolver({}, frozenset(), settings.bootstrap_servers)
+    resolver = Resolver({}, frozenset(), (), settings.bootstrap_servers)
     options = {key: value for key, value in config.items() if key != "connector.class"}
     return Subject(
         name, config["connector.class"], options, settings.group_id, settings.checkpoints, resolver

@@ -1,12 +1,16 @@
 """A member resolves references from allowed places only, and no repr shows their values."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cooperator.connectors.references import Resolver, UnresolvedReference
 
-RESOLVER = Resolver({"PASSWORD": "hunter2", "OTHER": "x"}, frozenset({"PASSWORD", "ABSENT"}), "kafka:9092")
+ENVIRONMENT = {"PASSWORD": "hunter2", "OTHER": "x"}
+RESOLVER = Resolver(ENVIRONMENT, frozenset({"PASSWORD", "ABSENT"}), ("/nowhere",), "kafka:9092")
 
 
 def test_values_come_from_the_environment_files_and_the_worker(tmp_path: Path) -> None:
@@ -18,7 +22,7 @@ def test_values_come_from_the_environment_files_and_the_worker(tmp_path: Path) -
         "password": "${file:" + str(secrets) + ":password}",
         "servers": "${worker.bootstrap.servers}",
     }
-    resolved = RESOLVER.resolve(config)
+    resolved = replace(RESOLVER, allowed_files=(str(tmp_path),)).resolve(config)
     assert resolved.config == {
         "plain": "as it is: $HOME {x}",
         "url": "jdbc://ann:hunter2@db",
@@ -65,3 +69,38 @@ def test_an_unresolvable_reference_is_named_with_its_remedy(value: str, message:
         RESOLVER.resolve({"a": value})
     assert str(refused.value) == message
     assert "hunter2" not in str(refused.value)
+
+
+def refused(resolver: Resolver, path: str) -> str:
+    with pytest.raises(UnresolvedReference) as error:
+        resolver.resolve({"a": "${file:" + path + "}"})
+    return str(error.value)
+
+
+def test_no_file_may_be_named_unless_the_worker_allows_its_path(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("hunter2")
+    none = replace(RESOLVER, allowed_files=())
+    for path in (str(tmp_path / "secret"), "/proc/self/environ", "/etc/passwd", "/"):
+        assert "add its directory to spec.allowedFileReferences" in refused(none, path)
+
+
+def test_links_and_dots_do_not_lead_out_of_an_allowed_directory(tmp_path: Path) -> None:
+    allowed, beside = tmp_path / "a", tmp_path / "ab"
+    for directory in (allowed, beside):
+        directory.mkdir()
+        (directory / "key").write_text(directory.name)
+    (allowed / "link").symlink_to(beside / "key")
+    (allowed / "directory").symlink_to(beside)
+    (allowed / "..data").symlink_to(allowed)
+    resolver = replace(RESOLVER, allowed_files=(str(allowed),))
+    for path in ("link", "directory/key", "../ab/key", "./../ab/key", "//../ab/key"):
+        assert "is not below a path that this Worker allows" in refused(resolver, f"{allowed}/{path}")
+    assert "is not below" in refused(resolver, str(beside / "key"))
+    assert resolver.resolve({"a": "${file:" + f"{allowed}/..data/key" + "}"}).config == {"a": "a"}
+
+
+@given(st.text(st.sampled_from("./ab\x00~%:${"), max_size=30))
+def test_any_path_is_refused_or_below_what_is_allowed(path: str) -> None:
+    resolver = replace(RESOLVER, allowed_files=("/nowhere/a",))
+    with pytest.raises(UnresolvedReference):
+        resolver.resolve({"a": "${file:/nowhere/a/" + path + "}", "b": "${file:/b}"})

@@ -80,7 +80,7 @@ class OffsetsPage:
     def _subject(self, name: str, config: Any) -> Subject:
         settings = self._options.runtime_settings()
         resolver = settings.resolver()
-        conf = resolver.resolve(settings.spark_conf).config
+        conf = settings.resolved_conf()
         return Subject(
             name=name,
             class_name=config["connector.class"],

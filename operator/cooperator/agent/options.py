@@ -61,6 +61,8 @@ class WorkerOptions:
     spark_packages: tuple[str, ...] = ()
     spark_jars: tuple[Path, ...] = ()
     env_allowed: frozenset[str] = frozenset()
+    allowed_files: tuple[str, ...] = ()
+    allowed_paths: tuple[str, ...] = ()
     journal: Path | None = None
     topics: Topics | None = None
     group_security: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -119,6 +121,8 @@ class WorkerOptions:
             spark_packages=self.spark_packages,
             spark_jars=self.spark_jars,
             env_allowed=self.env_allowed,
+            allowed_files=self.allowed_files,
+            allowed_paths=self.allowed_paths,
             journal=self.journal,
             security=self.log_security,
         )

@@ -56,6 +56,15 @@ def worker(
     env_allowed: Annotated[
         list[str] | None, typer.Option(help="Environment variable that connectors may refer to.")
     ] = None,
+    allowed_file_reference: Annotated[
+        list[str] | None, typer.Option(help="Path below which connectors may refer to files.")
+    ] = None,
+    allowed_path: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Path or URI below which connectors may read and write. Default: not the system's."
+        ),
+    ] = None,
     runtime: Annotated[
         RuntimeKind, typer.Option(envvar="COOPERATOR_RUNTIME", help="inline: no Spark, class noop only.")
     ] = RuntimeKind.SPARK,
@@ -120,6 +129,8 @@ def worker(
             spark_packages=tuple(spark_package or ()),
             spark_jars=tuple(jar.absolute() for jar in spark_jar or ()),
             env_allowed=frozenset(env_allowed or ()),
+            allowed_files=tuple(allowed_file_reference or ()),
+            allowed_paths=tuple(allowed_path or ()),
             group_security=security,
             log_security=security,
         )

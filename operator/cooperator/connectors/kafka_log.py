@@ -29,6 +29,8 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from cooperator.connectors.base import Cancelled
 from cooperator.connectors.exactly_once import LogLost, Marker, Record, Row, TransactionAborted
+from cooperator.connectors.options import OptionError, Problem
+from cooperator.connectors.references import own_topics
 from cooperator.connectors.topics import ensure_topic
 
 log = logging.getLogger(__name__)
@@ -100,6 +102,9 @@ class KafkaLogs:
         cancelled: threading.Event,
         say: Callable[[str], None],
     ) -> None:
+        if topic in own_topics(group_id):
+            remedy = "use another topic"
+            raise OptionError([Problem("topic", topic, "is a topic of the Worker's own group", remedy)])
         # Names of connectors and units have no slash, so that no two units have the same id.
         self._transactional_id = f"{group_id}-units/{connector}/{unit}"
         self._topic = topic

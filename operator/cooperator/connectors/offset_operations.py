@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cooperator.connectors import find
+from cooperator.connectors.bounds import allowed_options
 from cooperator.connectors.offsets.entries import Change, Entry, OffsetsError, altered, changes
 from cooperator.connectors.offsets.sources import SourceOffsets, UnitPlace, Where
 from cooperator.connectors.offsets.unit_log import unfence
-from cooperator.connectors.options import Options, resolved_options
+from cooperator.connectors.options import Options
 from cooperator.connectors.places import Place, directories, remove_tree
 from cooperator.connectors.references import Resolver
 from cooperator.connectors.units import directory, layout_file
@@ -105,7 +106,7 @@ def _opened(subject: Subject) -> tuple[Options, SourceOffsets[Any]]:
     if source is None:
         raise OffsetsError(f"{subject.name}: connectors of class {subject.class_name} do not support offsets")
     config = {**subject.config, "connector.class": subject.class_name}
-    options, _, _ = resolved_options(connector.options, config, subject.resolver)
+    options, _, _ = allowed_options(connector.options, config, subject.resolver)
     return options, source
 
 

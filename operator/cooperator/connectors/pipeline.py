@@ -33,7 +33,7 @@ from cooperator.connectors.options import (
 from cooperator.connectors.outputs import Output, normal
 from cooperator.connectors.query import SparkQuery
 from cooperator.connectors.raw_offsets import RawOffsets
-from cooperator.connectors.references import contains_reference
+from cooperator.connectors.references import contains_reference, own_topics
 from cooperator.connectors.spark import SparkConnector
 from cooperator.connectors.transform import selected
 from cooperator.model.similar import did_you_mean, otherwise
@@ -274,15 +274,16 @@ class Pipeline(SparkConnector[PipelineOptions]):
             untyped: Any = spark
             untyped._get_j_spark_session_class(untyped._jvm).setActiveSession(untyped._jsparkSession)
         source = spark.readStream.format(options.source_format)
-        source = source.options(
-            **options.with_access(options.source_format, options.of_source(_number(context)))
-        )
+        given = _without_topics_of(context.group_id, options.of_source(_number(context)))
+        source = source.options(**options.with_access(options.source_format, given))
         rows = (source.schema(options.source_schema) if options.source_schema else source).load()
         return selected(rows, options.transform_sql) if options.transform_sql else rows
 
     def writer(
         self, stream: "DataFrame", options: PipelineOptions, context: UnitContext
     ) -> "DataStreamWriter":
+        if options.sink_format.lower() == "kafka" and "topic" in stream.columns:
+            stream = _refusing_topics_of(context.group_id, stream)
         sink = stream.writeStream.format(options.sink_format).outputMode(options.output_mode)
         sink = sink.options(**options.with_access(options.sink_format, options.of_sink(_number(context))))
         return sink.partitionBy(*options.partition_by) if options.partition_by else sink
@@ -301,6 +302,24 @@ def _output(options: PipelineOptions, unit: str) -> str | None:
 
 def _number(context: UnitContext) -> int:
     return int(context.unit.removeprefix("unit-"))
+
+
+def _without_topics_of(group_id: str, options: dict[str, str]) -> dict[str, str]:
+    """Keeps a pattern of Kafka's consumer, which is Java's, from the group's own topics."""
+    own = "|".join(sorted(own_topics(group_id))).replace(".", "[.]")
+    return {
+        name: f"(?!(?:{own})$)(?:{value})" if name.lower() == "subscribepattern" else value
+        for name, value in options.items()
+    }
+
+
+def _refusing_topics_of(group_id: str, rows: "DataFrame") -> "DataFrame":
+    """Lets a batch fail whose column ``topic`` names one of the group's own topics."""
+    from pyspark.sql import functions as f
+
+    refused = f.raise_error(f.concat(f.lit("a topic of the Worker's own group: "), f.col("topic")))
+    is_own = f.col("topic").isin(*sorted(own_topics(group_id)))
+    return rows.withColumn("topic", f.when(is_own, refused.cast("string")).otherwise(f.col("topic")))
 
 
 def _loaded(name: str) -> Any:

@@ -1,14 +1,16 @@
 """References in configurations: they name secrets and member-local values, which are read here.
 
 ``${env:NAME}`` is an environment variable, if the member's allow-list has it. ``${file:PATH:KEY}`` is the
-value of KEY in a file of ``KEY=VALUE`` lines (``${file:PATH}``: the file's whole content, stripped).
+value of KEY in a file of ``KEY=VALUE`` lines (``${file:PATH}``: the file's whole content, stripped), if the
+file is below a path that the member allows.
 ``${worker.bootstrap.servers}`` is the Kafka cluster of the member's own group;
 ``${worker.security.protocol}`` and so on (``WORKER``) are its security settings there. Resolved values are
 never logged.
 """
 
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -58,14 +60,19 @@ class Resolved:
 class Resolver:
     """Resolves references on one member.
 
-    ``environment`` is the process's; only ``allowed`` names are read. ``security`` holds the member's
-    security settings for its group's Kafka, by kafka-python's names.
+    ``environment`` is the process's; only ``allowed`` names are read, and only files below
+    ``allowed_files``, wherever links lead. ``allowed_paths`` and ``own_topics``: see ``bounds``.
+    ``security`` holds the member's security settings for its group's
+    Kafka, by kafka-python's names.
     """
 
     environment: Mapping[str, str] = field(repr=False)
     allowed: frozenset[str] = frozenset()
+    allowed_files: tuple[str, ...] = ()
     bootstrap_servers: str = ""
     security: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    allowed_paths: tuple[str, ...] = ()
+    own_topics: frozenset[str] = frozenset()
 
     def resolve(self, config: Mapping[str, str]) -> Resolved:
         secrets: set[str] = set()
@@ -93,7 +100,7 @@ class Resolver:
         if provider == "env" and rest:
             return self._variable(where, rest), True
         if provider == "file" and rest:
-            return _from_file(where, rest), True
+            return _from_file(where, rest, self.allowed_files), True
         names = ("bootstrap.servers", *WORKER)
         remedy = "write ${env:NAME}, ${file:PATH:KEY} or ${worker.NAME}, where NAME is one of " + ", ".join(
             names
@@ -120,11 +127,53 @@ class Resolver:
         return self.environment[name]
 
 
-def _from_file(where: str, rest: str) -> str:
+def own_topics(group_id: str) -> frozenset[str]:
+    """Returns the topics of a Worker's group, which no Connector reads or writes."""
+    return frozenset(f"{group_id}-{name}" for name in ("configs", "status", "leader", "batches", "offsets"))
+
+
+def is_below(path: str, prefixes: Iterable[str]) -> bool:
+    """Whether a file is at or below one of the directories, after following all links."""
+    real = os.path.realpath(path)
+    found = (os.path.realpath(prefix) for prefix in prefixes)
+    return any(real == prefix or real.startswith(f"{prefix.rstrip('/')}/") for prefix in found)
+
+
+def forbidden_files(config: Mapping[str, str], allowed: Sequence[str]) -> list[tuple[str, str]]:
+    """Returns options that name a file outside ``allowed``, as written, and what is wrong with each.
+
+    It opens nothing and follows no links, which are the member's.
+    """
+    return [
+        (option, _not_allowed(f"option {option!r}: ${{{match[1]}}}", path))
+        for option, value in config.items()
+        for match in _REFERENCE.finditer(value)
+        if match[1].startswith("file:")
+        and (path := _path_and_key(match[1].removeprefix("file:"))[0])
+        and not any(f"{os.path.normpath(path)}/".startswith(f"{prefix}/") for prefix in allowed)
+    ]
+
+
+def _not_allowed(where: str, path: str) -> str:
+    remedy = "add its directory to spec.allowedFileReferences"
+    return f"{where}: {path} is not below a path that this Worker allows; {remedy}"
+
+
+def _path_and_key(rest: str) -> tuple[str, str]:
     path, _, key = rest.rpartition(":") if ":" in rest else (rest, "", "")
+    return path, key
+
+
+def _from_file(where: str, rest: str, allowed: Sequence[str]) -> str:
+    path, key = _path_and_key(rest)
     try:
-        text = Path(path).read_text()
-    except (OSError, UnicodeDecodeError) as error:
+        if not path.startswith("/") or not is_below(path, allowed):
+            raise UnresolvedReference(_not_allowed(where, path))
+        # What was checked is opened, not what a link says by now.
+        text = Path(os.path.realpath(path)).read_text()
+    except UnresolvedReference:
+        raise
+    except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise UnresolvedReference(
             f"{where}: {path} cannot be read on this member ({reason}); mount it there"

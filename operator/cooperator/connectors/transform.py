@@ -1,24 +1,25 @@
 """SQL transforms of rows: a SELECT from the view ``input``, checked twice.
 
 No Spark is available where a configuration is applied: sqlglot checks there whether the text is a query in
-Spark's dialect that reads ``input``, within the bounds of ``sql_rules``.
-Spark itself does the final check when a unit starts (columns, types).
+Spark's dialect that reads ``input``. Spark itself does the final check when a unit starts (columns, types).
 """
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator
 
 from cooperator.connectors.options import OptionError, Problem
-from cooperator.connectors.sql_rules import parsed_select
+from cooperator.connectors.sql_rules import check_select
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_OPENING_FUNCTIONS = ("reflect", "java_method", "try_reflect")
+
 
 def _select(value: str) -> str:
     if value:
-        parsed_select(value)
+        check_select(value)
     return value.strip().rstrip(";")
 
 
@@ -34,12 +35,23 @@ def selected(rows: "DataFrame", sql: str, option: str = "transform.sql") -> "Dat
     from pyspark.errors import AnalysisException
 
     rows.createOrReplaceTempView("input")
+    _close(rows.sparkSession)
     try:
         return rows.sparkSession.sql(sql)
     except AnalysisException as error:  # includes errors of the parser
         remedy = f"use the columns of the view input: {', '.join(rows.columns)}"
         problem = Problem(option, sql, f"is refused by Spark: {first_line(error)}", remedy)
         raise OptionError([problem]) from None
+
+
+def _close(session: Any) -> None:
+    """Takes from the session what no transform may use, should Spark read the text otherwise than sqlglot."""
+    session.conf.set("spark.sql.runSQLOnFiles", "false")
+    session.conf.set("spark.sql.variable.substitute", "false")
+    if hasattr(session, "_jsparkSession"):
+        registry = session._jsparkSession.sessionState().functionRegistry()
+        for name in _OPENING_FUNCTIONS:
+            registry.dropFunction(session._jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name))
 
 
 def first_line(error: BaseException) -> str:

@@ -38,6 +38,16 @@ ENV_NAME: Final = Form(
     "use the name of an environment variable: letters, digits and '_', not beginning with a digit",
     253,
 )
+ALLOWED_PATH: Final = Form(
+    r"(?:/[A-Za-z0-9_@%+=:,-][A-Za-z0-9._@%+=:,-]*)+",
+    "use an absolute path below /, such as /etc/secrets, without '..' and a final slash",
+    1024,
+)
+ALLOWED_LOCATION: Final = Form(
+    r"(?:[a-z][a-z0-9+.-]*://[A-Za-z0-9][A-Za-z0-9._:-]*)?(?:/[A-Za-z0-9_@%+=:,-][A-Za-z0-9._@%+=:,-]*)*",
+    "use an absolute path, or a URI such as s3a://bucket/path, without '..' and a final slash",
+    1024,
+)
 NODE_LABEL: Final = Form(
     r"|([a-z0-9][-a-z0-9.]*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?",
     "use a label, such as topology.kubernetes.io/zone, or '' for none",

@@ -45,6 +45,18 @@ ONLY_FOR: Final = (
         "!has(self.envAllowed) || size(self.envAllowed) == 0",
         "stock workers use config.providers in connect.config: remove it",
     ),
+    OnlyFor(
+        "spark",
+        "allowedPaths",
+        "!has(self.allowedPaths) || size(self.allowedPaths) == 0",
+        "stock workers have none: remove it",
+    ),
+    OnlyFor(
+        "spark",
+        "allowedFileReferences",
+        "!has(self.allowedFileReferences) || size(self.allowedFileReferences) == 0",
+        "stock workers use config.providers in connect.config: remove it",
+    ),
     OnlyFor("spark", "capacity", "self.capacity == 1.0", "all stock workers count equally: remove it"),
     OnlyFor("spark", "leaseMs", "self.leaseMs == 40000", "stock workers have no lease: remove it"),
     OnlyFor("connect", "connect", "!has(self.connect)", "remove it, or use this runtime"),

@@ -18,6 +18,8 @@ from cooperator.crd.choices import (
 from cooperator.crd.connect import Connect
 from cooperator.crd.kafka import Kafka
 from cooperator.crd.pod import (
+    ALLOWED_LOCATION,
+    ALLOWED_PATH,
     ENV_NAME,
     IMAGE,
     IMAGE_TAG,
@@ -217,6 +219,29 @@ class WorkerSpec(Model):
         max_length=100,
         json_schema_extra={"x-kubernetes-list-type": "set"},
         description="environment variables of members that connectors may refer to with ${env:NAME}",
+    )
+    allowed_paths: Annotated[
+        tuple[Annotated[str, Field(min_length=1), ALLOWED_LOCATION], ...],
+        Lenient,
+        AfterValidator(unique),
+    ] = Field(
+        default=(),
+        max_length=100,
+        json_schema_extra={"x-kubernetes-list-type": "set"},
+        description=(
+            "directories and URIs below which connectors may read and write files; default: all but the "
+            "system's, such as /proc and /etc"
+        ),
+    )
+    allowed_file_references: Annotated[
+        tuple[Annotated[str, ALLOWED_PATH], ...],
+        Lenient,
+        AfterValidator(unique),
+    ] = Field(
+        default=(),
+        max_length=100,
+        json_schema_extra={"x-kubernetes-list-type": "set"},
+        description="directories and files of members that connectors may refer to with ${file:PATH:KEY}",
     )
     capacity: Annotated[float, NOT_WEIGHTLESS] = Field(
         default=1.0,

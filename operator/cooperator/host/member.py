@@ -30,4 +30,6 @@ def member_options(worker: Worker, bootstrap_servers: str) -> Sequence[str]:
         *(f"--spark-package={package}" for package in spec.spark.packages),
         *(f"--spark-jar={jar}" for jar in spec.spark.jars),
         *(f"--env-allowed={name}" for name in sorted(spec.env_allowed)),
+        *(f"--allowed-path={path}" for path in sorted(spec.allowed_paths)),
+        *(f"--allowed-file-reference={path}" for path in sorted(spec.allowed_file_references)),
     ]

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -118,8 +119,9 @@ def _subject(state: Path, namespace: str, name: str) -> tuple[StateDir, Connecto
     if worker is None:
         raise ClusterError(f"connector {name}: there is no Worker {connector.spec.worker_ref.name!r}")
     ours = directory.worker(namespace, worker.metadata.name).checkpoints
-    resolver = Resolver(os.environ, frozenset(os.environ), ask_host(directory)["bootstrap_servers"])
-    conf = resolver.resolve(worker.spec.spark.conf).config
+    files = tuple(worker.spec.allowed_file_references)
+    resolver = Resolver(os.environ, frozenset(os.environ), files, ask_host(directory)["bootstrap_servers"])
+    conf = replace(resolver, allowed_files=("/",)).resolve(worker.spec.spark.conf).config
     subject = Subject(
         name=name,
         class_name=connector.spec.class_,

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cooperator.connectors import anchor, find, validate
+from cooperator.connectors.bounds import check_bounds
 from cooperator.connectors.options import OptionError
 from cooperator.connectors.options import Problem as OptionProblem
+from cooperator.connectors.references import Resolver, forbidden_files, own_topics
 from cooperator.connectors.units import fixed_changes, read_layout
 from cooperator.crd import (
     Connector,
@@ -135,6 +137,7 @@ class ManifestStore:
             all_connectors = [r for r in {**known, **new}.values() if isinstance(r, Connector)]
             problems = [p for r in resources for p in self._problems(r, stored, source, stock)]
             problems += _sharing(known, resources, source)
+            problems += _forbidden_files(resources, {**known, **new}, source)
             problems += _name_problems(resources, all_connectors, source, stock)
             if problems:
                 raise ResourceError(*problems)
@@ -272,6 +275,38 @@ def _anchored(resource: Resource, base: Path) -> Resource:
     except OptionError:
         return resource  # The check of the resource reports the unknown class.
     return resource.model_copy(update={"spec": resource.spec.model_copy(update={"config": config})})
+
+
+def _forbidden_files(
+    resources: Sequence[Resource], all_resources: Mapping[Key, Resource], source: str
+) -> Iterator[Problem]:
+    """References to files that a Connector's Worker does not allow; members refuse them, too."""
+    for each in resources:
+        worker = all_resources.get(_worker_of(each)) if isinstance(each, Connector) else None
+        if isinstance(each, Connector) and isinstance(worker, Worker) and not worker.spec.is_stock:
+            for problem in _out_of_bounds(each, worker):
+                yield Problem(
+                    source,
+                    str(problem),
+                    resource=f"{each.kind} {each.metadata.name}",
+                    field=f"spec.config.{problem.option}",
+                )
+            for name, message in forbidden_files(each.spec.config, worker.spec.allowed_file_references):
+                described = f"{each.kind} {each.metadata.name}"
+                yield Problem(source, message, resource=described, field=f"spec.config.{name}")
+
+
+def _out_of_bounds(connector: Connector, worker: Worker) -> Sequence[OptionProblem]:
+    """Paths and topics that the Worker does not allow. Members see the same links."""
+    config = connector.spec.config
+    bounds = Resolver(
+        {}, allowed_paths=tuple(worker.spec.allowed_paths), own_topics=own_topics(worker.group_id)
+    )
+    try:
+        check_bounds(find(connector.spec.class_).options, config, config, bounds)
+    except OptionError as error:
+        return [problem for problem in error.problems if problem.option != "connector.class"]
+    return ()
 
 
 def _is_stock(resource: Resource) -> bool:

@@ -7,11 +7,11 @@ per (task, attempt), so a caller that is unsure simply repeats the call.
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from cooperator.connectors.references import Resolver
+from cooperator.connectors.references import Resolver, own_topics
 from cooperator.model import Epoch, TaskId
 
 
@@ -41,8 +41,10 @@ class RuntimeSettings:
     ``state_dir`` is private to this member (JVM log, scratch files). ``bootstrap_servers`` is the default of
     connectors that name none. ``spark_conf`` is the user's, on top of the built-in one. ``heap_mb`` is the
     JVM's heap. ``spark_packages`` are ``group:artifact:version``, fetched before Spark starts; ``spark_jars``
-    are files. ``env_allowed`` holds the environment variables that ``${env:NAME}`` may name. ``journal`` is
-    where units of class ``noop`` record their starts and stops, unless their configuration names a file.
+    are files. ``env_allowed`` holds the environment variables that ``${env:NAME}`` may name,
+    ``allowed_files`` the paths below which ``${file:PATH}`` may name files,
+    ``allowed_paths`` those of connectors' files (see ``connectors.bounds``). ``journal`` is where units of
+    class ``noop`` record their starts and stops, unless their configuration names a file.
     ``security`` holds the member's security settings for its group's Kafka, by kafka-python's names; they are
     the default of connectors.
     """
@@ -58,12 +60,26 @@ class RuntimeSettings:
     spark_packages: tuple[str, ...] = ()
     spark_jars: tuple[Path, ...] = ()
     env_allowed: frozenset[str] = frozenset()
+    allowed_files: tuple[str, ...] = ()
+    allowed_paths: tuple[str, ...] = ()
     journal: Path | None = None
     security: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def resolver(self) -> Resolver:
         """Returns the resolver of this member's references."""
-        return Resolver(os.environ, self.env_allowed, self.bootstrap_servers, self.security)
+        return Resolver(
+            os.environ,
+            self.env_allowed,
+            self.allowed_files,
+            self.bootstrap_servers,
+            self.security,
+            self.allowed_paths,
+            own_topics(self.group_id),
+        )
+
+    def resolved_conf(self) -> Mapping[str, str]:
+        """Returns ``spark_conf`` with references resolved; its author, the Worker's, may name any file."""
+        return replace(self.resolver(), allowed_files=("/",)).resolve(self.spark_conf).config
 
 
 class RuntimeListener(Protocol):

@@ -124,7 +124,7 @@ class Engine:
         return self._place
 
     def _conf(self) -> Mapping[str, str]:
-        return self._settings.resolver().resolve(self._settings.spark_conf).config
+        return self._settings.resolved_conf()
 
     def _work(self, spec: TaskSpec, attempt: int) -> Work:
         settings = self._settings

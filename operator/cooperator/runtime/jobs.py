@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cooperator.connectors.base import Connector, RunningUnit, UnitContext, UnitProgress
+from cooperator.connectors.bounds import allowed_options, not_of_group
 from cooperator.connectors.offsets.unit_log import last_end
-from cooperator.connectors.options import OptionError, Options, Problem, resolved_options
+from cooperator.connectors.options import OptionError, Options, Problem
 from cooperator.connectors.places import Place
 from cooperator.connectors.references import Resolver
 from cooperator.connectors.server import Server
@@ -62,7 +63,7 @@ class Work:
 
 def run_task(work: Work, run: Run) -> None:
     """A job: runs all units of the task until the run is cancelled; the first failure ends the others."""
-    options, _, resolved = resolved_options(work.connector.options, work.config, work.resolver)
+    options, _, resolved = allowed_options(work.connector.options, work.config, work.resolver)
     if not options.task_units:
         remedy = "remove it; the connector's instance writes it"
         raise OptionError([Problem("task.units", None, "is required in a task's configuration", remedy)])
@@ -99,7 +100,7 @@ def run_task(work: Work, run: Run) -> None:
 
 def idle_task(work: Work, run: Run) -> None:
     """Reports the lag of a paused task."""
-    options, _, resolved = resolved_options(work.connector.options, work.config, work.resolver)
+    options, _, resolved = allowed_options(work.connector.options, work.config, work.resolver)
     lag = _lag(work, options)
     reported = ""
     while not run.cancelled.wait(_RUNNING_POLL_S):
@@ -226,7 +227,7 @@ def run_instance(work: Work, listener: RuntimeListener, run: Run) -> None:
     A source that does not answer is a reason to wait, not a failure. Units stay once they are found: a
     momentary gap (metadata of a topic during an election) must not stop their task.
     """
-    options, written, resolved = resolved_options(work.connector.options, work.config, work.resolver)
+    options, written, resolved = allowed_options(work.connector.options, work.config, work.resolver)
     waits = WaitReasons()
     told: list[dict[str, str]] | None = None
     known: list[str] = []
@@ -249,7 +250,7 @@ def run_instance(work: Work, listener: RuntimeListener, run: Run) -> None:
         late = threading.Timer(_REPORT_S, report)
         late.start()
         try:
-            return work.connector.units(options, say)
+            return not_of_group(options, work.connector.units(options, say), work.resolver.own_topics)
         finally:
             late.cancel()
             late.join()

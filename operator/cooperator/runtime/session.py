@@ -217,7 +217,7 @@ class SparkHost:
 
         settings = self._settings
         settings.state_dir.mkdir(parents=True, exist_ok=True)
-        user = settings.resolver().resolve(settings.spark_conf).config
+        user = settings.resolved_conf()
         jars = jars_of(settings)
         archive = self._java_options
         if archive is None:

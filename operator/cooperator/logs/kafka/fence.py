@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
 from cooperator.logs.kafka.transport import KafkaTransport
 from cooperator.logs.logs import LogsConfig
@@ -11,6 +12,7 @@ from cooperator.logs.logs import LogsConfig
 _AT_ONCE: Final = 8
 _SAME: Final = frozenset({"bootstrap.servers", "security.protocol", "sasl.mechanism", "client.dns.lookup"})
 """Settings that have the same meaning in Java and in librdkafka."""
+_WAY: Final = ("security.protocol", "sasl.mechanism")
 _WITHOUT_MEANING: Final = frozenset(
     {
         "client.id",
@@ -32,26 +34,22 @@ _WITHOUT_MEANING: Final = frozenset(
 """Settings of an admin client that affect neither the cluster nor the user of its requests."""
 
 
-def access(config: LogsConfig, overrides: Mapping[str, str]) -> tuple[str, Mapping[str, Any]]:
-    """Returns the brokers of the fencing client, and its security settings.
+def fencing_client(config: LogsConfig, overrides: Mapping[str, str]) -> LogsConfig:
+    """Returns where the fencing client connects, and how.
 
-    Who names other brokers says how to log in there, too: the Worker's credentials are sent to its own
-    brokers only. Raises ValueError where that would need credentials, which no override can carry.
+    Overrides that name other servers, or another protocol to them, get none of the Worker's credentials.
     """
-    own: dict[str, Any] = {name: value for name, value in overrides.items() if name in _SAME}
-    servers: str = own.pop("bootstrap.servers", config.bootstrap_servers)
-    if _hosts(servers) <= _hosts(config.bootstrap_servers):
-        return servers, {**config.security, **own}
-    if str(own.get("security.protocol", "PLAINTEXT")).upper() not in ("PLAINTEXT", "SSL"):
-        raise ValueError(
-            f"bootstrap.servers names other brokers than the Worker's ({servers}), and its credentials are "
-            "not sent there: remove it, or use a security.protocol without SASL"
-        )
-    return servers, own
+    own = {name: value for name, value in overrides.items() if name in _SAME}
+    servers = own.pop("bootstrap.servers", config.bootstrap_servers)
+    is_elsewhere = _hosts(servers) != _hosts(config.bootstrap_servers) or any(
+        name in own and own[name] != config.security.get(name) for name in _WAY
+    )
+    inherited = {} if is_elsewhere else config.security
+    return replace(config, bootstrap_servers=servers, security={**inherited, **own})
 
 
-def _hosts(servers: str) -> frozenset[str]:
-    return frozenset(server.strip().lower() for server in servers.split(",") if server.strip())
+def _hosts(servers: str) -> set[str]:
+    return {server.strip().lower() for server in servers.split(",")}
 
 
 def fence_producers(
@@ -73,8 +71,8 @@ def fence_producers(
             f"{unknown[0]} has no counterpart in the leader's client, which is not a Java client: remove it, "
             "and let the Worker's own user fence producers"
         )
-    servers, security = access(config, overrides)
-    transport = KafkaTransport(servers, config.group_id, security)
+    told = fencing_client(config, overrides)
+    transport = KafkaTransport(told.bootstrap_servers, told.group_id, told.security)
 
     def fence(transactional_id: str) -> None:
         with closing(transport.transactor(transactional_id, timeout_ms)) as writer:

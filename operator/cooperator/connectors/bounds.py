@@ -1,0 +1,139 @@
+"""What a Connector may open at a member: paths of its Worker, and no topic of its Worker's group.
+
+Checked on resolved values, since a reference can hold a path or a name of a topic.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from cooperator.connectors.options import (
+    O,
+    OptionError,
+    Options,
+    Problem,
+    is_full_path,
+    option_names,
+    resolved_options,
+)
+from cooperator.connectors.outputs import normal
+from cooperator.connectors.references import Resolved, Resolver
+
+SYSTEM: Final = ("/proc", "/sys", "/dev", "/etc", "/run", "/var/run", "/boot", "/root/.ssh")
+"""Directories of the member itself, with its Secrets: they are read only if the Worker allows them."""
+_GLOB: Final = re.compile(r"[*?\[{\\]")
+_SPARK: Final = ("source.options.", "sink.options.")
+_CERTIFICATES: Final = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location")
+_NOT_FILES: Final = ("http:", "https:", "jdbc:", "sc:")
+_TOPIC_OPTIONS: Final = ("topic", "topics", "errors.deadletterqueue.topic.name", "subscribe", "assign")
+
+
+def check_bounds(
+    options: type[Options], config: Mapping[str, str], written: Mapping[str, str], resolver: Resolver
+) -> None:
+    """Raises ``OptionError`` for each path and topic that the Worker does not allow.
+
+    ``config`` has the resolved values of ``written``, which errors show.
+    """
+    paths = {
+        *option_names(options, "local_path"),
+        *(name for name in _CERTIFICATES if not written.get(name, "").startswith("${worker.")),
+    }
+    problems = []
+    for owner, name, value in _each(config):
+        if name.startswith(_SPARK) and name.split(".options.")[1].lower().startswith("fs."):
+            problem = "configures the Worker's file systems, and could show its keys to another server"
+            remedy = "set it in spec.spark.conf of the Worker"
+            problems.append(Problem(owner, written.get(owner), problem, remedy))
+        is_path = name.startswith(_SPARK) or name in paths
+        if is_path and not all(is_allowed(path, resolver.allowed_paths) for path in _paths_in(value)):
+            remedy = "add its directory to spec.allowedPaths of the Worker, or use another"
+            problem = "is not a path that the Worker allows"
+            problems.append(Problem(owner, written.get(owner, value), problem, remedy))
+        if name.split(".options.")[-1].lower() in _TOPIC_OPTIONS:
+            own = resolver.own_topics & topics_in(value)
+            if own:
+                problem = f"names {min(own)}, a topic of the Worker's own group"
+                problems.append(Problem(owner, written.get(owner, value), problem, "use another topic"))
+    if problems:
+        raise OptionError(problems)
+
+
+def _each(config: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """Yields (option to blame, name, value), those in ``units`` of the class spark included."""
+    for name, value in config.items():
+        yield name, name, value
+    try:
+        units = json.loads(config.get("units", "") or "[]")
+    except ValueError:
+        return  # the options' own check reports it
+    for unit in units if isinstance(units, list) else []:
+        for name, value in unit.items() if isinstance(unit, dict) else ():
+            yield "units", name, str(value)
+
+
+def _paths_in(value: str) -> list[str]:
+    found = [value]
+    if value.lstrip().startswith("["):  # Spark's option "paths"
+        try:
+            found = [str(each) for each in json.loads(value)]
+        except ValueError:
+            return []
+    return [each for each in map(str.strip, found) if is_full_path(each) and not each.startswith(_NOT_FILES)]
+
+
+def topics_in(value: str) -> set[str]:
+    """Returns the topics that an option names: a list with commas, or Spark's JSON for ``assign``."""
+    try:
+        parsed = json.loads(value)
+    except ValueError:
+        parsed = None
+    return set(parsed) if isinstance(parsed, dict) else {name.strip() for name in value.split(",")}
+
+
+def not_of_group(options: Options, units: Sequence[str], own: frozenset[str]) -> Sequence[str]:
+    """Returns the units without partitions of the group's own topics that a pattern matches."""
+    if not getattr(options, "topics_regex", ""):
+        return units
+    return [unit for unit in units if unit.rpartition("-")[0] not in own]
+
+
+def is_allowed(path: str, allowed: Iterable[str]) -> bool:
+    """Whether a Connector may open the path: below one of ``allowed``, after following links.
+
+    If none is given: anything but the directories of the system. A path with wildcards counts as the
+    directory above the first one. Remote paths are compared by scheme, bucket and normalised path.
+    """
+    fixed = _GLOB.split(path)[0]
+    if fixed != path:
+        if ".." in path.split("/"):
+            return False
+        fixed = fixed.rpartition("/")[0] or "/"
+    real = _real(fixed)
+    prefixes = [_real(prefix) for prefix in allowed]
+    if prefixes:
+        return any(_is_below(real, prefix) for prefix in prefixes)
+    system = [_real(prefix) for prefix in SYSTEM]
+    return not any(_is_below(real, each) or _is_below(each, real) for each in system)
+
+
+def _real(path: str) -> str:
+    plain = normal(path)
+    if not plain.startswith("file:"):
+        return plain
+    return f"file:{os.path.realpath(plain.removeprefix('file:') or '/')}"
+
+
+def _is_below(path: str, prefix: str) -> bool:
+    return f"{path.rstrip('/')}/".startswith(f"{prefix.rstrip('/')}/")
+
+
+def allowed_options(
+    options: type[O], config: Mapping[str, str], resolver: Resolver
+) -> tuple[O, dict[str, str], Resolved]:
+    """Like ``resolved_options``, for what is opened next: raises ``OptionError`` outside the bounds, too."""
+    found, written, resolved = resolved_options(options, config, resolver)
+    check_bounds(options, resolved.config, written, resolver)
+    return found, written, resolved

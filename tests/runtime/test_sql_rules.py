@@ -1,0 +1,131 @@
+"""SQL of a Connector is bounded and opens nothing, whatever a tenant writes."""
+
+import contextlib
+import time
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from pydantic_core import PydanticCustomError
+
+from cooperator.connectors import validate
+from cooperator.connectors.sql_functions import ALLOWED, REFUSED
+from cooperator.connectors.sql_rules import MAX_DEPTH, check_select
+
+
+def refused(sql: str) -> str:
+    with pytest.raises(PydanticCustomError) as error:
+        check_select(sql)
+    return error.value.message()
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "(" * 300 + "1" + ")" * 300,
+        "CASE WHEN value = '' THEN " * 60 + "1" + " END" * 60,
+        "NOT " * 4_000 + "true",
+        "[" * 60,
+        "CAST(value AS " + "ARRAY<" * 200 + "INT" + ">" * 200 + ")",
+        "struct((" * 30 + "1" + "))" * 30,
+    ],
+)
+def test_deep_nesting_is_a_problem_of_the_option_and_not_an_exception(expression: str) -> None:
+    config = {"topics": "a", "topic": "b", "transform.sql": f"SELECT {expression} AS value FROM input"}
+    [problem] = validate("kafka-to-kafka", config)
+    assert problem.option == "transform.sql"
+    assert f"is nested more than {MAX_DEPTH} deep" in problem.problem
+
+
+def test_length_is_bounded() -> None:
+    assert "has 20016 characters" in refused("SELECT '" + "a" * 19_996 + "' FROM input")
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("SELECT reflect('java.lang.System', 'getenv') FROM input", "calls reflect"),
+        ("SELECT `reflect`('java.lang.System', 'getenv') FROM input", "calls reflect"),
+        ("SELECT Java_Method/**/('java.lang.System', 'getenv') FROM input", "calls java_method"),
+        ("SELECT system.builtin.reflect('a', 'b') FROM input", "calls reflect"),
+        ("SELECT from_avro(value, '{}', map('avroSchemaUrl', '/etc/x')) FROM input", "calls from_avro"),
+        ("SELECT * FROM text.`/etc/passwd`, input", "reads text./etc/passwd"),
+        ("SELECT (SELECT max(value) FROM text.`/etc/passwd`) FROM input", "reads text./etc/passwd"),
+        ("WITH a AS (SELECT * FROM binaryFile.`/x`) SELECT * FROM a, input", "reads binaryFile./x"),
+        ("SELECT * FROM read_files('/etc/passwd'), input", "calls read_files"),
+        ("SELECT * FROM IDENTIFIER('text.`/etc`'), input", "calls identifier"),
+        ("SELECT * FROM orders, input", "reads orders"),
+        ("SELECT TRANSFORM(value) USING 'cat' AS (a) FROM input", "starts a program"),
+        ("SELECT * FROM (MAP value USING 'cat' FROM input)", "starts a program"),
+        ("SELECT value -- \\\n ' \n , reflect('a', 'b') -- '\nFROM input", "contains"),
+        ("SELECT '${env:HOME}' FROM input", "contains"),
+    ],
+)
+def test_a_transform_opens_nothing(sql: str, said: str) -> None:
+    assert said in refused(sql)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM input",
+        "WITH a AS (SELECT upper(value) AS v FROM input) SELECT v FROM a",
+        "SELECT get_json_object(value, '$.a') AS a, from_json(value, 'a INT').a FROM input t",
+        "SELECT word FROM input LATERAL VIEW explode(split(value, ' ')) t AS word",
+        "SELECT transform(array(1), x -> x + 1) AS a, CAST(value AS ARRAY<STRUCT<a: INT>>) FROM input",
+        "SELECT value.id, raise_error('x'), monotonically_increasing_id() FROM INPUT",
+    ],
+)
+def test_ordinary_transforms_pass(sql: str) -> None:
+    check_select(sql)
+
+
+WORDS = [
+    "(",
+    ")",
+    "[",
+    "]",
+    "CASE",
+    "WHEN",
+    "THEN",
+    "END",
+    "NOT",
+    "-",
+    "a",
+    "1",
+    ",",
+    "'",
+    "`",
+    "->",
+    "JOIN",
+    "FROM",
+    "SELECT",
+    "input",
+    "text.`/a`",
+    "reflect",
+    "upper(",
+    "UNION",
+    "ARRAY<",
+    ">",
+    "--",
+    "/*",
+    "*/",
+    "\\",
+]
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(WORDS), st.integers(1, 400)), max_size=12))
+@example([("NOT", 400)] * 12)
+def test_any_text_is_answered_in_bounded_time(parts: list[tuple[str, int]]) -> None:
+    sql = "SELECT " + " ".join(f"{word} " * times for word, times in parts) + " FROM input"
+    began = time.process_time()
+    with contextlib.suppress(PydanticCustomError):
+        check_select(sql)
+    assert time.process_time() - began < 2
+
+
+@given(st.sampled_from(sorted(REFUSED)), st.sampled_from(["{}(a)", "`{}`(a)", "upper({}(a))", "{} (a)"]))
+def test_no_spelling_of_a_refused_function_passes(name: str, call: str) -> None:
+    assert not REFUSED & ALLOWED
+    assert f"calls {name}" in refused(f"SELECT {call.format(name)} FROM input")
