@@ -161,3 +161,33 @@ def test_what_cannot_be_read_is_said_and_what_ran_goes_on(installation: Installa
     installation.connector("a", tasksMax=2)
     installation.runs("a-0", "a-1")
     installation.eventually(lambda: installation.condition("connectors", "a", "Stalled")["status"] == "False")
+
+
+def test_what_somebody_else_owns_is_neither_taken_over_nor_deleted_and_other_namespaces_are_not_read(
+    installation: Installation,
+) -> None:
+    metadata = {"name": "lake", "namespace": installation.namespace}
+    theirs = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": metadata,
+        "spec": {"selector": {"app": "theirs"}, "ports": [{"port": 80}]},
+    }
+    installation.cluster.apply(theirs)
+    where = f"/api/v1/namespaces/{installation.namespace}/services/lake"
+    installation.operator()
+    escaping = {"volumes": [{"name": "a", "secret": {"secretName": "../../kube-system/secrets/x"}}]}
+    installation.worker(replicas=1, template={"spec": escaping})
+    installation.eventually(
+        lambda: (
+            "NameTaken: there is a Service lake"
+            in installation.condition("workers", "lake", "Stalled").get("message", "")
+        ),
+        60,
+    )
+    assert "kube-system" not in installation.operators[0].log.read_text()
+    installation.delete("workers", "lake")
+    installation.eventually(lambda: installation.is_gone("workers", "lake"), 120)
+    kept = installation.cluster.api.get(where)
+    assert kept["spec"]["selector"] == {"app": "theirs"}
+    assert "ownerReferences" not in kept["metadata"]

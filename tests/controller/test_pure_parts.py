@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from cooperator.controller.api.client import SECRETS
+from cooperator.controller.api.client import ApiError as ClientError
 from cooperator.controller.api.operator_lease import OperatorLeaseTerms, may_take
 from cooperator.controller.manifests.children import references
 from cooperator.controller.manifests.pods import Defaults, image, overlay, pod_manifest, revision, template
@@ -327,3 +329,9 @@ def test_a_deleted_resource_goes_when_its_connector_has_stopped_or_is_let_go(
     leader: dict[str, Any], gone: bool
 ) -> None:
     assert _is_gone("a", leader) is gone
+
+
+@pytest.mark.parametrize("name", ["..", ".", "a/b", "../../kube-system/secrets/x", "a%2Fb"])
+def test_no_name_of_a_user_leads_to_another_path(name: str) -> None:
+    with pytest.raises(ClientError, match="this is no name"):
+        SECRETS.path("default", name)

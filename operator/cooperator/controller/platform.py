@@ -216,8 +216,9 @@ class KubernetesPlatform:
         if (body["metadata"].get("annotations") or {}).get(PINNED) != pin.text():
             self._try(lambda: self._publisher.annotate(WORKERS, body, {PINNED: pin.text()}))
         self._try(lambda: self._supplies.renew(worker))
-        if self._supplies.unread:
-            self._publisher.refused(self._supplies.unread)
+        for trouble in (self._supplies.unread, self._supplies.taken):
+            if trouble:
+                self._publisher.refused(trouble)
         return self._supplies.allowed(worker, self._publisher.refused)
 
     def _settings(self, worker: Worker) -> ServiceSettings | None:

@@ -15,6 +15,7 @@ from cooperator.controller.names import WORKER_LABEL
 from cooperator.controller.options import OperatorOptions
 from cooperator.controller.rest_access import KubernetesAccess
 from cooperator.controller.rest_store import REST, KubernetesConnectors
+from cooperator.controller.supplies import apply_own
 from cooperator.crd import Connector, Worker
 from cooperator.leader.service import LeaderService
 from cooperator.rest.app import Server
@@ -70,7 +71,9 @@ class WorkerFront:
         if time.monotonic() - self._written_at > _AGAIN_S:
             assert self._server is not None
             for kind, manifest in manifests(worker, self._options.advertised_host, self._server.port):
-                self._api.apply(kind, manifest)
+                if taken := apply_own(self._api, kind, manifest, worker):
+                    self._refused(taken)
+                    return
             self._written_at = time.monotonic()
 
     def close(self) -> None:

@@ -6,10 +6,10 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from cooperator.controller.api.access import forbidden
-from cooperator.controller.api.client import CLAIMS, CONFIG_MAPS, SECRETS, Api, ApiError
+from cooperator.controller.api.client import CLAIMS, CONFIG_MAPS, SECRETS, Api, ApiError, Kind
 from cooperator.controller.manifests.children import children, references
 from cooperator.controller.manifests.executors import refusal
 from cooperator.controller.manifests.pods import Defaults, revision, template
@@ -32,6 +32,8 @@ class Supplies:
         """Why the Worker's surroundings do not allow its spec; empty if they do."""
         self.unread = ""
         """What the operator may not read, so that its changes replace no member; empty if nothing."""
+        self.taken = ""
+        """Which object of somebody else has the name of one that the Worker needs; empty if none."""
         self._renew_at = float("-inf")
         self._renewed_for: object = None
 
@@ -42,10 +44,11 @@ class Supplies:
             return
         self._hashes = self._read(worker)
         self.refusal = refusal(worker) or self._check_volume(worker)
+        self.taken = ""
         for kind, manifest in children(worker):
-            self._api.apply(kind, manifest)
+            self.taken = apply_own(self._api, kind, manifest, worker) or self.taken
         self._renewed_for = worker.spec
-        self._renew_at = now + (_SOON_S if self.unread else _AGAIN_S)
+        self._renew_at = now + (_SOON_S if self.unread or self.taken else _AGAIN_S)
 
     def allowed(self, worker: Worker, refused: Callable[[str], None]) -> Worker:
         """The Worker as it may run. A refusal is reported; then at most one member runs, which is safe."""
@@ -103,6 +106,30 @@ class Supplies:
                 continue
             found[key] = _digest({part: body.get(part) for part in ("data", "binaryData", "stringData")})
         return None if self.unread and self._hashes is None else found
+
+
+def apply_own(api: Api, kind: Kind, manifest: Mapping[str, Any], worker: Worker) -> str:
+    """Apply ``manifest`` unless an object of this name exists that is not this Worker's.
+
+    Return why it is not applied; empty if it is. An owner's objects are collected with it, and a forced apply
+    takes over every field. Raises ApiError.
+    """
+    metadata = manifest["metadata"]
+    try:
+        found = api.get(kind, metadata["namespace"], metadata["name"])
+    except ApiError as error:
+        if not error.is_missing:
+            raise
+    else:
+        owners = found["metadata"].get("ownerReferences") or ()
+        if not any(owner.get("uid") == worker.metadata.uid for owner in owners):
+            what = manifest["kind"]
+            return (
+                f"NameTaken: there is a {what} {metadata['name']} that is not this Worker's, and it stays as "
+                f"it is: rename the Worker, or delete that {what}"
+            )
+    api.apply(kind, manifest)
+    return ""
 
 
 def _digest(value: Mapping[str, object]) -> str:

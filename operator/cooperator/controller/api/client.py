@@ -12,6 +12,7 @@ from copy import copy
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
+from urllib.parse import quote
 
 import urllib3
 from kubernetes import client, config
@@ -37,9 +38,14 @@ class Kind:
     plural: str
 
     def path(self, namespace: str | None, name: str = "", subresource: str = "") -> str:
+        """Raises ApiError for a name that no object can have: it may come from a user's template."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
-        parts = [root, *(("namespaces", namespace) if namespace else ()), self.plural]
-        return "/".join([*parts, *filter(None, (name, subresource))])
+        parts = [*(("namespaces", namespace) if namespace else ()), self.plural]
+        parts += filter(None, (name, subresource))
+        for part in parts:
+            if part in (".", "..") or "/" in part or "%" in part:
+                raise ApiError(HTTPStatus.BAD_REQUEST, "Invalid", f"{self.plural} {part!r}: this is no name")
+        return "/".join([root, *(quote(part, safe="") for part in parts)])
 
 
 WORKERS: Final = Kind(GROUP, VERSION, "workers")
@@ -222,15 +228,18 @@ class Api:
             )
             answer = self._client.call_api(*request, _request_timeout=_TIMEOUT_S)
             data = answer.read()
+            found: Body = json.loads(data) if answer.status < HTTPStatus.BAD_REQUEST else {}
         except ApiException as error:
             raise _refused(method, path, error) from None
         except urllib3.exceptions.HTTPError as error:
             raise ApiError(
                 0, "Unreachable", f"{method} {path}: the API server does not answer: {error}"
             ) from None
+        except ValueError:
+            # Such as the page of a proxy in between.
+            raise ApiError(0, "Unreadable", f"{method} {path}: the answer is not JSON") from None
         if answer.status >= HTTPStatus.BAD_REQUEST:
             raise _refused(method, path, ApiException(http_resp=answer))
-        found: Body = json.loads(data)
         return found
 
 

@@ -1,7 +1,8 @@
 """A Worker's children besides its pods, as manifests. Pure."""
 
+import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from cooperator.controller.api.client import BUDGETS, SERVICES, Kind
 from cooperator.controller.manifests.pods import Manifest, owner, port
@@ -71,6 +72,10 @@ _REFERENCES: Mapping[str, str] = {
 }
 
 
+_OBJECT_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?\Z")
+"""The API server refuses pods that refer to anything else."""
+
+
 def _walk(value: Any, found: set[tuple[str, str]]) -> None:
     if isinstance(value, list):
         for entry in value:
@@ -78,6 +83,6 @@ def _walk(value: Any, found: set[tuple[str, str]]) -> None:
     elif isinstance(value, dict):
         for key, part in value.items():
             name = part.get("name") or part.get("secretName") if isinstance(part, dict) else None
-            if key in _REFERENCES and name:
+            if key in _REFERENCES and isinstance(name, str) and _OBJECT_NAME.match(name):
                 found.add((_REFERENCES[key], name))
             _walk(part, found)
