@@ -128,7 +128,6 @@ def test_a_missing_secret_is_said_and_work_begins_when_it_comes(installation: In
     installation.eventually(lambda: installation.condition("workers", "lake", "Stalled")["status"] == "False")
 
 
-@slow("env -u CI pytest tests/controller/test_kafka_security.py")
 def test_a_namespace_goes_whole_though_its_secret_went_first(installation: Installation) -> None:
     """Nobody can reach the group any more, so nobody can say that its tasks have stopped; their pods do."""
     installation.grant_everywhere("default")
