@@ -387,9 +387,11 @@ class FakeGroup:
             return
         plan, absent = self.machine.state.plan, {m.member_id: m for m in self.departed}
         assert plan is not None
+        owed = self.machine.state.planned_with.given.get(member.identity, ())
         for task in assignment.assigned:
             last, epoch = before.get(task, ("", Epoch(0, 0)))
-            moved = last in absent and absent[last].identity != member.identity
+            # What goes back to whom the leader gave it is no claim about where a stranger has moved it.
+            moved = last in absent and absent[last].identity != member.identity and task not in owed
             if plan.assigned_why[task].why is Why.UNDELIVERED and moved:
                 assert (task, last, epoch) not in self.started, f"{task} did start at {last}"
             self.given[task] = (member.member_id, assignment.agent.epoch)

@@ -99,7 +99,7 @@ class TestRounds:
         group.desire(a=6, **{f"connector-{n}": 1 for n in range(40)})
         assert group.asks_for_round()
         group.round()
-        assert "message.max.bytes" in group.machine.state.refusal
+        assert "max.message.bytes of __consumer_offsets" in group.machine.state.refusal
         assert {m.identity: set(m.running) for m in group.members.values()} == before
         assert group.saved.given == memory.given
         group.advance(29_000)

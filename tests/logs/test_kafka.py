@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from cooperator.local.broker import EmbeddedBroker
@@ -17,6 +17,7 @@ from cooperator.logs import (
     RecordTooLarge,
     TopicMisconfigured,
     ensure_topics,
+    group_record_bytes,
     open_logs,
 )
 from cooperator.logs.kafka import topic_writer
@@ -257,3 +258,14 @@ def test_the_config_topic_of_a_group_that_is_adopted_is_not_created(
     with pytest.raises(TopicMisconfigured, match=r"-configs does not exist.*spec.connect.topics.config"):
         ensure_topics(replace(config, adopts=True))
     assert not any(topic.startswith(config.group_id) for topic in admin.list_topics(timeout=10).topics)
+
+
+def test_the_size_of_a_groups_record_is_the_brokers(broker: EmbeddedBroker, unique: str) -> None:
+    config = LogsConfig(broker.bootstrap_servers, unique)
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": unique, "log_level": 0})
+    try:
+        consumer.subscribe([unique])
+        consumer.poll(1)
+        eventually(lambda: group_record_bytes(config) == 1_048_588, 30, "the default of a topic")
+    finally:
+        consumer.close()

@@ -71,6 +71,7 @@ def simulated(simulation: Simulation) -> Iterator[None]:
         "cooperator.leader.service.Membership": stages.SteppedMembership,
         "cooperator.leader.service.open_logs": open_logs,
         "cooperator.leader.service.ensure_topics": ensure_topics,
+        "cooperator.leader.service.group_record_bytes": lambda *_: None,
         "cooperator.leader.observability.group_inspector.describe_group": lambda *_: DescribedGroup(
             GroupState.EMPTY, "connect", "", ()
         ),

@@ -100,5 +100,6 @@ def misfit(event: ev.RoundReady, answer: ev.Answer, limit_bytes: int) -> str:
         return ""
     return (
         f"the group's record would have {size} bytes, and the broker takes {limit_bytes} "
-        "(message.max.bytes): give the Worker fewer tasks, or split it into two"
+        "(max.message.bytes of __consumer_offsets, read when a leader opens the group): give the Worker "
+        "fewer tasks, split it into two, or raise that limit and restart the operator"
     )

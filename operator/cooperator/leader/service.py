@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 from cooperator.group import DescribedMember, GroupConfig, Joined, Membership, Round
@@ -39,6 +39,7 @@ from cooperator.logs import (
     TopicMisconfigured,
     ensure_topics,
     fence_producers,
+    group_record_bytes,
     open_gate,
     open_logs,
 )
@@ -58,6 +59,8 @@ log = logging.getLogger(__name__)
 
 RETRY_S = 2.0
 _GRACE_S: Final = 1.0
+_RECORD_OVERHEAD_BYTES: Final = 10_000
+"""Of a record of a group, beside what members send and are sent."""
 """For the leader's thread to answer a request that has expired."""
 RETAKING: Final = "TakingLead"
 FIRST_READ_MS = 8_000
@@ -255,7 +258,10 @@ class LeaderService:
             self.conditions.put("Leading", False, "WrongConfigTopic", refusal)
             return False
         self._owned = state.owner is not None
-        machine = LeaderMachine(settings.leader_settings(self.url))
+        limits = settings.leader_settings(self.url)
+        if (most_bytes := group_record_bytes(self._logs_config)) is not None:
+            limits = replace(limits, max_group_bytes=most_bytes - _RECORD_OVERHEAD_BYTES)
+        machine = LeaderMachine(limits)
         membership = Membership(
             GroupConfig(
                 bootstrap_servers=settings.bootstrap_servers,

@@ -24,7 +24,14 @@ from cooperator.logs.errors import (
 )
 from cooperator.logs.history import LogHistory, read_history
 from cooperator.logs.kafka.fence import fence_producers
-from cooperator.logs.kafka.transport import KafkaTransport, LogsRead, ensure_topics, open_logs, read_logs
+from cooperator.logs.kafka.transport import (
+    KafkaTransport,
+    LogsRead,
+    ensure_topics,
+    group_record_bytes,
+    open_logs,
+    read_logs,
+)
 from cooperator.logs.lead_writer import Gate, LeadWriter, open_gate
 from cooperator.logs.leader_log import LeaderLog, LeaderRecords
 from cooperator.logs.logs import Logs, LogsConfig, ensure_topics_of
@@ -59,6 +66,7 @@ __all__ = [
     "ensure_topics",
     "ensure_topics_of",
     "fence_producers",
+    "group_record_bytes",
     "open_gate",
     "open_logs",
     "read_history",

@@ -67,6 +67,13 @@ def count_partitions(admin: AdminClient, topic: str, timeout_s: float) -> int | 
         raise
 
 
+def topic_record_bytes(admin: AdminClient, topic: str, timeout_s: float) -> int:
+    """Return the topic's ``max.message.bytes``. Raises KafkaException."""
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    described = admin.describe_configs([resource], request_timeout=timeout_s)
+    return int(result_of(described[resource])["max.message.bytes"].value)
+
+
 def ask_partitions(
     admin: AdminClient, topics: Iterable[str], timeout_s: float
 ) -> dict[str, "Future[TopicDescription]"]:

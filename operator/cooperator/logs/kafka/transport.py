@@ -1,9 +1,10 @@
 """The logs' transport on Kafka."""
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -13,13 +14,16 @@ from cooperator.logs.kafka.clients import Clients
 from cooperator.logs.kafka.settings import error_text
 from cooperator.logs.kafka.topic_reader import KafkaTopicReader
 from cooperator.logs.kafka.topic_writer import KafkaTopicWriter
-from cooperator.logs.kafka.topics import count_partitions, ensure_topic
+from cooperator.logs.kafka.topics import count_partitions, ensure_topic, topic_record_bytes
 from cooperator.logs.kafka.transactor import KafkaTransactor
 from cooperator.logs.leader_log import LeaderLog, LeaderRecords
 from cooperator.logs.logs import Logs, LogsConfig, ensure_topics_of
 from cooperator.logs.outages import OnOutage, Outages
 from cooperator.logs.transport import Follower
 from cooperator.model import ClusterConfig
+
+_GROUPS: Final = "__consumer_offsets"
+logger = logging.getLogger(__name__)
 
 
 class KafkaTransport:
@@ -54,6 +58,15 @@ class KafkaTransport:
                 return count_partitions(shared.admin(), topic, timeout_ms / 1000) is not None
             except KafkaException as error:
                 raise self._unavailable(topic, error, shared.refused()) from error
+
+    def group_record_bytes(self, timeout_ms: int) -> int | None:
+        """Return how large the record of a group may be; None where it cannot be told."""
+        with self._clients.sharing() as shared:
+            try:
+                return topic_record_bytes(shared.admin(), _GROUPS, timeout_ms / 1000)
+            except KafkaException as error:
+                logger.info("the size of a group's record cannot be read: %s", error_text(error))
+                return None
 
     def _unavailable(self, topic: str, error: KafkaException, refused: str) -> LogUnavailable:
         """``refused``: see ``Shared.refused``; an answered request reports its own problem."""
@@ -135,6 +148,17 @@ def ensure_topics(config: LogsConfig, replication_factor: int = -1, timeout_ms: 
                 "spec.groupPolicy to Create for a new group"
             )
         ensure_topics_of(transport, config.topic_names, replication_factor, timeout_ms)
+
+
+def group_record_bytes(config: LogsConfig, timeout_ms: int = 10_000) -> int | None:
+    """Return how many bytes the broker takes for the record of one group.
+
+    The record has the metadata and assignments of all members; the limit is ``max.message.bytes`` of
+    ``__consumer_offsets``. None where the topic may not be described, or there has been no group yet.
+    """
+    transport = _transport(config, None)
+    with transport.kept():
+        return transport.group_record_bytes(timeout_ms)
 
 
 def _transport(config: LogsConfig, on_outage: OnOutage | None) -> KafkaTransport:
