@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from cooperator.local.broker import EmbeddedBroker
+from cooperator.supervision import threads as supervision
 from tests.kubernetes.fixtures import (
     cluster,
     helm,
@@ -47,6 +48,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     reports = [report for outcome in ("passed", "failed") for report in terminalreporter.getreports(outcome)]
     if any("tests/simulation/test_seeds.py" in report.nodeid for report in reports):
         terminalreporter.write_line(name_fresh())
+
+
+@pytest.fixture(autouse=True)
+def _no_death_ends_the_tests() -> Iterator[None]:
+    """Commands that tests call in their own process ask for it, and some tests let threads die."""
+    supervision.of_process.on_death = lambda death: None
+    yield
+    supervision.of_process.on_death = lambda death: None
 
 
 @pytest.fixture(scope="session")

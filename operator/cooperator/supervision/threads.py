@@ -7,6 +7,7 @@ starts it again from the state in Kafka and Kubernetes.
 
 import logging
 import os
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -58,19 +59,26 @@ class Supervisor:
         return threading.Thread(target=run, name=name, daemon=True)
 
 
-_process: Final = Supervisor()
+of_process: Final = Supervisor()
+"""The supervisor of this process."""
 
 
 def supervised(target: Callable[..., object], name: str, *arguments: Any) -> threading.Thread:
     """``Supervisor.thread`` of the process's own supervisor."""
-    return _process.thread(target, name, *arguments)
+    return of_process.thread(target, name, *arguments)
 
 
 def deaths() -> tuple[Death, ...]:
     """``Supervisor.deaths`` of the process's own supervisor."""
-    return _process.deaths
+    return of_process.deaths
 
 
 def end_process_on_death() -> None:
     """From now on the process ends at once, with ``EXIT_CODE``, when one of its supervised threads dies."""
-    _process.on_death = lambda death: os._exit(EXIT_CODE)
+
+    def end(death: Death) -> None:
+        # A process that ends already takes its threads' surroundings away under them.
+        if threading.main_thread().is_alive() and not sys.is_finalizing():
+            os._exit(EXIT_CODE)
+
+    of_process.on_death = end
