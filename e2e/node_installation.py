@@ -68,7 +68,8 @@ class NodeNamespace(Namespace):
 
     def operator(self, **values: Any) -> None:
         """Install the chart for this namespace, on the first node, as a user that the image does not know."""
-        self.helm.install("cooperator", "cooperator", **self.values, **values)
+        worker = {**self.values["worker"], **values.pop("worker", {})}
+        self.helm.install("cooperator", "cooperator", **{**self.values, **values, "worker": worker})
 
     @property
     def values(self) -> dict[str, Any]:

@@ -56,7 +56,7 @@ class Rows:
     def flow(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Wait until the first rows have arrived; returns the driver's pod and its executor's."""
         self.produce("first")
-        self._place.operator()
+        self._place.operator(worker={"serviceAccounts": ["wide"]})
         apply_example(self._place)
         sql = "SELECT value FROM input"
         config = {"topics": self._topic, "path": "/checkpoints/out", "sql": sql, "format": "json"}

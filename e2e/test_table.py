@@ -154,7 +154,7 @@ def now_ms() -> int:
 def test_what_each_fault_costs(
     place: NodeNamespace, store: Store, watched: Prometheus | None, picture: Path | None
 ) -> None:
-    place.operator()
+    place.operator(worker={"secrets": [SECRET]})
     worker = {"name": "worker", "envFrom": [{"secretRef": {"name": SECRET}}]}
     place.worker(
         replicas=3,

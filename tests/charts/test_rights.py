@@ -113,6 +113,23 @@ def test_secrets_outside_of_the_served_namespaces_are_refused(release: Release, 
         release.manifests(values)
 
 
+def test_what_workers_may_name_is_told_to_the_operator(release: Release) -> None:
+    def told(**worker: Any) -> set[str]:
+        [container] = release.operator_pod({"worker": worker})["spec"]["containers"]
+        return {word for word in container["args"] if "worker-" in word and not word.startswith("--image")}
+
+    assert told() == set(), "nothing by default"
+    assert told(secrets=["login", "a/store"], serviceAccounts=["wide"]) == {
+        "--worker-secret=login",
+        "--worker-secret=a/store",
+        "--worker-service-account=wide",
+    }
+    assert told(template="Any") == {"--any-worker-template"}
+    for wrong in ("../x", "a/b/c", "*", "A"):
+        with pytest.raises(HelmFailed, match="'/worker/secrets/0'"):
+            told(secrets=[wrong])
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_secrets_are_read_one_by_one(release: Release, mode: str) -> None:
     found = granted(release, MODES[mode])

@@ -163,7 +163,7 @@ def test_what_cannot_be_read_is_said_and_what_ran_goes_on(installation: Installa
     installation.eventually(lambda: installation.condition("connectors", "a", "Stalled")["status"] == "False")
 
 
-def test_what_somebody_else_owns_is_neither_taken_over_nor_deleted_and_other_namespaces_are_not_read(
+def test_what_somebody_else_owns_is_neither_taken_over_nor_deleted(
     installation: Installation,
 ) -> None:
     metadata = {"name": "lake", "namespace": installation.namespace}
@@ -176,18 +176,83 @@ def test_what_somebody_else_owns_is_neither_taken_over_nor_deleted_and_other_nam
     installation.cluster.apply(theirs)
     where = f"/api/v1/namespaces/{installation.namespace}/services/lake"
     installation.operator()
-    escaping = {"volumes": [{"name": "a", "secret": {"secretName": "../../kube-system/secrets/x"}}]}
-    installation.worker(replicas=1, template={"spec": escaping})
-    installation.eventually(
+    installation.worker(replicas=1)
+    said = installation.eventually(
         lambda: (
-            "NameTaken: there is a Service lake"
-            in installation.condition("workers", "lake", "Stalled").get("message", "")
+            (c := installation.condition("workers", "lake", "Stalled")).get("reason") == "NameTaken" and c
         ),
         60,
     )
-    assert "kube-system" not in installation.operators[0].log.read_text()
+    assert "there is a Service lake that is not this Worker's" in said["message"]
     installation.delete("workers", "lake")
     installation.eventually(lambda: installation.is_gone("workers", "lake"), 120)
     kept = installation.cluster.api.get(where)
     assert kept["spec"]["selector"] == {"app": "theirs"}
     assert "ownerReferences" not in kept["metadata"]
+
+
+ROOT_ON_THE_NODE = {
+    "hostPID": True,
+    "volumes": [{"name": "node", "hostPath": {"path": "/"}}],
+    "initContainers": [{"name": "root", "image": "none", "securityContext": {"runAsUser": 0}}],
+}
+
+
+def test_no_pod_is_made_of_a_template_that_is_not_allowed_and_what_ran_goes_on(
+    installation: Installation,
+) -> None:
+    installation.operator()
+    installation.worker("first", replicas=1, template={"spec": ROOT_ON_THE_NODE})
+    installation.worker(replicas=1)
+    installation.connector("a", tasksMax=1)
+    installation.runs("a-0")
+    installation.settled()
+
+    def refused(name: str) -> str:
+        found = installation.condition("workers", name, "Stalled")
+        return str(found["message"]) if found.get("reason") == "NotAllowed" else ""
+
+    said = installation.eventually(lambda: refused("first"))
+    assert "spec.template.spec.hostPID is true: use false, or have the installation allow it" in said
+    before = installation.pods()
+    assert set(before) == {"lake-0"}
+
+    # A Secret that the installation does not name is not read, and what names it replaces no member.
+    escaping = [{"name": "a", "secret": {"secretName": "../../kube-system/secrets/x"}}]
+    installation.worker(replicas=2, template={"spec": {"volumes": escaping}}, restartNonce="now")
+    assert "secretName is '../../kube-system/secrets/x'" in installation.eventually(lambda: refused("lake"))
+    installation.connector("b", tasksMax=1)
+    installation.runs("a-0", "b-0")
+    assert {name: pod["metadata"]["uid"] for name, pod in installation.pods().items()} == {
+        name: pod["metadata"]["uid"] for name, pod in before.items()
+    }
+    assert "kube-system" not in installation.operators[0].log.read_text()
+
+    installation.worker(replicas=2)
+    installation.eventually(lambda: set(installation.pods()) == {"lake-0", "lake-1"}, 90)
+    installation.eventually(lambda: not refused("lake"))
+    # The one that never ran can be deleted.
+    installation.delete("workers", "first")
+    installation.eventually(lambda: installation.is_gone("workers", "first"), 60)
+
+
+def test_a_pod_of_somebody_else_under_a_members_name_stays_and_is_said(installation: Installation) -> None:
+    restricted = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    theirs = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "lake-0", "namespace": installation.namespace},
+        "spec": {
+            "containers": [{"name": "a", "image": "none", "securityContext": restricted}],
+            "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+            "nodeName": "elsewhere",
+        },
+    }
+    installation.cluster.apply(theirs)
+    installation.operator()
+    installation.worker(replicas=1)
+    said = installation.eventually(
+        lambda: (c := installation.condition("workers", "lake", "Stalled")).get("reason") == "NameTaken" and c
+    )
+    assert "there is a Pod lake-0 that is not this Worker's" in said["message"]
+    assert "ownerReferences" not in installation.pods()["lake-0"]["metadata"]

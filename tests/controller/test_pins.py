@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from cooperator.controller.api.client import Api, ApiError, Kind
+from cooperator.controller.api.client import SECRETS, Api, ApiError, Kind
 from cooperator.controller.manifests import pods
+from cooperator.controller.manifests.allowed import Allowance
 from cooperator.controller.manifests.pins import PINNED, Pin, latest, pin_of, upgrade_available
 from cooperator.controller.manifests.pods import Defaults, image, revision
 from cooperator.controller.supplies import Supplies
@@ -86,6 +87,8 @@ class Unreadable(Api):
         self.away = True
 
     def get(self, kind: Kind, namespace: str | None, name: str) -> dict[str, Any]:
+        if kind is not SECRETS:
+            raise ApiError(404, "NotFound", "there is none yet")
         if self.away:
             raise ApiError(403, "Forbidden", "secrets are forbidden")
         return {"data": {"a": "b"}}
@@ -98,7 +101,7 @@ def test_nothing_rolls_for_what_cannot_be_read() -> None:
     api = Unreadable()
     template = "template: {spec: {containers: [{name: worker, envFrom: [{secretRef: {name: s}}]}]}}"
     reads = worker(f"{{{template}}}")
-    supplies = Supplies(api, FIRST)
+    supplies = Supplies(api, FIRST, Allowance(any_template=True))
     supplies.renew(reads)
     assert "may not read Secret 's'" in supplies.unread
     assert supplies.revision(reads, ["r2", "r1", "r2"]) == "r2", "as the pods are"

@@ -223,11 +223,12 @@ class Installation(Namespace):
         proxied: bool = False,
         rest: bool = False,
         host: str = "127.0.0.1",
+        more: Sequence[str] = ("--worker-secret", "login"),
         **environment: str,
     ) -> OperatorProcess:
         """Start an operator with only its service account's rights; a second one waits for the Lease.
         ``home`` has account and Lease, if not the namespace itself. ``proxied``: it reaches the API server
-        only through ``proxy``. ``host`` is an address of this machine."""
+        only through ``proxy``. ``host`` is an address of this machine. ``more``: options."""
         home = home or self.namespace
         log, port = self.directory / f"operator-{len(self.operators)}.log", free_port()
         kubeconfig = self.cluster.kubeconfig_of(home, "operator")
@@ -245,6 +246,7 @@ class Installation(Namespace):
                     *("--lease-seconds", str(lease_s), "--lease-name", f"cooperator-{self.namespace}"),
                     *("--health-port", str(port)),
                     *(("--rest",) if rest else ()),
+                    *more,
                 ],
                 env={**os.environ, "KUBECONFIG": str(kubeconfig), **environment},
                 stdout=out,

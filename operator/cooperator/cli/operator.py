@@ -57,11 +57,29 @@ def operator(
         bool,
         typer.Option("--rest/--no-rest", help="Serve Kafka Connect's REST API for Workers that ask for it."),
     ] = False,
+    worker_secret: Annotated[
+        list[str] | None,
+        typer.Option(help="Secret that Workers may name, as NAME or NAMESPACE/NAME; may be repeated."),
+    ] = None,
+    worker_service_account: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="ServiceAccount that Workers may name, as NAME or NAMESPACE/NAME; may be repeated."
+        ),
+    ] = None,
+    any_worker_template: Annotated[
+        bool,
+        typer.Option(
+            "--any-worker-template/--restricted-worker-template",
+            help="Make pods of any template: authors of Workers can then do what the operator can.",
+        ),
+    ] = False,
     log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
     """Watch Workers and Connectors, run members as pods and lead their groups, until SIGTERM."""
     from cooperator.controller.api.client import Api, ApiError
     from cooperator.controller.main import cluster_name, run_operator
+    from cooperator.controller.manifests.allowed import Allowance
     from cooperator.controller.manifests.pods import Defaults
     from cooperator.controller.options import OperatorOptions
     from cooperator.leader.process import prepare_process
@@ -93,6 +111,9 @@ def operator(
         lease_ms=lease_seconds * 1000,
         health_port=health_port,
         rest=rest,
+        allowance=Allowance(
+            frozenset(worker_secret or ()), frozenset(worker_service_account or ()), any_worker_template
+        ),
     )
     code = run_operator(options, ending)
     # Exit without waiting for threads that are blocked on a broker or an API server.

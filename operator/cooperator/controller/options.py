@@ -1,7 +1,8 @@
 """Options of an operator process."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from cooperator.controller.manifests.allowed import Allowance
 from cooperator.controller.manifests.pods import Defaults
 
 
@@ -10,7 +11,8 @@ class OperatorOptions:
     """``namespaces`` are those served; none means the whole cluster. ``nodes`` enables the watch of nodes.
     ``cluster`` names this Kubernetes cluster to Kafka's, as a part of the owner that a group is marked with.
     Leaders listen on ``host``; members reach them at ``advertised_host``. ``identity`` is this process's, for
-    the Lease in ``lease_namespace``. ``rest`` serves Kafka Connect's REST API for Workers that ask for it."""
+    the Lease in ``lease_namespace``. ``rest`` serves Kafka Connect's REST API for Workers that ask for it.
+    ``allowance`` is what Workers may ask of their pods."""
 
     cluster: str
     identity: str
@@ -24,3 +26,4 @@ class OperatorOptions:
     lease_ms: int = 15_000
     health_port: int = 8080
     rest: bool = False
+    allowance: Allowance = field(default_factory=Allowance)

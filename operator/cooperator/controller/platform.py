@@ -10,6 +10,7 @@ from typing import Final
 from cooperator.controller.api.access import KafkaAccess
 from cooperator.controller.api.client import PODS, WORKERS, Api, ApiError
 from cooperator.controller.incarnations import in_pool_names, pod_status, proven_ends
+from cooperator.controller.manifests.allowed import kafka_not_allowed, not_allowed
 from cooperator.controller.manifests.pins import PINNED, pin_of, upgrade_available
 from cooperator.controller.manifests.pods import pod_manifest, servers
 from cooperator.controller.names import FINALIZER, LEAVING, WORKER_LABEL
@@ -20,10 +21,11 @@ from cooperator.controller.publish import Publisher
 from cooperator.controller.resources import Readings, SeenConnectors, read_connectors
 from cooperator.controller.rest_front import WorkerFront
 from cooperator.controller.store import CONNECTOR, POD, WORKER, Name, Seen, Store
-from cooperator.controller.supplies import Supplies
+from cooperator.controller.supplies import Supplies, owned, taken
 from cooperator.controller.tombstones import Tombstones
 from cooperator.crd import Condition, Worker
 from cooperator.crd.choices import DeletionPolicy
+from cooperator.crd.conditions import NAME_TAKEN, NOT_ALLOWED
 from cooperator.crd.connector_names import named
 from cooperator.host.leader import leader_settings
 from cooperator.host.platform import Causes, Goal, Observation, Wanted
@@ -64,7 +66,7 @@ class KubernetesPlatform:
         self._tombstones = Tombstones()
         self._defaults = options.defaults
         self._conditions: tuple[Condition, ...] = ()
-        self._supplies = Supplies(api, options.defaults)
+        self._supplies = Supplies(api, options.defaults, options.allowance)
         self._access = KafkaAccess(api, folder)
         self._outputs = outputs
         self._publisher = Publisher(api, name, store)
@@ -151,6 +153,8 @@ class KubernetesPlatform:
         assert self._wanted is not None
         self._leader = leader
         worker = self._wanted.worker
+        if self._supplies.forbidden:
+            self._publisher.refused(self._supplies.forbidden, NOT_ALLOWED)
         served = None if self._wanted.goal is Goal.REMOVE else worker
         self._try(lambda: self._front.keep(served))
         self._publisher.publish(worker, self._connectors, facts, self._seen, self._readings.problems, leader)
@@ -216,12 +220,16 @@ class KubernetesPlatform:
         if (body["metadata"].get("annotations") or {}).get(PINNED) != pin.text():
             self._try(lambda: self._publisher.annotate(WORKERS, body, {PINNED: pin.text()}))
         self._try(lambda: self._supplies.renew(worker))
-        for trouble in (self._supplies.unread, self._supplies.taken):
-            if trouble:
-                self._publisher.refused(trouble)
+        if self._supplies.unread:
+            self._publisher.refused(self._supplies.unread)
+        if self._supplies.taken:
+            self._publisher.refused(self._supplies.taken, NAME_TAKEN)
         return self._supplies.allowed(worker, self._publisher.refused)
 
     def _settings(self, worker: Worker) -> ServiceSettings | None:
+        if forbidden := kafka_not_allowed(worker, self._options.allowance):
+            self._publisher.refused(forbidden, NOT_ALLOWED)
+            return None
         security = self._access.renewed(worker, self._publisher.refused)
         if security is None:
             return None
@@ -251,12 +259,23 @@ class KubernetesPlatform:
 
     def _create(self, identity: str, revision: str) -> None:
         assert self._wanted is not None
+        if not_allowed(self._wanted.worker, self._options.allowance):
+            return  # ``publish`` says why.
         manifest = pod_manifest(self._wanted.worker, self._defaults, identity, revision)
         try:
             self._store.put(POD, self._api.create(PODS, manifest))
         except ApiError as error:
             if not error.is_conflict:
                 raise
+            self._look_for_foreign(identity)
+
+    def _look_for_foreign(self, identity: str) -> None:
+        """Says so if the pod ``identity`` exists and is not this Worker's, and stays."""
+        assert self._wanted is not None
+        worker = self._wanted.worker
+        found = self._api.get(PODS, self._name[0], identity)
+        if not owned(found, worker) and found["metadata"].get("deletionTimestamp") is None:
+            self._publisher.refused(taken("Pod", identity), NAME_TAKEN)
 
     def _mark(self, identity: str, mark: str | None) -> None:
         body = self._seen.pods.get(identity)

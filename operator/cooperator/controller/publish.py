@@ -29,6 +29,7 @@ from cooperator.crd import (
     stored_conditions,
     summary_conditions,
 )
+from cooperator.crd.conditions import INVALID_SPEC
 from cooperator.crd.status import timestamp
 from cooperator.host.status import WorkerFacts, connector_status, worker_status
 from cooperator.leader.service import LeaderService
@@ -56,15 +57,16 @@ class Publisher:
         self._conditions: dict[tuple[str, str], tuple[Condition, ...]] = {}
         self._before: Mapping[str, Any] = {}
         self._gates: dict[str, bool] = {}
-        self._refusal = ""
+        self._refusal = (INVALID_SPEC, "")
         self._bound: set[str] = set()
         """Uids of Connectors that this process has bound to the Worker: what was seen may be older."""
         self._restarted: dict[str, str] = {}
         """By uid: the last request that was carried out, even if it could not be recorded."""
 
-    def refused(self, message: str) -> None:
-        """The API refused an action; the Worker's condition says so until the next successful step."""
-        self._refusal = message
+    def refused(self, message: str, reason: str = INVALID_SPEC) -> None:
+        """An action was refused; the Worker's condition says so, and why in a word, until the next successful
+        step."""
+        self._refusal = (reason, message)
 
     def publish(
         self,
@@ -93,11 +95,9 @@ class Publisher:
             return
         self._written_at = time.monotonic()
         now_ms = time.time_ns() // 1_000_000
-        wrong = [problems.get(("Worker", worker.metadata.name)), self._refusal]
-        self._refusal = ""
-        self._write(
-            WORKERS, seen.worker, worker_status(worker, facts, now_ms, [each for each in wrong if each])
-        )
+        (reason, refusal), self._refusal = self._refusal, (INVALID_SPEC, "")
+        wrong = [text for text in (problems.get(("Worker", worker.metadata.name)), refusal) if text]
+        self._write(WORKERS, seen.worker, worker_status(worker, facts, now_ms, wrong, reason))
         bodies = {body["metadata"]["name"]: body for body in seen.connectors}
         for connector in found.living:
             body = bodies.pop(connector.metadata.name)

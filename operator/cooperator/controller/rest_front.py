@@ -17,6 +17,7 @@ from cooperator.controller.rest_access import KubernetesAccess
 from cooperator.controller.rest_store import REST, KubernetesConnectors
 from cooperator.controller.supplies import apply_own
 from cooperator.crd import Connector, Worker
+from cooperator.crd.conditions import INVALID_SPEC, NAME_TAKEN
 from cooperator.leader.service import LeaderService
 from cooperator.rest.app import Server
 from cooperator.rest.of_worker import front_of, terms_of
@@ -42,7 +43,7 @@ class WorkerFront:
         api: Api,
         options: OperatorOptions,
         leader: Callable[[], LeaderService | None],
-        refused: Callable[[str], None],
+        refused: Callable[[str, str], None],
         in_effect: Callable[[], Mapping[str, Connector]],
     ) -> None:
         self._api = api
@@ -58,7 +59,7 @@ class WorkerFront:
         """Serve as the Worker says; None closes the server. Raises ApiError, OSError."""
         asked = worker is not None and worker.spec.rest.enabled
         if asked and not self._options.rest:
-            self._refused(OFF)
+            self._refused(OFF, INVALID_SPEC)
         if worker is None or not asked or not self._options.rest:
             if self._server is not None:
                 self.close()
@@ -72,7 +73,7 @@ class WorkerFront:
             assert self._server is not None
             for kind, manifest in manifests(worker, self._options.advertised_host, self._server.port):
                 if taken := apply_own(self._api, kind, manifest, worker):
-                    self._refused(taken)
+                    self._refused(taken, NAME_TAKEN)
                     return
             self._written_at = time.monotonic()
 

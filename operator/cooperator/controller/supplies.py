@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from cooperator.controller.api.access import forbidden
 from cooperator.controller.api.client import CLAIMS, CONFIG_MAPS, SECRETS, Api, ApiError, Kind
+from cooperator.controller.manifests.allowed import Allowance, not_allowed
 from cooperator.controller.manifests.children import children, references
 from cooperator.controller.manifests.executors import refusal
 from cooperator.controller.manifests.pods import Defaults, revision, template
@@ -24,14 +25,17 @@ after a failed read."""
 class Supplies:
     """``defaults`` is what the operator adds to this Worker; set it before ``renew``."""
 
-    def __init__(self, api: Api, defaults: Defaults) -> None:
+    def __init__(self, api: Api, defaults: Defaults, allowance: Allowance) -> None:
         self._api = api
+        self._allowance = allowance
         self.defaults = defaults
         self._hashes: dict[str, str] | None = None
         self.refusal = ""
         """Why the Worker's surroundings do not allow its spec; empty if they do."""
         self.unread = ""
         """What the operator may not read, so that its changes replace no member; empty if nothing."""
+        self.forbidden = ""
+        """Why no pod may be made of the Worker's template; empty if one may."""
         self.taken = ""
         """Which object of somebody else has the name of one that the Worker needs; empty if none."""
         self._renew_at = float("-inf")
@@ -42,7 +46,9 @@ class Supplies:
         now = time.monotonic()
         if worker.spec == self._renewed_for and now < self._renew_at:
             return
-        self._hashes = self._read(worker)
+        self.forbidden = not_allowed(worker, self._allowance)
+        if not self.forbidden:
+            self._hashes = self._read(worker)
         self.refusal = refusal(worker) or self._check_volume(worker)
         self.taken = ""
         for kind, manifest in children(worker):
@@ -60,8 +66,9 @@ class Supplies:
 
     def revision(self, worker: Worker, labels: Sequence[str]) -> str:
         """Names the settings that members start with. ``labels`` are the revisions of the existing pods.
-        Until all contents have been read once it is what most pods have: unknown contents cause no roll."""
-        if self._hashes is None and labels:
+        Until all contents have been read once it is what most pods have: unknown contents cause no roll, and
+        neither does a template of which no pod may be made."""
+        if (self._hashes is None or self.forbidden) and labels:
             return Counter(sorted(labels)).most_common(1)[0][0]
         return revision(worker, self.defaults, self._hashes or {})
 
@@ -121,15 +128,23 @@ def apply_own(api: Api, kind: Kind, manifest: Mapping[str, Any], worker: Worker)
         if not error.is_missing:
             raise
     else:
-        owners = found["metadata"].get("ownerReferences") or ()
-        if not any(owner.get("uid") == worker.metadata.uid for owner in owners):
-            what = manifest["kind"]
-            return (
-                f"NameTaken: there is a {what} {metadata['name']} that is not this Worker's, and it stays as "
-                f"it is: rename the Worker, or delete that {what}"
-            )
+        if not owned(found, worker):
+            return taken(manifest["kind"], metadata["name"])
     api.apply(kind, manifest)
     return ""
+
+
+def owned(body: Mapping[str, Any], worker: Worker) -> bool:
+    """Whether an object has this Worker, and no other of its name, as an owner."""
+    owners = body["metadata"].get("ownerReferences") or ()
+    return any(owner.get("uid") == worker.metadata.uid for owner in owners)
+
+
+def taken(kind: str, name: str) -> str:
+    return (
+        f"there is a {kind} {name} that is not this Worker's, and it stays as it is: rename the Worker, or "
+        f"delete that {kind}"
+    )
 
 
 def _digest(value: Mapping[str, object]) -> str:

@@ -49,6 +49,8 @@ WORKER_FOUND: Final = "WorkerFound"
 SUMMARIES: Final = frozenset({READY, RECONCILING, STALLED, SETTLED})
 """A Worker's conditions that summarize its others."""
 INVALID_SPEC: Final = "InvalidSpec"
+NAME_TAKEN: Final = "NameTaken"
+NOT_ALLOWED: Final = "NotAllowed"
 OUTPUT_SHARED: Final = "OutputShared"
 
 _NEEDED: Final = ("KafkaReachable", "Leading", "Planned", "MembersReady")
@@ -78,14 +80,16 @@ def summary_conditions(
     generation: int | None,
     settled: bool,
     problems: Sequence[str] = (),
+    reason: str = INVALID_SPEC,
 ) -> tuple[Condition, ...]:
     """Ready, Reconciling, Stalled and Settled of a Worker, without times (see :func:`merge_conditions`).
 
     ``known`` are its other conditions, above all KafkaReachable, Leading, Planned and MembersReady; a missing
-    one counts as unknown. ``settled`` is the leader's report. ``problems`` say why the spec was refused.
+    one counts as unknown. ``settled`` is the leader's report. ``problems`` say why the spec was refused,
+    and ``reason`` does so in a word.
     """
     by_type = {condition.type: condition for condition in known}
-    verdict = _refused(problems) if problems else _first_missing(by_type)
+    verdict = _refused(problems, reason) if problems else _first_missing(by_type)
     told = _summary(verdict, generation, quiet=settled, good="AllMembersReady")
     calm = settled and not problems
     settled_condition = Condition(
@@ -213,8 +217,8 @@ def _summary(verdict: _Verdict, generation: int | None, *, quiet: bool, good: st
     )
 
 
-def _refused(problems: Sequence[str]) -> _Verdict:
-    return _Verdict(INVALID_SPEC, "; ".join(problems), lasting=True)
+def _refused(problems: Sequence[str], reason: str = INVALID_SPEC) -> _Verdict:
+    return _Verdict(reason, "; ".join(problems), lasting=True)
 
 
 def _first_missing(known: Mapping[str, Condition]) -> _Verdict:

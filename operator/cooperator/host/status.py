@@ -16,6 +16,7 @@ from cooperator.crd import (
     worker_found,
 )
 from cooperator.crd.choices import GroupPolicy
+from cooperator.crd.conditions import INVALID_SPEC
 from cooperator.crd.status import (
     AdoptedStatus,
     HeldTaskStatus,
@@ -133,9 +134,14 @@ def with_holds(seen: WorkerFacts, worker: Worker | None) -> WorkerFacts:
 
 
 def worker_status(
-    worker: Worker, seen: WorkerFacts, now_ms: int, problems: Sequence[str] = ()
+    worker: Worker,
+    seen: WorkerFacts,
+    now_ms: int,
+    problems: Sequence[str] = (),
+    reason: str = INVALID_SPEC,
 ) -> WorkerStatus:
-    """``problems``: why the present spec was refused; the status then describes the previous one."""
+    """``problems``: why the present spec was refused, ``reason`` in a word; the status then describes the
+    previous one."""
     tasks = [t for t in seen.leader.get("tasks", ()) if t["task"] >= 0]
     members = [
         MemberStatus(
@@ -155,6 +161,7 @@ def worker_status(
         generation=worker.metadata.generation,
         settled=bool(seen.leader.get("settled")),
         problems=problems,
+        reason=reason,
     )
     return WorkerStatus(
         observed_generation=worker.metadata.generation,

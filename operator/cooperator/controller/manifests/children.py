@@ -1,7 +1,7 @@
 """A Worker's children besides its pods, as manifests. Pure."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from cooperator.controller.api.client import BUDGETS, SERVICES, Kind
@@ -56,33 +56,47 @@ def _metadata(worker: Worker) -> Mapping[str, Any]:
 
 
 def references(template: Manifest) -> frozenset[tuple[str, str]]:
-    """(Secret or ConfigMap, name) of all that a pod template reads: their changes change the template."""
-    found: set[tuple[str, str]] = set()
-    _walk(template.get("spec", {}), found)
-    return frozenset(found)
+    """(Secret or ConfigMap, name) of all that a pod template reads: their changes change the template.
 
-
-_REFERENCES: Mapping[str, str] = {
-    "secretKeyRef": "Secret",
-    "secretRef": "Secret",
-    "configMapKeyRef": "ConfigMap",
-    "configMapRef": "ConfigMap",
-    "configMap": "ConfigMap",
-    "secret": "Secret",
-}
+    Only the fields of a pod that refer to one are looked at, and only names that an object can have count:
+    the operator reads what this returns, and the author of a Worker chooses everything else.
+    """
+    return frozenset(
+        (kind, name)
+        for kind, name in _references(template.get("spec", {}))
+        if isinstance(name, str) and _OBJECT_NAME.match(name)
+    )
 
 
 _OBJECT_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?\Z")
 """The API server refuses pods that refer to anything else."""
 
 
-def _walk(value: Any, found: set[tuple[str, str]]) -> None:
-    if isinstance(value, list):
-        for entry in value:
-            _walk(entry, found)
-    elif isinstance(value, dict):
-        for key, part in value.items():
-            name = part.get("name") or part.get("secretName") if isinstance(part, dict) else None
-            if key in _REFERENCES and isinstance(name, str) and _OBJECT_NAME.match(name):
-                found.add((_REFERENCES[key], name))
-            _walk(part, found)
+def _references(spec: Any) -> Iterator[tuple[str, Any]]:
+    for list_name in ("initContainers", "containers"):
+        for container in _mappings(spec, list_name):
+            for variable in _mappings(container, "env"):
+                source = variable.get("valueFrom")
+                yield "Secret", _within(source, "secretKeyRef", "name")
+                yield "ConfigMap", _within(source, "configMapKeyRef", "name")
+            for source in _mappings(container, "envFrom"):
+                yield "Secret", _within(source, "secretRef", "name")
+                yield "ConfigMap", _within(source, "configMapRef", "name")
+    for volume in _mappings(spec, "volumes"):
+        yield "Secret", _within(volume, "secret", "secretName")
+        for source in (volume, *_mappings(volume.get("projected"), "sources")):
+            yield "ConfigMap", _within(source, "configMap", "name")
+        for source in _mappings(volume.get("projected"), "sources"):
+            yield "Secret", _within(source, "secret", "name")
+
+
+def _mappings(value: Any, name: str) -> Sequence[Mapping[str, Any]]:
+    """The entries of a list field that are mappings; none if there is no such list."""
+    entries = value.get(name) if isinstance(value, Mapping) else None
+    return [e for e in entries if isinstance(e, Mapping)] if isinstance(entries, list | tuple) else []
+
+
+def _within(value: Any, *path: str) -> Any:
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value

@@ -267,7 +267,12 @@ def overlay(ours: Any, theirs: Any) -> Any:
 
 def _lists(ours: list[Any], theirs: list[Any]) -> list[Any]:
     entries = [*ours, *theirs]
-    key = next((k for k in _MERGE_KEYS if all(isinstance(e, dict) and k in e for e in entries)), None)
+    named = (
+        k
+        for k in _MERGE_KEYS
+        if all(isinstance(e, dict) and isinstance(e.get(k), str | int) for e in entries)
+    )
+    key = next(named, None)
     if key is None:
         return theirs
     by_key = {entry[key]: entry for entry in ours}
