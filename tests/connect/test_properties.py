@@ -48,12 +48,12 @@ def test_a_worker_knows_its_group_its_place_and_its_topics() -> None:
     made = settings(worker(heartbeatIntervalMs=1_000, sessionTimeoutMs=6_000, rebalanceTimeoutMs=20_000))
 
     assert made["bootstrap.servers"] == "kafka:9092"
-    assert made["group.id"] == "cooperator-sea-lake"
+    assert made["group.id"] == "cooperator-sea.lake"
     assert made["client.id"] == "lake-0"
     assert made["listeners"] == "http://0.0.0.0:8083"
     assert (made["rest.advertised.host.name"], made["rest.advertised.port"]) == ("10.0.0.7", "8083")
     assert [made[f"{kind}.storage.topic"] for kind in ("config", "offset", "status")] == [
-        f"cooperator-sea-lake-{name}" for name in ("configs", "offsets", "status")
+        f"cooperator-sea.lake-{name}" for name in ("configs", "offsets", "status")
     ]
     assert (made["heartbeat.interval.ms"], made["session.timeout.ms"]) == ("1000", "6000")
     assert made["rebalance.timeout.ms"] == "20000"

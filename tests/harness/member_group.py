@@ -184,6 +184,7 @@ class MemberGroup:
             "state-dir": str(self.directory / identity),
             "checkpoints": str(self.directory / "checkpoints"),
             "runtime": "inline",
+            "allowed-file-reference": str(self.directory.parent),
             "heartbeat-interval-ms": "1000",
             "session-timeout-ms": "6000",
             **{name.replace("_", "-"): value for name, value in options.items()},

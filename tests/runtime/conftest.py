@@ -50,6 +50,7 @@ def spark(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> I
         state_dir=root / "state",
         group_id=root.name,
         bootstrap_servers=broker.bootstrap_servers,
+        allowed_files=(str(root.parent),),
     )
     heard = Heard()
     runtime = SparkRuntime(settings, heard)

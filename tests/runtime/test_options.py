@@ -122,8 +122,8 @@ def test_the_required_options_suffice() -> None:
         (
             "kafka-to-kafka",
             {**COPY, "transform.sql": "SELECT value FROM inputs"},
-            "option 'transform.sql' = 'SELECT value FROM inputs': reads inputs; read the view input, and "
-            "names of your own WITH, only",
+            "option 'transform.sql' = 'SELECT value FROM inputs': does not read the view input; "
+            "write one SELECT from the view input, such as SELECT * FROM input",
         ),
         (
             "kafka-to-files",
