@@ -27,11 +27,13 @@ EVERYTHING: Mapping[str, Any] = {
     "grafanaDashboard": {"enabled": True},
 }
 """Values that switch on every optional feature."""
+CLUSTERWIDE: Mapping[str, Any] = {"clusterWide": True}
 NAMESPACED: Mapping[str, Any] = {"namespaces": ["a", "b"]}
 CONFINED: Mapping[str, Any] = {**NAMESPACED, "clusterRights": False, "clusterName": "here"}
 MODES: Mapping[str, Mapping[str, Any]] = {
-    "of the cluster": {},
-    "of the cluster, Secrets of some": {"secretNamespaces": ["a", "b"]},
+    "by default": {},
+    "of the cluster": CLUSTERWIDE,
+    "of the cluster, Secrets of some": {**CLUSTERWIDE, "secretNamespaces": ["a", "b"]},
     "of namespaces": NAMESPACED,
     "of namespaces, blind": CONFINED,
 }

@@ -9,7 +9,7 @@ import yaml
 
 from cooperator.controller.api import client as api
 from cooperator.controller.api.client import Kind
-from tests.charts.rendered import CONFINED, MODES, NAMESPACED, OPERATOR, ROOT, Release
+from tests.charts.rendered import CLUSTERWIDE, CONFINED, MODES, NAMESPACED, OPERATOR, ROOT, Release
 from tests.kubernetes.helm import HelmFailed
 
 KINDS: Mapping[str, Kind] = {name: kind for name, kind in vars(api).items() if isinstance(kind, Kind)}
@@ -74,7 +74,12 @@ REST, REVIEW = of("rest"), of("review")
 
 
 def test_a_clusterwide_operator_has_its_rights_everywhere(release: Release) -> None:
-    assert granted(release, {}) == {"*": CLUSTER | NAMESPACE | SECRET, "home": OWN}
+    assert granted(release, CLUSTERWIDE) == {"*": CLUSTER | NAMESPACE | SECRET, "home": OWN}
+
+
+def test_by_default_an_operator_has_its_rights_in_its_own_namespace_only(release: Release) -> None:
+    assert granted(release, {}) == {"*": CLUSTER, "home": OWN | NAMESPACE | SECRET}
+    assert "--namespace=home" in release.operator_container()["args"]
 
 
 def test_a_namespaced_operator_has_its_rights_in_its_namespaces_only(release: Release) -> None:
@@ -91,13 +96,14 @@ def test_without_cluster_rights_all_objects_are_namespaced(release: Release) -> 
 
 
 def test_secrets_are_readable_in_the_listed_namespaces_only(release: Release) -> None:
-    found = granted(release, {"secretNamespaces": ["a", "b"]})
+    found = granted(release, MODES["of the cluster, Secrets of some"])
     assert found == {"*": CLUSTER | NAMESPACE, "a": SECRET, "b": SECRET, "home": OWN}
 
 
 def test_an_operator_with_the_rest_api_may_review_its_callers_and_act_for_them(release: Release) -> None:
     rest = {"rest": {"enabled": True}}
-    assert granted(release, rest) == {"*": CLUSTER | REVIEW | NAMESPACE | REST | SECRET, "home": OWN}
+    everywhere = {"*": CLUSTER | REVIEW | NAMESPACE | REST | SECRET, "home": OWN}
+    assert granted(release, {**CLUSTERWIDE, **rest}) == everywhere
     there = NAMESPACE | REST | SECRET
     found = granted(release, {**NAMESPACED, **rest})
     assert found == {"*": CLUSTER | REVIEW, "a": there, "b": there, "home": OWN}
@@ -107,10 +113,15 @@ def test_an_operator_with_the_rest_api_may_review_its_callers_and_act_for_them(r
         release.manifests({**CONFINED, **rest})
 
 
-@pytest.mark.parametrize("values", [{**NAMESPACED, "secretNamespaces": ["c"]}])
+@pytest.mark.parametrize("values", [{}, NAMESPACED])
 def test_secrets_outside_of_the_served_namespaces_are_refused(release: Release, values: Any) -> None:
-    with pytest.raises(HelmFailed, match="secretNamespaces is for an operator of the whole cluster"):
-        release.manifests(values)
+    with pytest.raises(HelmFailed, match="secretNamespaces is for clusterWide"):
+        release.manifests({**values, "secretNamespaces": ["c"]})
+
+
+def test_an_operator_serves_all_namespaces_or_some(release: Release) -> None:
+    with pytest.raises(HelmFailed, match="clusterWide serves all namespaces, but namespaces are named"):
+        release.manifests({**CLUSTERWIDE, **NAMESPACED})
 
 
 def test_what_workers_may_name_is_told_to_the_operator(release: Release) -> None:
@@ -154,7 +165,7 @@ def test_no_roles_are_created_for_users_who_create_their_own(release: Release) -
 )
 def test_roles_are_bound_to_the_operators_account(release: Release, account: Any, called: str) -> None:
     values = {"serviceAccount": account}
-    assert granted(release, values)["home"] == OWN
+    assert granted(release, values)["home"] == OWN | NAMESPACE | SECRET
     assert release.operator_pod(values)["spec"]["serviceAccountName"] == called
     made = [m["metadata"]["name"] for m in release.manifests(values) if m["kind"] == "ServiceAccount"]
     assert made == ([called] if account.get("create", True) else [])

@@ -14,6 +14,7 @@ from cooperator.controller.manifests.pods import Defaults, template
 from cooperator.controller.names import WORKER_LABEL
 from cooperator.crd import Worker
 from tests.charts.rendered import (
+    CLUSTERWIDE,
     CRDS,
     EVERYTHING,
     MODES,
@@ -29,8 +30,8 @@ ALWAYS = {
     "ServiceAccount": 1,
     "ClusterRole": 1,
     "ClusterRoleBinding": 1,
-    "Role": 1,
-    "RoleBinding": 1,
+    "Role": 2,
+    "RoleBinding": 2,
     "Service": 1,
     "Deployment": 1,
     "Pod": 1,
@@ -87,7 +88,8 @@ def understood(arguments: list[str]) -> Mapping[str, Any]:
 @pytest.mark.parametrize("values", [*MODES.values(), EVERYTHING, {"clusterName": "here", "leaseSeconds": 30}])
 def test_the_program_accepts_its_arguments(release: Release, values: Mapping[str, Any]) -> None:
     told = understood(release.operator_container(values)["args"])
-    assert list(told["namespace"]) == values.get("namespaces", [])
+    served = [] if values.get("clusterWide") else values.get("namespaces", ["home"])
+    assert list(told["namespace"]) == served
     assert told["nodes"] is values.get("clusterRights", True)
     assert told["lease_seconds"] == values.get("leaseSeconds", 15)
     assert told["cluster"] == values.get("clusterName", "")
@@ -202,7 +204,14 @@ def test_the_operator_is_scraped_through_its_service(release: Release) -> None:
     assert endpoint["honorLabels"] is True
 
 
-@pytest.mark.parametrize(("values", "where"), [({}, {"any": True}), (NAMESPACED, {"matchNames": ["a", "b"]})])
+@pytest.mark.parametrize(
+    ("values", "where"),
+    [
+        ({}, {"matchNames": ["home"]}),
+        (CLUSTERWIDE, {"any": True}),
+        (NAMESPACED, {"matchNames": ["a", "b"]}),
+    ],
+)
 def test_members_are_scraped_in_their_namespaces(release: Release, values: Any, where: Any) -> None:
     spec = release.one("PodMonitor", {**values, "podMonitor": {"enabled": True}})["spec"]
     assert spec["selector"] == {"matchExpressions": [{"key": WORKER_LABEL, "operator": "Exists"}]}
@@ -217,17 +226,36 @@ def test_members_are_scraped_in_their_namespaces(release: Release, values: Any, 
     assert relabeling == {"sourceLabels": [known_to_prometheus], "targetLabel": "worker"}
 
 
-@pytest.mark.parametrize("values", [{}, NAMESPACED], ids=["of the cluster", "of namespaces"])
-def test_members_reach_their_leaders_and_others_only_the_health_port(release: Release, values: Any) -> None:
+@pytest.mark.parametrize("mode", ["by default", "of the cluster", "of namespaces"])
+def test_members_reach_their_leaders_and_others_only_the_health_port(release: Release, mode: str) -> None:
+    values = MODES[mode]
     spec = release.one("NetworkPolicy", {**values, "networkPolicy": {"enabled": True}})["spec"]
     assert spec["policyTypes"] == ["Ingress"], "egress is unrestricted"
     everybody, members = spec["ingress"]
     assert everybody == {"ports": [{"port": "health", "protocol": "TCP"}]}
     [who] = members["from"]
     assert who["podSelector"] == {"matchExpressions": [{"key": WORKER_LABEL, "operator": "Exists"}]}
-    names = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": values.get("namespaces")}
-    assert who["namespaceSelector"] == ({"matchExpressions": [names]} if values else {})
+    served = values.get("namespaces", ["home"])
+    names = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": served}
+    everywhere = values.get("clusterWide", False)
+    assert who["namespaceSelector"] == ({} if everywhere else {"matchExpressions": [names]})
     assert members["ports"] == [{"protocol": "TCP", "port": 1024, "endPort": 65535}]
+
+
+def test_callers_of_the_rest_api_are_those_that_are_named(release: Release) -> None:
+    def admitted(*clients: Any) -> list[Any]:
+        rest = {"enabled": True, "clients": list(clients)}
+        values = {"networkPolicy": {"enabled": True}, "rest": rest}
+        found: list[Any] = release.one("NetworkPolicy", values)["spec"]["ingress"]
+        return found
+
+    everybody, members = admitted()
+    assert everybody["ports"] == [{"port": "health", "protocol": "TCP"}], "nobody else at the other ports"
+    assert members["from"], "an empty or missing `from` would admit everybody"
+    client = {"podSelector": {"matchLabels": {"app": "deployer"}}}
+    [*others, callers] = admitted(client)
+    assert others == [everybody, members]
+    assert callers == {"from": [client], "ports": [{"protocol": "TCP", "port": 1024, "endPort": 65535}]}
 
 
 def test_helm_test_sends_its_request_through_the_service(release: Release) -> None:
@@ -293,6 +321,8 @@ def test_two_releases_share_no_name(release: Release, one: Any, other: Any, valu
 
 def test_the_notes_say_what_is_missing_and_what_comes_next(release: Release) -> None:
     said = release.notes()
+    assert "serves the namespace home." in said
+    assert "serves all namespaces." in release.notes(CLUSTERWIDE)
     assert "helm install cooperator-crds" in said
     assert "bootstrapServers IS EMPTY" in said
     assert "helm test cooperator --namespace home" in said

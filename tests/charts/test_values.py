@@ -72,8 +72,8 @@ WRONG: Mapping[str, tuple[Mapping[str, Any], str]] = {
     ),
     "no rights and no name": ({"clusterRights": False}, "clusterRights is false, so give clusterName a name"),
     "no rights and everything": (
-        {"clusterRights": False, "clusterName": "here"},
-        "clusterRights is false, so name the namespaces to serve",
+        {"clusterRights": False, "clusterName": "here", "clusterWide": True},
+        "clusterRights is false, so the whole cluster cannot be served",
     ),
 }
 

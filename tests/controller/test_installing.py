@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from cooperator.local.broker import EmbeddedBroker
+from tests.charts.rendered import OPERATOR
 from tests.harness.installation import Installation, OperatorProcess
 from tests.harness.support import eventually, slow
 from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.fixtures import make_namespace, wait_until_served
+from tests.kubernetes.helm import HelmFailed, run_helm
 
 CRDS = Path(__file__).parent.parent.parent / "crds"
 
@@ -95,3 +97,22 @@ def test_watches_that_tell_nothing_are_no_health(installation: Installation) -> 
     assert f"{installation.namespace}/" in said
     installation.proxy.deaf.clear()
     eventually(lambda: health(operator) == (200, "ok"), 120, "it is well again")
+
+
+def test_an_upgrade_of_the_chart_leaves_no_namespace_alone_in_silence(
+    installation: Installation, helm: str
+) -> None:
+    """Earlier charts served the whole cluster unless namespaces were named."""
+    cluster, namespace = installation.cluster, installation.namespace
+
+    def chart(verb: str, *values: str) -> str:
+        options = ["--namespace", namespace, *(word for value in values for word in ("--set", value))]
+        return run_helm(verb, "op", str(OPERATOR), *options, kubeconfig=cluster.kubeconfig)
+
+    chart("install", "replicas=0", "clusterWide=true")
+    with pytest.raises(HelmFailed, match="has served all namespaces so far: set clusterWide=true, or name"):
+        chart("upgrade", "replicas=0")
+    chart("upgrade", "replicas=0", "clusterWide=true")
+    chart("upgrade", "replicas=0", f"namespaces={{{namespace}}}")
+    chart("upgrade", "replicas=0")
+    run_helm("uninstall", "op", "--namespace", namespace, kubeconfig=cluster.kubeconfig)

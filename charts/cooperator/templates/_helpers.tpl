@@ -10,6 +10,11 @@
 {{ printf "%s:%s" .Release.Namespace (include "cooperator.name" .) }}
 {{- end }}
 
+{{- /* The namespaces that are served, as JSON; none: all. */}}
+{{- define "cooperator.namespaces" -}}
+{{ ternary list (default (list .Release.Namespace) .Values.namespaces) .Values.clusterWide | toJson }}
+{{- end }}
+
 {{- define "cooperator.account" -}}
 {{- if .Values.serviceAccount.create }}{{ default (include "cooperator.name" .) .Values.serviceAccount.name }}{{ else }}{{ default "default" .Values.serviceAccount.name }}{{ end }}
 {{- end }}
