@@ -1,13 +1,18 @@
 """Executors as pods: the driver's settings, its rights, and the process in an executor's pod."""
 
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
+from typing import Any
 
+import psutil
 import pytest
+import yaml
 from py4j import java_gateway, protocol
 from pyspark.errors.exceptions.captured import install_exception_handler
 
@@ -15,11 +20,36 @@ from cooperator.connectors.options import OptionError
 from cooperator.runtime import RuntimeSettings
 from cooperator.runtime.executors import executor_command
 from cooperator.runtime.session import SparkHost, spark_conf
+from tests.harness.support import eventually
 from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.fixtures import cluster, namespace
 
 __all__ = ["cluster", "namespace"]
 
+EXAMPLE = Path(__file__).parents[2] / "examples" / "kubernetes" / "executors.yaml"
+SECRET = "a-secret-that-only-driver-and-executors-know"
+VARIABLE = "_SPARK_AUTH_SECRET"
+"""In which Spark shows executors a secret that it has made itself."""
+RESTRICTED_POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "spec": {
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": 10_001,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [
+            {
+                "name": "executor",
+                "securityContext": {
+                    "allowPrivilegeEscalation": False,
+                    "capabilities": {"drop": ["ALL"]},
+                },
+            }
+        ],
+    },
+}
 TOLD = {
     "spark.master": "k8s://https://kubernetes.default.svc",
     "spark.driver.host": "10.0.0.7",
@@ -100,6 +130,22 @@ def test_an_executor_started_by_hand_is_refused() -> None:
     assert "only run this command in pods that Spark creates" in " ".join(said.stderr.split())
 
 
+PROTECTED = ("spark.authenticate", "spark.network.crypto.enabled", "spark.io.encryption.enabled")
+
+
+def test_driver_and_executors_authenticate_and_encrypt_unless_the_user_wants_otherwise(
+    settings: RuntimeSettings,
+) -> None:
+    conf = spark_conf(settings, (), TOLD)
+    assert [conf[name] for name in PROTECTED] == ["true"] * 3
+    faster = spark_conf(settings, (), {**TOLD, "spark.io.encryption.enabled": "false"})
+    assert [faster[name] for name in PROTECTED] == ["true", "true", "false"]
+    # Spark refuses encryption without authentication.
+    open_ = spark_conf(settings, (), {**TOLD, "spark.authenticate": "false"})
+    assert [open_.get(name) for name in PROTECTED] == ["false", None, None]
+    assert not set(PROTECTED) & spark_conf(settings, (), {"spark.master": "local[2]"}).keys()
+
+
 @pytest.mark.real
 @pytest.mark.parametrize("was_there_one_before", [False, True])
 def test_an_account_without_the_right_to_create_pods_is_refused_with_the_role(
@@ -126,3 +172,107 @@ def test_an_account_without_the_right_to_create_pods_is_refused_with_the_role(
     assert "option 'spec.serviceAccountName'" in str(caught.value)
     assert 'cannot deletecollection resource "pods"' in str(caught.value)
     assert "bind its ServiceAccount to the Role of examples/kubernetes/executors.yaml" in str(caught.value)
+
+
+def of_spark(cluster: ControlPlane, namespace: str) -> Mapping[str, Any]:
+    """The pod that Spark has made for its first executor; no kubelet starts it."""
+
+    def made() -> Mapping[str, Any]:
+        where = f"/api/v1/namespaces/{namespace}/pods?labelSelector=spark-role%3Dexecutor"
+        [pod, *_] = cluster.api.get(where)["items"]
+        found: Mapping[str, Any] = pod
+        return found
+
+    return eventually(made, 60)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("by_file", [False, True])
+def test_an_executor_joins_its_driver_with_the_secret_and_with_no_other(
+    cluster: ControlPlane,
+    namespace: str,
+    settings: RuntimeSettings,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    by_file: bool,
+) -> None:
+    monkeypatch.setattr(java_gateway, "get_return_value", protocol.get_return_value)
+    rights = yaml.safe_load_all(EXAMPLE.read_text())
+    cluster.apply(
+        *({**m, "metadata": {**m["metadata"], "namespace": namespace}} for m in bound(rights, namespace))
+    )
+    monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig_of(namespace, "wide")))
+    template, secret = tmp_path / "pod.json", tmp_path / "secret"
+    template.write_text(json.dumps(RESTRICTED_POD))
+    secret.write_text(SECRET)
+    conf = {
+        **{name: value for name, value in TOLD.items() if name != "spark.kubernetes.driver.pod.name"},
+        "spark.master": f"k8s://{cluster.url}",
+        "spark.driver.host": "127.0.0.1",
+        "spark.kubernetes.namespace": namespace,
+        "spark.kubernetes.executor.podTemplateFile": str(template),
+        **({"spark.authenticate.secret.file": str(secret)} if by_file else {}),
+    }
+    host = SparkHost(replace(settings, spark_conf=conf))
+    children: list[subprocess.Popen[bytes]] = []
+    try:
+        session = host.session(Event())
+        pod = of_spark(cluster, namespace)
+        [container] = pod["spec"]["containers"]
+        told = {each["name"]: each.get("value", "") for each in container["env"]}
+        assert SECRET not in json.dumps(pod)
+        assert (VARIABLE in told) is not by_file, "what a file has is not in the pod"
+        own = told.get(VARIABLE, SECRET)
+        assert own not in json.dumps([container.get("args"), container.get("command")])
+
+        def start(name: str, **more: str) -> subprocess.Popen[bytes]:
+            here = {"SPARK_EXECUTOR_POD_IP": "127.0.0.1", "SPARK_EXECUTOR_POD_NAME": pod["metadata"]["name"]}
+            with (tmp_path / f"{name}.log").open("wb") as log:
+                child = subprocess.Popen(
+                    [sys.executable, "-m", "cooperator.cli", "executor"],
+                    env={**os.environ, **told, **here, **more},
+                    cwd=tmp_path,
+                    stdout=log,
+                    stderr=log,
+                )
+            children.append(child)
+            return child
+
+        # The stranger knows everything of the pod but the secret.
+        wrong = {name: value for name, value in told.items() if str(secret) in value}
+        other = tmp_path / "other"
+        other.write_text("another secret than the driver's")
+        stranger = start(
+            "stranger",
+            **({name: value.replace(str(secret), str(other)) for name, value in wrong.items()}),
+            **({} if by_file else {VARIABLE: "another secret than the driver's"}),
+        )
+        assert stranger.wait(90) != 0
+        start("own")
+        assert session.range(1000).repartition(3).selectExpr("sum(id)").first()[0] == 499_500
+        assert session.sparkContext.getConf().get("spark.network.crypto.enabled") == "true"
+        assert all(own.encode() not in argv for argv in arguments(children)), "no process shows it"
+    finally:
+        for child in children:
+            if child.poll() is None:
+                child.kill()
+            child.wait(10)
+        host.close(30)
+        for log in tmp_path.glob("*.log"):
+            print(f"--- {log.name}", log.read_text(errors="replace")[-3000:], sep="\n")
+
+
+def bound(rights: Iterable[Any], namespace: str) -> Iterator[Any]:
+    """The account of the example, its Role and its binding."""
+    for manifest in rights:
+        if manifest["kind"] != "Worker":
+            for subject in manifest.get("subjects", ()):
+                subject["namespace"] = namespace
+            yield manifest
+
+
+def arguments(children: Iterable[subprocess.Popen[bytes]]) -> list[bytes]:
+    """The arguments of these processes, of this one and of its driver."""
+    pids = [child.pid for child in children if child.poll() is None]
+    pids += [each.pid for each in psutil.Process().children(recursive=True)]
+    return [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids if Path(f"/proc/{pid}").exists()]

@@ -27,6 +27,7 @@ _ARGUMENTS: Final = {
     "--podName": "SPARK_EXECUTOR_POD_NAME",
 }
 """Arguments of an executor's process, and the variables in which Spark passes them to its pod."""
+_PROTECTED: Final = ("spark.authenticate", "spark.network.crypto.enabled", "spark.io.encryption.enabled")
 _NEEDED: Final = {
     "spark.kubernetes.container.image": "set it to a worker image of this version",
     "spark.driver.host": "set it to the address at which pods reach this member",
@@ -56,6 +57,10 @@ def executor_settings(user: Mapping[str, str]) -> dict[str, str]:
         "spark.kubernetes.executor.disableConfigMap": "true",
         "spark.kubernetes.driver.service.deleteOnTermination": "false",
     }
+    if user.get("spark.authenticate", "true") != "false":
+        # Else whoever reaches the driver's port joins it, reads its rows and runs code in it. Spark makes a
+        # secret for each driver and shows it to its executors in a variable, unless a file has it.
+        conf |= dict.fromkeys(_PROTECTED, "true")
     if pod := user.get(_DRIVER_POD):
         conf[f"spark.kubernetes.executor.label.{_DRIVER_LABEL}"] = pod
     return conf
