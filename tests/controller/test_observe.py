@@ -76,6 +76,41 @@ def test_where_an_incarnation_is(seen: dict[str, Any], expected: Phase, restarti
     assert pod(seen).self_restarting is restarting
 
 
+def ended(code: int, reason: str = "Error") -> dict[str, Any]:
+    return {"terminated": terminated()["terminated"] | {"exitCode": code, "reason": reason}}
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        (body(ended(137)), f"{UID}.0"),
+        (body(ended(139)), f"{UID}.0"),
+        (body(ended(1, "OOMKilled")), f"{UID}.0"),
+        (body(WAITING, 1, last=ended(137)), f"{UID}.1"),
+        (body(running(), 2, last=ended(137)), f"{UID}.1"),
+        (body(running()), ""),
+        (body(ended(0, "Completed")), ""),
+        (body(ended(1)), ""),
+        (body(ended(143)), ""),
+        (body(ended(255, "Unknown")), ""),
+        (body(ended(137, "ContainerStatusUnknown")), ""),
+        (body(ended(137), **DELETED), ""),
+    ],
+)
+def test_only_a_signal_that_nobody_asked_for_and_lack_of_memory_accuse_tasks(
+    seen: dict[str, Any], expected: str
+) -> None:
+    assert pod(seen).killed == expected
+
+
+@pytest.mark.parametrize("reason", ["Evicted", "NodeShutdown", "Preempting"])
+def test_an_eviction_accuses_no_task(reason: str) -> None:
+    seen = body(ended(137), pod_phase="Failed")
+    seen["status"]["reason"] = reason
+
+    assert pod(seen).killed == ""
+
+
 def test_a_pod_in_the_pools_terms() -> None:
     marked = body(running(7), 2, annotations={"cooperator.dev/leaving": "ScaleDown/1234"})
     seen = pod(marked)

@@ -1,72 +1,130 @@
-"""Tasks whose start kills their member."""
+"""Tasks whose start kills or freezes their member."""
 
+import random
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
+
 from cooperator.model import TaskId
 from cooperator.pool import ReportReason, pardon
+from cooperator.pool.poison import WATCH_MS
 from tests.pool.unreliable_pods import UnreliablePods
 
 Start = Callable[..., UnreliablePods]
 
-BAD, GOOD = TaskId("bad", 0), TaskId("good", 0)
+BAD, GOOD, OTHER = TaskId("bad", 0), TaskId("good", 0), TaskId("other", 0)
 
 
-def die_while_starting(pods: UnreliablePods, identity: str, *tasks: TaskId) -> None:
-    member = pods.members[identity]
-    pods.members[identity] = replace(member, starting=frozenset(tasks))
+def starts(pods: UnreliablePods, identity: str, *tasks: TaskId) -> None:
+    pods.members[identity] = replace(pods.members[identity], starting=frozenset(tasks))
     pods.decide()
-    pods.crash(identity)
+
+
+def die_while_starting(pods: UnreliablePods, identity: str, *tasks: TaskId, by_signal: bool = True) -> None:
+    starts(pods, identity, *tasks)
+    pods.crash(identity, by_signal)
     pods.settle()
 
 
-def test_three_deaths_in_a_row_on_any_members_quarantine_a_task(pool: Start) -> None:
+def survives(pods: UnreliablePods, identity: str, *tasks: TaskId) -> None:
+    starts(pods, identity, *tasks)
+    starts(pods, identity)
+    pods.now_ms += WATCH_MS
+    pods.decide()
+
+
+def poisoned(pods: UnreliablePods) -> frozenset[TaskId]:
+    facts = pods.decide().facts
+    return facts.poisoned - facts.suspected
+
+
+def test_the_second_death_on_any_members_quarantines_a_task(pool: Start) -> None:
     pods = pool(3)
     die_while_starting(pods, "lake-0", BAD)
+    assert poisoned(pods) == frozenset()
+
     die_while_starting(pods, "lake-1", BAD)
-    assert pods.decide().facts.poisoned == frozenset()
 
-    die_while_starting(pods, "lake-0", BAD)
-    decision = pods.decide()
-
-    assert decision.facts.poisoned == {BAD}
-    assert ReportReason.POISON_TASK in {report.reason for report in decision.reports}
+    assert poisoned(pods) == {BAD}
+    assert ReportReason.POISON_TASK in {report.reason for report in pods.decide().reports}
 
 
 def test_a_death_that_the_group_noticed_first_counts_too(pool: Start) -> None:
     pods = pool(2)
-    for _ in range(3):
-        pods.members["lake-1"] = replace(pods.members["lake-1"], starting=frozenset({BAD}))
-        pods.decide()
+    for _ in range(2):
+        starts(pods, "lake-1", BAD)
         pods.drop("lake-1")
+        pods.decide()
+        pods.now_ms += 3 * WATCH_MS  # A frozen member is ended when its lease is over.
         pods.decide()
         pods.crash("lake-1")
         pods.settle()
 
-    assert pods.decide().facts.poisoned == {BAD}
+    assert poisoned(pods) == {BAD}
 
 
-def test_a_survived_start_clears_the_count(pool: Start) -> None:
+@pytest.mark.parametrize(("after_ms", "quarantined"), [(WATCH_MS - 1, True), (WATCH_MS, False)])
+def test_a_task_that_kills_soon_after_its_start_counts(pool: Start, after_ms: int, quarantined: bool) -> None:
     pods = pool(2)
     for _ in range(2):
-        die_while_starting(pods, "lake-1", BAD, GOOD)
-    pods.members["lake-0"] = replace(pods.members["lake-0"], starting=frozenset({GOOD}))
-    pods.decide()
-    pods.members["lake-0"] = replace(pods.members["lake-0"], starting=frozenset())
-    pods.decide()
-    die_while_starting(pods, "lake-1", BAD, GOOD)
+        starts(pods, "lake-1", BAD)
+        starts(pods, "lake-1")
+        pods.now_ms += after_ms
+        pods.decide()
+        pods.crash("lake-1")
+        pods.settle()
 
-    assert pods.decide().facts.poisoned == {BAD}
+    assert (poisoned(pods) == {BAD}) is quarantined
+
+
+def test_a_start_survived_clears_the_count(pool: Start) -> None:
+    pods = pool(2)
+    die_while_starting(pods, "lake-1", BAD, GOOD)
+    survives(pods, "lake-0", GOOD)
+    die_while_starting(pods, "lake-1", BAD, GOOD)
+    assert poisoned(pods) == frozenset(), "either of them may have done it"
+    die_while_starting(pods, "lake-0", BAD)
+
+    assert poisoned(pods) == {BAD}
+
+
+def test_several_suspects_start_one_at_a_time_and_the_innocent_are_cleared(pool: Start) -> None:
+    pods = pool(3)
+    for identity in ("lake-0", "lake-1"):
+        die_while_starting(pods, identity, BAD, GOOD, OTHER)
+    assert len(pods.decide().facts.suspected) == 2
+    for _ in range(3):
+        pods.decide()
+        assert pods.memory.trial is not None
+        task = pods.memory.trial.task
+        if task == BAD:
+            die_while_starting(pods, "lake-2", BAD)
+        else:
+            survives(pods, "lake-2", task)
+
+    assert pods.decide().facts.poisoned == {BAD} == poisoned(pods)
+    assert set(pods.memory.suspects) == {BAD}
+
+
+def test_a_suspect_that_does_not_start_does_not_keep_the_others_waiting_for_ever(pool: Start) -> None:
+    pods = pool(2)
+    for _ in range(2):
+        die_while_starting(pods, "lake-0", BAD, GOOD)
+    before = pods.decide().facts.suspected
+    assert len(before) == 1
+
+    pods.now_ms += WATCH_MS
+
+    assert pods.decide().facts.suspected == {BAD, GOOD} - before
 
 
 def test_quarantine_lasts_until_a_pardon(pool: Start) -> None:
     pods = pool(2)
-    for _ in range(3):
+    for _ in range(2):
         die_while_starting(pods, "lake-1", BAD)
-    pods.members["lake-1"] = replace(pods.members["lake-1"], starting=frozenset({BAD}))
-    pods.decide()
-    pods.members["lake-1"] = replace(pods.members["lake-1"], starting=frozenset())
-    assert pods.decide().facts.poisoned == {BAD}
+    survives(pods, "lake-1", BAD)
+    assert poisoned(pods) == {BAD}
 
     pods.memory = pardon(pods.memory, [BAD])
     assert pods.decide().facts.poisoned == frozenset()
@@ -75,9 +133,58 @@ def test_quarantine_lasts_until_a_pardon(pool: Start) -> None:
 def test_requested_ends_do_not_count(pool: Start) -> None:
     pods = pool(2)
     for revision in ("r2", "r3", "r4"):
-        for identity, member in pods.members.items():
-            pods.members[identity] = replace(member, starting=frozenset({GOOD}))
+        for identity in list(pods.members):
+            starts(pods, identity, GOOD)
         pods.desired = replace(pods.desired, revision=revision)
         pods.settle()
 
     assert pods.decide().facts.poisoned == frozenset()
+
+
+def test_an_exit_of_its_own_does_not_count(pool: Start) -> None:
+    pods = pool(2)
+    for _ in range(4):
+        die_while_starting(pods, "lake-1", GOOD, by_signal=False)
+
+    assert pods.decide().facts.poisoned == frozenset()
+
+
+def test_twenty_losses_of_nodes_quarantine_nobody(pool: Start) -> None:
+    pods = pool(3)
+    for loss in range(20):
+        identity = f"lake-{loss % 3}"
+        starts(pods, identity, GOOD)
+        name = pods.pods[identity].node
+        before = pods.nodes[name]
+        pods.nodes[name] = replace(before, ready=False)
+        pods.decide()
+        pods.crash(identity)  # The kubelet reports the signal, sometimes only when it is back.
+        if loss % 2:
+            pods.decide()
+        pods.nodes[name] = before
+        pods.settle()
+
+    assert pods.decide().facts.poisoned == frozenset()
+    assert not pods.memory.suspects
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_in_any_interleaving_the_culprits_and_only_they_are_quarantined(pool: Start, seed: int) -> None:
+    chance = random.Random(seed)
+    pods = pool(3)
+    tasks = [TaskId(f"c{number}", 0) for number in range(5)]
+    bad = set(chance.sample(tasks, chance.randint(0, 2)))
+
+    def start(some: list[TaskId]) -> None:
+        identity = f"lake-{chance.randrange(3)}"
+        (die_while_starting if bad & set(some) else survives)(pods, identity, *some)
+
+    for _ in range(30):
+        may = sorted(set(tasks) - pods.decide().facts.poisoned)
+        start(chance.sample(may, min(len(may), chance.randint(1, 3))))
+        assert poisoned(pods) <= bad
+    for _ in range(6 * len(tasks)):
+        may = sorted(set(tasks) - pods.decide().facts.poisoned)
+        start([chance.choice(may)])
+
+    assert pods.decide().facts.poisoned == bad == poisoned(pods)

@@ -127,10 +127,10 @@ class UnreliablePods:
         self.held.pop(identity, None)
         self.members[identity] = MemberSeen(pod.incarnation, busy=True)
 
-    def crash(self, identity: str) -> None:
+    def crash(self, identity: str, by_signal: bool = True) -> None:
         pod = self.pods[identity]
         self.running.pop((identity, pod.incarnation), None)
-        self._put(pod, phase=Phase.ENDED)
+        self._put(pod, phase=Phase.ENDED, killed=pod.incarnation if by_signal else "")
 
     def _end(self, pod: Pod) -> None:
         self.running.pop((pod.identity, pod.incarnation), None)

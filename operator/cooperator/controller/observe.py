@@ -5,10 +5,11 @@ report that this container has terminated proves an end: a deleted object, or a 
 calls Failed while its container was last seen running, proves nothing.
 """
 
+import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from cooperator.controller.names import CONTAINER, LEAVING, REVISION_LABEL
 from cooperator.model import PodIncarnation
@@ -24,6 +25,8 @@ _OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 _OWN_TAINTS = frozenset(("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable", _OUT_OF_SERVICE))
 _MAY_GO_TAINTS = frozenset(("DeletionCandidateOfClusterAutoscaler",))
 """Taints that say a node may go, not that it will."""
+_LOST: Final = frozenset(("ContainerStatusUnknown", "Unknown"))
+_LAST_SIGNAL: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,31 @@ def pod(body: Body) -> Pod:
         terminating_since_ms=milliseconds(deleted) if deleted else None,
         node=body.get("spec", {}).get("nodeName") or "",
         self_restarting=_is_restarted(body),
+        killed=killed(body),
+    )
+
+
+def killed(body: Body) -> str:
+    """The pool's name of the pod's last incarnation if a signal, or lack of memory, ended it; else empty.
+
+    A reason in the pod's own status (Evicted, NodeShutdown, …), a container that the kubelet has lost sight
+    of, and SIGTERM (somebody asked) accuse nobody. A probe that fails ends in SIGKILL if the process hangs.
+    """
+    status = body.get("status", {})
+    each = next((s for s in status.get("containerStatuses") or () if s.get("name") == CONTAINER), None)
+    if each is None or status.get("reason") or body["metadata"].get("deletionTimestamp") is not None:
+        return ""
+    restarts, state = int(each.get("restartCount", 0)), each.get("state") or {}
+    terminated = state.get("terminated")
+    if terminated is None:
+        terminated = (each.get("lastState") or {}).get("terminated") or {}
+        restarts -= 1 if "running" in state else 0
+    reason, code = terminated.get("reason"), int(terminated.get("exitCode") or 0)
+    number = int(terminated.get("signal") or code - 128)
+    by_signal = 0 < number <= _LAST_SIGNAL and number != signal.SIGTERM
+    lost = reason in _LOST
+    return (
+        f"{body['metadata']['uid']}.{restarts}" if not lost and (reason == "OOMKilled" or by_signal) else ""
     )
 
 

@@ -66,5 +66,6 @@ def planner_facts(pool: PoolFacts, ended: frozenset[tuple[str, str]]) -> Facts:
         cordoned=pool.cordoned,
         returning=pool.returning,
         poisoned=pool.poisoned,
+        suspected=pool.suspected,
         zones=pool.zones,
     )

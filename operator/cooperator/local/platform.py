@@ -3,6 +3,7 @@
 import hashlib
 import json
 import logging
+import signal
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
@@ -165,7 +166,15 @@ def pod(process: ProcessIncarnation) -> Pod:
         started_ms=process.started_ms,
         mark=Mark(MarkReason(process.marked_for), process.marked_ms) if process.marked_for else None,
         terminating_since_ms=process.terminating_ms,
+        killed=process.incarnation if _killed(process) else "",
     )
+
+
+def _killed(process: ProcessIncarnation) -> bool:
+    """Whether a signal ended it that was no request to end (SIGTERM, SIGINT); 137 is the watchdog's exit."""
+    code = process.exit_code or 0
+    by_signal = code < 0 and -code not in (signal.SIGTERM, signal.SIGINT)
+    return process.terminating_ms is None and (by_signal or code == 128 + signal.SIGKILL)
 
 
 def _phase(process: ProcessIncarnation) -> Phase:

@@ -16,7 +16,8 @@ class Facts:
     ``ended``: (identity, incarnation) pairs whose end is proven. ``cordoned``: identities that get no new
     tasks. ``returning``: identities that come back after they go down (a roll, a restart): when such a member
     drains, its tasks are held for it instead of being moved. ``poisoned``: quarantined tasks, whose start has
-    ended their member again and again. ``zones``: (identity, zone) of members whose machine's zone is known;
+    ended their member again and again. ``suspected``: those of them that only wait for their turn to start
+    alone. ``zones``: (identity, zone) of members whose machine's zone is known;
     it overrides what a member reports itself.
     """
 
@@ -27,6 +28,7 @@ class Facts:
     cordoned: frozenset[str] = frozenset()
     returning: frozenset[str] = frozenset()
     poisoned: frozenset[TaskId] = frozenset()
+    suspected: frozenset[TaskId] = frozenset()
     zones: frozenset[tuple[str, str]] = frozenset()
 
 

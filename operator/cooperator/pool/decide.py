@@ -9,6 +9,7 @@ from cooperator.pool.desired import PoolDesired, RollStrategy
 from cooperator.pool.incarnations import PodState, backoff_ms, survey
 from cooperator.pool.memory import Asked, PoolMemory
 from cooperator.pool.observed import GroupSeen, MarkReason, Phase, PoolObserved
+from cooperator.pool.poison import timers_ms as poison_timers_ms
 from cooperator.pool.poison import watch
 from cooperator.pool.reporting import facts, reports
 from cooperator.pool.roll import Roll, roll
@@ -22,7 +23,7 @@ def decide(desired: PoolDesired, observed: PoolObserved, memory: PoolMemory, now
     show an effect, the next decisions do not repeat them. Pods with other names are not touched.
     """
     seen = survey(desired, observed, memory, now_ms)
-    memory = watch(seen.memory, observed.group, seen.crashed, desired.policy.poison_deaths)
+    memory = watch(seen.memory, observed, seen.crashed, desired.policy.poison_deaths, now_ms)
     slots = choose(desired, observed.group, seen.incarnations, memory, now_ms)
     names = frozenset(map(desired.identity, slots.ordinals))
     step = roll(desired, observed.group, names, seen.incarnations, memory, now_ms)
@@ -37,7 +38,7 @@ def decide(desired: PoolDesired, observed: PoolObserved, memory: PoolMemory, now
         shrink_since_ms=slots.shrink_since_ms,
         asked=acting.asked,
     )
-    timers_ms = [*acting.timers_ms, *step.timers_ms]
+    timers_ms = [*acting.timers_ms, *step.timers_ms, *poison_timers_ms(memory)]
     timers_ms += [since + desired.policy.stand_in_after_ms for since in memory.cut_off.values()]
     if slots.timer_ms is not None:
         timers_ms.append(slots.timer_ms)

@@ -13,7 +13,8 @@ class PoolFacts:
     """The planner's facts about the pool, with the fields of ``planner.view.Facts``.
 
     ``poisoned``: quarantined tasks, which may run nowhere until they are pardoned, since their start ends
-    their member. ``zones``: (identity, zone of its machine), where known.
+    their member. ``suspected``: those of them that only wait for their turn to start
+    alone. ``zones``: (identity, zone of its machine), where known.
     """
 
     expected: frozenset[str] = frozenset()
@@ -23,6 +24,7 @@ class PoolFacts:
     cordoned: frozenset[str] = frozenset()
     returning: frozenset[str] = frozenset()
     poisoned: frozenset[TaskId] = frozenset()
+    suspected: frozenset[TaskId] = frozenset()
     zones: frozenset[tuple[str, str]] = frozenset()
 
 

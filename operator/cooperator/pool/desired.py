@@ -25,7 +25,7 @@ class PoolPolicy:
     ``stand_in_after_ms``: a pod that is stuck on a dead node gets a stand-in after this.
     ``ready_timeout_ms``: a pod that has not joined by then stops a roll and is reported.
     ``retry_ms``: an action without visible effect is requested again after this.
-    ``poison_deaths``: a task that was starting at this many deaths in a row is quarantined.
+    ``poison_deaths``: a task that was starting at this many deaths is quarantined.
     ``trust_node_deletion``: a deleted Node object proves that its machine is gone (true on some clouds).
     """
 
@@ -41,7 +41,7 @@ class PoolPolicy:
     stand_in_after_ms: int = 300_000
     ready_timeout_ms: int = 600_000
     retry_ms: int = 10_000
-    poison_deaths: int = 3
+    poison_deaths: int = 2
     trust_node_deletion: bool = False
 
 

@@ -43,10 +43,18 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Starting:
-    """Tasks that were starting in an incarnation when it was last observed."""
+    """Tasks of an incarnation that were last observed to be starting at these times (ms since the epoch)."""
 
     incarnation: str
-    tasks: frozenset[TaskId]
+    tasks: Mapping[TaskId, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The only suspect that may start now, since when (ms since the epoch)."""
+
+    task: TaskId
+    since_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +64,8 @@ class PoolMemory:
     ``incarnations``: per identity with a pod. ``ended``: per identity, its last incarnations whose end is
     proven, oldest first. ``cut_off``: per identity, since when its node is unreachable and it is not a
     member. ``rolling``: identities that are being replaced. ``shrink_since_ms``: since when fewer replicas
-    are desired. ``starting`` and ``suspects``: tasks that may kill their members
-    (``poison``).
+    are desired. ``starting``, ``suspects`` (with their deaths), ``alone``, ``quarantined`` and ``trial``:
+    tasks that may kill their members (``poison``).
     """
 
     slots: frozenset[int] | None = None
@@ -70,3 +78,6 @@ class PoolMemory:
     shrink_since_ms: int | None = None
     starting: Mapping[str, Starting] = field(default_factory=dict)
     suspects: Mapping[TaskId, int] = field(default_factory=dict)
+    alone: frozenset[TaskId] = frozenset()
+    quarantined: frozenset[TaskId] = frozenset()
+    trial: Trial | None = None

@@ -39,7 +39,8 @@ class Pod:
     uid and has a new incarnation). ``started_ms``: when this incarnation began.
     ``terminating_since_ms``: since when it is TERMINATING. ``node``: empty while it is not on a node, or
     where there are no nodes. ``self_restarting``: the platform itself starts the next incarnation after
-    ENDED.
+    ENDED. ``killed``: the last of its incarnations that a signal, or lack of memory, ended without anybody
+    having asked for its end; empty if there is none.
     """
 
     identity: str
@@ -52,6 +53,7 @@ class Pod:
     terminating_since_ms: int | None = None
     node: str = ""
     self_restarting: bool = False
+    killed: str = ""
 
 
 @dataclass(frozen=True, slots=True)

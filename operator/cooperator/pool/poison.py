@@ -1,47 +1,121 @@
-"""Finds, quarantines and pardons poison tasks, which kill the members that start them.
+"""Finds, quarantines and pardons poison tasks, which kill or freeze the members that start them.
 
-A task that was starting at ``poison_deaths`` deaths in a row, on any members, counts as the cause. One start
-that its member survives clears it.
+A death counts only if a signal (or lack of memory) ended a process that nobody had asked to end, on a healthy
+node: losses of nodes, drains, evictions and deletions do not. It counts against the tasks whose start had not
+been over for ``WATCH_MS``. After ``poison_deaths`` of them, on any members, a task that was the only one to
+suspect in at least one is quarantined. The other suspects start one at a time until they are proven or
+cleared, while their neighbours run on. A start that its member survives for ``WATCH_MS`` clears a task.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Final
 
 from cooperator.model import TaskId
-from cooperator.pool.memory import PoolMemory, Starting
-from cooperator.pool.observed import GroupSeen
+from cooperator.pool.memory import PoolMemory, Starting, Trial
+from cooperator.pool.observed import PoolObserved
+
+WATCH_MS: Final = 60_000
+"""How long after its start a task is suspected when its member dies."""
+_TURN_MS: Final = 60_000
+"""How long a suspect that does not start keeps the others waiting."""
+_REMEMBERED: Final = 10_000
+"""Number of suspects kept; those with the fewest deaths are dropped first."""
 
 
-def watch(memory: PoolMemory, group: GroupSeen | None, crashed: Mapping[str, str], deaths: int) -> PoolMemory:
+def watch(
+    memory: PoolMemory, observed: PoolObserved, crashed: Mapping[str, str], deaths: int, now_ms: int
+) -> PoolMemory:
     """Count the deaths in ``crashed`` (incarnation per identity) against tasks that were starting there."""
-    suspects = dict(memory.suspects)
-    starting = dict(memory.starting)
+    suspects, alone, quarantined = dict(memory.suspects), set(memory.alone), set(memory.quarantined)
+    starting = {i: s for i, s in memory.starting.items() if i not in _unhealthy(observed)}
+    killed = {pod.identity: pod.killed for pod in observed.pods}
     for identity, incarnation in sorted(crashed.items()):
         last = starting.pop(identity, None)
-        if last is not None and last.incarnation == incarnation:
-            for task in last.tasks:
-                suspects[task] = suspects.get(task, 0) + 1
-    if group is not None:
-        for identity, member in group.members.items():
-            last = starting.get(identity)
-            if crashed.get(identity) == member.incarnation:
+        if last is None or last.incarnation != incarnation or killed.get(identity) != incarnation:
+            continue
+        tasks = last.tasks.keys() - quarantined
+        suspects.update({task: suspects.get(task, 0) + 1 for task in tasks})
+        alone |= tasks if len(tasks) == 1 else set()
+        quarantined |= {task for task in tasks & alone if suspects[task] >= deaths}
+    if observed.group is not None:
+        unhealthy = _unhealthy(observed)
+        for identity, member in observed.group.members.items():
+            if crashed.get(identity) == member.incarnation or identity in unhealthy:
                 continue
-            if last is not None and last.incarnation == member.incarnation:
-                # Quarantined tasks start nowhere, so they cannot be cleared by surviving.
-                for task in last.tasks - member.starting - poisoned(memory, deaths):
-                    suspects.pop(task, None)
-            starting[identity] = Starting(member.incarnation, member.starting)
+            last = starting.get(identity)
+            tasks_ms = dict(last.tasks) if last is not None and last.incarnation == member.incarnation else {}
+            for task in [t for t, at in tasks_ms.items() if t not in member.starting]:
+                if now_ms - tasks_ms[task] >= WATCH_MS:
+                    del tasks_ms[task]
+                    # Quarantined tasks start nowhere, so they cannot be cleared by surviving.
+                    if task not in quarantined:
+                        suspects.pop(task, None)
+            tasks_ms.update(dict.fromkeys(member.starting, now_ms))
+            starting[identity] = Starting(member.incarnation, tasks_ms)
     # A member may leave the group before its host observes the death.
     starting = {i: s for i, s in starting.items() if i in memory.incarnations and s.tasks}
-    return replace(memory, suspects=suspects, starting=starting)
+    if len(suspects) > _REMEMBERED:
+        kept = sorted(suspects, key=lambda task: (task not in quarantined, -suspects[task], task))
+        suspects = {task: suspects[task] for task in kept[:_REMEMBERED]}
+    memory = replace(
+        memory,
+        suspects=suspects,
+        alone=frozenset(alone & suspects.keys()),
+        starting=starting,
+        quarantined=frozenset(quarantined & suspects.keys()),
+    )
+    return replace(memory, trial=_trial(memory, deaths, now_ms))
 
 
-def poisoned(memory: PoolMemory, deaths: int) -> frozenset[TaskId]:
-    """Return the tasks in quarantine."""
-    return frozenset(task for task, count in memory.suspects.items() if count >= deaths)
+def waiting(memory: PoolMemory, deaths: int) -> frozenset[TaskId]:
+    """Return the suspects that may not start before the present trial is over."""
+    on_trial = memory.trial.task if memory.trial is not None else None
+    return frozenset(task for task in _undecided(memory, deaths) if task != on_trial)
+
+
+def timers_ms(memory: PoolMemory) -> list[int]:
+    """Return when suspects will be cleared, or the next one has its turn."""
+    found = [
+        at_ms + WATCH_MS
+        for each in memory.starting.values()
+        for task, at_ms in each.tasks.items()
+        if task in memory.suspects
+    ]
+    return [*found, memory.trial.since_ms + _TURN_MS] if memory.trial is not None else found
 
 
 def pardon(memory: PoolMemory, tasks: Iterable[TaskId]) -> PoolMemory:
     """Let tasks start again, after their connector was changed or a user requested a restart."""
     cleared = frozenset(tasks)
-    return replace(memory, suspects={t: n for t, n in memory.suspects.items() if t not in cleared})
+    return replace(
+        memory,
+        suspects={t: n for t, n in memory.suspects.items() if t not in cleared},
+        alone=memory.alone - cleared,
+        quarantined=memory.quarantined - cleared,
+    )
+
+
+def _undecided(memory: PoolMemory, deaths: int) -> list[TaskId]:
+    return sorted(t for t, n in memory.suspects.items() if n >= deaths and t not in memory.quarantined)
+
+
+def _trial(memory: PoolMemory, deaths: int, now_ms: int) -> Trial | None:
+    undecided = _undecided(memory, deaths)
+    if not undecided:
+        return None
+    earlier = memory.trial
+    if earlier is not None and earlier.task in undecided:
+        starts = any(earlier.task in each.tasks for each in memory.starting.values())
+        if starts or now_ms - earlier.since_ms < _TURN_MS:
+            return earlier
+    later = [task for task in undecided if earlier is not None and task > earlier.task]
+    return Trial((later or undecided)[0], now_ms)
+
+
+def _unhealthy(observed: PoolObserved) -> frozenset[str]:
+    """Return the identities on nodes that may themselves be the cause of a death."""
+    if observed.nodes is None:
+        return frozenset()
+    ready = {name for name, node in observed.nodes.items() if node.ready and not node.leaving}
+    return frozenset(pod.identity for pod in observed.pods if pod.node and pod.node not in ready)

@@ -7,7 +7,7 @@ from cooperator.pool.desired import PoolDesired, RollStrategy
 from cooperator.pool.incarnations import PodState, backoff_ms
 from cooperator.pool.memory import PoolMemory
 from cooperator.pool.observed import Node, PoolObserved
-from cooperator.pool.poison import poisoned
+from cooperator.pool.poison import waiting
 from cooperator.pool.roll import Roll
 from cooperator.pool.slots import Slots
 
@@ -60,7 +60,8 @@ def facts(
             identity for identity, pod_state in incarnations.items() if node(pod_state).cordoned
         ),
         returning=returning,
-        poisoned=poisoned(memory, desired.policy.poison_deaths),
+        poisoned=memory.quarantined | waiting(memory, desired.policy.poison_deaths),
+        suspected=waiting(memory, desired.policy.poison_deaths),
         zones=frozenset(
             (identity, zone)
             for identity, pod_state in incarnations.items()
@@ -106,9 +107,9 @@ def reports(
         Report(
             ReportReason.POISON_TASK,
             str(task),
-            f"{task} was starting when a member died, {memory.suspects[task]} times in a row, and is "
+            f"{task} was starting, or had just started, at {memory.suspects[task]} deaths of members, and is "
             "quarantined: change its connector, or restart it",
         )
-        for task in sorted(poisoned(memory, desired.policy.poison_deaths))
+        for task in sorted(memory.quarantined)
     ]
     return tuple(found)

@@ -9,6 +9,11 @@ from cooperator.leader.stock import members as stock
 from cooperator.model import INSTANCE, Epoch, Member, TargetState, TaskId, TaskState, TaskStatus, Warmth
 
 POISON_TASK: Final = "PoisonTask"
+SUSPECT_TASK: Final = "SuspectTask"
+_SUSPICION: Final = (
+    "Members ended again and again while they started it and others, so these start one at a time: "
+    "it waits for its turn."
+)
 _QUARANTINE: Final = (
     "Members ended again and again while they started it, so it starts nowhere any more: "
     "change its connector, or restart it."
@@ -190,6 +195,9 @@ def _tasks(
                 entry["reason"] = reported.reason
             if reported.next_attempt_ms:
                 entry["next_attempt_ms"] = reported.next_attempt_ms
+        elif owner is None and task in state.facts.suspected:
+            entry["reason"] = SUSPECT_TASK
+            entry["trace"] = _SUSPICION
         elif owner is None and task in state.facts.poisoned:
             entry["state"] = TaskState.FAILED.value
             entry["reason"] = POISON_TASK
