@@ -85,7 +85,7 @@ class FakePlatform:
         return self.wanted.goal is Goal.ORPHAN or all(p.phase is Phase.ENDED for p in self.pods.values())
 
     def end(self, identity: str) -> None:
-        self._change(identity, phase=Phase.ENDED)
+        self._change(identity, phase=Phase.ENDED, killed=self.pods[identity].incarnation)
 
     def ask(self, goal: Goal = Goal.RUN, *connectors: Connector, **spec: object) -> None:
         self.wanted = Wanted(worker(**spec), connectors, goal)
@@ -301,7 +301,7 @@ def test_tasks_that_kill_their_members_are_told_as_poisoned_until_they_are_pardo
     platform.ask(Goal.RUN, connector("bad"), replicas=1)
     loop = started(platform)
     instance, task = TaskId("bad", -1), TaskId("bad", 0)
-    for _ in range(3):
+    for _ in range(2):
         platform.tasks = {"lake-0": ["bad", "bad-0"]}
         loop.step()
         platform.end("lake-0")

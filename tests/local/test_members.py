@@ -13,6 +13,7 @@ import pytest
 from cooperator.local import processes
 from cooperator.local.layout import write_json
 from cooperator.local.members import MemberProcesses, ProcessIncarnation
+from cooperator.local.platform import pod
 from tests.harness.support import eventually
 
 SLEEP = ["sleep", "600"]
@@ -200,3 +201,17 @@ def test_a_mark_stays_with_the_incarnation_until_it_is_taken_back(
 
 def _fields(process: ProcessIncarnation) -> dict[str, object]:
     return {name: getattr(process, name) for name in ProcessIncarnation.__slots__}
+
+
+@pytest.mark.parametrize(
+    ("number", "accuses"), [(signal.SIGKILL, True), (signal.SIGSEGV, True), (signal.SIGTERM, False)]
+)
+def test_an_end_by_a_signal_accuses_tasks_unless_the_signal_asked_for_it(
+    members: MemberProcesses, number: signal.Signals, accuses: bool
+) -> None:
+    process = start(members, SLEEP)
+
+    assert process.pid is not None
+    processes.signal_group(process.pid, process.incarnation, number)
+
+    assert bool(pod(ended(members, "lake-0")).killed) is accuses

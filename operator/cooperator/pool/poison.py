@@ -7,7 +7,7 @@ suspect in at least one is quarantined. The other suspects start one at a time u
 cleared, while their neighbours run on. A start that its member survives for ``WATCH_MS`` clears a task.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -36,7 +36,7 @@ def watch(
             continue
         tasks = last.tasks.keys() - quarantined
         suspects.update({task: suspects.get(task, 0) + 1 for task in tasks})
-        alone |= tasks if len(tasks) == 1 else set()
+        alone |= tasks if _is_one(tasks) else set()
         quarantined |= {task for task in tasks & alone if suspects[task] >= deaths}
     if observed.group is not None:
         unhealthy = _unhealthy(observed)
@@ -94,6 +94,11 @@ def pardon(memory: PoolMemory, tasks: Iterable[TaskId]) -> PoolMemory:
         alone=memory.alone - cleared,
         quarantined=memory.quarantined - cleared,
     )
+
+
+def _is_one(tasks: Collection[TaskId]) -> bool:
+    """Whether these are at most one task, with its connector's instance."""
+    return len({task.connector for task in tasks}) == 1 and sum(not task.is_instance for task in tasks) <= 1
 
 
 def _undecided(memory: PoolMemory, deaths: int) -> list[TaskId]:
