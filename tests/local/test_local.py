@@ -151,7 +151,7 @@ def _is_taken_out_until_it_is_changed(running: Local, poison: str) -> None:
 
     eventually(starts, CALM_S, "the task is about to start")
     holder = str(bad()["member"])
-    for deaths in range(3):
+    for deaths in range(2):
         eventually(lambda: starts() and bad()["member"] == holder, CALM_S, f"it starts after {deaths} deaths")
         killed = running.incarnations()[holder].incarnation
         running("kill", holder)
