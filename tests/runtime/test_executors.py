@@ -258,8 +258,6 @@ def test_an_executor_joins_its_driver_with_the_secret_and_with_no_other(
                 child.kill()
             child.wait(10)
         host.close(30)
-        for log in tmp_path.glob("*.log"):
-            print(f"--- {log.name}", log.read_text(errors="replace")[-3000:], sep="\n")
 
 
 def bound(rights: Iterable[Any], namespace: str) -> Iterator[Any]:
