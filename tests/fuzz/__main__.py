@@ -1,10 +1,11 @@
 """The long run: python -m tests.fuzz wire --inputs 10000000
 
-Inputs that found something new are kept in a corpus beside the seeds; what breaks a promise is written to the
-working directory as libFuzzer does, and printed with its exception.
+What breaks a promise is printed with its exception and in base64: fix it, and add the line to the target's
+seeds.
 """
 
 import sys
+import tempfile
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,7 @@ import atheris
 import typer
 
 with atheris.instrument_imports(include=["cooperator"]):
-    from tests.fuzz.targets import CORPUS, TARGETS
+    from tests.fuzz.targets import TARGETS, seeds
 
 program = typer.Typer(add_completion=False)
 
@@ -23,18 +24,23 @@ def fuzz(
     inputs: Annotated[int, typer.Option(help="How many inputs to try.")] = 100_000,
     seed: Annotated[int, typer.Option(help="Makes a run repeatable.")] = 1,
     seconds: Annotated[int, typer.Option(help="End after this time at the latest; 0: never.")] = 0,
-    kept: Annotated[Path | None, typer.Option(help="Keep what found something new in this folder.")] = None,
 ) -> None:
     """Fuzz one target, guided by the code that it reaches."""
     if target not in TARGETS:
         raise typer.BadParameter(f"{target!r} is no target: use one of {', '.join(TARGETS)}")
-    seeds = CORPUS / target
-    folders = [str(folder) for folder in (kept, seeds) if folder is not None]
-    if kept is not None:
-        kept.mkdir(parents=True, exist_ok=True)
+    # libFuzzer ends the process; what reached something new is kept there.
+    corpus = Path(tempfile.mkdtemp(prefix=f"cooperator-{target}-"))
+    for number, known in enumerate(seeds(target)):
+        (corpus / str(number)).write_bytes(known)
     limits = ["-max_len=4096", "-len_control=0", "-timeout=5", "-rss_limit_mb=4096"]
-    options = [f"-runs={inputs}", f"-seed={seed}", f"-max_total_time={seconds}", *limits]
-    atheris.Setup([sys.argv[0], *options, *folders], TARGETS[target])
+    options = [
+        f"-runs={inputs}",
+        f"-seed={seed}",
+        f"-max_total_time={seconds}",
+        *limits,
+        f"-artifact_prefix={corpus}/",
+    ]
+    atheris.Setup([sys.argv[0], *options, str(corpus)], TARGETS[target])
     atheris.Fuzz()
 
 

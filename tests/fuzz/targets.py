@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -38,6 +39,11 @@ KEYS: Final = (
     *("status-topic-t:connector-a", "owner", "policy", "memory"),
 )
 SECRET: Final = "planted-secret"
+
+
+def seeds(target: str) -> list[bytes]:
+    """Inputs that have reached something new once, or have broken a promise: a line of base64 each."""
+    return [base64.b64decode(line) for line in (CORPUS / f"{target}.txt").read_text().split()]
 
 
 def wire(data: bytes) -> None:

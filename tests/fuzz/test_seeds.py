@@ -2,12 +2,10 @@
 
 import pytest
 
-from tests.fuzz.targets import CORPUS, TARGETS
+from tests.fuzz.targets import TARGETS, seeds
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_no_seed_breaks_a_promise(target: str) -> None:
-    seeds = sorted((CORPUS / target).iterdir())
-    assert seeds
-    for seed in seeds:
-        TARGETS[target](seed.read_bytes())
+    for seed in seeds(target):
+        TARGETS[target](seed)
