@@ -51,6 +51,7 @@ SUMMARIES: Final = frozenset({READY, RECONCILING, STALLED, SETTLED})
 INVALID_SPEC: Final = "InvalidSpec"
 NAME_TAKEN: Final = "NameTaken"
 NOT_ALLOWED: Final = "NotAllowed"
+CONFIG_REFUSED: Final = "ConfigRefused"
 OUTPUT_SHARED: Final = "OutputShared"
 
 _NEEDED: Final = ("KafkaReachable", "Leading", "Planned", "MembersReady")
@@ -58,7 +59,7 @@ _NEEDED: Final = ("KafkaReachable", "Leading", "Planned", "MembersReady")
 _PASSING: Final = frozenset(
     {
         *("Starting", "Connecting", "Connected", "TakingLead", "CoordinatorLost", "Unreachable"),
-        *("Progressing", "NotReady", "ScaleDownWaits", "Unknown"),
+        *("Progressing", "NotReady", "ScaleDownWaits", "Unknown", "CannotWrite"),
     }
 )
 """Reasons that pass without action. Any other reason of a False needed condition counts as lasting: a false
@@ -108,6 +109,7 @@ def connector_conditions(
     tasks: Sequence[Mapping[str, Any]],
     problems: Sequence[str] = (),
     withheld: str = "",
+    refused: str = "",
 ) -> tuple[Condition, ...]:
     """Ready, Reconciling, Stalled and WorkerFound of a Connector, without times.
 
@@ -115,11 +117,14 @@ def connector_conditions(
     instance, each with ``name``, ``state``, ``trace``, ``next_attempt_ms`` if a failed one will be restarted
     automatically, and ``waits_for`` if it waits for something. ``problems`` say why its spec or its config
     was refused. ``withheld`` says why it is not started, and which other Connector conflicts with it.
+    ``refused`` says why the broker takes no record of its configuration.
     """
     if problems:
         verdict = _refused(problems)
     elif withheld:
         verdict = _Verdict(OUTPUT_SHARED, withheld, lasting=True)
+    elif refused:
+        verdict = _Verdict(CONFIG_REFUSED, refused, lasting=True)
     elif found.status is not ConditionStatus.TRUE:
         # The Worker may be created later, so no action is needed.
         verdict = _Verdict(found.reason, found.message)

@@ -55,6 +55,8 @@ def project(state: LeaderState, statuses: Mapping[TaskId, TaskStatus]) -> dict[s
         "trouble": state.trouble,
         "refusal": state.refusal,
         "topic_refusal": state.topic_refusal,
+        "unwritten": state.unwritten,
+        "refused": {name: each.reason for name, each in sorted(state.refused.items())},
         "warnings": list(state.plan.warnings) if state.plan is not None else [],
         "orphans": list(state.orphans),
         "inputs": _inputs(state),
@@ -93,9 +95,10 @@ def _listed(values: Iterable[Any]) -> list[Any]:
 
 def plan_conditions(status: Mapping[str, Any]) -> Iterator[tuple[str, bool, str, str]]:
     """Type, status, reason and message of the conditions that a projection implies about the last plan."""
-    topic, refusal = str(status.get("topic_refusal", "")), str(status.get("refusal", ""))
-    reason = "WrongConfigTopic" if topic else "GroupTooLarge" if refusal else "Planned"
-    yield "Planned", not (topic or refusal), reason, topic or refusal
+    reasons = {"WrongConfigTopic": "topic_refusal", "GroupTooLarge": "refusal", "CannotWrite": "unwritten"}
+    said = ((reason, str(status.get(key, ""))) for reason, key in reasons.items())
+    reason, message = next((each for each in said if each[1]), ("Planned", ""))
+    yield "Planned", not message, reason, message
     warnings = "; ".join(status.get("warnings", ()))
     yield "PlannedAsAsked", not warnings, "PlanWarning" if warnings else "PlannedAsAsked", warnings
     yield from stock.conditions(status)
