@@ -275,7 +275,7 @@ class _Settling:
             if newest.identity in self.roster.leaving:
                 continue
             staying = (self.claims.stays[m.member_id].all for m in self.roster.current.values())
-            # Two that run a copy of one task may both have a newer incarnation: it is reserved for one of them.
+            # Two that run copies of one task may both have a newer incarnation: it is one's.
             others = (tasks for i, tasks in self.settled.reserved.items() if i != older.identity)
             own = self.configured.intersection(older.owned).difference(*staying, *others)
             self.settled.reserved[older.identity] = self.settled.reserved.get(older.identity, _NONE) | own
