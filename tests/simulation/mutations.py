@@ -329,6 +329,17 @@ def has_no_watchdog() -> Sequence[Patch]:
 
 
 @planted
+def waits_for_every_stop() -> Sequence[Patch]:
+    """A member whose heartbeats renew its lease waits for a stop that never ends."""
+    right = settle._kill_ms
+
+    def wrong(state: State, settings: Any) -> int | None:
+        return right(state, replace(settings, revocation_timeout_ms=3_600_000))
+
+    return [patch.object(settle, "_kill_ms", wrong)]
+
+
+@planted
 def restarts_everything_at_each_assignment() -> Sequence[Patch]:
     """Tasks in neither list of an assignment are stopped and started, as an eager worker does."""
     right = Learner._assignment
