@@ -34,6 +34,7 @@ FAST = (
     "AssignsInTheRoundOfTheRevocation",
     "AcknowledgesBeforeTheStop",
     "TakesTheOperatorForAWorker",
+    "WaitsForEveryStop",
 )
 """Found within so few seeds that each run of the tests looks for them."""
 
