@@ -8,7 +8,7 @@ Four conditions of a Worker summarize the others, for tools that do not know coo
 * ``Settled``: the group is at rest: no task moves, waits or starts.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -19,6 +19,7 @@ from cooperator.crd.connector import Connector, State
 from cooperator.crd.projection import Projection, Sentence, Time, Word, timestamp
 from cooperator.crd.worker import Worker
 from cooperator.model.similar import suggestion
+from cooperator.model.status import HUNG
 from cooperator.model.trace import error_of
 
 
@@ -111,7 +112,7 @@ def connector_conditions(
     withheld: str = "",
     refused: str = "",
 ) -> tuple[Condition, ...]:
-    """Ready, Reconciling, Stalled and WorkerFound of a Connector, without times.
+    """Ready, Reconciling, Stalled and WorkerFound of a Connector, without times; Hung while a task hangs.
 
     ``found`` comes from :func:`worker_found`. ``tasks`` are the leader's reports on its tasks and its
     instance, each with ``name``, ``state``, ``trace``, ``next_attempt_ms`` if a failed one will be restarted
@@ -131,7 +132,21 @@ def connector_conditions(
     else:
         verdict = _of_tasks(connector.spec.state, tasks)
     good = connector.spec.state.value
-    return (*_summary(verdict, connector.metadata.generation, quiet=True, good=good), found)
+    told = _summary(verdict, connector.metadata.generation, quiet=True, good=good)
+    return (*told, found, *_hung(connector, tasks))
+
+
+def _hung(connector: Connector, tasks: Sequence[Mapping[str, Any]]) -> Iterator[Condition]:
+    """The condition of tasks that hang in their stop, while there are any."""
+    texts = [str(t["trace"]) for t in tasks if t["state"] == "STOPPING" and t.get("reason") == HUNG]
+    if texts:
+        yield Condition(
+            type=HUNG,
+            status=ConditionStatus.TRUE,
+            reason="TaskHangs",
+            message="; ".join(texts),
+            observed_generation=connector.metadata.generation,
+        )
 
 
 def worker_found(connector: Connector, workers: Iterable[Worker]) -> Condition:

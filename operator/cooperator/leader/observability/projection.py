@@ -7,8 +7,10 @@ from typing import Any, Final
 from cooperator.leader.state import LeaderState
 from cooperator.leader.stock import members as stock
 from cooperator.model import INSTANCE, Epoch, Member, TargetState, TaskId, TaskState, TaskStatus, Warmth
+from cooperator.model.status import HUNG
 
 POISON_TASK: Final = "PoisonTask"
+_HUNG_SHOWN: Final = 5
 _QUARANTINE: Final = (
     "Members ended again and again while they started it, so it starts nowhere any more: "
     "change its connector, or restart it."
@@ -39,6 +41,7 @@ def project(state: LeaderState, statuses: Mapping[TaskId, TaskStatus]) -> dict[s
         "awaited": dict(sorted(state.awaited.items())),
         "incarnations": _listed(_incarnations(state)),
         "hung": [{**asdict(each), "items": [str(task) for task in each.items]} for each in state.hung],
+        "hung_stops": list(_hung_stops(state, statuses)),
         "held_down_by": list(state.held_down_by),
         "connectors": {
             name: {
@@ -61,6 +64,22 @@ def project(state: LeaderState, statuses: Mapping[TaskId, TaskStatus]) -> dict[s
         "orphans": list(state.orphans),
         "inputs": _inputs(state),
     }
+
+
+def _hung_stops(state: LeaderState, statuses: Mapping[TaskId, TaskStatus]) -> Iterator[str]:
+    """What members report of tasks that hang in their stop, those of deleted connectors too."""
+    ended = state.facts.ended
+    for member in sorted(state.members, key=lambda m: m.identity):
+        if (member.identity, member.incarnation) in ended:
+            continue
+        for task in sorted(member.owned):
+            reported = statuses.get(task)
+            if reported is not None and _hangs(reported) and _is_of(reported, member, state.history.born):
+                yield reported.trace
+
+
+def _hangs(reported: TaskStatus) -> bool:
+    return reported.state is TaskState.STOPPING and reported.reason == HUNG
 
 
 def _incarnations(state: LeaderState) -> set[tuple[str, str]]:
@@ -102,6 +121,8 @@ def plan_conditions(status: Mapping[str, Any]) -> Iterator[tuple[str, bool, str,
     warnings = "; ".join(status.get("warnings", ()))
     yield "PlannedAsAsked", not warnings, "PlanWarning" if warnings else "PlannedAsAsked", warnings
     yield from stock.conditions(status)
+    found = "; ".join(filter(None, (stock.hung_text(status), *status.get("hung_stops", ())[:_HUNG_SHOWN])))
+    yield HUNG, bool(found), "MemberHangs" if found else "NoneHangs", found
 
 
 def is_settled(status: Mapping[str, Any]) -> bool:
