@@ -28,6 +28,7 @@ GOOD: dict[str, Any] = {
         ("capacity", float("nan"), "must be greater than 0"),
         ("kill_after_ms", 0, "must be greater than 0"),
         ("drain_timeout_ms", -1, "must be greater than 0"),
+        ("revocation_timeout_ms", 0, "must be greater than 0"),
         ("lease_ms", 33_000, r"must be greater than rebalance_timeout_ms \+ heartbeat_interval_ms \(33000\)"),
         ("host", "0.0.0.0", "set advertised_host"),
         ("heartbeat_interval_ms", 9_000, "third of session_timeout_ms"),
@@ -41,8 +42,14 @@ def test_refusals(field: str, value: Any, remedy: str) -> None:
 
 def test_options_reach_the_parts_that_use_them() -> None:
     options = WorkerOptions(
-        **GOOD, kill_after_ms=3_000, drain_timeout_ms=60_000, heap_mb=512, session_timeout_ms=9_500
+        **GOOD,
+        kill_after_ms=3_000,
+        drain_timeout_ms=60_000,
+        revocation_timeout_ms=7_000,
+        heap_mb=512,
+        session_timeout_ms=9_500,
     )
+    assert options.settings().revocation_timeout_ms == 7_000
     assert (options.settings().kill_after_ms, options.settings().drain_timeout_ms) == (3_000, 60_000)
     assert options.group_config().client_id == "lake-0-life-1"
     assert options.group_config().session_timeout_ms == 9_500

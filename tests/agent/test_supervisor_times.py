@@ -6,7 +6,8 @@ from cooperator.agent import events as ev
 from cooperator.agent import instructions as do
 from cooperator.agent.machine import Supervisor
 from cooperator.agent.state import IllegalStep, Settings
-from cooperator.model import INSTANCE, AutoRestart, ClusterConfig, Epoch, TaskId
+from cooperator.model import INSTANCE, AutoRestart, ClusterConfig, Epoch, TaskId, TaskState
+from tests.agent.conftest import Conversation
 
 A, A0, A1 = (TaskId("a", task) for task in (INSTANCE, 0, 1))
 URL = "http://leader/"
@@ -212,6 +213,60 @@ class TestTaskConfigurations:
         member.tell(ev.PostAnswered("a", 1, "409"))
         member.assignment(leads=True)
         assert member.all(do.PostTaskConfigs) == [do.PostTaskConfigs("a", 2, self.NEW, URL)]
+
+
+class TestRevocation:
+    def renewed(self, member: Conversation, ms: int) -> list[do.Instruction]:
+        """Time passes, and heartbeats renew the lease."""
+        heard = []
+        for _ in range(ms // 1_000):
+            heard += member.time_passes(1_000)
+            heard += member.tell(ev.Contact(member.now_ms))
+        return heard
+
+    def kills(self, heard: list[do.Instruction]) -> list[str]:
+        return [one.reason for one in heard if isinstance(one, do.KillGroup)]
+
+    def test_a_stop_that_hangs_ends_the_member_although_its_heartbeats_go_on(self, member):
+        member.configure(tasks=({"task.units": "eu,us"}, {"task.units": "jp"}))
+        member.run(A0, A1)
+        member.assignment(revoked=[A0])
+        assert member.supervisor.state.watch_ms == member.now_ms + 44_000, "the lease ends first"
+        assert self.kills(self.renewed(member, 59_000)) == []
+        assert member.supervisor.state.watch_ms == member.now_ms + 1_000, "the watchdog knows the deadline"
+        assert self.kills(member.time_passes(1_000)) == ["not stopped in time: a-0"]
+
+    def test_it_is_said_before_and_names_member_task_and_units(self, member):
+        member.configure(tasks=({"task.units": "eu,us"},))
+        member.run(A0)
+        member.assignment(revoked=[A0])
+        self.renewed(member, 29_000)
+        member.time_passes(999)
+        assert member.statuses() == []
+        member.time_passes(1)
+        [put] = member.all(do.PutStatus)
+        assert (put.status.state, put.status.reason) == (TaskState.STOPPING, "Hung")
+        for word in ("a-0", "units eu, us", "lake-0", "30000 ms", "60000 ms"):
+            assert word in put.status.trace
+
+    def test_a_stop_that_ends_late_but_in_time_costs_nothing(self, member):
+        member.run(A0, A1)
+        member.assignment(revoked=[A0])
+        self.renewed(member, 59_000)
+        member.stopped(A0)
+        assert self.kills(self.renewed(member, 120_000)) == []
+        assert member.report.owned == (A1,)
+
+    def test_a_restart_blocks_no_move_and_ends_nobody(self, member):
+        member.run(A0)
+        member.configure(path="/elsewhere")
+        assert self.kills(self.renewed(member, 120_000)) == []
+
+    def test_it_counts_for_what_was_let_go_without_a_lease_and_still_hangs_with_a_new_one(self, member):
+        member.run(A0)
+        member.time_passes(40_000)
+        assert self.kills(self.renewed(member, 59_000)) == []
+        assert self.kills(member.time_passes(1_000)) == ["not stopped in time: a-0"]
 
 
 def test_a_story_tells_why(member):

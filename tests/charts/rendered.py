@@ -21,6 +21,7 @@ EVERYTHING: Mapping[str, Any] = {
     "bootstrapServers": "kafka:9092",
     "podDisruptionBudget": {"enabled": True},
     "networkPolicy": {"enabled": True},
+    "admissionPolicy": {"enabled": True},
     "serviceMonitor": {"enabled": True},
     "podMonitor": {"enabled": True},
     "prometheusRule": {"enabled": True},

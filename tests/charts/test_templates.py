@@ -3,6 +3,7 @@
 import tomllib
 from collections import Counter
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -37,12 +38,13 @@ ALWAYS = {
     "Pod": 1,
 }
 OPTIONAL = {
-    "podDisruptionBudget": "PodDisruptionBudget",
-    "networkPolicy": "NetworkPolicy",
-    "serviceMonitor": "ServiceMonitor",
-    "podMonitor": "PodMonitor",
-    "prometheusRule": "PrometheusRule",
-    "grafanaDashboard": "ConfigMap",
+    "podDisruptionBudget": ["PodDisruptionBudget"],
+    "networkPolicy": ["NetworkPolicy"],
+    "admissionPolicy": ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"],
+    "serviceMonitor": ["ServiceMonitor"],
+    "podMonitor": ["PodMonitor"],
+    "prometheusRule": ["PrometheusRule"],
+    "grafanaDashboard": ["ConfigMap"],
 }
 
 
@@ -62,11 +64,11 @@ def test_optional_objects_are_absent_by_default(release: Release) -> None:
 
 @pytest.mark.parametrize("feature", OPTIONAL)
 def test_a_feature_adds_its_own_objects_only(release: Release, feature: str) -> None:
-    assert kinds(release, {feature: {"enabled": True}}) == {**ALWAYS, OPTIONAL[feature]: 1}
+    assert kinds(release, {feature: {"enabled": True}}) == {**ALWAYS, **dict.fromkeys(OPTIONAL[feature], 1)}
 
 
 def test_all_features_together(release: Release) -> None:
-    assert kinds(release, EVERYTHING) == {**ALWAYS, **dict.fromkeys(OPTIONAL.values(), 1)}
+    assert kinds(release, EVERYTHING) == {**ALWAYS, **dict.fromkeys(chain(*OPTIONAL.values()), 1)}
 
 
 @pytest.mark.parametrize("chart", [OPERATOR, CRDS], ids=lambda path: path.name)

@@ -75,6 +75,14 @@ WRONG: Mapping[str, tuple[Mapping[str, Any], str]] = {
         {"clusterRights": False, "clusterName": "here", "clusterWide": True},
         "clusterRights is false, so the whole cluster cannot be served",
     ),
+    "no rights and an admission policy": (
+        {"clusterRights": False, "clusterName": "here", "admissionPolicy": {"enabled": True}},
+        "clusterRights is false, and an admission policy is an object of the cluster",
+    ),
+    "an admission policy that refuses nothing": (
+        {"worker": {"template": "Any"}, "admissionPolicy": {"enabled": True}},
+        "admissionPolicy.enabled refuses what worker.template: Any allows",
+    ),
 }
 
 

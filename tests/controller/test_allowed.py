@@ -188,6 +188,31 @@ MISTYPED: Mapping[str, tuple[dict[str, Any], str]] = {
 }
 
 
+USEFUL = {
+    "nodeSelector": {"disk": "fast"},
+    "tolerations": [{"operator": "Exists"}],
+    "affinity": {"podAntiAffinity": {}},
+    "priorityClassName": "batch",
+    "hostNetwork": False,
+    "securityContext": {"runAsUser": 1000650000, "fsGroup": None, "supplementalGroups": [5]},
+    "volumes": [
+        {"name": "files", "persistentVolumeClaim": {"claimName": "lake-files"}},
+        {"name": "own", "configMap": {"name": "settings"}},
+    ],
+    "initContainers": [sidecar(restartPolicy="Always")],
+    "containers": [
+        {
+            "name": "worker",
+            "env": [{"name": "REGION", "value": "north"}],
+            "securityContext": {"readOnlyRootFilesystem": False, "runAsUser": None},
+            "volumeMounts": [{"name": "files", "mountPath": "/files", "subPath": "a"}],
+        },
+        {**sidecar(readinessProbe={"httpGet": {"port": 80}}), "name": "log"},
+    ],
+}
+"""A template with what users need."""
+
+
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_the_level_restricted_forbids_is_refused_and_an_installation_may_allow_it(case: str) -> None:
     spec, said = REFUSED[case]
@@ -206,29 +231,7 @@ def test_wrong_types_are_refused_by_every_installation(case: str, allowance: All
 
 
 def test_what_users_need_is_allowed() -> None:
-    spec = {
-        "nodeSelector": {"disk": "fast"},
-        "tolerations": [{"operator": "Exists"}],
-        "affinity": {"podAntiAffinity": {}},
-        "priorityClassName": "batch",
-        "hostNetwork": False,
-        "securityContext": {"runAsUser": 1000650000, "fsGroup": None, "supplementalGroups": [5]},
-        "volumes": [
-            {"name": "files", "persistentVolumeClaim": {"claimName": "lake-files"}},
-            {"name": "own", "configMap": {"name": "settings"}},
-        ],
-        "initContainers": [sidecar(restartPolicy="Always")],
-        "containers": [
-            {
-                "name": "worker",
-                "env": [{"name": "REGION", "value": "north"}],
-                "securityContext": {"readOnlyRootFilesystem": False, "runAsUser": None},
-                "volumeMounts": [{"name": "files", "mountPath": "/files", "subPath": "a"}],
-            },
-            {**sidecar(readinessProbe={"httpGet": {"port": 80}}), "name": "log"},
-        ],
-    }
-    assert not_allowed(worker(spec), STRICT) == ""
+    assert not_allowed(worker(USEFUL), STRICT) == ""
 
 
 def test_secrets_and_accounts_are_those_that_the_installation_names() -> None:
@@ -299,7 +302,7 @@ _CONTAINERS = st.lists(
     ),
     max_size=2,
 )
-_SPECS = st.dictionaries(_FIELDS, _VALUES, max_size=4) | st.fixed_dictionaries(
+SPECS = st.dictionaries(_FIELDS, _VALUES, max_size=4) | st.fixed_dictionaries(
     {}, optional={"containers": _CONTAINERS, "initContainers": _CONTAINERS, "securityContext": _CONTEXTS}
 )
 EXECUTORS = {
@@ -339,7 +342,7 @@ def above_restricted(pod: Mapping[str, Any]) -> Iterator[str]:
             yield f"{container['name']} is unconfined"
 
 
-@given(_SPECS, st.booleans())
+@given(SPECS, st.booleans())
 @settings(max_examples=600, deadline=None)
 def test_what_is_allowed_can_be_made_and_is_restricted(spec: dict[str, Any], executors: bool) -> None:
     try:

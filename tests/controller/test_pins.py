@@ -66,10 +66,10 @@ def test_what_is_no_pin_is_none(text: str) -> None:
 
 
 SPECS = {
-    "{}": "06c8763fee",
-    "{version: '2.0', spark: {heapMb: 2048, conf: {a: b}}, capacity: 2}": "5e04617794",
-    "{resources: {limits: {memory: 4Gi}}, checkpointVolume: {claimName: c}, envAllowed: [A]}": "107b1ed0e7",
-    "{kafka: {securityProtocol: SASL_SSL, sasl: {mechanism: PLAIN, secretRef: {name: s}}}}": "add67e1aa7",
+    "{}": "3455006a6a",
+    "{version: '2.0', spark: {heapMb: 2048, conf: {a: b}}, capacity: 2}": "016690e9fa",
+    "{resources: {limits: {memory: 4Gi}}, checkpointVolume: {claimName: c}, envAllowed: [A]}": "a6097950da",
+    "{kafka: {securityProtocol: SASL_SSL, sasl: {mechanism: PLAIN, secretRef: {name: s}}}}": "939e170bc6",
 }
 
 

@@ -240,7 +240,9 @@ texts = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), m
 looks_like_something_else = st.sampled_from(
     ["on", "~", "", "0o17", "1e3", "1:30", "2001-01-01", "0x1f", "<<", "="]
 )
-keys = texts.filter(lambda key: key not in ("", "name", "connector.class", "tasks.max"))
+keys = texts.filter(
+    lambda key: key not in ("", "name", "connector.class", "tasks.max") and not key.startswith("cooperator.")
+)
 settings = st.dictionaries(keys, texts | looks_like_something_else | st.integers() | st.booleans())
 metadata = st.fixed_dictionaries(
     {"name": names}, optional={"namespace": names, "labels": st.dictionaries(texts, texts), "uid": texts}

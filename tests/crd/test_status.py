@@ -228,6 +228,16 @@ def test_a_connector_that_is_progressing(tasks: list[dict[str, Any]], reason: st
     assert message in made["Ready"].message
 
 
+def test_a_task_that_hangs_in_its_stop_is_a_condition_of_its_connector_while_it_does() -> None:
+    hangs = task(0, "STOPPING", reason="Hung", trace="sources-0 (unit eu) was revoked from lake-1")
+    made = connector_summary(connector(), task(-1, "RUNNING"), hangs)
+
+    assert trues(made) == {"Reconciling", "WorkerFound", "Hung"}
+    assert (made["Hung"].reason, made["Hung"].message) == ("TaskHangs", hangs["trace"])
+    for over in (task(0, "RUNNING"), task(0, "HELD", reason="Hung"), task(0, "STOPPING")):
+        assert "Hung" not in connector_summary(connector(), task(-1, "RUNNING"), over)
+
+
 def test_permanently_failed_tasks_stall_with_the_first_words_of_the_trace() -> None:
     failed = task(1, "FAILED", trace="no such topic: lines\n  at somewhere")
     made = connector_summary(connector(), task(-1, "RUNNING"), task(0, "HELD"), failed)

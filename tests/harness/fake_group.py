@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cooperator.leader import events as ev
+from cooperator.leader.reconcile import grouped
 from cooperator.leader.state import LeaderSettings
 from cooperator.leader.stock.write_window import SETTLE_MS
 from cooperator.model import (
@@ -109,6 +110,9 @@ class FakeGroup:
         self.answers: dict[str, bytes] | None = None
         self.save_fails = False
         self.config_log_away = False
+        self.too_large: set[str] = set()
+        """Connectors of which the broker takes no record; ``refusals`` counts how often it was asked to."""
+        self.refusals = 0
         self.replies: dict[int, int] = {}
         self.requests = 0
         self.later: deque[ev.Event] = deque()
@@ -308,7 +312,7 @@ class FakeGroup:
     def _step(self, event: ev.Event) -> None:
         for instruction in self.machine.handle(event, self.now_ms):
             if not self._carry_out(instruction):
-                self._step(ev.StepFailed("a log is out of reach"))
+                self._step(ev.StepFailed("a log is out of reach", unwritten=True))
                 return
 
     def _carry_out(self, instruction: ev.Instruction) -> bool:
@@ -326,8 +330,15 @@ class FakeGroup:
             case ev.WriteConfig(records, _, requests):
                 if self.config_log_away:
                     return False
-                self.written.extend(encode_config(record).key for record in records)
-                self._append(records, requests)
+                by_connector = grouped(records)
+                whole = self.too_large.isdisjoint(by_connector)
+                for connector, part in {"": records}.items() if whole else by_connector.items():
+                    if connector in self.too_large:
+                        self.refusals += 1
+                        self._step(ev.ConfigRefused(connector, part, "a record exceeds the limit", requests))
+                    else:
+                        self.written.extend(encode_config(record).key for record in part)
+                        self._append(part, requests)
             case ev.MakeSessionKey():
                 if self.config_log_away:
                     return False

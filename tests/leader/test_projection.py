@@ -127,3 +127,22 @@ def test_a_stopped_connector_is_at_rest_though_its_instance_does_not_run() -> No
     [target] = told["connectors"].values()
     target["state"] = "STOPPED"
     assert is_settled(told)
+
+
+def test_a_task_that_hangs_in_its_stop_is_a_condition_until_its_member_has_ended() -> None:
+    group = with_one_task("a")
+    state = group.machine.state
+    a0 = TaskId("a", 0)
+    hangs = TaskStatus(a0, TaskState.STOPPING, "lake-0", trace="a-0 (unit u0) of lake-0", reason="Hung")
+
+    def hung(status: TaskStatus) -> list[Any]:
+        return {type_: rest for type_, *rest in plan_conditions(project(state, {a0: status}))}["Hung"]
+
+    assert hung(hangs) == [True, "MemberHangs", "a-0 (unit u0) of lake-0"]
+    assert hung(replace(hangs, reason="", trace="")) == [False, "NoneHangs", ""]
+    group.desire()
+    assert project(state, {})["tasks"] == []
+    assert hung(hangs)[0], "its connector is deleted, and it hangs all the same"
+    group.die("lake-0")
+    group.facts(Facts(ended=frozenset(group.dead)))
+    assert hung(hangs) == [False, "NoneHangs", ""]

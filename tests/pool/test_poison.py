@@ -94,17 +94,41 @@ def test_several_suspects_start_one_at_a_time_and_the_innocent_are_cleared(pool:
     for identity in ("lake-0", "lake-1"):
         die_while_starting(pods, identity, BAD, GOOD, OTHER)
     assert len(pods.decide().facts.suspected) == 2
-    for _ in range(3):
-        pods.decide()
-        assert pods.memory.trial is not None
-        task = pods.memory.trial.task
-        if task == BAD:
-            die_while_starting(pods, "lake-2", BAD)
-        else:
-            survives(pods, "lake-2", task)
+    while pods.decide() and pods.memory.trial is not None:
+        tasks = pods.memory.trial.tasks
+        (die_while_starting if BAD in tasks else survives)(pods, "lake-2", *sorted(tasks))
 
     assert pods.decide().facts.poisoned == {BAD} == poisoned(pods)
     assert set(pods.memory.suspects) == {BAD}
+
+
+def test_each_trial_that_nobody_dies_of_lets_twice_as_many_start(pool: Start) -> None:
+    pods = pool(3)
+    tasks = [TaskId("many", number) for number in range(100)]
+    for identity in ("lake-0", "lake-1"):
+        die_while_starting(pods, identity, *tasks)
+    sizes = []
+    while pods.decide().facts.poisoned:
+        assert pods.memory.trial is not None
+        sizes.append(len(pods.memory.trial.tasks))
+        survives(pods, "lake-2", *sorted(pods.memory.trial.tasks))
+    assert sizes == [1, 2, 4, 8, 16, 32]
+
+
+def test_a_death_in_a_trial_of_many_makes_the_next_one_of_one(pool: Start) -> None:
+    pods = pool(3)
+    tasks = [TaskId("many", number) for number in range(8)]
+    bad = tasks[-1]
+    for identity in ("lake-0", "lake-1"):
+        die_while_starting(pods, identity, *tasks)
+    deaths = 0
+    while poisoned(pods) != {bad}:
+        assert pods.memory.trial is not None
+        on_trial = sorted(pods.memory.trial.tasks)
+        deaths += bad in on_trial
+        (die_while_starting if bad in on_trial else survives)(pods, "lake-2", *on_trial)
+    assert poisoned(pods) == {bad}
+    assert deaths <= 3
 
 
 def test_a_suspect_that_does_not_start_does_not_keep_the_others_waiting_for_ever(pool: Start) -> None:

@@ -1,6 +1,7 @@
 """The API over HTTP: kcctl's requests, requests of browsers, and any request that its OpenAPI document
 allows."""
 
+import os
 from typing import Any
 
 import pytest
@@ -70,6 +71,8 @@ def test_head_is_get_without_the_body(server: Server) -> None:
     assert Client(server.url).send("HEAD /connectors") == (200, None)
 
 
+EXAMPLES = int(os.environ.get("COOPERATOR_EXAMPLES", "15"))
+"""Of each operation; more in the long run (docs/evidence/fuzzing.md)."""
 schema = schemathesis.openapi.from_dict(document())
 CHECKS = (
     not_a_server_error,
@@ -96,6 +99,6 @@ def fuzzed() -> Any:
 
 
 @schema.parametrize()
-@settings(max_examples=15, suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
 def test_every_request_that_the_document_allows_gets_a_documented_answer(case: Any, fuzzed: Server) -> None:
     case.call_and_validate(base_url=fuzzed.url.rstrip("/"), checks=CHECKS, timeout=20)

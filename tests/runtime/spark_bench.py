@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from cooperator.connectors.output import read_units
 from cooperator.connectors.topics import ensure_topic, partition_counts
-from cooperator.model import INSTANCE, TaskId
+from cooperator.model import INSTANCE, Epoch, TaskId
 from cooperator.runtime import RuntimeSettings, TaskSpec
 from cooperator.runtime.spark import SparkRuntime
 from tests.harness.support import eventually
@@ -92,6 +92,7 @@ class SparkBench:
     heard: Heard
     settings: RuntimeSettings
     attempts: Counter[TaskId] = field(default_factory=Counter)
+    epoch: Epoch | None = None
 
     @property
     def client(self) -> dict[str, Any]:
@@ -116,7 +117,7 @@ class SparkBench:
     def start(self, task: TaskId, config: dict[str, str]) -> int:
         self.attempts[task] += 1
         self.heard.texts.pop(task, None)
-        self.runtime.start(TaskSpec(task, config), self.attempts[task])
+        self.runtime.start(TaskSpec(task, config, epoch=self.epoch), self.attempts[task])
         return self.attempts[task]
 
     def stop(self, *tasks: TaskId) -> None:

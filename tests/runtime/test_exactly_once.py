@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from cooperator.connectors.base import Cancelled
 from cooperator.connectors.exactly_once import (
     BatchTooSlow,
+    CheckpointBehind,
     Log,
     LogLost,
     Marker,
@@ -193,14 +194,73 @@ def test_a_writer_whose_unit_is_claimed_by_another_commits_nothing_more(tmp_path
     assert logs.rows == rows(0)
 
 
-def test_markers_of_releases_without_claims_are_read() -> None:
-    assert Marker.decode(b'{"owner": "a", "query": "q", "batch": 3}') == Marker("a", "q", 3)
+def test_markers_of_releases_without_claims_and_contents_are_read() -> None:
+    marker = Marker.decode(b'{"owner": "a", "query": "q", "batch": 3}')
+    assert marker == Marker("a", "q", 3)
+    assert marker.covers("q", 3, "1 {}"), "only its number is known"
+    with pytest.raises(CheckpointBehind):
+        marker.covers("q", 2, "1 {}")
 
 
-@given(owner=st.text(), query=st.text(), batch=st.integers(-1, 1 << 62), claimed=st.text())
-def test_markers_round_trip(owner: str, query: str, batch: int, claimed: str) -> None:
-    marker = Marker(owner, query, batch, claimed)
+@given(owner=st.text(), query=st.text(), batch=st.integers(-1, 1 << 62), claimed=st.text(), content=st.text())
+def test_markers_round_trip(owner: str, query: str, batch: int, claimed: str, content: str) -> None:
+    marker = Marker(owner, query, batch, claimed, content)
     assert Marker.decode(marker.encode()) == marker
+
+
+class Checkpoint:
+    """Plans batches of numbers as Spark does: an end for each batch, written before it runs.
+
+    ``planned`` are (time, end) of each batch; the last of them may not be ``done``.
+    """
+
+    def __init__(self, planned: tuple[tuple[int, int], ...] = (), done: int = 0) -> None:
+        self.planned, self.done = planned, done
+
+    def copy(self) -> "Checkpoint":
+        return Checkpoint(self.planned, self.done)
+
+    def run(self, unit: UnitWriter, now: int, end: int, dies: bool) -> None:
+        """The batch in flight, or the next one, up to ``end``."""
+        if self.done == len(self.planned):
+            self.planned += ((now, end),)
+        number = len(self.planned) - 1
+        start, (time, end) = self.planned[number - 1][1] if number else 0, self.planned[number]
+        records = [(None, b"%d" % each) for each in range(start, end)]
+        unit.write(QUERY, number, lambda: records, f"{time} {end}")
+        if not dies:
+            self.done = number + 1
+
+
+RUNS = st.lists(
+    st.tuples(st.sampled_from(["run", "run", "die", "copy", "restore"]), st.integers(0, 3)), max_size=30
+)
+
+
+@given(RUNS, st.booleans())
+def test_a_checkpoint_that_is_restored_loses_and_doubles_nothing_in_silence(
+    runs: list[tuple[str, int]], looks_at_start: bool
+) -> None:
+    """``looks_at_start``: as units do; without it the contents of batches alone have to tell."""
+    logs = FakeLogs()
+    checkpoint, saved, available = Checkpoint(), Checkpoint(), 0
+    for now, (what, more) in enumerate(runs):
+        available += more
+        if what == "copy":
+            saved = checkpoint.copy()
+        elif what == "restore":
+            checkpoint = saved.copy()
+        else:
+            unit = writer(logs, f"{now}")
+            try:
+                found = unit.claim()
+                if looks_at_start:
+                    found.refuse_behind(QUERY, len(checkpoint.planned) - 1)
+                checkpoint.run(unit, now, available, what == "die")
+            except CheckpointBehind:
+                return
+            written = [int(record[1] or b"") for record in logs.rows]
+            assert written == list(range(checkpoint.planned[-1][1]))
 
 
 STEP = st.tuples(st.integers(0, 3), st.booleans())

@@ -52,7 +52,12 @@ class TestPatterns:
     def test_a_thousand_hostile_patterns_leave_others_their_turn(self) -> None:
         hostile = [f"(a|a)*{'(b|b)*' * (number % 7)}c{number}" for number in range(1_000)]
         quiet_s = longest_gap(lambda: time.sleep(0.5))
-        assert longest_gap(lambda: [compiled(pattern)("a" * 249) for pattern in hostile]) < quiet_s + 0.1
+
+        def gap_s() -> float:
+            return longest_gap(lambda: [compiled(pattern)("a" * 249) for pattern in hostile])
+
+        # A gap of the patterns' own is there in each of three runs; one of the machine's is not.
+        assert min(gap_s() for _ in range(3)) < quiet_s + 0.1
 
     @settings(max_examples=300, deadline=None)
     @given(

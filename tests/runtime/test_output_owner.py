@@ -192,7 +192,8 @@ def test_a_checkpoint_that_was_reset_before_it_wrote_anything_begins_anew(
     assert not opens(session, path, "other/2")
     sink.add(0, None)
     assert not opens(session, path, "own/3"), "the sink would skip its first batch"
-    assert opens(session, path, "own/2")
+    assert opens(session, path, "own/2", committed=-1, newest=0)
+    assert not opens(session, path, "own/2", newest=-1), "an older copy of the checkpoint"
 
 
 def test_an_incomplete_owner_file_is_named_with_the_remedy(session: Any, tmp_path: Path) -> None:

@@ -222,3 +222,30 @@ def test_members_killed_and_frozen_in_mid_stream_deliver_once(
     entries = [entry["path"] for page in obstore.list(server.store(), f"{unique}/out/") for entry in page]
     assert any("/commits/" in entry for entry in entries), "the checkpoint is in the store"
     assert not (tmp_path / "checkpoints").exists()
+
+
+@pytest.mark.parametrize(
+    "spelling", ["{path}", "file:{path}", "file://{path}", "s3a://{bucket}/{unique}/out"]
+)
+def test_offsets_are_not_forgotten_while_a_directory_has_files_however_it_is_spelled(
+    place: Place, server: S3Server, tmp_path: Path, unique: str, spelling: str
+) -> None:
+    output = spelling.format(path=tmp_path, bucket=server.bucket, unique=unique)
+    sink = file_sink(lambda options, unit: output)
+    unit = UnitPlace("group", "copy", "a-0", tmp_path / "checkpoint", {})
+    sink.refuse_forgetting(None, unit)
+    assert sink.at(None, unit)("query", 3) is False
+    root = place / "out" if output.startswith("s3a:") else tmp_path
+    put(root / "_spark_metadata" / "3", b"v1\n")
+    assert sink.at(None, unit)("query", 3) is True
+    with pytest.raises(OffsetsError, match="its first batches would be skipped"):
+        sink.refuse_forgetting(None, unit)
+
+
+def test_offsets_are_not_forgotten_where_nobody_can_look(tmp_path: Path) -> None:
+    sink = file_sink(lambda options, unit: "hdfs://names/out")
+    unit = UnitPlace("group", "copy", "a-0", tmp_path, {})
+    with pytest.raises(OffsetsError, match=r"hdfs://names/out cannot be read here.*reset with --to"):
+        sink.refuse_forgetting(None, unit)
+    with pytest.raises(OffsetsError, match="resume the connector until the batch is done"):
+        sink.at(None, unit)("query", 3)

@@ -37,6 +37,7 @@ class MemberOptions(WorkerOptions):
             refused_retry_ms=1_000,
             ask_every_ms=1_000,
             kill_after_ms=self.kill_after_ms,
+            revocation_timeout_ms=self.revocation_timeout_ms,
             drain_timeout_ms=self.drain_timeout_ms,
             post_backoff_max_ms=6_000,
             warm_up_limit_ms=8_000,
@@ -135,6 +136,7 @@ class MemberProcess(WorkerProcess):
             lease_ms=times.lease_ms,
             kill_after_ms=times.kill_after_ms,
             drain_timeout_ms=times.drain_ms,
+            revocation_timeout_ms=times.revocation_ms,
         )
         self.agent = SimulatedAgent(options, self)
         self.agent.begin()

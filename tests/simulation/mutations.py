@@ -34,6 +34,7 @@ FAST = (
     "AssignsInTheRoundOfTheRevocation",
     "AcknowledgesBeforeTheStop",
     "TakesTheOperatorForAWorker",
+    "WaitsForEveryStop",
 )
 """Found within so few seeds that each run of the tests looks for them."""
 
@@ -326,6 +327,17 @@ def runs_without_a_lease() -> Sequence[Patch]:
 def has_no_watchdog() -> Sequence[Patch]:
     """Tasks that have not stopped long after the end of the lease are not killed."""
     return [_watchdog_sleeps()]
+
+
+@planted
+def waits_for_every_stop() -> Sequence[Patch]:
+    """A member whose heartbeats renew its lease waits for a stop that never ends."""
+    right = settle._kill_ms
+
+    def wrong(state: State, settings: Any) -> int | None:
+        return right(state, replace(settings, revocation_timeout_ms=3_600_000))
+
+    return [patch.object(settle, "_kill_ms", wrong)]
 
 
 @planted

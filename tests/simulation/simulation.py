@@ -151,6 +151,8 @@ class Simulation:
         """For each generation that a stock worker has planned, the names of the processes that it saw."""
         self.plans: list[Planned] = []
         self.stops: list[Copy] = []
+        self.hanging: list[Copy] = []
+        """Those whose stop never ends."""
         self.sleepers: list[WorkerProcess] = []
         self.errors: list[str] = []
         self._links = 0

@@ -20,6 +20,7 @@ class Times:
     hold_ms: int = 12_000
     join_wait_ms: int = 4_000
     drain_ms: int = 15_000
+    revocation_ms: int = 6_000
 
 
 @dataclass(slots=True)

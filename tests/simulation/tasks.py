@@ -47,6 +47,7 @@ class Copy:
     paused: bool = False
     started: bool = False
     stopping: bool = False
+    hangs_since_ms: int | None = None
     stale: bool = False
 
     def __str__(self) -> str:
@@ -78,7 +79,8 @@ class Copies:
 class SimulatedRuntime:
     """A member's runtime: starts and stops take random times of the world.
 
-    ``failing`` is how many of the next starts fail. ``stuck`` means that stops never end. ``warm`` means that
+    ``failing`` is how many of the next starts fail. ``stuck`` means that stops do not end for a while,
+    ``stuck_for_ever`` that those of revoked tasks never do. ``warm`` means that
     starts come up; for a member of ours only once it has warmed up.
     """
 
@@ -90,6 +92,7 @@ class SimulatedRuntime:
         self._since: dict[TaskId, tuple[Epoch | None, int]] = {}
         self.failing = 0
         self.stuck = False
+        self.stuck_for_ever = False
         self.warm = True
         self._waiting: list[tuple[Copy, TaskSpec]] = []
 
@@ -144,7 +147,10 @@ class SimulatedRuntime:
             return
         copy.stopping = True
         self._simulation.stops.append(copy)
-        if not self.stuck:
+        if self.stuck_for_ever and task in self._member.revoked:
+            copy.hangs_since_ms = self._simulation.now_ms
+            self._simulation.hanging.append(copy)
+        elif not self.stuck:
             self._after(self._simulation.draw_stop_ms(), lambda: self._down(copy))
 
     def cancel(self, copy: Copy) -> None:
@@ -155,7 +161,7 @@ class SimulatedRuntime:
         """Finish the hanging stops."""
         self.stuck = False
         for copy in list(self.copies.values()):
-            if copy.stopping:
+            if copy.stopping and copy.hangs_since_ms is None:
                 self._after(0, lambda copy=copy: self._down(copy))  # type: ignore[misc]
 
     def pause(self, task: TaskId) -> None:

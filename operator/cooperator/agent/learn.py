@@ -137,7 +137,11 @@ class Learner:
                 state.tasks[task] = Task(task, assignment.epoch, assignment.config_offset)
             elif not held.keep:
                 state.tasks[task] = replace(
-                    held, keep=True, epoch=assignment.epoch, needs_offset=assignment.config_offset
+                    held,
+                    keep=True,
+                    revoked_ms=None,
+                    epoch=assignment.epoch,
+                    needs_offset=assignment.config_offset,
                 )
             self._tell(task, f"assigned by {assignment.epoch}")
 

@@ -28,6 +28,7 @@ from cooperator.leader.endpoint import Endpoint
 from cooperator.log_lines import common, within
 from cooperator.logs import Logs, LogsConfig, LogTimeout, open_logs
 from cooperator.model import Epoch, TaskId, TaskState
+from cooperator.model.status import HUNG
 from cooperator.runtime import Runtime, RuntimeListener, TaskSpec
 from cooperator.runtime.inline import InlineRuntime
 from cooperator.wire import RestartRecord
@@ -224,6 +225,8 @@ class Agent:
             case do.Resume(task):
                 self._runtime.resume(task)
             case do.PutStatus(status, in_ms):
+                if status.reason == HUNG:
+                    log.warning("%s", status.trace)
                 at_ms = time.time_ns() // 1_000_000
                 next_ms = 0 if in_ms is None else at_ms + in_ms
                 if status.state is TaskState.UNASSIGNED:

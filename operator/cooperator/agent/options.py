@@ -32,6 +32,7 @@ class WorkerOptions:
     * ``lease_ms``: applies until an assignment gives another.
     * ``kill_after_ms``: what still runs this long after the end of the lease is killed. Must be less than the
       policy's lease margin.
+    * ``revocation_timeout_ms``: a revoked task that has not stopped after this ends the member.
     * ``group_security``, ``log_security``: settings of kafka-python and of confluent-kafka; never shown.
     * ``topics``: those of an adopted Connect cluster.
 
@@ -55,6 +56,7 @@ class WorkerOptions:
     rebalance_timeout_ms: int = 30_000
     lease_ms: int = 40_000
     kill_after_ms: int = 4_000
+    revocation_timeout_ms: int = 60_000
     drain_timeout_ms: int = 300_000
     heap_mb: int = 1024
     spark_conf: Mapping[str, str] = field(default_factory=dict)
@@ -72,7 +74,7 @@ class WorkerOptions:
         for name in ("identity", "incarnation"):
             if not getattr(self, name):
                 raise ValueError(f"{name} is empty: set it")
-        for name in ("lease_ms", "kill_after_ms", "drain_timeout_ms"):
+        for name in ("lease_ms", "kill_after_ms", "drain_timeout_ms", "revocation_timeout_ms"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be greater than 0")
         if not self.capacity > 0:
@@ -131,5 +133,6 @@ class WorkerOptions:
         return Settings(
             identity=self.identity,
             kill_after_ms=self.kill_after_ms,
+            revocation_timeout_ms=self.revocation_timeout_ms,
             drain_timeout_ms=self.drain_timeout_ms,
         )

@@ -20,8 +20,9 @@ from cooperator.agent.instructions import (
     Watch,
 )
 from cooperator.agent.state import Phase, Settings, State, Task
-from cooperator.agent.statuses import say, say_failed
+from cooperator.agent.statuses import say, say_failed, unit_of
 from cooperator.model import INSTANCE, TargetState, TaskId, TaskState, Warmth
+from cooperator.model.status import HUNG
 from cooperator.model.throttle import Throttle
 
 
@@ -73,7 +74,7 @@ def _task(state: State, settings: Settings, key: TaskId) -> list[Instruction]:
         if not task.quiet:
             out += say(state, settings, key, TaskState.RESTARTING if task.keep else TaskState.STOPPING)
     if task.alive:
-        return out
+        return out if task.keep else [*out, *_hanging(state, settings, key)]
     if not task.keep:
         if not task.quiet:
             out += say(state, settings, key, TaskState.UNASSIGNED)
@@ -83,6 +84,23 @@ def _task(state: State, settings: Settings, key: TaskId) -> list[Instruction]:
     else:
         out += say_failed(state, settings, key)
     return out
+
+
+def _hanging(state: State, settings: Settings, key: TaskId) -> list[Instruction]:
+    """Say of a revoked task that it hangs in its stop, well before its member is ended for it."""
+    task = state.tasks[key]
+    if task.revoked_ms is None:
+        task = state.tasks[key] = replace(task, revoked_ms=state.now_ms)
+    hung_ms = state.hung_ms(task, settings)
+    if task.quiet or hung_ms is None or state.now_ms < hung_ms:
+        return []
+    waited_ms, limit_ms = settings.revocation_timeout_ms // 2, settings.revocation_timeout_ms
+    trace = (
+        f"{key} ({unit_of(task.config)}) was revoked from {settings.identity} and has not stopped within "
+        f"{waited_ms} ms: the member is ended {limit_ms} ms after the revocation (revocationTimeoutMs), and "
+        "the task moves"
+    )
+    return say(state, settings, key, TaskState.STOPPING, trace=trace, reason=HUNG)
 
 
 def _must_stop(state: State, task: Task) -> bool:
@@ -241,13 +259,20 @@ def _departure(state: State) -> list[Instruction]:
 
 
 def _kill_ms(state: State, settings: Settings) -> int | None:
-    """When to kill what is still alive: nothing may outlive the lease by more than the margin."""
+    """When to kill what is still alive.
+
+    Nothing may outlive the lease by more than the margin, nor block its own move for longer than the
+    revocation time-out, as KIP-848 bounds it by the rebalance time-out.
+    """
     if not state.anything_alive or state.lease_end_ms is None:
         return None
     end_ms = state.lease_end_ms
     if state.depart_by_ms is not None:
         end_ms = min(end_ms, state.depart_by_ms)
-    return end_ms + settings.kill_after_ms
+    revoked = [task.revoked_ms for task in state.tasks.values() if task.revoked_ms is not None]
+    return min(
+        [end_ms + settings.kill_after_ms, *(at_ms + settings.revocation_timeout_ms for at_ms in revoked)]
+    )
 
 
 def _watch(state: State, settings: Settings) -> list[Instruction]:
@@ -255,8 +280,12 @@ def _watch(state: State, settings: Settings) -> list[Instruction]:
     kill_ms = _kill_ms(state, settings)
     if kill_ms is not None and state.now_ms >= kill_ms:
         state.exiting = 1
-        alive = sorted(str(task.task) for task in state.tasks.values() if task.alive)
-        return [KillGroup(f"not stopped in time: {', '.join(alive)}")]
+        late = sorted(
+            str(task.task)
+            for task in state.tasks.values()
+            if task.alive and not (task.keep and state.lease_alive)
+        )
+        return [KillGroup(f"not stopped in time: {', '.join(late)}")]
     if kill_ms != state.watch_ms:
         state.watch_ms = kill_ms
         out.append(Watch(kill_ms))
@@ -275,6 +304,7 @@ def _next_ms(state: State, settings: Settings) -> int | None:
         None if state.asked_ms is None else state.asked_ms + settings.rejoin_retry_ms,
     ]
     times += [state.restart_ms(task) for task in state.tasks.values() if task.failed_ms is not None]
+    times += [state.hung_ms(task, settings) for task in state.tasks.values() if not task.quiet]
     times += [state.progress_due_ms(task, settings.progress_every_ms) for task in state.tasks.values()]
     if state.leader_url:
         times += [post.at_ms for post in state.posts.values() if post.in_flight is None]

@@ -27,6 +27,8 @@ class Settings:
     * ``rejoin_retry_ms``: an acknowledgement that no assignment has answered is repeated after this.
     * ``refused_retry_ms``: pause after an assignment that could not be applied.
     * ``ask_every_ms``: interval between questions to the leader.
+    * ``revocation_timeout_ms``: a task that has not stopped this long after it was revoked ends the member,
+      so that it can move; after half of this time its status says that it hangs.
     * ``kill_after_ms``: what has not stopped this long after the end of the lease is killed. Must be less
       than the margin that the leader adds to the lease.
     * ``progress_every_ms``: minimum interval between two statuses of a task that differ only in its progress.
@@ -43,6 +45,7 @@ class Settings:
     refused_retry_ms: int = 2_000
     ask_every_ms: int = 2_000
     kill_after_ms: int = 4_000
+    revocation_timeout_ms: int = 60_000
     drain_timeout_ms: int = 300_000
     post_backoff_ms: int = 250
     post_backoff_max_ms: int = 60_000
@@ -70,6 +73,7 @@ class Task:
 
     * ``keep``: false when the task is to be released (revoked, or the lease has ended) as soon as it has
       stopped.
+    * ``revoked_ms``: since when it is to be released while something of it runs.
     * ``quiet``: release it without a status.
     * ``restart``: stop this attempt and start another.
     * ``config``, ``paused``: what the attempt was given.
@@ -86,6 +90,7 @@ class Task:
     phase: Phase = Phase.WAITING
     attempt: int = 0
     keep: bool = True
+    revoked_ms: int | None = None
     quiet: bool = False
     restart: bool = False
     config: Mapping[str, str] | None = None
@@ -233,6 +238,10 @@ class State:
         delay_ms = self.auto_restart(task.task.connector).delay_ms(task.restarts)
         return None if delay_ms is None else task.failed_ms + delay_ms
 
+    def hung_ms(self, task: Task, settings: Settings) -> int | None:
+        """When the status of a revoked task begins to say that it hangs."""
+        return None if task.revoked_ms is None else task.revoked_ms + settings.revocation_timeout_ms // 2
+
     def progress_due_ms(self, task: Task, every_ms: int) -> int | None:
         """When pending progress is written; None if there is none."""
         if task.phase not in (Phase.STARTING, Phase.RUNNING):
@@ -268,6 +277,7 @@ def check(state: State) -> None:
         if restart_ms is not None and restart_ms > state.now_ms and state.exiting is None:
             timer_ms = state.timer_ms
             _require(timer_ms is not None and timer_ms <= restart_ms, f"no restart is due: {task}")
+        _require((task.revoked_ms is None) == task.keep, f"no deadline for its stop: {task}")
         if task.alive:
             _require(task.attempt not in attempts, f"one attempt for two tasks: {task}")
             attempts.add(task.attempt)

@@ -3,11 +3,15 @@
 A status is a projection for people to read; nothing is decided by it.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
 from cooperator.agent.instructions import Instruction, PutStatus
 from cooperator.agent.state import Settings, State
 from cooperator.model import RESTART_LIMIT, TaskId, TaskState, TaskStatus
+
+_UNITS_SHOWN: Final = 5
 
 
 def say(
@@ -51,3 +55,12 @@ def say_failed(state: State, settings: Settings, key: TaskId) -> list[Instructio
         f"(maxRestarts is {auto.max_restarts}) and stays failed: fix the cause, then restart it."
     )
     return say(state, settings, key, TaskState.FAILED, trace=trace, reason=RESTART_LIMIT)
+
+
+def unit_of(config: Mapping[str, str] | None) -> str:
+    """The units of a task by their names, for a message; an instance has none."""
+    units = [unit for unit in (config or {}).get("task.units", "").split(",") if unit]
+    if not units:
+        return "no units"
+    more = f" and {len(units) - _UNITS_SHOWN} more" if len(units) > _UNITS_SHOWN else ""
+    return f"unit{'s' if len(units) > 1 else ''} {', '.join(units[:_UNITS_SHOWN])}{more}"

@@ -47,6 +47,9 @@ def worker(
     drain_timeout_ms: Annotated[
         int, typer.Option(help="Limit for handing over tasks when the member leaves.")
     ] = 300_000,
+    revocation_timeout_ms: Annotated[
+        int, typer.Option(help="A revoked task that has not stopped after this ends the member's process.")
+    ] = 60_000,
     heap_mb: Annotated[int, typer.Option(help="Heap of the JVM.")] = 1024,
     spark_conf: Annotated[list[str] | None, typer.Option(help="Spark setting, NAME=VALUE.")] = None,
     spark_package: Annotated[
@@ -124,6 +127,7 @@ def worker(
             rebalance_timeout_ms=rebalance_timeout_ms,
             lease_ms=max(40_000, rebalance_timeout_ms + heartbeat_interval_ms + 1),
             drain_timeout_ms=drain_timeout_ms,
+            revocation_timeout_ms=revocation_timeout_ms,
             heap_mb=heap_mb,
             spark_conf=dict(_setting(setting) for setting in spark_conf or ()),
             spark_packages=tuple(spark_package or ()),

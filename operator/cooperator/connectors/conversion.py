@@ -22,6 +22,7 @@ from cooperator.connectors.exactly_once import UnitWriter
 from cooperator.connectors.failing_rows import Failed, frame_of, sift
 from cooperator.connectors.kafka_sink import unit_writer
 from cooperator.connectors.kafka_source import KafkaSourceOptions, read_partition, reads
+from cooperator.connectors.offsets.unit_log import content_of
 from cooperator.connectors.options import option, refuse
 from cooperator.connectors.topics import client_config, ensure_topic, reaching
 from cooperator.connectors.transform import selected
@@ -187,7 +188,8 @@ class LetterBox:
         """Writes the letters. Call it before the batch is in the sink: a retry leaves out the same
         records."""
         if self._writer is not None and found:
-            self._writer.write(query, batch, lambda: letters(found, self._topic, self._context))
+            content = content_of(self._context.checkpoint, batch)
+            self._writer.write(query, batch, lambda: letters(found, self._topic, self._context), content)
 
 
 def ensure_letters(options: ConversionOptions) -> None:

@@ -17,7 +17,7 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import NamedTuple, Protocol
 
 from cooperator.connectors.base import Cancelled
@@ -66,36 +66,70 @@ class BatchTooSlow(Exception):
     """A batch does not fit into the longest transaction allowed."""
 
 
+WAY_OUT = (
+    "Restore its newest copy; or stop the Connector, reset its offsets, alter them "
+    "to where the sink ends (cooperator offsets), and resume it"
+)
+
+
+class CheckpointBehind(ValueError):
+    """The sink has a batch that the checkpoint has not planned: an older copy of it was restored."""
+
+
 @dataclass(frozen=True, slots=True)
 class Marker:
     """The last attempt that claimed the unit, and its newest committed batch (-1: none) of which query.
 
     ``claim`` is the owner's claim on the unit's fence; the greater of two claims is the newer one (empty:
-    none).
+    none). ``content`` identifies what the batch covers (``content_of``; empty: written before there was one).
     """
 
     owner: str
     query: str = ""
     batch: int = -1
     claim: str = ""
+    content: str = ""
 
-    def covers(self, query: str, batch: int) -> bool:
-        """Whether the batch is committed.
+    def has(self, query: str, batch: int) -> bool:
+        """Whether a batch of that number is committed.
 
         A new checkpoint counts its batches from 0 again, under a new query id, so that nothing of it is
         covered.
         """
         return self.query == query and batch <= self.batch
 
+    def covers(self, query: str, batch: int, content: str) -> bool:
+        """Whether this very batch is committed. Only the newest one is ever run again, as it was planned.
+
+        Raises ``CheckpointBehind`` when the number is committed with other contents.
+        """
+        if not self.has(query, batch):
+            return False
+        if batch < self.batch or (self.content and self.content != content):
+            self._refuse(f"plans other records as batch {batch}")
+        return True
+
+    def refuse_behind(self, query: str, newest: int) -> None:
+        """Raises ``CheckpointBehind`` if the checkpoint, whose newest batch is given, lacks this one."""
+        if self.query == query and newest < self.batch:
+            self._refuse(f"ends with batch {newest}" if newest >= 0 else "has no batch")
+
+    def _refuse(self, what: str) -> None:
+        end = self.content.partition(" ")[2]
+        raise CheckpointBehind(
+            f"the sink has batch {self.batch} of this checkpoint{f', up to {end}' if end else ''}, but the "
+            f"checkpoint {what}: an older copy of it was restored, and going on would lose records or write "
+            f"them twice. {WAY_OUT}"
+        )
+
     def encode(self) -> bytes:
-        content = {"owner": self.owner, "query": self.query, "batch": self.batch, "claim": self.claim}
-        return json.dumps(content).encode()
+        return json.dumps(asdict(self)).encode()
 
     @classmethod
     def decode(cls, value: bytes) -> "Marker":
         content = json.loads(value)
         owner, query, batch = str(content["owner"]), str(content["query"]), int(content["batch"])
-        return cls(owner, query, batch, str(content.get("claim", "")))
+        return cls(owner, query, batch, str(content.get("claim", "")), str(content.get("content", "")))
 
 
 class Log(Protocol):
@@ -165,17 +199,18 @@ class UnitWriter:
                 return claimed
         raise AssertionError("attempts end by an exception")
 
-    def write(self, query: str, batch: int, rows: Callable[[], Iterable[Row]]) -> int:
+    def write(self, query: str, batch: int, rows: Callable[[], Iterable[Row]], content: str = "") -> int:
         """Commits a batch unless it is committed already; returns the number of rows written now.
 
-        ``rows`` must return the same rows in each call, and is called once for each attempt.
+        ``rows`` must return the same rows in each call, and is called once for each attempt. ``content``
+        identifies what the batch covers. Raises ``CheckpointBehind``.
         """
         slowdown = 0
-        target = Marker(self._owner, query, batch, self._claim)
+        target = Marker(self._owner, query, batch, self._claim, content)
         for attempt in self._attempts():
             try:
                 unit_log = self._log or self._reopen(slowdown)
-                if self._marker.covers(query, batch):
+                if self._marker.covers(query, batch, content):
                     log.info("batch %d of %s is already committed", batch, query)
                     return 0
                 self._check_fence()

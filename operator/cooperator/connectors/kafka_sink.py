@@ -11,6 +11,7 @@ from cooperator.connectors.exactly_once import Row, UnitWriter
 from cooperator.connectors.kafka_log import KafkaLogs
 from cooperator.connectors.offsets.entries import OffsetsError
 from cooperator.connectors.offsets.sources import UnitPlace
+from cooperator.connectors.offsets.unit_log import content_of, query_of, reached
 from cooperator.connectors.options import option
 from cooperator.connectors.topics import client_config
 
@@ -69,7 +70,8 @@ def unit_writer(
     )
     writer = UnitWriter(logs, context.owner, context.cancelled, context.fence)
     context.closing.callback(writer.close)
-    writer.claim()
+    found = writer.claim()
+    found.refuse_behind(query_of(context.checkpoint), reached(context.checkpoint)[1])
     context.counts.rows_out = 0
     return writer
 
@@ -92,7 +94,8 @@ def deliver(
 
     def write(batch: "DataFrame", batch_id: int) -> None:
         query = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-        written = writer.write(str(query), batch_id, lambda: rows(batch))
+        content = content_of(context.checkpoint, batch_id)
+        written = writer.write(str(query), batch_id, lambda: rows(batch), content)
         context.counts.rows_out = (context.counts.rows_out or 0) + written
 
     return stream.writeStream.foreachBatch(write)
@@ -126,4 +129,4 @@ def is_delivered(options: KafkaSinkOptions, place: UnitPlace, query: str, batch:
         ) from None
     finally:
         timer.cancel()
-    return marker is not None and marker.covers(query, batch)
+    return marker is not None and marker.has(query, batch)

@@ -25,6 +25,7 @@ from cooperator.connectors.kafka_source import partition_lag, partition_units, s
 from cooperator.connectors.offsets.sinks import file_sink
 from cooperator.connectors.offsets.sources import SourceOffsets
 from cooperator.connectors.options import FullPath, Names, Options, option, refuse
+from cooperator.connectors.output_owner import NEWEST
 from cooperator.connectors.outputs import Output
 from cooperator.connectors.spark import SparkConnector
 from cooperator.connectors.transform import Select
@@ -111,6 +112,7 @@ class KafkaToFiles(SparkConnector[KafkaToFilesOptions]):
             query = str(batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId"))
             parts, left_out = conversion.batch(batch)
             letter_box.put(query, batch_id, left_out)
+            batch.sparkSession.conf.set(NEWEST, str(batch_id))
             sink = FileSink(batch.sparkSession, options.format, path, options.partition_by, format_options)
             tables = [part.rows for part in parts]
             sink.add(batch_id, pa.concat_tables(tables, promote_options="permissive") if tables else None)

@@ -25,6 +25,7 @@ from cooperator.connectors.kafka_offsets import KafkaOffsets
 from cooperator.connectors.kafka_source import partition_lag, partition_units, source_partitions
 from cooperator.connectors.offsets.sinks import Sink
 from cooperator.connectors.offsets.sources import SourceOffsets
+from cooperator.connectors.offsets.unit_log import content_of
 from cooperator.connectors.options import Names, OptionError, Options, Problem, option, refuse
 from cooperator.connectors.postgres import (
     Database,
@@ -172,7 +173,7 @@ class KafkaToPostgres(SparkConnector[KafkaToPostgresOptions]):
                 parts, left_out = [Part(tuple(batch.dtypes), batch.toArrow())], []
             chunks = [Chunk(target(part.types), _rows(part)) for part in parts]
             letter_box.put(query, batch_id, left_out)
-            written = table_writer.write(query, batch_id, chunks)
+            written = table_writer.write(query, batch_id, chunks, content_of(context.checkpoint, batch_id))
             context.counts.rows_out = (context.counts.rows_out or 0) + written
 
         return stream.writeStream.foreachBatch(write)

@@ -13,13 +13,17 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from cooperator.connectors.exactly_once import WAY_OUT, CheckpointBehind
 from cooperator.connectors.offsets.unit_log import query_of, reached
 from cooperator.connectors.places import Place, create, uri
 
 if TYPE_CHECKING:
     from cooperator.connectors.base import UnitContext
 
+NEWEST = "cooperator.output.newest"
+"""The setting with the newest batch that the checkpoint has begun."""
 _TAKEN = re.compile(r"cooperator: output taken: (\S.*?) has batches of (.+)")
+_AHEAD = re.compile(r"cooperator: output ahead: (\S.*?) has batch (\d+)")
 _LINES = re.compile(r"[\r\n]+")
 
 
@@ -43,7 +47,8 @@ def owner_settings(context: "UnitContext") -> dict[str, str]:
     """Returns settings for a unit's session by which its sinks refuse directories of other checkpoints.
 
     A directory that was written before owners existed is taken over if this checkpoint wrote its newest batch
-    last, committed or begun.
+    last, committed or begun. One whose newest batch this checkpoint has not begun is refused: an older copy
+    of the checkpoint was restored.
     """
     committed, newest = reached(context.checkpoint)
     name = f"Connector {context.task.connector}, unit {context.unit}, of the group {context.group_id}"
@@ -51,12 +56,18 @@ def owner_settings(context: "UnitContext") -> dict[str, str]:
         "cooperator.output.query": ensure_query(context.checkpoint),
         "cooperator.output.owner": _LINES.sub(" ", f"{name} (its checkpoint: {uri(context.checkpoint)})"),
         "cooperator.output.committed": str(committed),
-        "cooperator.output.newest": str(newest),
+        NEWEST: str(newest),
     }
 
 
-def output_taken(error: BaseException, context: "UnitContext") -> OutputTaken | None:
+def output_refused(error: BaseException, context: "UnitContext") -> OutputTaken | CheckpointBehind | None:
     """Returns the JVM's refusal to open a sink if ``error`` contains it, else None."""
+    if ahead := _AHEAD.search(str(error)):
+        return CheckpointBehind(
+            f"unit {context.unit}: {ahead[1]} has batch {ahead[2]} of this checkpoint, which ends with batch "
+            f"{reached(context.checkpoint)[1]}: an older copy of it was restored, and the sink would skip "
+            f"rows. {WAY_OUT} (or move the directory away before the reset)"
+        )
     found = _TAKEN.search(str(error))
     if found is None:
         return None

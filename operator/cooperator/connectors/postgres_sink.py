@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cooperator.connectors.base import UnitContext
 from cooperator.connectors.exactly_once import Marker, Replaced
-from cooperator.connectors.postgres import Database, create_table, identifier
+from cooperator.connectors.offsets.unit_log import query_of, reached
+from cooperator.connectors.postgres import Database, create_table, describe_table, identifier
 from cooperator.model import Epoch
 
 if TYPE_CHECKING:
@@ -35,8 +36,12 @@ _CREATE = """
 CREATE TABLE IF NOT EXISTS {marker} (
     worker text, connector text, unit text,
     owner text NOT NULL, term bigint, generation bigint, query text NOT NULL, batch bigint NOT NULL,
+    content text NOT NULL DEFAULT '',
     PRIMARY KEY (worker, connector, unit)
 )"""
+
+_ADD = "ALTER TABLE {marker} ADD COLUMN IF NOT EXISTS content text NOT NULL DEFAULT ''"
+"""For a table that was created before batches had a content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,21 +73,28 @@ class TableWriter:
         self._unit = (context.group_id, context.task.connector, context.unit)
         self._owner = context.owner
         self._epoch = context.epoch
+        self._checkpoint = context.checkpoint
 
     def claim(self) -> None:
         """Claims the unit for this attempt, so that no earlier attempt holds it any more.
 
-        Raises ``Replaced`` when a newer epoch has claimed it.
+        Raises ``Replaced`` when a newer epoch has claimed it, and ``CheckpointBehind``.
         """
         self._database.run(self._create)
         self._database.run(self._claim)
 
-    def write(self, query: str, batch: int, chunks: Sequence[Chunk]) -> int:
-        """Commits a batch unless it is committed already; returns the number of rows written now."""
-        return self._database.run(lambda connection: self._write(connection, query, batch, chunks))
+    def write(self, query: str, batch: int, chunks: Sequence[Chunk], content: str) -> int:
+        """Commits a batch unless it is committed already; returns the number of rows written now.
+
+        ``content`` identifies what the batch covers. Raises ``CheckpointBehind``.
+        """
+        return self._database.run(lambda connection: self._write(connection, query, batch, chunks, content))
 
     def _create(self, connection: "psycopg.Connection[Any]") -> None:
         create_table(connection, self._marker_table, self._sql(_CREATE))
+        table = describe_table(connection, self._marker_table)
+        if table is not None and "content" not in table.columns:
+            connection.execute(self._sql(_ADD))
 
     def _claim(self, connection: "psycopg.Connection[Any]") -> None:
         connection.execute(
@@ -92,7 +104,7 @@ class TableWriter:
             ),
             self._unit,
         )
-        _, epoch = self._locked(connection)
+        marker, epoch = self._locked(connection)
         if epoch is not None and self._epoch is not None and self._epoch < epoch:
             where = " AND ".join(
                 f"{name} = '{value}'"
@@ -103,11 +115,17 @@ class TableWriter:
                 "must stop. If the group's logs were recreated, so that its epochs restarted: DELETE FROM "
                 f"{self._marker_table} WHERE {where}"
             )
+        marker.refuse_behind(query_of(self._checkpoint), reached(self._checkpoint)[1])
         term, generation = self._epoch or (None, None)
         self._update(connection, "owner = %s, term = %s, generation = %s", self._owner, term, generation)
 
     def _write(
-        self, connection: "psycopg.Connection[Any]", query: str, batch: int, chunks: Sequence[Chunk]
+        self,
+        connection: "psycopg.Connection[Any]",
+        query: str,
+        batch: int,
+        chunks: Sequence[Chunk],
+        content: str,
     ) -> int:
         chunks = [chunk for chunk in chunks if chunk.rows]
         for number, chunk in enumerate(chunks):
@@ -117,27 +135,27 @@ class TableWriter:
             raise Replaced(
                 f"{marker.owner or 'another attempt'} writes this unit now; {self._owner} must stop"
             )
-        if marker.covers(query, batch):
+        if marker.covers(query, batch, content):
             log.info("batch %d of %s is already committed", batch, query)
             return 0
         for number, chunk in enumerate(chunks):
             _move(connection, chunk.target, f"{_STAGING}_{number}")
-        self._update(connection, "query = %s, batch = %s", query, batch)
+        self._update(connection, "query = %s, batch = %s, content = %s", query, batch, content)
         return sum(len(chunk.rows) for chunk in chunks)
 
     def _locked(self, connection: "psycopg.Connection[Any]") -> tuple[Marker, Epoch | None]:
         """Returns the unit's marker, locked until this transaction ends."""
         found = connection.execute(
             self._sql(
-                "SELECT owner, query, batch, term, generation FROM {marker} "
+                "SELECT owner, query, batch, content, term, generation FROM {marker} "
                 "WHERE worker = %s AND connector = %s AND unit = %s FOR UPDATE"
             ),
             self._unit,
         ).fetchone()
         if found is None:
             raise Replaced(f"the marker of unit {self._unit[-1]} is missing from {self._marker_table}")
-        owner, query, batch, term, generation = found
-        return Marker(owner, query, batch), None if term is None else Epoch(term, generation)
+        owner, query, batch, content, term, generation = found
+        return Marker(owner, query, batch, content=content), None if term is None else Epoch(term, generation)
 
     def _update(self, connection: "psycopg.Connection[Any]", what: str, *values: Any) -> None:
         connection.execute(

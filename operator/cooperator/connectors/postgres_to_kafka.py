@@ -21,6 +21,7 @@ from cooperator.connectors.fence import claim
 from cooperator.connectors.kafka_sink import DELIVERED, KafkaSinkOptions, is_delivered, unit_writer
 from cooperator.connectors.offsets.sinks import Sink
 from cooperator.connectors.offsets.sources import SourceOffsets
+from cooperator.connectors.offsets.unit_log import content_of
 from cooperator.connectors.options import OptionError, Options, Problem, is_topic_name, option, refuse
 from cooperator.connectors.polled import Batch, BatchLog, PolledUnit, Source
 from cooperator.connectors.postgres import Database
@@ -133,7 +134,8 @@ class _Rows(Source):
             read = len(found)
             return self._records(found)
 
-        written = self._writer.write(query, batch.number, rows)
+        content = content_of(self._context.checkpoint, batch.number)
+        written = self._writer.write(query, batch.number, rows, content)
         counts = self._context.counts
         counts.rows_out = (counts.rows_out or 0) + written
         return read

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from cooperator.connectors.base import Cancelled, Connector, UnitContext
 from cooperator.connectors.fence import Fence, claim
 from cooperator.connectors.options import OptionError, Options, Problem, option
-from cooperator.connectors.output_owner import output_taken
+from cooperator.connectors.output_owner import output_refused
 from cooperator.connectors.places import uri
 from cooperator.connectors.query import SparkQuery, guard_session, query_name
 from cooperator.connectors.remote import open_remotely
@@ -117,7 +117,7 @@ def start_query(
             .start()
         )
     except Exception as error:
-        taken = output_taken(error, context)
+        taken = output_refused(error, context)
         if taken is None:
             raise
         raise taken from None

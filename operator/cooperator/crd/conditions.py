@@ -8,7 +8,7 @@ Four conditions of a Worker summarize the others, for tools that do not know coo
 * ``Settled``: the group is at rest: no task moves, waits or starts.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -19,6 +19,7 @@ from cooperator.crd.connector import Connector, State
 from cooperator.crd.projection import Projection, Sentence, Time, Word, timestamp
 from cooperator.crd.worker import Worker
 from cooperator.model.similar import suggestion
+from cooperator.model.status import HUNG
 from cooperator.model.trace import error_of
 
 
@@ -51,6 +52,7 @@ SUMMARIES: Final = frozenset({READY, RECONCILING, STALLED, SETTLED})
 INVALID_SPEC: Final = "InvalidSpec"
 NAME_TAKEN: Final = "NameTaken"
 NOT_ALLOWED: Final = "NotAllowed"
+CONFIG_REFUSED: Final = "ConfigRefused"
 OUTPUT_SHARED: Final = "OutputShared"
 
 _NEEDED: Final = ("KafkaReachable", "Leading", "Planned", "MembersReady")
@@ -58,7 +60,7 @@ _NEEDED: Final = ("KafkaReachable", "Leading", "Planned", "MembersReady")
 _PASSING: Final = frozenset(
     {
         *("Starting", "Connecting", "Connected", "TakingLead", "CoordinatorLost", "Unreachable"),
-        *("Progressing", "NotReady", "ScaleDownWaits", "Unknown"),
+        *("Progressing", "NotReady", "ScaleDownWaits", "Unknown", "CannotWrite"),
     }
 )
 """Reasons that pass without action. Any other reason of a False needed condition counts as lasting: a false
@@ -108,25 +110,43 @@ def connector_conditions(
     tasks: Sequence[Mapping[str, Any]],
     problems: Sequence[str] = (),
     withheld: str = "",
+    refused: str = "",
 ) -> tuple[Condition, ...]:
-    """Ready, Reconciling, Stalled and WorkerFound of a Connector, without times.
+    """Ready, Reconciling, Stalled and WorkerFound of a Connector, without times; Hung while a task hangs.
 
     ``found`` comes from :func:`worker_found`. ``tasks`` are the leader's reports on its tasks and its
     instance, each with ``name``, ``state``, ``trace``, ``next_attempt_ms`` if a failed one will be restarted
     automatically, and ``waits_for`` if it waits for something. ``problems`` say why its spec or its config
     was refused. ``withheld`` says why it is not started, and which other Connector conflicts with it.
+    ``refused`` says why the broker takes no record of its configuration.
     """
     if problems:
         verdict = _refused(problems)
     elif withheld:
         verdict = _Verdict(OUTPUT_SHARED, withheld, lasting=True)
+    elif refused:
+        verdict = _Verdict(CONFIG_REFUSED, refused, lasting=True)
     elif found.status is not ConditionStatus.TRUE:
         # The Worker may be created later, so no action is needed.
         verdict = _Verdict(found.reason, found.message)
     else:
         verdict = _of_tasks(connector.spec.state, tasks)
     good = connector.spec.state.value
-    return (*_summary(verdict, connector.metadata.generation, quiet=True, good=good), found)
+    told = _summary(verdict, connector.metadata.generation, quiet=True, good=good)
+    return (*told, found, *_hung(connector, tasks))
+
+
+def _hung(connector: Connector, tasks: Sequence[Mapping[str, Any]]) -> Iterator[Condition]:
+    """The condition of tasks that hang in their stop, while there are any."""
+    texts = [str(t["trace"]) for t in tasks if t["state"] == "STOPPING" and t.get("reason") == HUNG]
+    if texts:
+        yield Condition(
+            type=HUNG,
+            status=ConditionStatus.TRUE,
+            reason="TaskHangs",
+            message="; ".join(texts),
+            observed_generation=connector.metadata.generation,
+        )
 
 
 def worker_found(connector: Connector, workers: Iterable[Worker]) -> Condition:

@@ -59,6 +59,12 @@ ONLY_FOR: Final = (
     ),
     OnlyFor("spark", "capacity", "self.capacity == 1.0", "all stock workers count equally: remove it"),
     OnlyFor("spark", "leaseMs", "self.leaseMs == 40000", "stock workers have no lease: remove it"),
+    OnlyFor(
+        "spark",
+        "revocationTimeoutMs",
+        "self.revocationTimeoutMs == 60000",
+        "stock workers have connect.hungAfterMs: remove it",
+    ),
     OnlyFor("connect", "connect", "!has(self.connect)", "remove it, or use this runtime"),
     OnlyFor(
         "connect",

@@ -32,14 +32,7 @@ from cooperator.crd.pod import (
     has_version,
     unique,
 )
-from cooperator.crd.rules import (
-    LIGHTEST,
-    NOT_WEIGHTLESS,
-    Form,
-    Rule,
-    dns_label,
-    unchanged,
-)
+from cooperator.crd.rules import LIGHTEST, NOT_WEIGHTLESS, Form, Rule, dns_label, unchanged
 from cooperator.crd.runtimes import misplaced
 from cooperator.crd.spark import Spark
 from cooperator.crd.worker_rules import ONE_RUNTIME, SPEC_RULES
@@ -186,6 +179,12 @@ class WorkerSpec(Model):
         ge=1_000,
         le=86_400_000,
         description="how long a leaving member may take to hand over its tasks",
+    )
+    revocation_timeout_ms: int = Field(
+        default=60_000,
+        ge=1_000,
+        le=_DAY_MS,
+        description="after this a revoked task's hanging stop ends its member",
     )
     checkpoint_location: Annotated[str, LOCATION] | None = Field(
         default=None,

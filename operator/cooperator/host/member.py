@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from cooperator.crd import Worker
+from cooperator.crd import Worker, WorkerSpec
 from cooperator.crd.spark import Spark
 
 
@@ -20,6 +20,8 @@ def member_options(worker: Worker, bootstrap_servers: str) -> Sequence[str]:
         "--rebalance-timeout-ms": str(spec.rebalance_timeout_ms),
         "--drain-timeout-ms": str(spec.drain_timeout_ms),
     }
+    if spec.revocation_timeout_ms != WorkerSpec().revocation_timeout_ms:
+        options["--revocation-timeout-ms"] = str(spec.revocation_timeout_ms)
     if spec.spark.heap_mb != Spark().heap_mb:
         options["--heap-mb"] = str(spec.spark.heap_mb)
     if spec.capacity != 1.0:

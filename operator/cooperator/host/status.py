@@ -240,9 +240,19 @@ def connector_status(
             for task, report in zip(tasks, reports, strict=True)
         ),
         conditions=(
-            *connector_conditions(connector, found, waiting, problems, withheld),
+            *connector_conditions(connector, found, waiting, problems, withheld, _refused(name, leader)),
             exactly_once(connector, _is_stock(connector, workers)),
         ),
+    )
+
+
+def _refused(name: str, leader: Leader) -> str:
+    reason = leader.get("refused", {}).get(name, "")
+    if not reason:
+        return ""
+    return (
+        f"the config topic takes no record of its configuration ({reason}): make it "
+        "smaller, or raise max.message.bytes of that topic; until then it runs on as it was"
     )
 
 

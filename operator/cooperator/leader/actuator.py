@@ -10,11 +10,11 @@ from concurrent.futures import Future
 from typing import Final, Protocol
 
 from cooperator.leader import events as ev
-from cooperator.leader.reconcile import deleted_connectors
+from cooperator.leader.reconcile import deleted_connectors, grouped
 from cooperator.leader.state import LeaderSettings
-from cooperator.logs import LeadWriter, Logs, LogUnavailable, WriterFenced
+from cooperator.logs import LeadWriter, Logs, LogUnavailable, RecordTooLarge, WriterFenced
 from cooperator.model import SessionKey, TaskId
-from cooperator.wire import ConfigRecord, SessionKeyRecord, encode_config
+from cooperator.wire import ConfigRecord, EncodeError, SessionKeyRecord, encode_config
 
 log = logging.getLogger(__name__)
 
@@ -153,7 +153,20 @@ class Actuator:
                 self.wake_at_ms = at_ms
 
     def _write_config(self, records: tuple[ConfigRecord, ...], requests: tuple[int, ...] = ()) -> None:
-        offset = self._config_writer.write_config([encode_config(record) for record in records])
+        try:
+            offset = self._config_writer.write_config([encode_config(record) for record in records])
+        except (EncodeError, RecordTooLarge) as error:
+            by_connector = grouped(records)
+            if len(by_connector) > 1:
+                for part in by_connector.values():
+                    self._write_config(part, requests)
+                return
+            [connector] = by_connector
+            if not connector:
+                raise
+            log.error("the configuration of connector %s is not written: %s", connector, error)
+            self._tell(ev.ConfigRefused(connector, records, str(error), requests))
+            return
         self.written_offset = max(offset, self.written_offset)
         self._tell(ev.ConfigWritten(records, offset, requests))
 

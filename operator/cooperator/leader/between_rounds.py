@@ -137,6 +137,7 @@ class BetweenRounds:
         hanging = hung_next_ms(self._pending_starts, state.policy, self._settings.awaited_ms)
         times = [at_ms for at_ms in (*self._write_window.next_ms(now_ms), *hanging) if at_ms > now_ms]
         times += [self._writes.key_due_ms(now_ms), *self._repeats.next_ms(), *self._writes.waiting_until_ms()]
+        times += self._writes.again_ms(now_ms)
         if state.plan is not None and state.plan.rejoin_at_ms is not None:
             times.append(state.plan.rejoin_at_ms)
         times.extend(state.awaited.values())

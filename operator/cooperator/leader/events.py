@@ -129,10 +129,23 @@ class ConfigWritten:
 
 
 @dataclass(frozen=True, slots=True)
+class ConfigRefused:
+    """The broker takes no ``records`` of this connector, whenever they are written: one is too large, or no
+    record can have it. None is durable. ``requests``: as in ``WriteConfig``."""
+
+    connector: str
+    records: tuple[ConfigRecord, ...]
+    reason: str
+    requests: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class StepFailed:
-    """An instruction was not carried out, nor were those after it. Whether a write happened is unknown."""
+    """An instruction was not carried out, nor were those after it but evictions. ``unwritten``: it was a
+    write; whether that happened is unknown."""
 
     reason: str
+    unwritten: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +210,7 @@ Event = (
     | HandBack
     | MemorySaved
     | ConfigWritten
+    | ConfigRefused
     | StepFailed
     | TasksPosted
     | RestartRequested
@@ -241,7 +255,8 @@ class RefuseRound:
 
 @dataclass(frozen=True, slots=True)
 class WriteConfig:
-    """Append to the config log, in one transaction and in this order; then report ``ConfigWritten``.
+    """Append to the config log, in this order; then report ``ConfigWritten``. In one transaction, unless one
+    connector's records are refused: then each connector's in one, with ``ConfigRefused`` for that one.
 
     ``requests``: those that wait for this write.
     """

@@ -34,6 +34,7 @@ from cooperator.wire import FencingRecord, RestartRecord
 log = logging.getLogger(__name__)
 
 READ_LOGS_MS = 10_000
+_WRITES = (ev.SaveMemory, ev.SavePolicy, ev.WriteConfig, ev.MakeSessionKey)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,8 @@ class LeaderThread:
         self.machine = machine
         self._about = about or {}
         self.standing = Standing()
+        self._writing = False
+        """Whether the instruction that is being carried out is a write."""
         self.plans = 0
         """Number of rounds planned here; ``planning_s``: the seconds that took, encoding included."""
         self.planning_s = 0.0
@@ -213,10 +216,14 @@ class LeaderThread:
             self._group.rejoin("its writer was fenced")
         except LogUnavailable as error:
             log.warning("a log is out of reach, trying again: %s", error)
-            self._handle(ev.StepFailed(str(error)))
+            self._failed(str(error))
         except Exception as error:
             log.exception("the leader could not carry out a step")
-            self._handle(ev.StepFailed(f"{type(error).__name__}: {error}"))
+            self._failed(f"{type(error).__name__}: {error}")
+
+    def _failed(self, reason: str) -> None:
+        unwritten, self._writing = self._writing, False
+        self._handle(ev.StepFailed(reason, unwritten))
 
     def _handle(self, event: ev.Event) -> None:
         instructions = self._decide(event)
@@ -312,8 +319,17 @@ class LeaderThread:
         self._handle(ev.LeadLost(reason))
 
     def _carry_out(self, instructions: Sequence[ev.Instruction]) -> None:
-        for instruction in instructions:
-            self._actuator.carry_out(instruction)
+        for number, instruction in enumerate(instructions):
+            self._writing = isinstance(instruction, _WRITES)
+            try:
+                self._actuator.carry_out(instruction)
+            except Exception:
+                # The members that are to leave must not wait for a log.
+                for later in instructions[number:]:
+                    if isinstance(later, ev.Evict):
+                        self._actuator.carry_out(later)
+                raise
+            self._writing = False
             if isinstance(instruction, ev.Answer):
                 self._say_round(instruction.generation)
                 if self.machine.state.policy.name is PolicyName.DEFAULT:

@@ -163,11 +163,15 @@ class LeaderMachine:
                 self._write_window.joining()
             case ev.MemorySaved(memory):
                 state.saved = self._durable = memory
+                state.unwritten = ""
                 state.orphans = memory.orphans
             case ev.ConfigWritten():
                 return self._writes.written(event)
-            case ev.StepFailed(reason):
+            case ev.ConfigRefused():
+                return self._writes.refused(event, now_ms)
+            case ev.StepFailed(reason, unwritten):
                 state.trouble = reason
+                state.unwritten = reason if unwritten else state.unwritten
                 # The wake-up that was asked for last may be among the instructions that were dropped.
                 wake_ms = state.wake_at_ms or 0
                 retry_ms = now_ms + RETRY_MS
@@ -209,9 +213,11 @@ _ENDS_HERE: Final = (
     ev.RoundReady,
     ev.MemorySaved,
     ev.ConfigWritten,
+    ev.ConfigRefused,
     ev.StepFailed,
 )
 """Events after which nothing is derived from the state: another one follows them at once, or at the wake-up.
 
-``MemorySaved`` and ``ConfigWritten`` come while instructions are carried out, which were derived already.
+``MemorySaved``, ``ConfigWritten`` and ``ConfigRefused`` come while instructions are carried out, which were
+derived already.
 """

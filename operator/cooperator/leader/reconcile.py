@@ -58,6 +58,15 @@ def deleted_connectors(records: Iterable[ConfigRecord]) -> tuple[str, ...]:
     )
 
 
+def grouped(records: Iterable[ConfigRecord]) -> dict[str, tuple[ConfigRecord, ...]]:
+    """``records`` by connector, in order; those of no connector are under an empty name."""
+    found: dict[str, tuple[ConfigRecord, ...]] = {}
+    for record in records:
+        name = record.task.connector if isinstance(record, TaskRecord) else getattr(record, "connector", "")
+        found[name] = (*found.get(name, ()), record)
+    return found
+
+
 def with_managed(memory: Memory, before: Memory, desired: Desired | None, config: ClusterConfig) -> Memory:
     """``memory`` with the connectors to delete, and those to keep, once they are no longer desired.
 

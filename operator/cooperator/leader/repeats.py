@@ -20,6 +20,10 @@ class Repeats:
         self._emitted[key] = now_ms
         return [instruction]
 
+    def is_quiet(self, now_ms: int) -> bool:
+        """Whether nothing was issued recently."""
+        return all(now_ms - at >= REPEAT_MS for at in self._emitted.values())
+
     def next_ms(self) -> list[int]:
         return [at + REPEAT_MS for at in self._emitted.values()]
 

@@ -13,6 +13,7 @@ from cooperator.planner.assignors import BUILT_IN
 from cooperator.planner.plan import Plan
 from cooperator.planner.problem import Assignor
 from cooperator.planner.view import Facts
+from cooperator.wire import ConfigRecord
 from cooperator.wire.signature import DEFAULT_ALGORITHM
 
 
@@ -58,6 +59,15 @@ class Sent:
     facts: Facts
 
 
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Records of a connector that the broker does not take; they are tried again at ``again_ms``."""
+
+    records: tuple[ConfigRecord, ...]
+    reason: str
+    again_ms: int
+
+
 @dataclass(slots=True)
 class LeaderState:
     """The machine's state. Shells and projections read it; only the machine writes it, in ``handle``.
@@ -79,6 +89,8 @@ class LeaderState:
     * ``awaited``: identities of evicted members that are not back, and until when (ms) they are awaited.
     * ``has_memory``: whether there was a memory when the lead was taken.
     * ``trouble``: the last failure of a round or a log.
+    * ``unwritten``: why a write is due that has failed; empty: none is.
+    * ``refused``: by connector, what the broker takes no record of.
     * ``topic_refusal``: why nothing is planned, as the config topic is not the group's; empty: it is.
     """
 
@@ -108,6 +120,8 @@ class LeaderState:
     regroups: dict[str, Regroup] = field(default_factory=dict)
     plan: Plan | None = None
     trouble: str = ""
+    unwritten: str = ""
+    refused: dict[str, Refused] = field(default_factory=dict)
     refusal: str = ""
     topic_refusal: str = ""
     hung: tuple[Hung, ...] = ()

@@ -4,10 +4,10 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass
 
 from cooperator.leader import events as ev
-from cooperator.leader.reconcile import connector_records, task_records
+from cooperator.leader.reconcile import connector_records, grouped, task_records
 from cooperator.leader.regroup import Regroup
 from cooperator.leader.repeats import Repeats
-from cooperator.leader.state import LeaderSettings, LeaderState
+from cooperator.leader.state import LeaderSettings, LeaderState, Refused
 from cooperator.leader.stock.write_window import WriteWindow
 from cooperator.model import INSTANCE, TaskFencing
 from cooperator.wire import (
@@ -16,6 +16,9 @@ from cooperator.wire import (
     TargetStateRecord,
     encode_config,
 )
+
+REFUSED_AGAIN_MS = 60_000
+"""After this time records that the broker has refused are tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,10 @@ class Writes:
     def written(self, event: ev.ConfigWritten) -> list[ev.Instruction]:
         """The replies to the requests that have waited for this write."""
         self._write_window.wrote(len(event.records), event.offset)
+        self._state.unwritten = ""
+        for name, records in grouped(event.records).items():
+            if name in self._state.refused and self._state.refused[name].records == records:
+                del self._state.refused[name]
         return self._reply(lambda request, waiting: request in event.requests)
 
     def failed(self) -> list[ev.Instruction]:
@@ -64,6 +71,8 @@ class Writes:
         )
 
     def lead_lost(self) -> list[ev.Instruction]:
+        self._state.refused.clear()
+        self._state.unwritten = ""
         return self._reply(lambda _, waiting: True, ev.PostOutcome.NOT_LEADING)
 
     def waiting_until_ms(self) -> list[int]:
@@ -96,7 +105,7 @@ class Writes:
                 state.memory.managed,
                 state.memory.orphans,
             )
-            out += self._write(wanted, "desired connectors", now_ms)
+            out += self._write(self._unrefused(wanted, now_ms), "desired connectors", now_ms)
         # In an adopted group only what is in its topic already may be passed over (see ``topic_refusal``).
         if self._write_window.is_behind:
             out += self._repeats.once("again", self._again(), now_ms)
@@ -109,7 +118,34 @@ class Writes:
             if not self._in_use(regroup, now_ms):
                 records = task_records(regroup.connector, regroup.configs)
                 out += self._write(records, f"tasks of {regroup.connector}", now_ms)
+        if not out and self._repeats.is_quiet(now_ms):
+            state.unwritten = ""
         return out
+
+    def refused(self, event: ev.ConfigRefused, now_ms: int) -> list[ev.Instruction]:
+        """Go on without these records: the connector keeps what it has, and its tasks are not suspended."""
+        refused = Refused(event.records, event.reason, now_ms + REFUSED_AGAIN_MS)
+        self._state.refused[event.connector] = refused
+        self._state.regroups.pop(event.connector, None)
+        return self._reply(lambda request, waiting: request in event.requests, ev.PostOutcome.AGAIN)
+
+    def _unrefused(self, records: tuple[ConfigRecord, ...], now_ms: int) -> tuple[ConfigRecord, ...]:
+        """The records without those that were refused, for now: the broker's limit may be raised."""
+        state, wanted = self._state, grouped(records)
+        for name, refused in [*state.refused.items()]:
+            known = name in state.config.connectors or name in wanted
+            if not known or wanted.get(name, refused.records) != refused.records:
+                del state.refused[name]
+        parts = (part for name, part in wanted.items() if self._may_try(name, part, now_ms))
+        return tuple(record for part in parts for record in part)
+
+    def _may_try(self, connector: str, records: tuple[ConfigRecord, ...], now_ms: int) -> bool:
+        refused = self._state.refused.get(connector)
+        return refused is None or refused.records != records or refused.again_ms <= now_ms
+
+    def again_ms(self, now_ms: int) -> list[int]:
+        """The times (ms) at which refused records are tried again."""
+        return [each.again_ms for each in self._state.refused.values() if each.again_ms > now_ms]
 
     def _again(self) -> ev.Instruction:
         """A record that repeats the present state.
@@ -157,6 +193,8 @@ class Writes:
         if known == event.configs and not committed.inconsistent and not stale:
             state.regroups.pop(event.connector, None)
             return [ev.Reply(event.request, ev.PostOutcome.WRITTEN)]
+        if not self._may_try(event.connector, task_records(event.connector, event.configs), now_ms):
+            return [ev.Reply(event.request, ev.PostOutcome.AGAIN)]
         regroup = Regroup.between(event.connector, known, event.configs)
         if self._may_write(now_ms) and not self._in_use(regroup, now_ms):
             state.regroups.pop(event.connector, None)

@@ -11,7 +11,9 @@ PROGRESS_EVERY_MS: Final = 10_000
 RATE_VALID_MS: Final = 3 * PROGRESS_EVERY_MS
 """An older rate counts as unknown, since a task that reads would have reported a newer one. A rate of 0
 stays valid: the task has reported nothing after it."""
-PROBLEMS: Final = frozenset({"Unfenced", "Hung", "EagerProtocol", "UnsignedRequests"})
+HUNG: Final = "Hung"
+"""Reason of a STOPPING task that takes long, and type of the condition that says so."""
+PROBLEMS: Final = frozenset({"Unfenced", HUNG, "EagerProtocol", "UnsignedRequests"})
 """Condition types of a leader that are True when something is wrong; all others are True when all is well."""
 
 

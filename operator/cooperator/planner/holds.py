@@ -247,7 +247,9 @@ class _Settling:
         self, identity: str, lost: frozenset[TaskId], hold: Hold | None, member: Member
     ) -> None:
         """A draining member that will be back, or has nowhere to move its tasks to: they wait for it."""
-        tasks = lost | self.configured.intersection(member.owned)
+        elsewhere = (kept.all for other, kept in self.claims.stays.items() if other != member.member_id)
+        # Another member may run a copy of what this one reports, and keeps it.
+        tasks = lost | self.configured.intersection(member.owned).difference(*elsewhere)
         if hold is None or hold.incarnation != member.incarnation:
             deadline_ms = self.now_ms + self.view.policy.scheduled_rebalance_max_delay_ms
             hold = Hold(tasks, self.now_ms, deadline_ms, 0, member.incarnation, cause=self.view.cause)
@@ -273,7 +275,9 @@ class _Settling:
             if newest.identity in self.roster.leaving:
                 continue
             staying = (self.claims.stays[m.member_id].all for m in self.roster.current.values())
-            own = self.configured.intersection(older.owned).difference(*staying)
+            # Two that run copies of one task may both have a newer incarnation: it is one's.
+            others = (tasks for i, tasks in self.settled.reserved.items() if i != older.identity)
+            own = self.configured.intersection(older.owned).difference(*staying, *others)
             self.settled.reserved[older.identity] = self.settled.reserved.get(older.identity, _NONE) | own
 
     def keep_what_is_owed(self) -> None:

@@ -51,9 +51,9 @@ class Starting:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The only suspect that may start now, since when (ms since the epoch)."""
+    """The suspects that may start now, since when (ms since the epoch)."""
 
-    task: TaskId
+    tasks: frozenset[TaskId]
     since_ms: int
 
 

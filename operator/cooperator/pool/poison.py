@@ -3,8 +3,9 @@
 A death counts only if a signal (or lack of memory) ended a process that nobody had asked to end, on a healthy
 node: losses of nodes, drains, evictions and deletions do not. It counts against the tasks whose start had not
 been over for ``WATCH_MS``. After ``poison_deaths`` of them, on any members, a task that was the only one to
-suspect in at least one is quarantined. The other suspects start one at a time until they are proven or
-cleared, while their neighbours run on. A start that its member survives for ``WATCH_MS`` clears a task.
+suspect in at least one is quarantined. The other suspects start one at a time, and twice as many after each
+trial that nobody dies of, until they are proven or cleared; their neighbours run on. A start that its member
+survives for ``WATCH_MS`` clears a task.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -30,11 +31,13 @@ def watch(
     suspects, alone, quarantined = dict(memory.suspects), set(memory.alone), set(memory.quarantined)
     starting = {i: s for i, s in memory.starting.items() if i not in _unhealthy(observed)}
     killed = {pod.identity: pod.killed for pod in observed.pods}
+    accused: set[TaskId] = set()
     for identity, incarnation in sorted(crashed.items()):
         last = starting.pop(identity, None)
         if last is None or last.incarnation != incarnation or killed.get(identity) != incarnation:
             continue
         tasks = last.tasks.keys() - quarantined
+        accused |= tasks
         suspects.update({task: suspects.get(task, 0) + 1 for task in tasks})
         alone |= tasks if _is_one(tasks) else set()
         quarantined |= {task for task in tasks & alone if suspects[task] >= deaths}
@@ -65,13 +68,13 @@ def watch(
         starting=starting,
         quarantined=frozenset(quarantined & suspects.keys()),
     )
-    return replace(memory, trial=_trial(memory, deaths, now_ms))
+    return replace(memory, trial=_trial(memory, accused, deaths, now_ms))
 
 
 def waiting(memory: PoolMemory, deaths: int) -> frozenset[TaskId]:
     """Return the suspects that may not start before the present trial is over."""
-    on_trial = memory.trial.task if memory.trial is not None else None
-    return frozenset(task for task in _undecided(memory, deaths) if task != on_trial)
+    on_trial = memory.trial.tasks if memory.trial is not None else frozenset()
+    return frozenset(_undecided(memory, deaths)) - on_trial
 
 
 def timers_ms(memory: PoolMemory) -> list[int]:
@@ -105,17 +108,27 @@ def _undecided(memory: PoolMemory, deaths: int) -> list[TaskId]:
     return sorted(t for t, n in memory.suspects.items() if n >= deaths and t not in memory.quarantined)
 
 
-def _trial(memory: PoolMemory, deaths: int, now_ms: int) -> Trial | None:
-    undecided = _undecided(memory, deaths)
+def _trial(memory: PoolMemory, accused: Collection[TaskId], deaths: int, now_ms: int) -> Trial | None:
+    """Return who may start next: one suspect, and after each trial that nobody died of twice as many."""
+    undecided, earlier = _undecided(memory, deaths), memory.trial
     if not undecided:
         return None
-    earlier = memory.trial
-    if earlier is not None and earlier.task in undecided:
-        starts = any(earlier.task in each.tasks for each in memory.starting.values())
-        if starts or now_ms - earlier.since_ms < _TURN_MS:
-            return earlier
-    later = [task for task in undecided if earlier is not None and task > earlier.task]
-    return Trial((later or undecided)[0], now_ms)
+    if earlier is None:
+        return Trial(frozenset(undecided[:1]), now_ms)
+    left = earlier.tasks.intersection(undecided)
+    if not left.isdisjoint(accused):
+        return Trial(frozenset({min(left)}), now_ms)
+    if not left:
+        size = 2 * len(earlier.tasks) if earlier.tasks.isdisjoint(memory.quarantined) else 1
+        return Trial(frozenset(undecided[:size]), now_ms)
+    if now_ms - earlier.since_ms < _TURN_MS or _starts(memory, left):
+        return earlier
+    later = [task for task in undecided if task > max(earlier.tasks)]
+    return Trial(frozenset((later or undecided)[: len(earlier.tasks)]), now_ms)
+
+
+def _starts(memory: PoolMemory, tasks: Collection[TaskId]) -> bool:
+    return any(task in each.tasks for each in memory.starting.values() for task in tasks)
 
 
 def _unhealthy(observed: PoolObserved) -> frozenset[str]:

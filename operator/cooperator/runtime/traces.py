@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from cooperator.artifacts import ArtifactError
+from cooperator.connectors.exactly_once import CheckpointBehind
 from cooperator.connectors.options import OptionError
 from cooperator.connectors.output_owner import OutputTaken
 from cooperator.connectors.places import NoPlace
@@ -20,6 +21,12 @@ class TaskFailed(Exception):
     """Why a job ended; the message is the whole report (cleared of secrets)."""
 
 
+_SAID_IN_FULL: Final = (
+    *(OptionError, UnresolvedReference, TaskFailed, ArtifactError, NoPlace, OutputTaken, CheckpointBehind),
+)
+"""Errors whose message is meant for users, and says what to do."""
+
+
 def describe(error: Exception, scrub: Callable[[str], str] = str) -> str:
     """Returns the report: the root cause in one line, then the head and the tail of the traceback.
 
@@ -27,7 +34,14 @@ def describe(error: Exception, scrub: Callable[[str], str] = str) -> str:
     gets the whole text, since it would not recognize a secret that is cut in two.
     """
     if isinstance(
-        error, OptionError | UnresolvedReference | TaskFailed | ArtifactError | NoPlace | OutputTaken
+        error,
+        OptionError
+        | UnresolvedReference
+        | TaskFailed
+        | ArtifactError
+        | NoPlace
+        | OutputTaken
+        | CheckpointBehind,
     ):
         return scrub(str(error))
     causes = "".join(f"caused by: {cause}\n" for cause in _causes(error))[:_CAUSES_LIMIT]

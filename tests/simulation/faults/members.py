@@ -3,6 +3,8 @@
 from tests.simulation.faults.base import Fault
 from tests.simulation.worker import WorkerProcess
 
+_FOR_EVER = 0.75
+
 
 class OfMember(Fault):
     def member(self) -> WorkerProcess | None:
@@ -146,10 +148,17 @@ class WarmUpsFail(Fault):
 
 
 class StopsHang(OfMember):
+    """For a while; or, of what a member of ours is told to hand over, until its process has ended."""
+
     def happen(self) -> str:
         member = self.member()
         if member is None:
             return ""
         runtime = member.runtime
         runtime.stuck = True
-        return f"stops at {member.name} hang {self.lasting(500, 12_000, runtime.unstick)}"
+        lasting = self.lasting(500, 12_000, runtime.unstick)
+        # The last draw, so that a seed's other histories stay as they were.
+        runtime.stuck_for_ever = runtime.stuck_for_ever or (
+            not member.is_stock and self.random.random() < _FOR_EVER
+        )
+        return f"stops at {member.name} hang {'for ever' if runtime.stuck_for_ever else lasting}"

@@ -6,6 +6,7 @@ from tests.simulation.promises.durable import MemoryBeforeAssignments
 from tests.simulation.promises.forgotten import NothingForgotten
 from tests.simulation.promises.moves import LeastMoves
 from tests.simulation.promises.once import NoTaskRunsTwice
+from tests.simulation.promises.stops import HangingStopsEnd
 from tests.simulation.promises.untouched import UntouchedTasksRunOn
 from tests.simulation.promises.warm import NothingIsTakenForTheCold
 
@@ -16,6 +17,7 @@ ALL: tuple[type[Promise], ...] = (
     MemoryBeforeAssignments,
     NothingIsTakenForTheCold,
     LeastMoves,
+    HangingStopsEnd,
     Consistent,
 )
 

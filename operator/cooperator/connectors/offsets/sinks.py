@@ -36,14 +36,21 @@ class Sink:
         return partial(self.has, options, place)
 
     def refuse_forgetting(self, options: Any, place: UnitPlace) -> None:
-        """Raises ``OffsetsError`` if the unit's file sink has batches.
+        """Raises ``OffsetsError`` if the unit's file sink has batches, or if that cannot be known here.
 
         A new checkpoint counts its batches from 0, and Spark's file sink skips those that its log has.
         """
         output = self.output(options, place.unit)
-        log = None if output is None else _log(output, place)
-        # Where the log cannot be read, the sink refuses to open: the checkpoint will be another one.
-        if log is not None and any(name.partition(".")[0].isdigit() for name in names(log)):
+        if output is None:
+            return
+        log = _log(output, place)
+        if log is None:
+            raise OffsetsError(
+                f"{output} cannot be read here, and after a reset the first batches would be skipped if it "
+                "has files of this connector: reset with --to, which keeps the batch numbers, or create the "
+                "connector under another name with another directory"
+            )
+        if any(name.partition(".")[0].isdigit() for name in names(log)):
             raise OffsetsError(
                 f"{output} has files of this connector: after a reset its first batches would be skipped as "
                 "already written, and their rows would be lost; move the directory away first, or reset with "

@@ -7,6 +7,7 @@ contents, since sinks skip the batches they have; and a file sink's log must hav
 moved by replacing the newest entry, never by adding one. Spark derives its next number from that entry.
 """
 
+import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from cooperator.connectors.offsets.entries import OffsetsError
 from cooperator.connectors.places import Place, names, put
 
 _VERSION = "v1"
+_CONTENT_BYTES = 1_000
 # The minimum that Spark accepts.
 _METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
 _COMMIT = '{"nextBatchWatermarkMs":0}'
@@ -66,6 +68,18 @@ def query_of(checkpoint: Place) -> str:
         return str(json.loads((checkpoint / "metadata").read_text())["id"])
     except FileNotFoundError:
         return ""
+
+
+def content_of(checkpoint: Place, batch: int) -> str:
+    """Returns what identifies a begun batch beside its number: when it was planned, and where it ends.
+
+    Spark plans a batch again under the same number only if an older copy of its checkpoint was restored.
+    """
+    metadata, *ends = _lines(checkpoint / "offsets" / str(batch))
+    text = f"{json.loads(metadata).get('batchTimestampMs', 0)} {' '.join(ends)}"
+    if len(text) <= _CONTENT_BYTES:
+        return text
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def last_end(checkpoint: Place) -> str:

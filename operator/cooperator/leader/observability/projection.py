@@ -7,6 +7,7 @@ from typing import Any, Final
 from cooperator.leader.state import LeaderState
 from cooperator.leader.stock import members as stock
 from cooperator.model import INSTANCE, Epoch, Member, TargetState, TaskId, TaskState, TaskStatus, Warmth
+from cooperator.model.status import HUNG
 
 POISON_TASK: Final = "PoisonTask"
 SUSPECT_TASK: Final = "SuspectTask"
@@ -14,6 +15,7 @@ _SUSPICION: Final = (
     "Members ended again and again while they started it and others, so these start one at a time: "
     "it waits for its turn."
 )
+_HUNG_SHOWN: Final = 5
 _QUARANTINE: Final = (
     "Members ended again and again while they started it, so it starts nowhere any more: "
     "change its connector, or restart it."
@@ -44,6 +46,7 @@ def project(state: LeaderState, statuses: Mapping[TaskId, TaskStatus]) -> dict[s
         "awaited": dict(sorted(state.awaited.items())),
         "incarnations": _listed(_incarnations(state)),
         "hung": [{**asdict(each), "items": [str(task) for task in each.items]} for each in state.hung],
+        "hung_stops": list(_hung_stops(state, statuses)),
         "held_down_by": list(state.held_down_by),
         "connectors": {
             name: {
@@ -60,10 +63,28 @@ def project(state: LeaderState, statuses: Mapping[TaskId, TaskStatus]) -> dict[s
         "trouble": state.trouble,
         "refusal": state.refusal,
         "topic_refusal": state.topic_refusal,
+        "unwritten": state.unwritten,
+        "refused": {name: each.reason for name, each in sorted(state.refused.items())},
         "warnings": list(state.plan.warnings) if state.plan is not None else [],
         "orphans": list(state.orphans),
         "inputs": _inputs(state),
     }
+
+
+def _hung_stops(state: LeaderState, statuses: Mapping[TaskId, TaskStatus]) -> Iterator[str]:
+    """What members report of tasks that hang in their stop, those of deleted connectors too."""
+    ended = state.facts.ended
+    for member in sorted(state.members, key=lambda m: m.identity):
+        if (member.identity, member.incarnation) in ended:
+            continue
+        for task in sorted(member.owned):
+            reported = statuses.get(task)
+            if reported is not None and _hangs(reported) and _is_of(reported, member, state.history.born):
+                yield reported.trace
+
+
+def _hangs(reported: TaskStatus) -> bool:
+    return reported.state is TaskState.STOPPING and reported.reason == HUNG
 
 
 def _incarnations(state: LeaderState) -> set[tuple[str, str]]:
@@ -98,12 +119,15 @@ def _listed(values: Iterable[Any]) -> list[Any]:
 
 def plan_conditions(status: Mapping[str, Any]) -> Iterator[tuple[str, bool, str, str]]:
     """Type, status, reason and message of the conditions that a projection implies about the last plan."""
-    topic, refusal = str(status.get("topic_refusal", "")), str(status.get("refusal", ""))
-    reason = "WrongConfigTopic" if topic else "GroupTooLarge" if refusal else "Planned"
-    yield "Planned", not (topic or refusal), reason, topic or refusal
+    reasons = {"WrongConfigTopic": "topic_refusal", "GroupTooLarge": "refusal", "CannotWrite": "unwritten"}
+    said = ((reason, str(status.get(key, ""))) for reason, key in reasons.items())
+    reason, message = next((each for each in said if each[1]), ("Planned", ""))
+    yield "Planned", not message, reason, message
     warnings = "; ".join(status.get("warnings", ()))
     yield "PlannedAsAsked", not warnings, "PlanWarning" if warnings else "PlannedAsAsked", warnings
     yield from stock.conditions(status)
+    found = "; ".join(filter(None, (stock.hung_text(status), *status.get("hung_stops", ())[:_HUNG_SHOWN])))
+    yield HUNG, bool(found), "MemberHangs" if found else "NoneHangs", found
 
 
 def is_settled(status: Mapping[str, Any]) -> bool:

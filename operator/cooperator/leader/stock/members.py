@@ -93,12 +93,6 @@ def conditions(status: Mapping[str, Any]) -> Iterator[tuple[str, bool, str, str]
         "until its end is proven, it is back, or spec.fencing is BestEffort"
     )
     yield "Unfenced", bool(unfenced), "EndNotProven" if unfenced else "Fenced", text if unfenced else ""
-    found = [
-        f"{each['identity']} (in {_named(each['items'])}{', to be replaced' if each['to_replace'] else ''})"
-        for each in status.get("hung", ())
-    ]
-    text = f"in the midst of a start or a stop for longer than a rebalance time-out: {_named(found)}"
-    yield "Hung", bool(found), "MemberHangs" if found else "NoneHangs", text if found else ""
     who = _named(status.get("held_down_by", ()))
     eager = status.get("protocol") == Protocol.DEFAULT.value
     text = (
@@ -109,6 +103,17 @@ def conditions(status: Mapping[str, Any]) -> Iterator[tuple[str, bool, str, str]
     unsigned = eager or status.get("protocol") == Protocol.COMPATIBLE.value
     text = f"{who} does not sign its requests (connect.protocol): anybody who reaches the leader may send one"
     yield "UnsignedRequests", unsigned, "NotSessioned" if unsigned else "Signed", text if unsigned else ""
+
+
+def hung_text(status: Mapping[str, Any]) -> str:
+    """Which stock workers hang, in a sentence; empty if none does."""
+    found = [
+        f"{each['identity']} (in {_named(each['items'])}{', to be replaced' if each['to_replace'] else ''})"
+        for each in status.get("hung", ())
+    ]
+    if not found:
+        return ""
+    return f"in the midst of a start or a stop for longer than a rebalance time-out: {_named(found)}"
 
 
 def _named(names: Iterable[str]) -> str:

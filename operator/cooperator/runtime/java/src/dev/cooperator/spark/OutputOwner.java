@@ -79,6 +79,11 @@ final class OutputOwner {
       throw new OutputTakenException(
           log.getParent(), owner == null ? "an owner whose file has just vanished" : owner[2]);
     }
+    // The checkpoint begins a batch before the sink has it; else an older copy of the checkpoint was restored.
+    long latest = latestBatch();
+    if (latest > configuration.getLong("cooperator.output.newest", Long.MAX_VALUE)) {
+      throw new IOException("cooperator: output ahead: " + log.getParent() + " has batch " + latest);
+    }
   }
 
   /** Batches that were written before there were owners: by this checkpoint, or the log is another's. */

@@ -1,0 +1,80 @@
+"""The allow-list of Workers' pods as validations of a ValidatingAdmissionPolicy, printed for the chart. Pure.
+
+python -m cooperator.controller.manifests.admission > charts/cooperator/files/admission-rules.yaml
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import Final
+
+from cooperator.controller.manifests.allowed import ACCOUNT, POD, PROFILES, SECRET
+
+HEADER: Final = """\
+# The allow-list of Workers' pod templates as an admission policy: printed by
+# python -m cooperator.controller.manifests.admission
+"""
+_SPEC: Final = "object.spec"
+_TEMPLATE: Final = "object.spec.template.spec"
+_KAFKA_SECRETS: Final = ("sasl.secretRef", "tls.caSecretRef", "tls.certificateSecretRef")
+
+
+def validations() -> Iterator[tuple[str, str]]:
+    """(CEL expression, message) of each field, true of Workers of which the operator makes pods."""
+    known = POD.no_others(_TEMPLATE)
+    yield _if_there("template.spec", known), "spec.template.spec has a field that is not allowed: remove it"
+    for name, shape in POD.known.items():
+        rule = shape.cel(f"{_TEMPLATE}.{name}")
+        if rule != "true":
+            path = f"template.spec.{name}"
+            yield (
+                _if_there(path, rule),
+                f"spec.{path} asks for more than Workers' pods may have: see docs/security.md",
+            )
+    profiles = " || ".join(f"k.startsWith({json.dumps(prefix)})" for prefix in PROFILES)
+    path = "template.metadata.annotations"
+    yield (
+        _if_there(path, f"{_SPEC}.{path}.all(k, !({profiles}))"),
+        f"spec.{path} lifts a security profile: remove it",
+    )
+    pulled = f"{_SPEC}.imagePullSecrets.all(e0, {SECRET.cel('e0')})"
+    yield (
+        _if_there("imagePullSecrets", pulled),
+        "spec.imagePullSecrets names a Secret that is not in the chart's value worker.secrets",
+    )
+    for path in (f"kafka.{each}" for each in _KAFKA_SECRETS):
+        rule = SECRET.cel(f"{_SPEC}.{path}.name")
+        yield (
+            _if_there(f"{path}.name", rule),
+            f"spec.{path} names a Secret that is not in the chart's value worker.secrets",
+        )
+    account, token = "serviceAccountName", "template.spec.automountServiceAccountToken"
+    rule = ACCOUNT.cel(f"{_SPEC}.{account}")
+    yield (
+        _if_there(account, rule),
+        f"spec.{account} names an account that is not in the chart's value worker.serviceAccounts",
+    )
+    needs = f"{_SPEC}.{token} != true || has({_SPEC}.{account}) || {ACCOUNT.cel(json.dumps('default'))}"
+    yield (
+        _if_there(token, needs),
+        f"spec.{token} is true, and the account 'default' is not in the chart's value worker.serviceAccounts",
+    )
+
+
+def _if_there(path: str, rule: str) -> str:
+    """The rule, or the absence of the field at ``path`` below the spec or of a field above it."""
+    parts = path.split(".")
+    paths = (f"{_SPEC}.{'.'.join(parts[: n + 1])}" for n in range(len(parts)))
+    return " || ".join([f"!has({_SPEC})", *(f"!has({each})" for each in paths), f"({rule})"])
+
+
+def rules() -> str:
+    """The chart's file, in YAML."""
+    entries = (
+        f"- message: {json.dumps(message)}\n  expression: >-\n    {rule}\n" for rule, message in validations()
+    )
+    return HEADER + "".join(entries)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(rules())

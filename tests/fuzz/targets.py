@@ -1,0 +1,183 @@
+"""What is fuzzed. Each target takes any bytes and raises if a promise is broken."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cooperator.connectors import validate
+from cooperator.connectors.references import Resolver, UnresolvedReference
+from cooperator.controller.manifests.allowed import Allowance, not_allowed
+from cooperator.controller.manifests.pods import Defaults, pod_manifest
+from cooperator.crd import Connector, ResourceError, Worker, from_object
+from cooperator.wire import (
+    ConfigFold,
+    DecodeError,
+    ExtendedAssignment,
+    Protocol,
+    Record,
+    decode_assignment,
+    decode_config,
+    decode_leader,
+    decode_metadata,
+    decode_status,
+    encode_assignment,
+    encode_metadata,
+)
+
+CORPUS: Final = Path(__file__).parent / "corpus"
+KEYS: Final = (
+    *("connector-a", "task-a-0", "commit-a", "target-state-a", "session-key", "restart-connector-a"),
+    *("tasks-fencing-a", "logger-cluster-a", "status-task-a-0", "status-connector-a"),
+    *("status-topic-t:connector-a", "owner", "policy", "memory"),
+)
+SECRET: Final = "planted-secret"
+
+
+def seeds(target: str) -> list[bytes]:
+    """Inputs that have reached something new once, or have broken a promise: a line of base64 each."""
+    return [base64.b64decode(line) for line in (CORPUS / f"{target}.txt").read_text().split()]
+
+
+def wire(data: bytes) -> None:
+    """A value or a DecodeError; what is written of a value is read with the same items."""
+    with suppress(DecodeError):
+        metadata = decode_metadata(data)
+        again = decode_metadata(encode_metadata(metadata, Protocol.SESSIONED))
+        assert _items(again.allocation) == _items(metadata.allocation)
+    with suppress(DecodeError):
+        found = decode_assignment(data)
+        read = decode_assignment(encode_assignment(found, Protocol.SESSIONED))
+        assert _items(read) == _items(found)
+    if not data:
+        return
+    record = Record(KEYS[data[0] % len(KEYS)], data[1:])
+    for decode in (decode_config, decode_status, decode_leader):
+        with suppress(DecodeError):
+            decode(record)
+    ConfigFold().apply(record, 0)
+
+
+def _items(found: ExtendedAssignment | None) -> object:
+    return found and ({*found.assigned}, {*found.revoked})
+
+
+RESOLVER: Final = Resolver(
+    environment={"ALLOWED": SECRET, "FORBIDDEN": "another-planted-secret"},
+    allowed=frozenset({"ALLOWED"}),
+    bootstrap_servers="kafka:9092",
+)
+
+
+def references(data: bytes) -> None:
+    """A configuration with its values, or an error of the user's; what is not allowed is never in it."""
+    text = data.decode(errors="surrogateescape")
+    with suppress(UnresolvedReference):
+        found = RESOLVER.resolve({"option": text})
+        value = found.config["option"]
+        assert "another-planted-secret" not in value
+        assert SECRET not in found.scrub(value)
+
+
+_LEAVES = st.sampled_from([None, True, 0, -1, 1.5, 2**63, "", "a", "1", "ALL", "topic", "\ud800", "a" * 300])
+
+
+def _containers(part: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.lists(part, max_size=3) | st.dictionaries(st.text(max_size=8), part, max_size=3)
+
+
+def _mutated(good: Any) -> st.SearchStrategy[Any]:
+    """JSON like this, in which any part may be another value, missing, or beside an unknown one."""
+    any_value = st.recursive(
+        _LEAVES,
+        lambda part: st.lists(part, max_size=3) | st.dictionaries(st.text(max_size=8), part, max_size=3),
+    )
+    if isinstance(good, Mapping):
+        parts = {key: _mutated(value) for key, value in good.items()}
+        same = st.fixed_dictionaries({}, optional={**parts, "unknown": any_value})
+        return st.just(good) | same | any_value
+    if isinstance(good, list):
+        return st.just(good) | st.lists(_mutated(good[0]), max_size=3) | any_value
+    return st.just(good) | any_value
+
+
+WORKER: Final[Mapping[str, Any]] = {
+    "replicas": 2,
+    "groupId": "g",
+    "runtime": "spark",
+    "capacity": 4,
+    "envAllowed": ["A"],
+    "checkpointVolume": {"claimName": "c"},
+    "spark": {"heapMb": 512, "conf": {"a": "b"}, "packages": ["a:b:1"]},
+    "kafka": {"securityProtocol": "SASL_SSL", "sasl": {"mechanism": "PLAIN", "secretRef": {"name": "s"}}},
+    "template": {
+        "metadata": {"annotations": {"a": "b"}, "labels": {"a": "b"}},
+        "spec": {
+            "volumes": [{"name": "v", "secret": {"secretName": "s"}}],
+            "securityContext": {"runAsUser": 1},
+            "containers": [
+                {"name": "worker", "env": [{"name": "A", "value": "b"}], "ports": [{"name": "a"}]}
+            ],
+            "tolerations": [{"operator": "Exists"}],
+        },
+    },
+}
+CONNECTOR: Final[Mapping[str, Any]] = {
+    "workerRef": {"name": "lake"},
+    "class": "kafka-to-files",
+    "tasksMax": 2,
+    "config": {
+        "topics": "a,b",
+        "topics.regex": "(a|a)*b",
+        "path": "/tmp/out",
+        "format": "json",
+        "transform.sql": "SELECT upper(value) AS value FROM input",
+        "value.converter": "json",
+        "errors.tolerance": "all",
+    },
+}
+
+
+@given(st.sampled_from(["Worker", "Connector"]), _mutated({"Worker": WORKER, "Connector": CONNECTOR}))
+@settings(deadline=None, suppress_health_check=list(HealthCheck), database=None, max_examples=50)
+def _manifest(kind: str, specs: Any) -> None:
+    spec = specs.get(kind) if isinstance(specs, Mapping) else specs
+    body = {
+        "apiVersion": "cooperator.dev/v1alpha1",
+        "kind": kind,
+        "metadata": {"name": "lake", "namespace": "data", "uid": "u"},
+        "spec": spec,
+    }
+    try:
+        found = from_object(body)
+    except ResourceError:
+        return
+    json.dumps(found.model_dump(mode="json", by_alias=True))
+    if isinstance(found, Worker):
+        if not not_allowed(found, Allowance()):
+            json.dumps(pod_manifest(found, Defaults("image:1", "kafka:9092"), "lake-0", "r1"))
+    elif isinstance(found, Connector):
+        for problem in validate(found.spec.class_, found.spec.config):
+            assert len(str(problem)) < 20_000
+
+
+_FUZZ_MANIFEST: Final[Callable[[bytes], object]] = vars(_manifest)["hypothesis"].fuzz_one_input
+
+
+def manifests(data: bytes) -> None:
+    """A resource, of which a pod or a checked configuration can be made, or an error of the user's."""
+    _FUZZ_MANIFEST(data)
+
+
+TARGETS: Final[Mapping[str, Callable[[bytes], None]]] = {
+    "wire": wire,
+    "references": references,
+    "manifests": manifests,
+}

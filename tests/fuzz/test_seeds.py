@@ -1,0 +1,11 @@
+"""What fuzzing has found or reached once, as ordinary tests; the long run is ``python -m tests.fuzz``."""
+
+import pytest
+
+from tests.fuzz.targets import TARGETS, seeds
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_no_seed_breaks_a_promise(target: str) -> None:
+    for seed in seeds(target):
+        TARGETS[target](seed)

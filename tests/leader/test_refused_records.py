@@ -1,0 +1,143 @@
+"""A configuration that the broker takes no record of: its Connector is told, and nobody else is harmed."""
+
+from collections.abc import Sequence
+
+import pytest
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+
+from cooperator.leader import events as ev
+from cooperator.leader.actuator import Actuator
+from cooperator.leader.observability.projection import plan_conditions, project
+from cooperator.leader.state import LeaderSettings
+from cooperator.local.broker import EmbeddedBroker
+from cooperator.logs import LogsConfig, ensure_topics, open_logs
+from cooperator.model import INSTANCE, Desired, DesiredConnector
+from cooperator.wire import ConnectorRecord, TargetStateRecord
+from tests.harness.fake_group import FakeGroup, running_group, tasks
+from tests.harness.support import eventually
+
+
+def connector(size: int = 0) -> DesiredConnector:
+    return DesiredConnector({"connector.class": "noop", "tasks.max": "1", "text": "x" * size})
+
+
+def planned(group: FakeGroup) -> tuple[bool, str, str]:
+    status, reason, message = next(
+        each[1:] for each in plan_conditions(project(group.machine.state, {})) if each[0] == "Planned"
+    )
+    return status, reason, message
+
+
+class TestMachine:
+    def test_others_are_written_and_run_and_the_culprit_is_named(self) -> None:
+        group = FakeGroup()
+        group.join("lake-0")
+        group.round()
+        group.too_large = {"b"}
+        group.want(Desired(1, {"a": connector(), "b": connector(5), "c": connector()}))
+        group.settle()
+        assert group.runs("lake-0") == tasks("a", INSTANCE) | tasks("c", INSTANCE)
+        assert project(group.machine.state, {})["refused"] == {"b": "a record exceeds the limit"}
+        assert planned(group) == (True, "Planned", "")
+
+    def test_it_is_tried_again_each_minute_and_at_once_when_it_changes(self) -> None:
+        group = running_group()
+        group.too_large = {"b"}
+        wanted = {**group.machine.state.desired.connectors, "b": connector(5)}
+        group.want(Desired(1, wanted))
+        group.advance(59_000)
+        assert group.refusals == 1
+        group.advance(62_000)
+        assert group.refusals == 3
+        group.want(Desired(1, {**wanted, "b": connector(4)}))
+        assert group.refusals == 4
+        group.too_large.clear()
+        group.want(Desired(1, {**wanted, "b": connector(3)}))
+        group.settle()
+        assert project(group.machine.state, {})["refused"] == {}
+        assert tasks("b", INSTANCE) <= set(group.all_running())
+
+    def test_a_connector_that_goes_is_forgotten(self) -> None:
+        group = running_group()
+        before = group.machine.state.desired
+        group.too_large = {"b"}
+        group.want(Desired(1, {**before.connectors, "b": connector(5)}))
+        group.want(before)
+        assert group.machine.state.refused == {}
+
+    def test_tasks_that_cannot_be_written_stop_none_that_run(self) -> None:
+        group = running_group()
+        running = group.all_running()
+        group.too_large = {"a"}
+        for _ in range(3):
+            group.post("a", "x" * 50, *(f"u-{number}" for number in range(5)))
+            group.settle()
+        group.advance(10_000)
+        group.settle()
+        assert {task.connector for task in group.all_running()} == {task.connector for task in running}
+        assert len(group.all_running()) == len(running), "none waits for what cannot be written"
+        assert "a" in group.machine.state.refused
+
+    def test_a_leader_that_cannot_write_is_not_ready(self) -> None:
+        group = running_group()
+        before = group.machine.state.desired
+        group.config_log_away = True
+        group.want(Desired(1, {**before.connectors, "b": connector()}))
+        assert planned(group) == (False, "CannotWrite", "a log is out of reach")
+        group.advance(10_000)
+        assert planned(group)[0] is False
+        group.config_log_away = False
+        group.advance(10_000)
+        assert planned(group) == (True, "Planned", "")
+
+    def test_what_is_wanted_no_longer_is_not_missing(self) -> None:
+        group = running_group()
+        before = group.machine.state.desired
+        group.config_log_away = True
+        group.want(Desired(1, {**before.connectors, "b": connector()}))
+        group.want(before)
+        group.advance(10_000)
+        assert planned(group) == (True, "Planned", "")
+
+
+class Group:
+    """What an actuator uses of a membership."""
+
+    def rejoin(self, reason: str) -> None: ...
+    def evict(self, member_ids: Sequence[str]) -> None: ...
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("size", [20_000, 2_000_000], ids=["for the broker", "for the client"])
+def test_a_real_broker_takes_the_others(broker: EmbeddedBroker, unique: str, size: int) -> None:
+    overrides = {"max.message.bytes": "10000"}
+    config = LogsConfig(broker.bootstrap_servers, unique)
+    ensure_topics(config)
+    logs = open_logs(config)
+    told: list[ev.Event] = []
+    actuator = Actuator(
+        LeaderSettings("http://leader/"), Group(), logs, told.append, told.append, lambda: False, lambda: 0
+    )
+    try:
+        actuator.begin()
+        topic = ConfigResource(ResourceType.TOPIC, f"{unique}-configs", set_config=overrides)
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        admin.alter_configs([topic])[topic].result(10)
+        records = (
+            ConnectorRecord("a", {"k": "v"}),
+            TargetStateRecord("b", None),
+            ConnectorRecord("b", {"k": "v" * size}),
+            ConnectorRecord("c", {"k": "\ud800"}),
+            ConnectorRecord("d", {"k": "v"}),
+        )
+        eventually(lambda: "b" in refused(actuator, told, records), 30, "the limit is in effect")
+        assert refused(actuator, told, records) == {"b", "c"}
+        assert logs.config.read_to_end(10_000).connectors.keys() == {"a", "d"}
+    finally:
+        logs.close()
+
+
+def refused(actuator: Actuator, told: list[ev.Event], records: tuple[object, ...]) -> set[str]:
+    told.clear()
+    actuator.carry_out(ev.WriteConfig(records, "a test"))
+    return {event.connector for event in told if isinstance(event, ev.ConfigRefused)}

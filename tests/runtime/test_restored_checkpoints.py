@@ -1,0 +1,107 @@
+"""An older copy of a checkpoint loses and doubles nothing: the sink refuses it, and there is a way out."""
+
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from cooperator.connectors.offset_operations import alter, reset
+from cooperator.connectors.output import read_units
+from cooperator.model import Epoch, TaskId
+from tests.harness.support import eventually
+from tests.runtime.postgres import Postgres
+from tests.runtime.spark_bench import SparkBench
+from tests.runtime.test_offsets import kafka, run, subject
+
+pytestmark = pytest.mark.real
+
+
+@dataclass
+class Sink:
+    config: dict[str, str]
+    rows: Callable[[], Counter[str]]
+    make_room: Callable[[], None] = lambda: None
+    """What users do before they reset offsets."""
+
+
+@pytest.fixture(params=["kafka", "postgres", "files", "files by batch"])
+def sink(
+    request: pytest.FixtureRequest, spark: SparkBench, postgres: Postgres, tmp_path: Path, unique: str
+) -> Sink:
+    out, table = tmp_path / "out", unique.replace("-", "_")
+
+    def in_files() -> Counter[str]:
+        tables = [read_units(each) for each in (out, tmp_path / "old") if each.exists()]
+        return Counter(value for table in tables if table.num_rows for value in table["value"].to_pylist())
+
+    def in_table() -> Counter[str]:
+        return Counter(value for (value,) in postgres.query(f"SELECT value FROM {table}"))
+
+    files = {"connector.class": "kafka-to-files", "path": str(out)}
+    match request.param:
+        case "kafka":
+            found = Sink(
+                {"connector.class": "kafka-to-kafka", "topic": f"{unique}-copy"},
+                lambda: Counter(value.decode() for _, value in spark.records(f"{unique}-copy")),
+            )
+            spark.create_topic(f"{unique}-copy", 1)
+        case "postgres":
+            postgres.query(f"CREATE TABLE {table} (value text)")
+            config = {"connector.class": "kafka-to-postgres", "table.name.format": table, **postgres.config}
+            found = Sink(config, in_table)
+        case "files":
+            found = Sink(files, in_files, lambda: shutil.move(out, tmp_path / "old"))
+        case _:
+            found = Sink(
+                {**files, "errors.tolerance": "all"}, in_files, lambda: shutil.move(out, tmp_path / "old")
+            )
+    sql = "SELECT CAST(value AS STRING) AS value FROM input"
+    common = {"topics": unique, "transform.sql": sql, "trigger.interval.ms": "100"}
+    found.config = {**found.config, **common, "max.offsets.per.trigger": "5"}
+    return found
+
+
+def test_an_older_copy_is_refused_and_records_are_neither_lost_nor_doubled(
+    spark: SparkBench, tmp_path: Path, unique: str, sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark, "epoch", Epoch(1, 1))
+    task, unit = TaskId(unique, 0), f"{unique}-0"
+    checkpoint, copy = spark.settings.checkpoints / unique, tmp_path / "copy"
+    wanted: Counter[str] = Counter()
+
+    def more(count: int) -> None:
+        values = [f"r{number}" for number in range(wanted.total(), wanted.total() + count)]
+        wanted.update(values)
+        spark.produce(unique, values)
+
+    def refused() -> str:
+        attempt = spark.start(task, {**sink.config, "task.units": unit})
+        eventually(lambda: spark.heard.of(task)[-1:] == [("failed", attempt)], 60, "the task fails")
+        return spark.heard.traces[task, attempt]
+
+    more(5)
+    run(spark, task, sink.config, unit, lambda: sink.rows() == wanted)
+    shutil.copytree(checkpoint, copy)
+    more(10)
+    run(spark, task, sink.config, unit, lambda: sink.rows() == wanted)
+    there = wanted.copy()
+    shutil.rmtree(checkpoint)
+    shutil.copytree(copy, checkpoint)
+
+    more(7)
+    for _ in range(2):
+        said = refused()
+        assert "an older copy of it was restored" in said
+        assert "Restore its newest copy; or stop the Connector, reset its offsets" in said
+        assert sink.rows() == there, "nothing is written"
+
+    sink.make_room()
+    monkeypatch.setattr(spark, "epoch", Epoch(1, 2))
+    about = subject(spark, unique, sink.config)
+    reset(about, dry_run=False)
+    alter(about, [kafka(unique, 0, there.total())], dry_run=False)
+    run(spark, task, sink.config, unit, lambda: sink.rows().total() >= wanted.total())
+    assert sink.rows() == wanted
