@@ -17,7 +17,8 @@ BAD, GOOD, OTHER = TaskId("bad", 0), TaskId("good", 0), TaskId("other", 0)
 
 
 def starts(pods: UnreliablePods, identity: str, *tasks: TaskId) -> None:
-    pods.members[identity] = replace(pods.members[identity], starting=frozenset(tasks))
+    member = pods.members[identity]
+    pods.members[identity] = replace(member, starting=frozenset(tasks), owned=member.owned | {*tasks})
     pods.decide()
 
 
@@ -76,6 +77,22 @@ def test_a_task_that_kills_soon_after_its_start_counts(pool: Start, after_ms: in
         pods.settle()
 
     assert (poisoned(pods) == {BAD}) is quarantined
+
+
+def test_a_task_that_is_never_seen_starting_counts_and_those_that_ran_long_do_not(pool: Start) -> None:
+    pods = pool(2)
+    for identity in ("lake-0", "lake-1"):
+        survives(pods, identity, GOOD)
+        member = pods.members[identity]
+        pods.members[identity] = replace(member, owned=member.owned | {BAD})
+        pods.decide()
+        pods.now_ms += 3 * WATCH_MS  # It is frozen: nothing new is heard of it.
+        pods.drop(identity)
+        pods.decide()
+        pods.crash(identity)
+        pods.settle()
+    assert poisoned(pods) == {BAD}
+    assert GOOD not in pods.memory.suspects
 
 
 def test_a_start_survived_clears_the_count(pool: Start) -> None:

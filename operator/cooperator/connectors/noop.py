@@ -5,12 +5,13 @@ The journal shows whether a unit ever ran twice at once. It has one JSON object 
 ``stop``), ``at_ms`` (since the epoch) and ``monotonic_ms``. Lines of several processes do not mix.
 """
 
+import ctypes
 import json
 import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from cooperator.connectors.base import Cancelled, Connector, RunningUnit, UnitContext, UnitProgress
 from cooperator.connectors.options import Options, option
@@ -32,6 +33,9 @@ class NoopOptions(Options):
         expected="how many of its first starts each unit fails (requires a journal)",
         ge=0,
     )
+    freezes: Literal["", "units", "start"] = option(
+        "freezes", "", expected="when it stops its whole member for ever: units or start"
+    )
     fail_after_ms: int | None = option("fail.after.ms", None, expected=_DELAY, ge=0)
 
 
@@ -44,15 +48,24 @@ class Noop(Connector[NoopOptions]):
         self._journal = journal
 
     def units(self, options: NoopOptions, say: Callable[[str], None]) -> Sequence[str]:
+        if options.freezes == "units":
+            _freeze()
         return [f"unit-{number}" for number in range(options.units)]
 
     def open(self, options: NoopOptions, context: UnitContext) -> RunningUnit:
         if context.cancelled.wait(options.start_delay_ms / 1000):
             raise Cancelled
+        if options.freezes == "start":
+            _freeze()
         if options.start_failure:
             raise RuntimeError(options.start_failure)
         journal = Path(options.journal) if options.journal else self._journal
         return _Running(options, context, journal)
+
+
+def _freeze() -> None:
+    """Keep the interpreter's lock, as a loop in a native library does: no other thread runs any more."""
+    ctypes.PyDLL(None).sleep(3_600)
 
 
 class _Running:

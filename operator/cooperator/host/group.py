@@ -16,8 +16,11 @@ def group_seen(leader: Mapping[str, Any]) -> GroupSeen | None:
     if not leader.get("leading") or leader.get("stale") or leader.get("generation", -1) < 0:
         return None
     tasks = leader["tasks"]
+    owned: dict[str, set[TaskId]] = {}
     starting: dict[str, set[TaskId]] = {}
     for task in tasks:
+        if task["member"] is not None:
+            owned.setdefault(task["member"], set()).add(TaskId(task["connector"], task["task"]))
         # A task that waits for its next attempt has failed, and may fail for long.
         about_to_run = task["state"] in _ABOUT_TO_RUN and "next_attempt_ms" not in task
         if task["member"] is not None and about_to_run:
@@ -27,6 +30,7 @@ def group_seen(leader: Mapping[str, Any]) -> GroupSeen | None:
             member["identity"]: MemberSeen(
                 incarnation=member["incarnation"],
                 busy=bool(member["owned"]),
+                owned=frozenset(owned.get(member["identity"], ())),
                 starting=frozenset(starting.get(member["identity"], ())),
                 warming=member["runtime"] == Warmth.WARMING,
             )

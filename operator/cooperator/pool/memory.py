@@ -43,10 +43,12 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Starting:
-    """Tasks of an incarnation that were last observed to be starting at these times (ms since the epoch)."""
+    """Tasks of an incarnation, each with the time (ms since the epoch) at which it was last observed not to
+    run yet, or observed for the first time. ``seen_ms``: when the incarnation was last a member."""
 
     incarnation: str
     tasks: Mapping[TaskId, int]
+    seen_ms: int
 
 
 @dataclass(frozen=True, slots=True)

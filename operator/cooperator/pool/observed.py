@@ -75,12 +75,13 @@ class Node:
 class MemberSeen:
     """An identity's newest member in the group. ``busy``: it owns tasks, or is being given some.
 
-    ``starting``: its tasks that do not run yet. ``warming``: its runtime is starting, and its future
-    tasks are still at other members.
+    ``owned``: its tasks. ``starting``: those that do not run yet. ``warming``: its runtime is starting, and
+    its future tasks are still at other members.
     """
 
     incarnation: str
     busy: bool
+    owned: frozenset[TaskId] = frozenset()
     starting: frozenset[TaskId] = frozenset()
     warming: bool = False
 

@@ -36,7 +36,7 @@ def watch(
         last = starting.pop(identity, None)
         if last is None or last.incarnation != incarnation or killed.get(identity) != incarnation:
             continue
-        tasks = last.tasks.keys() - quarantined
+        tasks = {t for t, at_ms in last.tasks.items() if last.seen_ms - at_ms < WATCH_MS} - quarantined
         accused |= tasks
         suspects.update({task: suspects.get(task, 0) + 1 for task in tasks})
         alone |= tasks if _is_one(tasks) else set()
@@ -47,15 +47,14 @@ def watch(
             if crashed.get(identity) == member.incarnation or identity in unhealthy:
                 continue
             last = starting.get(identity)
-            tasks_ms = dict(last.tasks) if last is not None and last.incarnation == member.incarnation else {}
-            for task in [t for t, at in tasks_ms.items() if t not in member.starting]:
-                if now_ms - tasks_ms[task] >= WATCH_MS:
-                    del tasks_ms[task]
-                    # Quarantined tasks start nowhere, so they cannot be cleared by surviving.
-                    if task not in quarantined:
-                        suspects.pop(task, None)
-            tasks_ms.update(dict.fromkeys(member.starting, now_ms))
-            starting[identity] = Starting(member.incarnation, tasks_ms)
+            known = last.tasks if last is not None and last.incarnation == member.incarnation else {}
+            owned = member.owned | member.starting
+            tasks_ms = {t: now_ms if t in member.starting else known.get(t, now_ms) for t in owned}
+            for task, at_ms in tasks_ms.items():
+                # Quarantined tasks start nowhere, so they cannot be cleared by surviving.
+                if now_ms - at_ms >= WATCH_MS and task not in quarantined:
+                    suspects.pop(task, None)
+            starting[identity] = Starting(member.incarnation, tasks_ms, now_ms)
     # A member may leave the group before its host observes the death.
     starting = {i: s for i, s in starting.items() if i in memory.incarnations and s.tasks}
     if len(suspects) > _REMEMBERED:

@@ -12,12 +12,12 @@ from cooperator.model.status import HUNG
 POISON_TASK: Final = "PoisonTask"
 SUSPECT_TASK: Final = "SuspectTask"
 _SUSPICION: Final = (
-    "Members ended again and again while they started it and others, so these start one at a time: "
+    "Members ended again and again soon after they were given it and others, so these start in turn: "
     "it waits for its turn."
 )
 _HUNG_SHOWN: Final = 5
 _QUARANTINE: Final = (
-    "Members ended again and again while they started it, so it starts nowhere any more: "
+    "Members ended again and again soon after they were given it, so it starts nowhere any more: "
     "change its connector, or restart it."
 )
 

@@ -1,0 +1,75 @@
+"""A connector that freezes the process that starts it, one member after the other, is taken out."""
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cooperator.local.broker import EmbeddedBroker
+from cooperator.local.lifecycle import kill_everything
+from tests.harness.support import eventually, slow
+from tests.local.command_line import Local
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(400)]
+
+WORKER = """
+apiVersion: cooperator.dev/v1alpha1
+kind: Worker
+metadata: {name: NAME}
+spec:
+  replicas: 2
+  scheduledRebalanceMaxDelayMs: 2000
+  leaseMs: 10000
+  sessionTimeoutMs: 6000
+  heartbeatIntervalMs: 500
+  rebalanceTimeoutMs: 4000
+"""
+CONNECTOR = """
+apiVersion: cooperator.dev/v1alpha1
+kind: Connector
+metadata: {name: WHICH}
+spec: {workerRef: {name: NAME}, class: noop, tasksMax: 2, config: {units: 2, freezes: "WHERE"}}
+"""
+
+
+@pytest.fixture
+def running(tmp_path: Path, broker: EmbeddedBroker, where: str) -> Iterator[Local]:
+    local = Local(tmp_path, f"ice-{where}-{os.getpid()}")
+    try:
+        local("up", "--bootstrap-servers", broker.bootstrap_servers)
+        yield local
+    finally:
+        kill_everything(local.state)
+
+
+@slow("env -u CI pytest tests/local/test_freezes.py")
+@pytest.mark.parametrize("where", ["units", "start"])
+def test_it_is_quarantined_after_its_second_member_and_its_neighbour_runs(running: Local, where: str) -> None:
+    def tasks(connector: str) -> list[dict[str, Any]]:
+        return [task for task in running.ask("tasks") if task["connector"] == connector]
+
+    def calm() -> bool:
+        return [task["state"] for task in tasks("calm")] == ["RUNNING"] * 3
+
+    running.apply(WORKER, CONNECTOR.replace("WHICH", "calm").replace("WHERE", ""))
+    eventually(calm, 60)
+    began_s = time.monotonic()
+    # What runs for a minute is suspected of nothing.
+    eventually(lambda: time.monotonic() - began_s > 62, 70)
+    before = {name: each.incarnation for name, each in running.incarnations().items()}
+    running.apply(CONNECTOR.replace("WHICH", "ice").replace("WHERE", where))
+    eventually(lambda: "PoisonTask" in {task.get("reason") for task in tasks("ice")}, 200, "it is taken out")
+    eventually(calm, 60, "the other one runs")
+    [connector] = (c for c in running.get("connectors") if c["metadata"]["name"] == "ice")
+    conditions = {each["type"]: each for each in connector["status"]["conditions"]}
+    assert conditions["Stalled"]["status"] == "True"
+    assert "restart it" in conditions["Stalled"]["message"]
+    now = {name: each.incarnation for name, each in running.incarnations().items()}
+    assert now != before, "members were ended by their watchdogs"
+
+    running("delete", "connector", "ice")
+    eventually(lambda: not tasks("ice"), 60)
+    eventually(calm, 10)
