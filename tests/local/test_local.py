@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,9 @@ def test_what_is_deleted_ends_and_what_is_applied_again_goes_on(running: Local) 
 def test_a_task_whose_start_kills_its_member_is_taken_out_until_its_connector_is_changed(
     running: Local,
 ) -> None:
+    running.settled()
+    began_s = time.monotonic()
+    eventually(lambda: time.monotonic() - began_s > 61, 70, "what has run for a minute is not suspected")
     poison = CONNECTOR.replace("ticks", "bad").replace("tasksMax: 4", "tasksMax: 1")
     running.apply(poison.replace("units: 8", "units: 1, start.delay.ms: 600000"))
     try:
