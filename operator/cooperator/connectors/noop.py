@@ -33,8 +33,8 @@ class NoopOptions(Options):
         expected="how many of its first starts each unit fails (requires a journal)",
         ge=0,
     )
-    freezes: Literal["", "units", "start"] = option(
-        "freezes", "", expected="when it stops its whole member for ever: units or start"
+    freezes: Literal["never", "units", "start"] = option(
+        "freezes", "never", expected="never, or units or start: it then stops its whole member for ever"
     )
     fail_after_ms: int | None = option("fail.after.ms", None, expected=_DELAY, ge=0)
 
