@@ -121,7 +121,7 @@ def test_a_real_broker_takes_the_others(broker: EmbeddedBroker, unique: str, siz
     try:
         actuator.begin()
         topic = ConfigResource(ResourceType.TOPIC, f"{unique}-configs", set_config=overrides)
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
         admin.alter_configs([topic])[topic].result(10)
         records = (
             ConnectorRecord("a", {"k": "v"}),

@@ -217,7 +217,7 @@ def test_a_topic_is_followed_twice_from_its_beginning(process: Process, unique: 
 
 
 def _fill(broker: EmbeddedBroker, topic: str, count: int) -> None:
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 5})
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 5, "log_level": 0})
     for number in range(count):
         producer.produce(topic, b"x" * 800, f"k{number}")
     assert producer.flush(20) == 0

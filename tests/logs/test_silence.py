@@ -128,7 +128,7 @@ class SilentReader:
         return f"{self.group}-{topic}"
 
     def write(self, topic: str, value: str, partition: int = 0) -> None:
-        producer = Producer({"bootstrap.servers": self.broker.bootstrap_servers})
+        producer = Producer({"bootstrap.servers": self.broker.bootstrap_servers, "log_level": 0})
         producer.produce(self.name(topic), value.encode(), "k", partition=partition)
         assert producer.flush(10) == 0
 
@@ -209,6 +209,7 @@ def test_quiet_topics_are_checked_together_and_keep_their_consumer(
             "bootstrap.servers": silent.broker.bootstrap_servers,
             "transactional.id": silent.group,
             "transaction.timeout.ms": 60_000,
+            "log_level": 0,
         }
     )
     producer.init_transactions(10)

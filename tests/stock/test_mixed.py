@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.harness.support import eventually
-from tests.stock.worker_group import PATIENT, StockGroup, doubled, missing
+from tests.stock.worker_group import LIMIT_S, PATIENT, StockGroup, doubled, missing
 
 pytestmark = pytest.mark.real
 
@@ -43,16 +43,19 @@ def test_a_worker_with_only_the_eager_protocol_stops_all_tasks_in_every_round(st
     connectors = {name: stock.source(name, tasks=2) for name in "ab"}
     leader = stock.leader(connectors, ("w-1",))
     stock.worker("w-1")
-    stock.runs(*EVERYTHING)
     stock.leads(leader, 1)
-    begun = stock.starts()
+    _, begun = stock.begun(*EVERYTHING)
 
     stock.facts(leader, WORKERS)
     stock.worker("w-2", protocol="eager")
-    eventually(lambda: set(stock.runs(*EVERYTHING).values()) == set(WORKERS), 90, "both run something")
+
+    def stopped_and_shared() -> bool:
+        layout = stock.runs(*EVERYTHING)
+        return set(layout.values()) == set(WORKERS) and set(stock.starts() - begun) == set(EVERYTHING)
+
+    eventually(stopped_and_shared, LIMIT_S, "all tasks have stopped, and both workers run some")
     status = stock.leads(leader, 2)
     assert status["protocol"] == "default"
-    assert min((stock.starts() - begun)[task] for task in EVERYTHING) >= 1, "all tasks stopped"
     [said] = [c for c in status["conditions"] if c["type"] == "EagerProtocol"]
     assert said["status"] == "True"
     assert "w-2" in said["message"]
@@ -61,6 +64,6 @@ def test_a_worker_with_only_the_eager_protocol_stops_all_tasks_in_every_round(st
     stock.stop("w-2")
     stock.facts(leader, ("w-1",), gone=frozenset({"w-2"}))
     assert set(stock.runs(*EVERYTHING).values()) == {"w-1"}
-    assert stock.leads(leader, 1)["protocol"] == "sessioned"
+    eventually(lambda: stock.leads(leader, 1)["protocol"] == "sessioned", LIMIT_S, "incremental again")
     for name in "ab":
         assert missing(stock.written(name)) == {}
