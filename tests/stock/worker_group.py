@@ -156,7 +156,13 @@ class StockGroup:
         settings = settings_of({**told, **said})
         policy_of_group = GroupPolicy.ADOPT if adopt else GroupPolicy.CREATE
         service = LeaderService(
-            replace(settings, group_policy=policy_of_group, exactly_once_source=exactly_once)
+            replace(
+                settings,
+                group_policy=policy_of_group,
+                exactly_once_source=exactly_once,
+                # A worker may join before the leader does.
+                stock_pool="w",
+            )
         )
         service.start()
         self.leaders.append(service)
