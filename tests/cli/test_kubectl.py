@@ -40,7 +40,8 @@ def worker(**status: Any) -> dict[str, Any]:
         "kind": "Worker",
         "metadata": {"name": "lake", "namespace": "default", "generation": 2},
         "spec": {"replicas": 2},
-        "status": {"observedGeneration": 2, "memberSummary": "1/2", "taskSummary": "1/2", **status},
+        "status": {"observedGeneration": 2, "memberSummary": "1/2", "taskSummary": "1/2", **status}
+        | {"readyReplicas": 1, "tasks": {"desired": 2, "running": 1, "held": 1, "failed": 0}},
     }
 
 
@@ -99,7 +100,7 @@ def rows(text: str, first: str) -> list[list[str]]:
 class TestStatus:
     def test_members_holds_with_deadlines_and_the_last_rebalance(self) -> None:
         text = status_text(Seen([LAKE], [A]), NOW)
-        assert text.startswith("Worker default/lake: not ready, 1/2 members, 1/2 tasks run, 3 wait\n")
+        assert text.startswith("Worker default/lake: not ready, 1/2 members, 1/2 tasks run, 1 held\n")
         assert rows(text, "lake-1") == [["lake-1", "Ended", "0", "it has crashed"]]
         assert rows(text, "a-0") == [["a-0", "lake-1", "in 41s", "2023-11-14T22:15:41Z", "Departed"]]
         assert "and 2 more tasks that wait" in text

@@ -214,7 +214,7 @@ def test_a_transition_time_changes_with_the_status_only() -> None:
 
 
 def test_a_status_is_printed_in_camel_case() -> None:
-    printed = to_manifest(worker(), WorkerStatus(replicas=3))
+    printed = to_manifest(worker(), WorkerStatus(replicas=3, ready_replicas=0))
 
     assert printed["status"]["replicas"] == 3
     assert printed["status"]["readyReplicas"] == 0

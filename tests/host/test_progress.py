@@ -22,6 +22,7 @@ spec: {class: kafka-to-files, workerRef: {name: lake}, tasksMax: 200}
 """
 
 NOW = 1_700_000_000_000
+LEADS = {"leading": True, "generation": 1}
 TELLING = {
     "rows_in": 90,
     "rows_per_s": 12.6,
@@ -68,10 +69,10 @@ def test_a_total_is_of_what_is_known() -> None:
 def test_a_connector_sums_up_the_lag_and_the_rates_of_all_its_tasks() -> None:
     (connector,) = parse(ORDERS, "orders.yaml")
     tasks = [task(number, lag=2, rows_per_s=1.0) for number in range(150)]
-    status = connector_status(connector, (), {"tasks": [*tasks, task(150, "PAUSED", lag=40)]}, NOW)
+    status = connector_status(connector, (), {**LEADS, "tasks": [*tasks, task(150, "PAUSED", lag=40)]}, NOW)
     assert (status.lag, status.rows_per_second, len(status.task_statuses)) == (340, 150, 100)
     assert status.task_statuses[0].lag is not None
-    assert connector_status(connector, (), {"tasks": [task(0)]}, NOW).lag is None
+    assert connector_status(connector, (), {**LEADS, "tasks": [task(0)]}, NOW).lag is None
 
 
 def test_a_sum_of_rates_leaves_out_what_has_expired_and_what_does_not_run() -> None:
@@ -82,18 +83,18 @@ def test_a_sum_of_rates_leaves_out_what_has_expired_and_what_does_not_run() -> N
         task(1, rows_per_s=7_089.0) | old,
         task(2, "STOPPING", rows_per_s=30.0),
     ]
-    status = connector_status(connector, (), {"tasks": tasks}, NOW)
+    status = connector_status(connector, (), {**LEADS, "tasks": tasks}, NOW)
     assert status.rows_per_second == 7
     assert [entry.rows_per_second for entry in status.task_statuses] == [7, None, None]
     assert status.task_statuses[0].reported_at == "2023-11-14T22:13:19Z"
-    later = connector_status(connector, (), {"tasks": tasks}, NOW + RATE_VALID_MS)
+    later = connector_status(connector, (), {**LEADS, "tasks": tasks}, NOW + RATE_VALID_MS)
     assert later.rows_per_second is None, "they are not 0"
 
 
 def test_a_rate_of_nothing_stays_true() -> None:
     (connector,) = parse(ORDERS, "orders.yaml")
     idle = task(0, rows_per_s=0.0) | {"at_ms": NOW - 840_000}
-    assert connector_status(connector, (), {"tasks": [idle]}, NOW).rows_per_second == 0
+    assert connector_status(connector, (), {**LEADS, "tasks": [idle]}, NOW).rows_per_second == 0
 
 
 def test_a_member_that_has_ended_leaves_no_figures_behind() -> None:
@@ -114,6 +115,6 @@ def test_what_a_task_waits_for_is_in_the_connectors_condition() -> None:
     lake, orders = parse(LAKE + "---" + ORDERS, "orders.yaml")
     assert isinstance(lake, Worker)
     tasks = [task(-1), task(0, "STARTING", trouble="waiting for PostgreSQL at db:5432")]
-    status = connector_status(orders, (lake,), {"tasks": tasks}, NOW)
+    status = connector_status(orders, (lake,), {**LEADS, "tasks": tasks}, NOW)
     [ready] = [condition for condition in status.conditions if condition.type == "Ready"]
     assert ready.message == "1 of 2 are still STARTING; orders-0: waiting for PostgreSQL at db:5432"

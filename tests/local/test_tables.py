@@ -68,6 +68,7 @@ def member(identity: str, incarnation: str, *owned: str) -> dict[str, Any]:
 
 LEADER: dict[str, Any] = {
     "leading": True,
+    "generation": 7,
     "members": [member("lake-0", "inc0", "sources", "sources-0"), member("lake-1", "earlier", "sources-1")],
     "tasks": [
         task("sources", -1, "RUNNING", "lake-0", progress='{"units": 8, "tasks": 2}'),
@@ -295,7 +296,7 @@ def test_a_member_is_ready_when_its_runtime_is_up(runtime: str, phase: str, mess
 
 def test_without_a_daemon_states_are_unknown(tmp_path: Path) -> None:
     view = unknown_view(STORED, NOW)
-    assert lines(tables.workers_table(view["workers"], NOW))[1][:5] == ["lake", "0/2", "?", "0", "Unknown"]
+    assert lines(tables.workers_table(view["workers"], NOW))[1][:5] == ["lake", "?/2", "?", "?", "Unknown"]
     assert lines(tables.connectors_table(view["connectors"], NOW))[1][3:5] == ["?", "Unknown"]
 
 
@@ -305,8 +306,8 @@ def test_a_namespace_is_shown_when_there_is_more_than_one() -> None:
     )
     view = unknown_view(Stored((*STORED.workers, *other)), NOW)
     assert lines(tables.workers_table(view["workers"], NOW))[1:] == [
-        ["default", "lake", "0/2", "?", "0", "Unknown", "100s"],
-        ["data", "pond", "0/1", "?", "0", "Unknown", "<none>"],
+        ["default", "lake", "?/2", "?", "?", "Unknown", "100s"],
+        ["data", "pond", "?/1", "?", "?", "Unknown", "<none>"],
     ]
 
 

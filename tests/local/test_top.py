@@ -22,6 +22,7 @@ NOW = 1_700_000_100_000
 def task(name: str, state: str, member: str | None = "lake-0", **more: Any) -> dict[str, Any]:
     return {
         "name": name,
+        "task": int(name.rpartition("-")[2]),
         "worker": "lake",
         "state": state,
         "member": member,
@@ -34,6 +35,15 @@ def task(name: str, state: str, member: str | None = "lake-0", **more: Any) -> d
 
 VIEW: dict[str, Any] = {
     "at_ms": NOW,
+    "workers": [
+        {
+            "spec": {"replicas": 2},
+            "status": {
+                "readyReplicas": 1,
+                "tasks": {"desired": 120, "running": 102, "held": 6, "failed": 11},
+            },
+        }
+    ],
     "members": [
         {
             "name": "lake-0",
@@ -97,7 +107,15 @@ def row(view: Mapping[str, Any], first: str) -> list[str]:
 
 def test_the_sums_of_a_moment() -> None:
     summary = lines(VIEW)[0][0]
-    assert "1 of 2 members run, 2 of 5 tasks run, 1 FAILED, 1 HELD, 1 RESTARTING, 1,300 rows/s" in summary
+    assert (
+        "1 of 2 members run, 102 of 120 tasks run, 11 FAILED, 6 HELD, 1 RESTARTING, 1,300 rows/s" in summary
+    )
+
+
+def test_what_no_leader_has_said_is_unknown_and_not_zero() -> None:
+    summary = lines({**VIEW, "workers": [*VIEW["workers"], {"spec": {"replicas": 3}}], "tasks": []})[0][0]
+    assert "? of 5 members run, ? of ? tasks run" in summary
+    assert "HELD" not in summary
 
 
 def test_what_is_held_or_tried_again_counts_down() -> None:

@@ -7,31 +7,31 @@ Worker is read back for decisions.
 import logging
 import time
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
 from cooperator.controller.api.client import CONNECTORS, PODS, WORKERS, Api, ApiError, Kind
 from cooperator.controller.api.recorder import Recorder
-from cooperator.controller.names import FINALIZER, GROUP, SETTLED, VERSION
+from cooperator.controller.names import FINALIZER, SETTLED
 from cooperator.controller.observe import Body, milliseconds
 from cooperator.controller.outputs import OUTPUTS
 from cooperator.controller.resources import SeenConnectors, connector_name
 from cooperator.controller.restarts import DONE, asked, done, record
-from cooperator.controller.store import CONNECTOR, POD, WORKER, Name, Seen, Store, referred
+from cooperator.controller.status_writer import API_VERSION, StatusWriter, meant
+from cooperator.controller.store import Name, Seen, Store, referred
 from cooperator.controller.story import Happening, happenings
 from cooperator.crd import (
-    Condition,
     Connector,
     ConnectorStatus,
     Worker,
     WorkerStatus,
-    merge_conditions,
-    stored_conditions,
     summary_conditions,
 )
 from cooperator.crd.conditions import INVALID_SPEC
 from cooperator.crd.status import timestamp
-from cooperator.host.status import WorkerFacts, connector_status, worker_status
+from cooperator.host.kept import kept_of_connector, kept_of_worker
+from cooperator.host.status import NO_TASKS, WorkerFacts, connector_status, is_known, worker_status
 from cooperator.leader.service import LeaderService
 from cooperator.logs import LogUnavailable
 
@@ -40,8 +40,6 @@ log = logging.getLogger(__name__)
 _EVERY_S: Final = 1.0
 _FINALIZER_PATIENCE_MS: Final = 120_000
 """How long a deleted Connector waits for its tasks to stop."""
-API_VERSION: Final = f"{GROUP}/{VERSION}"
-_STORED: Final[Mapping[Kind, str]] = {WORKERS: WORKER, CONNECTORS: CONNECTOR, PODS: POD}
 
 
 class Publisher:
@@ -49,12 +47,10 @@ class Publisher:
 
     def __init__(self, api: Api, name: Name, store: Store) -> None:
         self._api = api
-        self._store = store
         self._name = name
         self._recorder = Recorder(api)
-        self._written: dict[tuple[str, str], Any] = {}
+        self._writer = StatusWriter(api, store, self._bound_worker)
         self._written_at = float("-inf")
-        self._conditions: dict[tuple[str, str], tuple[Condition, ...]] = {}
         self._before: Mapping[str, Any] = {}
         self._gates: dict[str, bool] = {}
         self._refusal = (INVALID_SPEC, "")
@@ -97,7 +93,12 @@ class Publisher:
         now_ms = time.time_ns() // 1_000_000
         (reason, refusal), self._refusal = self._refusal, (INVALID_SPEC, "")
         wrong = [text for text in (problems.get(("Worker", worker.metadata.name)), refusal) if text]
-        self._write(WORKERS, seen.worker, worker_status(worker, facts, now_ms, wrong, reason))
+        self._writer.write(
+            WORKERS,
+            seen.worker,
+            worker_status(worker, facts, now_ms, wrong, reason),
+            None if is_known(facts.leader) else partial(kept_of_worker, replicas=worker.spec.replicas),
+        )
         bodies = {body["metadata"]["name"]: body for body in seen.connectors}
         for connector in found.living:
             body = bodies.pop(connector.metadata.name)
@@ -124,7 +125,7 @@ class Publisher:
         name = connector.metadata.name
         wrong = [problems.get(("Connector", name)), found.named.refused.get(name)]
         # What runs under its name belongs to another Connector.
-        told = {} if name in found.named.refused else facts.leader
+        told = NO_TASKS if name in found.named.refused else facts.leader
         own = connector_status(
             connector,
             (worker,),
@@ -133,7 +134,7 @@ class Publisher:
             [each for each in wrong if each],
             withheld=found.outputs.withheld.get(name, ""),
         )
-        self._write(CONNECTORS, body, own)
+        self._writer.write(CONNECTORS, body, own, None if is_known(told) else kept_of_connector)
 
     def unreadable(self, body: Body, problems: Mapping[tuple[str, str], str]) -> None:
         """Publish that a Worker cannot be read and never could be."""
@@ -151,8 +152,8 @@ class Publisher:
             self._refuse(CONNECTORS, body, problem or "the spec cannot be read")
             return
         now_ms = time.time_ns() // 1_000_000
-        status = connector_status(connector, workers, {}, now_ms, [problem] if problem else ())
-        self._write(CONNECTORS, body, status)
+        status = connector_status(connector, workers, NO_TASKS, now_ms, [problem] if problem else ())
+        self._writer.write(CONNECTORS, body, status)
 
     def bind(
         self,
@@ -175,10 +176,10 @@ class Publisher:
                 if connector.metadata.name in withheld:
                     continue
                 status = connector_status(connector, (worker,), leader, time.time_ns() // 1_000_000)
+                status = status.model_copy(update={"bound_worker": name})
+                kept = None if is_known(leader) else kept_of_connector
                 try:
-                    if not may_write or not self._write(
-                        CONNECTORS, body, status.model_copy(update={"bound_worker": name})
-                    ):
+                    if not may_write or not self._writer.write(CONNECTORS, body, status, kept):
                         continue
                 except ApiError as error:
                     # It names another Worker by now. Any other error would fail the next one, too.
@@ -214,10 +215,10 @@ class Publisher:
             "apiVersion": API_VERSION,
             "kind": "Worker" if kind is WORKERS else "Connector",
             # Only our own finalizer is applied; others' stay.
-            "metadata": {**_meant(body), "finalizers": [FINALIZER] if keep else []},
+            "metadata": {**meant(body), "finalizers": [FINALIZER] if keep else []},
         }
         try:
-            self._saw(kind, self._api.apply(kind, manifest))
+            self._writer.saw(kind, self._api.apply(kind, manifest))
         except ApiError as error:
             # It is gone, was replaced under its name, or another writer was first: it will be seen again.
             if not error.is_outdated:
@@ -229,11 +230,7 @@ class Publisher:
         """Record an annotation that decisions depend on. Raises ApiError."""
         metadata = body["metadata"]
         patch = {"metadata": {"uid": metadata["uid"], "annotations": annotations}}
-        self._saw(kind, self._api.merge(kind, metadata["namespace"], metadata["name"], patch))
-
-    def _saw(self, kind: Kind, body: Body) -> None:
-        """Store an answer before the watch delivers it, so that nothing is written twice meanwhile."""
-        self._store.put(_STORED[kind], body)
+        self._writer.saw(kind, self._api.merge(kind, metadata["namespace"], metadata["name"], patch))
 
     # --- connectors ---------------------------------------------------------------------------------
 
@@ -309,11 +306,11 @@ class Publisher:
                 manifest = {
                     "apiVersion": "v1",
                     "kind": "Pod",
-                    "metadata": _meant(body),
+                    "metadata": meant(body),
                     "status": {"conditions": [condition]},
                 }
                 try:
-                    self._saw(PODS, self._api.apply(PODS, manifest, "status"))
+                    self._writer.saw(PODS, self._api.apply(PODS, manifest, "status"))
                 except ApiError as error:
                     # It is gone or was replaced under its name; continue with the others.
                     if not error.is_outdated:
@@ -338,51 +335,11 @@ class Publisher:
         generation = body["metadata"].get("generation")
         conditions = summary_conditions((), generation=generation, settled=False, problems=[problem])
         made = WorkerStatus if kind is WORKERS else ConnectorStatus
-        self._write(kind, body, made(observed_generation=generation, conditions=conditions))
-
-    def _write(self, kind: Kind, body: Body, status: WorkerStatus | ConnectorStatus) -> bool:
-        """Whether the object has this status now: False if it is gone or was replaced under its name."""
-        # Keyed by uid and not by name: a successor under the same name has not been written yet.
-        key = (kind.plural, body["metadata"]["uid"])
-        before = self._conditions.get(key) or stored_conditions(body)
-        conditions = merge_conditions(before, status.conditions, time.time_ns() // 1_000_000)
-        self._conditions[key] = conditions
-        metadata = _meant(body)
-        if isinstance(status, ConnectorStatus) and status.bound_worker is None:
-            bound = self._bound_worker(body)
-            status = status.model_copy(update={"bound_worker": bound})
-            if bound is None:
-                # Do not overwrite a binding that was recorded since ``body`` was seen.
-                metadata["resourceVersion"] = body["metadata"]["resourceVersion"]
-        said = status.model_copy(update={"conditions": conditions}).model_dump(
-            mode="json", by_alias=True, exclude_none=True
-        )
-        if self._written.get(key) == said:
-            return True
-        manifest = {
-            "apiVersion": API_VERSION,
-            "kind": "Worker" if kind is WORKERS else "Connector",
-            "metadata": metadata,
-            "status": said,
-        }
-        try:
-            self._saw(kind, self._api.apply(kind, manifest, "status"))
-        except ApiError as error:
-            if not error.is_outdated:
-                raise
-            return False
-        self._written[key] = said
-        return True
+        self._writer.write(kind, body, made(observed_generation=generation, conditions=conditions))
 
 
 def _place(body: Body) -> Name:
     return body["metadata"]["namespace"], body["metadata"]["name"]
-
-
-def _meant(body: Body) -> dict[str, str]:
-    """Identifies this object and no later one of its name."""
-    metadata = body["metadata"]
-    return {"name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"]}
 
 
 def _is_gone(connector: str, leader: Mapping[str, Any]) -> bool:

@@ -69,11 +69,23 @@ alarm is better than a missed one."""
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """The missing part, if any; ``lasting``: it stays missing until a user acts."""
+    """The missing part, if any.
+
+    ``lasting``: it stays missing until a user acts. ``unknown``: nobody knows whether it is missing.
+    """
 
     reason: str = ""
     message: str = ""
     lasting: bool = False
+    unknown: bool = False
+
+
+_NO_LEADER: Final = _Verdict(
+    "NotLeading",
+    "the leader of its Worker's group does not lead (yet), as the Worker's conditions say; its figures are "
+    "those that were known last",
+    unknown=True,
+)
 
 
 def summary_conditions(
@@ -107,7 +119,7 @@ def summary_conditions(
 def connector_conditions(
     connector: Connector,
     found: Condition,
-    tasks: Sequence[Mapping[str, Any]],
+    tasks: Sequence[Mapping[str, Any]] | None,
     problems: Sequence[str] = (),
     withheld: str = "",
     refused: str = "",
@@ -116,9 +128,9 @@ def connector_conditions(
 
     ``found`` comes from :func:`worker_found`. ``tasks`` are the leader's reports on its tasks and its
     instance, each with ``name``, ``state``, ``trace``, ``next_attempt_ms`` if a failed one will be restarted
-    automatically, and ``waits_for`` if it waits for something. ``problems`` say why its spec or its config
-    was refused. ``withheld`` says why it is not started, and which other Connector conflicts with it.
-    ``refused`` says why the broker takes no record of its configuration.
+    automatically, and ``waits_for`` if it waits for something; None while no leader tells any. ``problems``
+    say why its spec or its config was refused. ``withheld`` says why it is not started, and which other
+    Connector conflicts with it. ``refused`` says why the broker takes no record of its configuration.
     """
     if problems:
         verdict = _refused(problems)
@@ -129,11 +141,13 @@ def connector_conditions(
     elif found.status is not ConditionStatus.TRUE:
         # The Worker may be created later, so no action is needed.
         verdict = _Verdict(found.reason, found.message)
+    elif tasks is None:
+        verdict = _NO_LEADER
     else:
         verdict = _of_tasks(connector.spec.state, tasks)
     good = connector.spec.state.value
     told = _summary(verdict, connector.metadata.generation, quiet=True, good=good)
-    return (*told, found, *_hung(connector, tasks))
+    return (*told, found, *_hung(connector, tasks or ()))
 
 
 def _hung(connector: Connector, tasks: Sequence[Mapping[str, Any]]) -> Iterator[Condition]:
@@ -220,8 +234,11 @@ def _summary(verdict: _Verdict, generation: int | None, *, quiet: bool, good: st
             observed_generation=generation,
         )
 
+    told = condition(READY, ready, good if ready else verdict.reason, message)
+    if verdict.unknown:
+        told = told.model_copy(update={"status": ConditionStatus.UNKNOWN})
     return (
-        condition(READY, ready, good if ready else verdict.reason, message),
+        told,
         condition(
             RECONCILING,
             working,

@@ -101,15 +101,19 @@ class WorkerStatus(Projection):
         default=None, description="the generation of the spec that was observed"
     )
     replicas: Count = Field(default=0, description="number of members' pods")
-    ready_replicas: Count = Field(default=0, description="number of members that are in the group and run")
+    ready_replicas: Count | None = Field(
+        default=None, description="number of members that are in the group and run; absent: not known yet"
+    )
     selector: Word = Field(default="", description="the label selector of the members' pods")
-    member_summary: Word = Field(default="", description="running and desired members, as 2/3")
-    task_summary: Word = Field(default="", description="running and desired tasks, as 5/8")
+    member_summary: Word = Field(
+        default="", description="running and desired members, as 2/3; ?/3: not known yet"
+    )
+    task_summary: Word = Field(default="", description="running and desired tasks, as 5/8; ?: not known yet")
     held_summary: Word = Field(
         default="",
         description="number of held tasks, and the longest remaining hold when this was written: 4, 38s",
     )
-    tasks: TaskCounts = Field(default_factory=TaskCounts, description="counts of tasks")
+    tasks: TaskCounts | None = Field(default=None, description="counts of tasks; absent: not known yet")
     member_count: Count = Field(default=0, description="number of members, including those not listed")
     members: tuple[MemberStatus, ...] = Field(
         default=(),
@@ -199,12 +203,12 @@ class ConnectorStatus(Projection):
         ),
     )
     selector: Word = Field(default="", description="a label selector that matches no pod, for autoscalers")
-    task_summary: Word = Field(default="", description="running and desired tasks, as 5/8")
+    task_summary: Word = Field(default="", description="running and desired tasks, as 5/8; ?: not known yet")
     held_summary: Word = Field(
         default="",
         description="number of held tasks, and the longest remaining hold when this was written: 4, 38s",
     )
-    tasks: TaskCounts = Field(default_factory=TaskCounts, description="counts of tasks")
+    tasks: TaskCounts | None = Field(default=None, description="counts of tasks; absent: not known yet")
     lag: Count | None = Field(
         default=None,
         description="total lag of all tasks, including those not listed; absent if no task reports one",
@@ -242,9 +246,9 @@ def connector_selector(connector: Connector) -> str:
     return f"cooperator.dev/connector={name}"
 
 
-def ratio(is_so: int, should: int) -> str:
-    """``2/3``."""
-    return f"{is_so}/{should}"
+def ratio(is_so: int | None, should: int) -> str:
+    """``2/3``; ``?/3`` if the number is not known."""
+    return f"{'?' if is_so is None else is_so}/{should}"
 
 
 def held_summary(until_ms: Iterable[int], now_ms: int) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from cooperator.crd import (
     Condition,
@@ -31,6 +31,7 @@ from cooperator.crd.status import (
     worker_selector,
 )
 from cooperator.host.delivery import exactly_once
+from cooperator.host.phases import MESSAGES, MemberIncarnation, phase_of
 from cooperator.host.progress import reported, total
 from cooperator.pool import Report
 
@@ -39,46 +40,6 @@ Leader = Mapping[str, Any]
 
 _GOOD = ("KafkaReachable", "Leading")
 """Leader conditions that should be True, in the order shown: the second depends on the first."""
-
-_MESSAGES: Final = {
-    "Warming": "its runtime is being started: it is given no task that another member has until that is up",
-    "Adopted": "it was not started by this Worker, which neither replaces nor ends it",
-    "Stalled": "its runtime has not started, as its log says: it is given nothing that another can run",
-}
-"""Messages of members by phase; while the runtime is not up, the phase is the runtime's own state."""
-
-
-class MemberIncarnation(Protocol):
-    """The newest incarnation of a member's pod. Times are milliseconds since the epoch.
-
-    * ``incarnation``, ``past`` (earlier ones, all ended): the member's own names of its incarnations.
-    * ``removed``: nothing of the pod is left.
-    * ``marked_for``: why it is to leave, if it is.
-    * ``pid``: on this machine.
-    """
-
-    @property
-    def identity(self) -> str: ...
-    @property
-    def incarnation(self) -> str: ...
-    @property
-    def started_ms(self) -> int: ...
-    @property
-    def ended_ms(self) -> int | None: ...
-    @property
-    def ended(self) -> bool: ...
-    @property
-    def terminating_ms(self) -> int | None: ...
-    @property
-    def marked_for(self) -> str: ...
-    @property
-    def past(self) -> tuple[str, ...]: ...
-    @property
-    def restarts(self) -> int: ...
-    @property
-    def removed(self) -> bool: ...
-    @property
-    def pid(self) -> int | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +55,18 @@ class WorkerFacts:
     reports: tuple[Report, ...] = ()
     expected: frozenset[str] = frozenset()
     more: tuple[Condition, ...] = ()
+
+
+NO_TASKS: Final[Leader] = {"leading": True, "generation": 0}
+"""What a Connector that no group runs is shown with."""
+
+
+def is_known(leader: Leader) -> bool:
+    """Whether the projection tells members and tasks. While a leader starts, or does not lead, it has none of
+    them: that is no zero."""
+    if leader.get("reading_statuses"):
+        return False
+    return bool(leader.get("leading")) and leader.get("generation", -1) >= 0
 
 
 def with_holds(seen: WorkerFacts, worker: Worker | None) -> WorkerFacts:
@@ -153,8 +126,9 @@ def worker_status(
         )
         for row in member_rows((worker.metadata.namespace, worker.metadata.name), seen)
     ]
-    counts = _counts(tasks)
-    ready = sum(member.phase == "Running" for member in members)
+    has_figures = is_known(seen.leader)
+    counts = _counts(tasks) if has_figures else None
+    ready = sum(member.phase == "Running" for member in members) if has_figures else None
     known = (*_conditions(seen.leader, worker), _members_ready(worker, members, seen), *seen.more)
     summary = summary_conditions(
         known,
@@ -169,8 +143,8 @@ def worker_status(
         ready_replicas=ready,
         selector=worker_selector(worker),
         member_summary=ratio(ready, worker.spec.replicas),
-        task_summary=ratio(counts.running, counts.desired),
-        held_summary=_held_summary(seen.leader.get("tasks", ()), now_ms),
+        task_summary=_task_summary(counts),
+        held_summary=_held_summary(tasks, now_ms),
         tasks=counts,
         members=tuple(members),
         held=tuple(
@@ -211,15 +185,17 @@ def connector_status(
     state = str(instance["state"]) if instance else "Unknown"
     reports = [reported(task, now_ms) for task in tasks]
     of_tasks = [report for task, report in zip(tasks, reports, strict=True) if task["task"] >= 0]
-    counts = _counts([task for task in tasks if task["task"] >= 0])
+    own_tasks = [task for task in tasks if task["task"] >= 0]
+    has_figures = is_known(leader)
+    counts = _counts(own_tasks) if has_figures else None
     waiting = [{**task, "waits_for": report.waits_for} for task, report in zip(tasks, reports, strict=True)]
     return ConnectorStatus(
         observed_generation=connector.metadata.generation,
         state=state if found.status is ConditionStatus.TRUE else found.reason,
         bound_worker=bound_worker,
         selector=connector_selector(connector),
-        task_summary=ratio(counts.running, counts.desired),
-        held_summary=_held_summary(tasks, now_ms),
+        task_summary=_task_summary(counts),
+        held_summary=_held_summary(own_tasks, now_ms),
         tasks=counts,
         lag=total(report.lag for report in of_tasks),
         rows_per_second=total(report.rows_per_second for report in of_tasks),
@@ -240,7 +216,9 @@ def connector_status(
             for task, report in zip(tasks, reports, strict=True)
         ),
         conditions=(
-            *connector_conditions(connector, found, waiting, problems, withheld, _refused(name, leader)),
+            *connector_conditions(
+                connector, found, waiting if has_figures else None, problems, withheld, _refused(name, leader)
+            ),
             exactly_once(connector, _is_stock(connector, workers)),
         ),
     )
@@ -296,7 +274,7 @@ def member_rows(worker: tuple[str, str], seen: WorkerFacts) -> list[dict[str, An
             and member["incarnation"] != incarnation.incarnation
         ):
             member = None  # The group still has the previous incarnation.
-        phase = _phase(incarnation, member)
+        phase = phase_of(incarnation, member)
         rows.append(
             {
                 "name": identity,
@@ -310,24 +288,10 @@ def member_rows(worker: tuple[str, str], seen: WorkerFacts) -> list[dict[str, An
                 "pid": incarnation.pid if incarnation and not incarnation.ended else None,
                 "restarts": incarnation.restarts if incarnation else 0,
                 "started_ms": incarnation.started_ms if incarnation else None,
-                "message": notes.get(identity, "") or _MESSAGES.get(phase, ""),
+                "message": notes.get(identity, "") or MESSAGES.get(phase, ""),
             }
         )
     return rows
-
-
-def _phase(incarnation: MemberIncarnation | None, member: Mapping[str, Any] | None) -> str:
-    if incarnation is not None and incarnation.ended:
-        return "Ended"
-    leaving = incarnation is not None and (incarnation.terminating_ms is not None or incarnation.marked_for)
-    if leaving or (member and member["draining"]):
-        return "Draining"
-    if member is None:
-        return "Pending"
-    if incarnation is None and not member.get("is_agent", True):
-        return "Adopted"
-    runtime: str = member["runtime"]
-    return runtime if runtime in _MESSAGES else "Running"
 
 
 def _held_summary(tasks: Iterable[Mapping[str, Any]], now_ms: int) -> str:
@@ -342,6 +306,10 @@ def _counts(tasks: Iterable[Mapping[str, Any]]) -> TaskCounts:
         held=states.count("HELD"),
         failed=states.count("FAILED"),
     )
+
+
+def _task_summary(counts: TaskCounts | None) -> str:
+    return "?" if counts is None else ratio(counts.running, counts.desired)
 
 
 def _last_rebalance(leader: Leader) -> RebalanceStatus | None:

@@ -61,7 +61,10 @@ class Joining:
 
 @dataclass(frozen=True, slots=True)
 class RoundFailed:
-    """The plan of ``generation`` could not be saved or sent; no member got it."""
+    """The plan of ``generation`` could not be saved or sent; no member got it.
+
+    ``reason`` is empty if nothing failed: the broker has begun another round, as when members join in turn.
+    """
 
     generation: int
     reason: str

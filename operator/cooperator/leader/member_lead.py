@@ -54,7 +54,7 @@ class MemberLead:
         self._lead.submit(ev.Delivered(joined.generation))
 
     def round_void(self, generation: int) -> None:
-        self._lead.submit(ev.RoundFailed(generation, "the round ended before its assignments were delivered"))
+        self._lead.submit(ev.RoundFailed(generation, ""))
 
     def lost(self, reason: str) -> None:
         """This member no longer leads: it was dropped, or another member leads."""

@@ -206,9 +206,9 @@ class Rounds:
         if event.generation != state.generation or event.generation == state.completed or state.refusal:
             return
         state.in_round = False
-        state.trouble = event.reason
+        state.trouble = event.reason or state.trouble
         if not state.is_durable:
             # A write without an answer may have happened: what the log says is unknown until the next.
             state.memory, state.saved = state.planned_with, None
         # What the members hold is unknown until they report again.
-        self._requests.want("the last round failed", 0)
+        self._requests.want("the last round failed" if event.reason else "the last round was superseded", 0)

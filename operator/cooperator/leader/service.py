@@ -95,6 +95,7 @@ class LeaderService:
         self._facts = Facts()
         self._policy = settings.policy
         self._contact_at = float("-inf")
+        self._has_statuses = False
         self._owned = False  # A group once marked as ours stays so: stock workers name no owner.
         self.is_fenced = False
         """Another process leads under the same owner: this service leads no more and must be stopped."""
@@ -212,7 +213,8 @@ class LeaderService:
     def status(self, timeout_s: float = 5) -> dict[str, Any]:
         """The projection (see ``projection``) with ``group_id``, ``url``, ``settled`` and ``conditions``.
 
-        Also contains ``totals`` of this process, which only grow.
+        Also contains ``totals`` of this process, which only grow, and ``reading_statuses``: the states of
+        tasks are not known yet.
         """
         lead, logs = self._lead, self._logs
         answer: dict[str, Any] = {"group_id": self.settings.group_id, "url": self.url, "settled": False}
@@ -222,6 +224,7 @@ class LeaderService:
             for condition in plan_conditions(projected):
                 self.conditions.put(*condition)
             answer["settled"] = "leading" in projected and is_settled(projected)
+            answer["reading_statuses"] = not self._has_statuses
         answer["conditions"] = [asdict(condition) for condition in self.conditions.all()]
         return answer
 
@@ -230,7 +233,11 @@ class LeaderService:
     def _open(self) -> None:
         while not self._stopping.is_set():
             try:
-                if self._try_open():
+                if self._lead is not None or self._try_open():
+                    assert self._logs is not None
+                    self._logs.status.read_to_end(FIRST_READ_MS)
+                    self._has_statuses = True
+                    self.conditions.put("KafkaReachable", True, "Connected")
                     return
             except LogUnavailable as error:
                 self.conditions.put("KafkaReachable", False, "Unreachable", str(error))
@@ -342,7 +349,7 @@ class LeaderService:
 
     def round_void(self, generation: int) -> None:
         assert self._lead is not None
-        self._lead.submit(ev.RoundFailed(generation, "the round ended before its assignments were delivered"))
+        self._lead.submit(ev.RoundFailed(generation, ""))
 
     def joined(self, joined: Joined) -> None:
         assert self._lead is not None

@@ -107,14 +107,19 @@ def picture(view: Mapping[str, Any], trouble: str = "") -> RenderableType:
 
 def _summary(view: Mapping[str, Any]) -> Text:
     tasks: Sequence[Row] = view["tasks"]
-    members = [member["phase"] for member in view["members"]]
+    statuses: list[Row] = [worker.get("status") or {} for worker in view["workers"]]
+    counts: list[Row] = [status.get("tasks") or {} for status in statuses]
+    members = sum(worker["spec"]["replicas"] for worker in view["workers"])
     words = [
         time.strftime("%H:%M:%S", time.localtime(view["at_ms"] / 1000)),
-        f"{members.count('Running')} of {len(members)} members run",
+        f"{_sum(statuses, 'readyReplicas')} of {members} members run",
+        f"{_sum(counts, 'running')} of {_sum(counts, 'desired')} tasks run",
     ]
-    states = [task["state"] for task in tasks]
-    words.append(f"{states.count('RUNNING')} of {len(states)} tasks run")
-    words += [f"{states.count(state)} {state}" for state in dict.fromkeys(_FIRST) if state in states]
+    states = [task["state"] for task in tasks if task["task"] >= 0]
+    for state in dict.fromkeys(_FIRST):
+        # A Connector's status lists its first hundred tasks; these two are counted over all.
+        counted = _sum(counts, state.lower()) if state in ("FAILED", "HELD") else states.count(state)
+        words += [f"{counted} {state}"] if counted not in (0, "?") else []
     now_ms: int = view["at_ms"]
     reports = [reported(task, now_ms) for task in tasks]
     rate, expired = total(report.rows_per_second for report in reports), sum(r.is_expired for r in reports)
@@ -126,6 +131,12 @@ def _summary(view: Mapping[str, Any]) -> Text:
     if lag is not None:
         words.append(f"{lag:,} behind{_oldest(tasks, now_ms)}")
     return Text(", ".join(words), style="bold")
+
+
+def _sum(rows: Iterable[Row], name: str) -> int | str:
+    """Returns the sum over all rows; ``?`` if one lacks the number."""
+    found = [row.get(name) for row in rows]
+    return "?" if None in found else sum(filter(None, found))
 
 
 def _oldest(tasks: Iterable[Row], now_ms: int) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 from cooperator.crd import Connector, ConnectorStatus, to_manifest
 from cooperator.crd.connector_names import named
 from cooperator.host.status import (
+    NO_TASKS,
     Leader,
     WorkerFacts,
     connector_status,
@@ -41,7 +42,7 @@ def state_view(
             connector,
             workers,
             # The Connector that runs under its name is another one.
-            {} if problem is not None else facts.get(worker, nothing).leader,
+            NO_TASKS if problem is not None else facts.get(worker, nothing).leader,
             now_ms,
             [] if problem is None else [problem],
             bound_worker=stored.bound.get(Key.of(connector)),

@@ -33,9 +33,9 @@ def workers_table(items: Sequence[Row], now_ms: int) -> str:
         items,
         {
             **_name(items),
-            "MEMBERS": lambda w: f"{_status(w).get('readyReplicas', 0)}/{w['spec']['replicas']}",
+            "MEMBERS": lambda w: f"{_status(w).get('readyReplicas', '?')}/{w['spec']['replicas']}",
             "TASKS": lambda w: _of(_status(w).get("tasks", {})),
-            "HELD": lambda w: _status(w).get("tasks", {}).get("held", 0),
+            "HELD": lambda w: _status(w).get("tasks", {}).get("held", "?"),
             "STATE": worker_state,
             "AGE": lambda w: age(_created_ms(w), now_ms),
             "MESSAGE": lambda w: _trouble(w) or "",

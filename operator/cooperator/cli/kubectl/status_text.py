@@ -106,11 +106,8 @@ def _header(worker: Body, now_ms: int) -> Iterator[str]:
         f"{status.get('memberSummary', '?')} members",
         f"{status.get('taskSummary', '?')} tasks run",
     ]
-    failed = (status.get("tasks") or {}).get("failed", 0)
-    words += [f"{failed} failed"] if failed else []
-    held = status.get("held") or ()
-    if held:
-        words.append(f"{status.get('heldCount', len(held))} wait")
+    counts = status.get("tasks") or {}
+    words += [f"{counts[state]} {state}" for state in ("failed", "held") if counts.get(state)]
     yield f"{name}: {state}, {', '.join(words)}"
     if metadata.get("deletionTimestamp"):
         yield "it is being deleted: its members hand over and end"

@@ -67,6 +67,7 @@ def view_of(seen: Seen, pods: Iterable[Body], now_ms: int, rounds: Rounds) -> di
     by_name = {(pod["metadata"]["namespace"], pod["metadata"]["name"]): pod for pod in pods}
     return {
         "at_ms": now_ms,
+        "workers": seen.workers,
         "members": [row for worker in seen.workers for row in _members(worker, by_name)],
         "tasks": [
             row
@@ -102,6 +103,7 @@ def _tasks(worker: Body, connector: Body) -> Iterator[dict[str, Any]]:
         wait = held.get(task)
         row = {
             "name": task,
+            "task": entry["id"],
             "worker": worker["metadata"]["name"],
             "state": entry["state"],
             "member": entry.get("member", ""),

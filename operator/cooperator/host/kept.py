@@ -1,0 +1,44 @@
+"""Figures of a status that stay while nobody knows newer ones. Pure."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from cooperator.crd.status import ratio
+
+_OF_BOTH: Final = ("tasks", "taskSummary", "heldSummary")
+_OF_WORKERS: Final = ("held", "heldCount", "adopted", "adoptedCount", "lastRebalance")
+_OF_CONNECTORS: Final = ("state", "taskStatuses", "lag")
+"""Rates are not kept: they would look as if they were of now."""
+
+Status = Mapping[str, Any]
+"""A status as the API has it."""
+
+
+def kept_of_worker(now: Status, before: Status, replicas: int) -> dict[str, Any]:
+    """Returns ``now`` with the figures of ``before``, since no leader tells any at present.
+
+    A member that still has its incarnation keeps its phase. ``replicas``: the desired number.
+    """
+    if "tasks" not in before:
+        return dict(now)
+    known = {each["identity"]: each for each in before.get("members", ())}
+    members = [_kept_member(each, known.get(each["identity"], {})) for each in now.get("members", ())]
+    ready = sum(each["phase"] == "Running" for each in members)
+    more = {"members": members, "readyReplicas": ready, "memberSummary": ratio(ready, replicas)}
+    return {**now, **_chosen(before, (*_OF_BOTH, *_OF_WORKERS)), **more}
+
+
+def kept_of_connector(now: Status, before: Status) -> dict[str, Any]:
+    """Returns ``now`` with the figures of ``before``, since no leader tells any at present."""
+    if not before.get("tasks", {}).get("desired"):
+        return dict(now)
+    return {**now, **_chosen(before, (*_OF_BOTH, *_OF_CONNECTORS))}
+
+
+def _kept_member(now: Status, before: Status) -> Status:
+    same = now.get("incarnation") and now["incarnation"] == before.get("incarnation")
+    return before if same and now["phase"] == "Pending" else now
+
+
+def _chosen(status: Status, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: status[name] for name in names if name in status}

@@ -1,0 +1,68 @@
+"""No figure in a status is zero because nobody knows it yet."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from tests.harness.installation import Installation, started
+
+pytestmark = pytest.mark.real
+
+WATCHED = (("workers", "lake"), ("connectors", "a"))
+
+
+class Watcher:
+    """Every status that the objects had, in turn."""
+
+    def __init__(self, installation: Installation) -> None:
+        self._installation = installation
+        self.seen: dict[str, list[dict[str, Any]]] = {plural: [] for plural, _ in WATCHED}
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+
+    def __enter__(self) -> "Watcher":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._end.is_set():
+            for plural, name in WATCHED:
+                status = self._installation.get(plural, name).get("status", {})
+                if status not in self.seen[plural][-1:]:
+                    self.seen[plural].append(status)
+
+
+def condition(status: dict[str, Any], kind: str) -> tuple[str, str]:
+    [found] = [each for each in status["conditions"] if each["type"] == kind]
+    return found["status"], found["reason"]
+
+
+def test_a_new_operator_shows_what_was_known_until_it_knows_better(installation: Installation) -> None:
+    started(installation)
+    installation.settled()
+    with Watcher(installation) as watcher:
+        installation.operators[0].kill()
+        second = installation.operator()
+        installation.eventually(lambda: "leading in term" in second.log.read_text(), 90)
+        installation.worker(replicas=3, scheduledRebalanceMaxDelayMs=61_000)
+        installation.eventually(
+            lambda: (
+                installation.get("workers", "lake")["status"]["observedGeneration"]
+                == installation.get("workers", "lake")["metadata"]["generation"]
+            ),
+            90,
+        )
+        installation.settled()
+    workers, connectors = watcher.seen["workers"], watcher.seen["connectors"]
+    assert {(each["memberSummary"], each["taskSummary"]) for each in workers} == {("3/3", "6/6")}
+    assert {(each["readyReplicas"], each["tasks"]["desired"]) for each in workers} == {(3, 6)}
+    assert {(each["state"], each["taskSummary"]) for each in connectors} == {("RUNNING", "6/6")}
+    assert {condition(each, "Ready") for each in connectors} == {
+        ("True", "Running"),
+        ("Unknown", "NotLeading"),
+    }

@@ -1,0 +1,49 @@
+"""What a status shows while the group's leader tells nothing."""
+
+from typing import Any
+
+from cooperator.host.kept import kept_of_connector, kept_of_worker
+
+BEFORE: dict[str, Any] = {
+    "memberSummary": "3/3",
+    "readyReplicas": 3,
+    "taskSummary": "5/6",
+    "tasks": {"desired": 6, "running": 5, "held": 1, "failed": 0},
+    "held": [{"task": "a-5"}],
+    "heldCount": 1,
+    "members": [
+        {"identity": f"lake-{n}", "phase": "Running", "incarnation": f"i{n}", "tasks": 2} for n in range(3)
+    ],
+    "conditions": ["old"],
+}
+
+
+def pending(number: int, incarnation: str, phase: str = "Pending") -> dict[str, Any]:
+    return {"identity": f"lake-{number}", "phase": phase, "incarnation": incarnation, "tasks": 0}
+
+
+def test_members_that_run_on_keep_their_phase_and_others_show_theirs() -> None:
+    members = [pending(0, "i0"), pending(1, "another"), pending(2, "i2", "Ended"), pending(3, "i3")]
+    now = {"members": members, "memberSummary": "?/4", "taskSummary": "?", "conditions": ["new"]}
+    made = kept_of_worker(now, BEFORE, 4)
+    assert [each["phase"] for each in made["members"]] == ["Running", "Pending", "Ended", "Pending"]
+    assert (made["readyReplicas"], made["memberSummary"]) == (1, "1/4")
+    assert (made["tasks"], made["taskSummary"]) == (BEFORE["tasks"], "5/6")
+    assert (made["held"], made["heldCount"], made["conditions"]) == ([{"task": "a-5"}], 1, ["new"])
+
+
+def test_what_nobody_ever_knew_stays_unknown() -> None:
+    now = {"members": [], "memberSummary": "?/3", "taskSummary": "?"}
+    assert kept_of_worker(now, {}, 3) == now
+    fresh = {"state": "Unknown", "taskSummary": "?"}
+    for before in ({}, {"state": "WorkerNotFound", "taskSummary": "0/0", "tasks": {"desired": 0}}):
+        assert kept_of_connector(fresh, before) == fresh
+
+
+def test_a_connector_keeps_its_tasks_but_no_rate() -> None:
+    entries = [{"id": 0, "state": "RUNNING"}]
+    before = BEFORE | {"state": "RUNNING", "taskStatuses": entries, "lag": 7, "rowsPerSecond": 900}
+    made = kept_of_connector({"state": "Unknown", "taskSummary": "?"}, before)
+    assert (made["state"], made["taskSummary"], made["taskStatuses"]) == ("RUNNING", "5/6", entries)
+    assert made["lag"] == 7
+    assert "rowsPerSecond" not in made
