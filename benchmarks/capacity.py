@@ -64,7 +64,7 @@ class BatchCounter:
     def warmed_up(self) -> None: ...
     def warm_up_failed(self) -> None: ...
 
-    def failed(self, task: TaskId, attempt: int, trace: str) -> None:
+    def failed(self, task: TaskId, attempt: int, trace: str, reason: str = "") -> None:
         self.traces[task] = trace
 
     def progress(self, task: TaskId, attempt: int, text: str) -> None:

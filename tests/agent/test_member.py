@@ -217,6 +217,15 @@ def test_a_task_that_the_runtime_refuses_has_failed(tmp_path: Path) -> None:
     member.stop()
 
 
+def test_a_class_that_does_not_exist_fails_its_task_for_good(member: LocalMember) -> None:
+    records = noop_records("a", ["u-0"], member.journal.path, **{"connector.class": "noop-of-yesterday"})
+    member.group.assignment([A0], config_offset=member.write(*records))
+    eventually(lambda: states(member) == {"a-0": TaskState.FAILED}, 10)
+    status = member.logs.status.snapshot()[A0]
+    assert (status.reason, status.next_attempt_ms) == ("InvalidOption", 0)
+    assert "option 'connector.class' = 'noop-of-yesterday'" in status.trace
+
+
 def test_a_member_whose_tasks_do_not_stop_in_time_is_killed(tmp_path: Path) -> None:
     member = LocalMember(tmp_path, options={"kill_after_ms": 200})
     member.start()

@@ -177,3 +177,20 @@ def test_nothing_comes_back_without_a_lease(member):
     fails(member)
     assert starts(member.time_passes(300_000)) == []
     assert member.report.owned == ()
+
+
+@pytest.mark.parametrize("again", ["configuration", "request"])
+def test_what_cannot_pass_stays_failed_until_somebody_acts(member, again):
+    member.run(A0, A1)
+    member.tell(ev.Failed(A0, member.attempt(A0), "option 'topic': is required", "InvalidOption"))
+    status, in_ms = last(member)
+    assert (status.state, status.reason, in_ms) == (TaskState.FAILED, "InvalidOption", None)
+    assert status.trace == "option 'topic': is required"
+    gives_up(member)
+    assert member.report.owned == (A0, A1), "the member keeps the task"
+    if again == "configuration":
+        assert starts(member.configure(tasks=[{"unit": "mended"}, {"unit": "1"}])) == [A0]
+    else:
+        assert starts(member.tell(ev.RestartRequested("a", include_tasks=True, only_failed=True))) == [A0]
+    fails(member)
+    assert last(member)[1] == 10_000, "a failure that may pass is tried again"

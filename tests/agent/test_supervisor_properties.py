@@ -15,6 +15,7 @@ from cooperator.agent import events as ev
 from cooperator.agent import instructions as do
 from cooperator.agent.state import Phase, Settings
 from cooperator.model import ConnectorConfig, Epoch, TargetState, TaskId, TaskState
+from cooperator.model.status import INVALID_QUERY
 from tests.agent.supervisor_machine import (
     AUTO,
     BACKOFF_MAX_MS,
@@ -53,7 +54,12 @@ class MemberInAnEnvironment(SupervisorMachine):
         attempt = self.runtime.runs[task]
         event: ev.Event = data.draw(
             st.sampled_from(
-                [ev.Started(task, attempt), ev.Paused(task, attempt), ev.Failed(task, attempt, "no disk")]
+                [
+                    ev.Started(task, attempt),
+                    ev.Paused(task, attempt),
+                    ev.Failed(task, attempt, "no disk"),
+                    ev.Failed(task, attempt, "no column", INVALID_QUERY),
+                ]
             )
         )
         if isinstance(event, ev.Failed):

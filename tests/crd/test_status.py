@@ -248,6 +248,16 @@ def test_permanently_failed_tasks_stall_with_the_first_words_of_the_trace() -> N
     assert "at somewhere" not in made["Stalled"].message
 
 
+@pytest.mark.parametrize("reason", ["InvalidOption", "InvalidQuery"])
+def test_what_cannot_pass_stalls_under_its_own_reason(reason: str) -> None:
+    failed = task(0, "FAILED", reason=reason, trace="option 'topic': is required")
+    made = connector_summary(connector(), task(-1, "RUNNING"), failed)
+
+    assert trues(made) == {"Stalled", "WorkerFound"}
+    assert made["Stalled"].reason == made["Ready"].reason == reason
+    assert "option 'topic': is required" in made["Stalled"].message
+
+
 def test_a_connector_without_its_worker_waits_for_it() -> None:
     made = connector_summary(connector(workerRef={"name": "pond"}))
 

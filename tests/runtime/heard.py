@@ -15,6 +15,7 @@ class Heard:
 
     events: list[tuple[str, TaskId, int]] = field(default_factory=list)
     traces: dict[tuple[TaskId, int], str] = field(default_factory=dict)
+    reasons: dict[tuple[TaskId, int], str] = field(default_factory=dict)
     texts: dict[TaskId, str] = field(default_factory=dict)
     configs: dict[str, list[list[dict[str, str]]]] = field(default_factory=dict)
     warmth: list[str] = field(default_factory=list)
@@ -33,8 +34,9 @@ class Heard:
     def stopped(self, task: TaskId, attempt: int) -> None:
         self._hear("stopped", task, attempt)
 
-    def failed(self, task: TaskId, attempt: int, trace: str) -> None:
+    def failed(self, task: TaskId, attempt: int, trace: str, reason: str = "") -> None:
         self.traces[task, attempt] = trace
+        self.reasons[task, attempt] = reason
         self._hear("failed", task, attempt)
 
     def progress(self, task: TaskId, attempt: int, text: str) -> None:

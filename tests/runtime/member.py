@@ -26,7 +26,7 @@ class Logged:
     def stopped(self, task: TaskId, attempt: int) -> None:
         log.info("stopped %s", task)
 
-    def failed(self, task: TaskId, attempt: int, trace: str) -> None:
+    def failed(self, task: TaskId, attempt: int, trace: str, reason: str = "") -> None:
         log.error("failed %s: %s", task, trace)
 
     def progress(self, task: TaskId, attempt: int, text: str) -> None:

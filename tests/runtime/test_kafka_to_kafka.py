@@ -127,6 +127,7 @@ def test_without_tolerance_such_a_row_fails_the_task_and_nothing_of_its_batch_is
     spark.start(task, config)
     eventually(lambda: spark.heard.of(task)[-1:] == [("failed", 1)], 60)
     assert "CAST_INVALID_INPUT" in spark.heard.traces[task, 1]
+    assert spark.heard.reasons[task, 1] == "", "that is the record's fault"
     assert spark.records(f"{unique}-out") == []
 
 
@@ -150,6 +151,7 @@ def test_a_select_that_cannot_work_fails_the_task_when_it_starts(
     trace = spark.heard.traces[task, 1]
     assert "option 'transform.sql'" in trace
     assert problem in trace
+    assert spark.heard.reasons[task, 1] == "InvalidOption"
 
 
 @slow("env -u CI pytest tests/runtime/test_kafka_to_kafka.py")

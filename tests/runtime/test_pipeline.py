@@ -147,11 +147,25 @@ def test_a_refusal_of_spark_at_the_start_is_reported_by_its_root_cause(
             unknown.format("source.format", "ratte", "rate"),
         ),
     }
+    reasons = {"a": "", "b": "InvalidOption", "c": "InvalidOption"}
     for name, (config, error) in told.items():
         task = TaskId(f"{unique}-{name}", 0)
         spark.start(task, {**config, "task.units": "unit-0"})
         eventually(lambda task=task: spark.heard.of(task)[-1:] == [("failed", 1)], 60)
         assert spark.heard.traces[task, 1].splitlines()[0] == error
+        assert spark.heard.reasons[task, 1] == reasons[name], "only what cannot pass has a reason"
+
+
+@pytest.mark.real
+def test_a_column_that_the_rows_lack_is_a_reason_that_cannot_pass(
+    spark: SparkBench, tmp_path: Path, unique: str
+) -> None:
+    task = TaskId(unique, 0)
+    config = pipeline("rate", "parquet", sink__options__path=str(tmp_path / "out"))
+    spark.start(task, {**config, "partition.by": "nothing", "task.units": "unit-0"})
+    eventually(lambda: spark.heard.of(task)[-1:] == [("failed", 1)], 60)
+    assert "nothing" in spark.heard.traces[task, 1]
+    assert spark.heard.reasons[task, 1] == "InvalidQuery", spark.heard.traces[task, 1]
 
 
 def test_a_path_of_another_kind_of_source_may_be_anything() -> None:

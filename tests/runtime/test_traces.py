@@ -2,10 +2,12 @@
 
 import pytest
 
+from cooperator.connectors.options import OptionError, Problem
+from cooperator.connectors.references import UnresolvedReference
 from cooperator.model import TaskId
 from cooperator.model.trace import error_of
 from cooperator.runtime.failures import Failures
-from cooperator.runtime.traces import describe
+from cooperator.runtime.traces import TaskFailed, describe, lasting_reason
 
 
 class Captured(Exception):
@@ -139,3 +141,48 @@ def test_the_last_error_of_a_task_is_one_line_of_bounded_length() -> None:
         last = failures.of(task)["last_error"]
         assert isinstance(last, dict)
         assert last["text"] == DENIED if trace[0] != "x" else len(last["text"]) == 300
+
+
+class Refusal(Captured):
+    """An error of Spark with the condition that it has there."""
+
+    def __init__(self, condition: str, cause: Captured | None = None) -> None:
+        super().__init__(f"[{condition}] …", cause)
+        self.condition = condition
+
+    def getCondition(self) -> str:  # noqa: N802
+        return self.condition
+
+
+PROBLEM = Problem("topic", None, "is required", "set it")
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (OptionError([PROBLEM]), "InvalidOption"),
+        (OptionError([PROBLEM], passing=True), ""),
+        (TaskFailed("in unit 1: …", "InvalidOption"), "InvalidOption"),
+        (TaskFailed("no disk"), ""),
+        (Refusal("UNRESOLVED_COLUMN.WITH_SUGGESTION"), "InvalidQuery"),
+        (Refusal("PARSE_SYNTAX_ERROR"), "InvalidQuery"),
+        (Captured("the query ended", Captured("batch 1", Refusal("DATATYPE_MISMATCH.CAST"))), "InvalidQuery"),
+        # What a store, a catalogue, a record or a session is to blame for may pass.
+        *((Refusal(condition), "") for condition in ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND")),
+        *((Refusal(condition), "") for condition in ("CAST_INVALID_INPUT", "INVALID_HANDLE.SESSION_CLOSED")),
+        (full_disk(), ""),
+        (UnresolvedReference("the variable PASSWORD is not set"), ""),
+        (ConnectionError("no broker"), ""),
+        (SystemExit(1), ""),
+    ],
+)
+def test_only_what_cannot_pass_has_a_reason(error: BaseException, reason: str) -> None:
+    assert lasting_reason(error) == reason
+
+
+def test_a_jvm_that_has_ended_is_no_reason() -> None:
+    class Ended(Exception):
+        def getCondition(self) -> str:  # noqa: N802
+            raise ConnectionRefusedError
+
+    assert lasting_reason(Ended()) == ""

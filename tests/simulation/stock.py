@@ -253,7 +253,7 @@ class StockProcess(WorkerProcess):
             # It was stopped for its new configuration, which makes no round.
             self._start_given()
 
-    def failed(self, task: TaskId, attempt: int, trace: str) -> None:
+    def failed(self, task: TaskId, attempt: int, trace: str, reason: str = "") -> None:
         self._failed.add(task)
         self._say(task, TaskState.FAILED)
         self._go_on()

@@ -104,11 +104,15 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """From the runtime: the attempt ended with an error; nothing of it runs any more."""
+    """From the runtime: the attempt ended with an error; nothing of it runs any more.
+
+    ``reason``: why another attempt would fail in the same way; empty if it might not.
+    """
 
     task: TaskId
     attempt: int
     trace: str
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

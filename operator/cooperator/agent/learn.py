@@ -72,8 +72,8 @@ class Learner:
                 self._started(task, attempt, paused=True)
             case Stopped(task, attempt):
                 self._stopped(task, attempt)
-            case Failed(task, attempt, trace):
-                self._failed(task, attempt, trace)
+            case Failed():
+                self._failed(event)
             case Progressed():
                 self._progressed(event)
             case UnitsChanged():
@@ -229,15 +229,15 @@ class Learner:
         elif task is not None:
             self._fails(task, "The task ended by itself; a streaming task has no end.")
 
-    def _failed(self, key: TaskId, attempt: int, trace: str) -> None:
-        task = self._alive(key, attempt)
-        self._tell(key, f"attempt {attempt} has failed")
+    def _failed(self, event: Failed) -> None:
+        task = self._alive(event.task, event.attempt)
+        self._tell(event.task, f"attempt {event.attempt} has failed")
         if task is not None and task.phase is Phase.STOPPING:
-            self._state.tasks[key] = replace(task, phase=Phase.WAITING)
+            self._state.tasks[event.task] = replace(task, phase=Phase.WAITING)
         elif task is not None:
-            self._fails(task, trace)
+            self._fails(task, event.trace, event.reason)
 
-    def _fails(self, task: Task, trace: str) -> None:
+    def _fails(self, task: Task, trace: str, reason: str = "") -> None:
         """Records the failure. Any restart depends on the time and on the connector's configuration then."""
         now_ms = self._state.now_ms
         restarts = task.restarts
@@ -245,7 +245,13 @@ class Learner:
         if task.running_ms is not None and now_ms >= task.running_ms + reset_after_ms:
             restarts = 0
         self._state.tasks[task.task] = replace(
-            task, phase=Phase.FAILED, failed_ms=now_ms, trace=trace, restarts=restarts, running_ms=None
+            task,
+            phase=Phase.FAILED,
+            failed_ms=now_ms,
+            trace=trace,
+            reason=reason,
+            restarts=restarts,
+            running_ms=None,
         )
 
     def _progressed(self, event: Progressed) -> None:

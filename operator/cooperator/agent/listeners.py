@@ -216,8 +216,8 @@ class AgentRuntimeListener:
     def stopped(self, task: TaskId, attempt: int) -> None:
         self._put(lambda supervisor: ev.Stopped(task, attempt))
 
-    def failed(self, task: TaskId, attempt: int, trace: str) -> None:
-        self._put(lambda supervisor: ev.Failed(task, attempt, trace))
+    def failed(self, task: TaskId, attempt: int, trace: str, reason: str = "") -> None:
+        self._put(lambda supervisor: ev.Failed(task, attempt, trace, reason))
 
     def progress(self, task: TaskId, attempt: int, text: str) -> None:
         self._put(lambda supervisor: ev.Progressed(task, attempt, text))

@@ -277,9 +277,11 @@ class Agent:
         except Exception as error:
             log.exception("the runtime did not accept %s", order.task)
             # Imported on demand: a member has to start fast.
-            from cooperator.runtime.traces import describe
+            from cooperator.runtime.traces import describe, lasting_reason
 
-            self.tell(ev.Failed(order.task, order.attempt, describe(error)))
+            self.tell(
+                ev.Failed(order.task, order.attempt, describe(error), lasting_reason(error))
+            )
 
     def _committed(self, task: TaskId) -> Sequence[Mapping[str, str]]:
         """Where an instance continues from: its connector's tasks in the config log."""

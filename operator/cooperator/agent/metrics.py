@@ -76,12 +76,12 @@ class Tally:
         self._forget_moment(task)
         self._listener.stopped(task, attempt)
 
-    def failed(self, task: TaskId, attempt: int, trace: str) -> None:
+    def failed(self, task: TaskId, attempt: int, trace: str, reason: str = "") -> None:
         self._forget_moment(task)
         with self._lock:
             self._failures[task] = self._failures.get(task, 0) + 1
             self._failed_s[task] = time.time()
-        self._listener.failed(task, attempt, trace)
+        self._listener.failed(task, attempt, trace, reason)
 
     def progress(self, task: TaskId, attempt: int, text: str) -> None:
         with self._lock:

@@ -81,7 +81,8 @@ class Task:
     * ``progress``: progress of the attempt, on its way to the status.
     * ``running_ms``: since when the attempt has been running.
     * ``restarts``: number of consecutive attempts, this one included, that followed a failure.
-    * ``failed_ms``, ``trace``: the last failure, while nothing runs because of it.
+    * ``failed_ms``, ``trace``: the last failure, while nothing runs because of it. ``reason``: why only a
+      changed configuration or a request restarts the task then; empty if its pause is enough.
     """
 
     task: TaskId
@@ -101,6 +102,7 @@ class Task:
     restarts: int = 0
     failed_ms: int | None = None
     trace: str = ""
+    reason: str = ""
 
     @property
     def alive(self) -> bool:
@@ -233,7 +235,7 @@ class State:
 
     def restart_ms(self, task: Task) -> int | None:
         """When a failed task restarts automatically; None if it does not."""
-        if task.phase is not Phase.FAILED or task.failed_ms is None:
+        if task.phase is not Phase.FAILED or task.failed_ms is None or task.reason:
             return None
         delay_ms = self.auto_restart(task.task.connector).delay_ms(task.restarts)
         return None if delay_ms is None else task.failed_ms + delay_ms

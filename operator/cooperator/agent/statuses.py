@@ -46,6 +46,8 @@ def say_failed(state: State, settings: Settings, key: TaskId) -> list[Instructio
     restart_ms = state.restart_ms(task)
     if restart_ms is not None:
         return say(state, settings, key, TaskState.RESTARTING, trace=task.trace, next_attempt_ms=restart_ms)
+    if task.reason:
+        return say(state, settings, key, TaskState.FAILED, trace=task.trace, reason=task.reason)
     auto = state.auto_restart(key.connector)
     if not (auto.enabled and task.restarts):
         return say(state, settings, key, TaskState.FAILED, trace=task.trace)

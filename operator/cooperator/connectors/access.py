@@ -176,7 +176,7 @@ def _pem(name: str, path: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         problem = Problem(name, path, f"cannot be read here ({reason})", "put it there on every member")
-        raise OptionError([problem]) from None
+        raise OptionError([problem], passing=True) from None
 
 
 def _quoted(text: str) -> str:

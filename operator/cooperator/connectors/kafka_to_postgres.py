@@ -229,7 +229,8 @@ def _target(
         statement = _statement(name, columns, options.key)
         if not options.auto_create:
             remedy = f"create it, or set auto.create to true. For example: {statement.as_string(None)}"
-            raise _refused("table.name.format", options.table, f"table {name} does not exist", remedy)
+            problem = f"table {name} does not exist"
+            raise _refused("table.name.format", options.table, problem, remedy, passing=True)
         table = database.run(lambda connection: _created(connection, name, statement))
     names = tuple(column for column, _ in columns)
     _check_columns(table, names, options)
@@ -297,5 +298,7 @@ def _statement(name: str, columns: Sequence[tuple[str, str]], key: Sequence[str]
     return sql.SQL("CREATE TABLE IF NOT EXISTS {} ({})").format(identifier(name), sql.SQL(", ").join(parts))
 
 
-def _refused(name: str, value: str | None, problem: str, remedy: str) -> OptionError:
-    return OptionError([Problem(name, value, problem, remedy)])
+def _refused(
+    name: str, value: str | None, problem: str, remedy: str, *, passing: bool = False
+) -> OptionError:
+    return OptionError([Problem(name, value, problem, remedy)], passing=passing)

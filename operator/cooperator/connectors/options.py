@@ -43,11 +43,15 @@ class Problem:
 
 
 class OptionError(ValueError):
-    """The configuration is invalid; ``problems`` is never empty."""
+    """The configuration is invalid; ``problems`` is never empty.
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    ``passing``: it may become valid without a change, as when somebody creates the table that it names.
+    """
+
+    def __init__(self, problems: Sequence[Problem], *, passing: bool = False) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
         self.problems = tuple(problems)
+        self.passing = passing
 
 
 def refuse(problem: str, remedy: str, option: str = "") -> PydanticCustomError:

@@ -210,9 +210,8 @@ class TableReader:
 
         options, table = self._options, describe_table(connection, self._table)
         if table is None:
-            raise _refused(
-                "tables", self._table, "does not exist any more", "create it, or remove it from the option"
-            )
+            remedy = "create it, or remove it from the option"
+            raise _refused("tables", self._table, "does not exist any more", remedy, passing=True)
         not_null = {
             name
             for (name,) in connection.execute(
@@ -352,5 +351,7 @@ class TableReader:
         return None if found is None else str(found[0])
 
 
-def _refused(name: str, value: str | None, problem: str, remedy: str) -> OptionError:
-    return OptionError([Problem(name, value, problem, remedy)])
+def _refused(
+    name: str, value: str | None, problem: str, remedy: str, *, passing: bool = False
+) -> OptionError:
+    return OptionError([Problem(name, value, problem, remedy)], passing=passing)

@@ -76,7 +76,8 @@ def _started(
                         "add the jars that `cooperator packages` prints to its class path "
                         "(--driver-class-path)",
                     )
-                ]
+                ],
+                passing=True,
             ) from error
         raise
 

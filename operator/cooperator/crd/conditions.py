@@ -19,7 +19,7 @@ from cooperator.crd.connector import Connector, State
 from cooperator.crd.projection import Projection, Sentence, Time, Word, timestamp
 from cooperator.crd.worker import Worker
 from cooperator.model.similar import suggestion
-from cooperator.model.status import HUNG
+from cooperator.model.status import HUNG, LASTING_FAILURES
 from cooperator.model.trace import error_of
 
 
@@ -274,8 +274,11 @@ def _of_tasks(state: State, tasks: Sequence[Mapping[str, Any]]) -> _Verdict:
     if failed and state is not State.STOPPED:
         words = error_of(failed[0]["trace"])
         names = ", ".join(str(task["name"]) for task in failed[:3]) + (", …" if len(failed) > 3 else "")
+        reason = failed[0].get("reason", "")
         return _Verdict(
-            "TasksFailed", f"failed permanently: {names}: {words}; fix the cause, then restart", lasting=True
+            reason if reason in LASTING_FAILURES else "TasksFailed",
+            f"failed permanently: {names}: {words}; fix the cause, then restart",
+            lasting=True,
         )
     at_rest = _AT_REST[state]
     if state is not State.STOPPED and not any(task.get("task", 0) < 0 for task in tasks):

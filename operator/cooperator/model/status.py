@@ -13,6 +13,10 @@ RATE_VALID_MS: Final = 3 * PROGRESS_EVERY_MS
 stays valid: the task has reported nothing after it."""
 HUNG: Final = "Hung"
 """Reason of a STOPPING task that takes long, and type of the condition that says so."""
+INVALID_OPTION: Final = "InvalidOption"
+INVALID_QUERY: Final = "InvalidQuery"
+LASTING_FAILURES: Final = frozenset({INVALID_OPTION, INVALID_QUERY})
+"""Reasons of a FAILED task whose error cannot go away by itself: it is not restarted automatically."""
 PROBLEMS: Final = frozenset({"Unfenced", HUNG, "EagerProtocol", "UnsignedRequests"})
 """Condition types of a leader that are True when something is wrong; all others are True when all is well."""
 

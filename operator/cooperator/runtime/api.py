@@ -98,8 +98,11 @@ class RuntimeListener(Protocol):
     def stopped(self, task: TaskId, attempt: int) -> None:
         """Nothing of the task runs in this process any more, and nothing will under this attempt."""
 
-    def failed(self, task: TaskId, attempt: int, trace: str) -> None:
-        """The attempt ended with an error; nothing of it runs any more. ``trace`` contains no secrets."""
+    def failed(self, task: TaskId, attempt: int, trace: str, reason: str = "") -> None:
+        """The attempt ended with an error; nothing of it runs any more. ``trace`` contains no secrets.
+
+        ``reason`` says in a word why another attempt would fail in the same way; empty if it might not.
+        """
 
     def progress(self, task: TaskId, attempt: int, text: str) -> None:
         """``text`` is a JSON object (see ``progress.py``); only the newest one counts."""

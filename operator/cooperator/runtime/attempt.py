@@ -13,7 +13,7 @@ from enum import Enum, auto
 from cooperator.model import TaskId
 from cooperator.runtime.api import RuntimeListener
 from cooperator.runtime.progress import waiting_progress
-from cooperator.runtime.traces import describe
+from cooperator.runtime.traces import describe, lasting_reason
 from cooperator.supervision import supervised
 
 log = logging.getLogger(__name__)
@@ -123,7 +123,7 @@ class Attempt:
                 self._listener.progress(self._task, self.attempt, text)
                 self.previous.wait()
             self.previous = None
-        trace = ""
+        trace = reason = ""
         try:
             while (wanted := self._next()) is not _Wanted.ENDED:
                 if wanted is _Wanted.PAUSED:
@@ -131,7 +131,7 @@ class Attempt:
                 else:
                     self._run_once()
         except Exception as error:
-            trace = describe(error)
+            trace, reason = describe(error), lasting_reason(error)
         except BaseException as error:  # Code of users may call sys.exit().
             trace = f"{type(error).__name__}: {error}"
         # The report is made under the lock, so that a stop that arrives now is answered after it.
@@ -142,7 +142,7 @@ class Attempt:
                     self._listener.stopped(self._task, attempt)
             else:
                 log.warning("task %s, attempt %d failed: %s", self._task, self.attempt, trace)
-                self._listener.failed(self._task, self.attempt, trace)
+                self._listener.failed(self._task, self.attempt, trace, reason)
 
     def _next(self) -> _Wanted:
         with self._change:

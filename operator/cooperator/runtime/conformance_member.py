@@ -38,7 +38,7 @@ class RecordingListener:
     def stopped(self, task: TaskId, attempt: int) -> None:
         self.write("stopped", task=task.task, attempt=attempt)
 
-    def failed(self, task: TaskId, attempt: int, trace: str) -> None:
+    def failed(self, task: TaskId, attempt: int, trace: str, reason: str = "") -> None:
         self.write("failed", task=task.task, attempt=attempt, trace=trace)
 
     def progress(self, task: TaskId, attempt: int, text: str) -> None:

@@ -19,7 +19,7 @@ from cooperator.runtime.attempt import Attempt, Run
 from cooperator.runtime.failures import Failures
 from cooperator.runtime.jobs import Work, idle_task, run_instance, run_task
 from cooperator.runtime.lag import LagPool
-from cooperator.runtime.traces import TaskFailed
+from cooperator.runtime.traces import TaskFailed, lasting_reason
 from cooperator.supervision import supervised
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class Engine:
         except OptionError as error:
             # The error names this member, since others may differ.
             where = f"member {settings.member} of the Worker's group {settings.group_id}"
-            raise TaskFailed(f"{where}: {error}") from error
+            raise TaskFailed(f"{where}: {error}", lasting_reason(error)) from error
         return Work(
             task=spec.task,
             connector=connector,
@@ -171,9 +171,9 @@ class _EventDispatcher:
     def stopped(self, task: TaskId, attempt: int) -> None:
         self._queue.put(partial(self._listener.stopped, task, attempt))
 
-    def failed(self, task: TaskId, attempt: int, trace: str) -> None:
+    def failed(self, task: TaskId, attempt: int, trace: str, reason: str = "") -> None:
         self._failures.add(task, trace, time.time_ns() // 1_000_000)
-        self._queue.put(partial(self._listener.failed, task, attempt, trace))
+        self._queue.put(partial(self._listener.failed, task, attempt, trace, reason))
 
     def progress(self, task: TaskId, attempt: int, text: str) -> None:
         self._queue.put(partial(self._listener.progress, task, attempt, text))

@@ -21,7 +21,7 @@ from cooperator.runtime.attempt import Run
 from cooperator.runtime.failures import Failures
 from cooperator.runtime.lag import Lag, LagPool
 from cooperator.runtime.progress import WaitReasons, instance_progress, paused_progress, task_progress
-from cooperator.runtime.traces import TaskFailed, describe
+from cooperator.runtime.traces import TaskFailed, describe, lasting_reason
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -92,7 +92,7 @@ def run_task(work: Work, run: Run) -> None:
             units[name] = _Unit(work.connector, options, context)
         _watch(work, options, units, waits, run, lambda text: run.progress(resolved.scrub(text)))
     except Exception as error:
-        raise TaskFailed(describe(error, resolved.scrub)) from None
+        raise TaskFailed(describe(error, resolved.scrub), lasting_reason(error)) from None
     finally:
         halt.set()
         _stop_all(units)
@@ -265,9 +265,9 @@ def run_instance(work: Work, listener: RuntimeListener, run: Run) -> None:
                 wait_s = min(wait_s, _RETRY_S)
             fixed = fixed_values(options, written)
             settle_layout(work.checkpoints, work.task.connector, work.group_id, fixed, known)
-        except OptionError:
-            raise
         except Exception as error:
+            if isinstance(error, OptionError) or lasting_reason(error):
+                raise
             log.info("connector %s: %s", work.task.connector, resolved.scrub(str(error)))
             waits.of("source")(str(error) or type(error).__name__)
             wait_s, retry_s = retry_s, min(retry_s * 2, _RETRY_MAX_S)

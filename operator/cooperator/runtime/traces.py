@@ -10,6 +10,7 @@ from cooperator.connectors.options import OptionError
 from cooperator.connectors.output_owner import OutputTaken
 from cooperator.connectors.places import NoPlace
 from cooperator.connectors.references import UnresolvedReference
+from cooperator.model.status import INVALID_OPTION, INVALID_QUERY
 from cooperator.model.trace import java_root, trimmed, with_error
 
 _TRACE_LIMIT: Final = 8_000  # characters: traces travel in status records
@@ -17,8 +18,23 @@ _CAUSES_LIMIT: Final = 2_000
 _ERROR_LIMIT: Final = 600
 
 
+_REFUSED_QUERY: Final = (
+    *("AMBIGUOUS_", "DATATYPE_MISMATCH", "INVALID_PARAMETER_VALUE.PATTERN", "MISSING_", "PARSE_"),
+    *("UNRESOLVED_", "UNSUPPORTED_", "WRONG_NUM_ARGS"),
+)
+"""Spark's error conditions that a query causes by itself. Those that concern a store or a catalogue (a path
+or a table that is not there) are not among them: they may pass."""
+
+
 class TaskFailed(Exception):
-    """Why a job ended; the message is the whole report (cleared of secrets)."""
+    """Why a job ended; the message is the whole report (cleared of secrets).
+
+    ``reason`` is that of ``lasting_reason``.
+    """
+
+    def __init__(self, report: str, reason: str = "") -> None:
+        super().__init__(report)
+        self.reason = reason
 
 
 _SAID_IN_FULL: Final = (
@@ -33,21 +49,41 @@ def describe(error: Exception, scrub: Callable[[str], str] = str) -> str:
     Errors in a configuration are reported by their message alone. ``scrub`` removes secrets from a text; it
     gets the whole text, since it would not recognize a secret that is cut in two.
     """
-    if isinstance(
-        error,
-        OptionError
-        | UnresolvedReference
-        | TaskFailed
-        | ArtifactError
-        | NoPlace
-        | OutputTaken
-        | CheckpointBehind,
-    ):
+    if isinstance(error, _SAID_IN_FULL):
         return scrub(str(error))
     causes = "".join(f"caused by: {cause}\n" for cause in _causes(error))[:_CAUSES_LIMIT]
     trace = "".join(traceback.format_exception(error)) + causes
     first = trimmed(scrub(root_cause(error)), _ERROR_LIMIT).replace("\n", " ")
     return trimmed(with_error(first, scrub(trace)), _TRACE_LIMIT)
+
+
+def lasting_reason(error: BaseException) -> str:
+    """Returns why the error comes back however often the task is restarted, as one word (see
+    ``LASTING_FAILURES``); empty if it may pass."""
+    if isinstance(error, TaskFailed):
+        return error.reason
+    if isinstance(error, OptionError):
+        return "" if error.passing else INVALID_OPTION
+    return INVALID_QUERY if any(map(_is_of_query, _chain(error))) else ""
+
+
+def _is_of_query(error: BaseException) -> bool:
+    """PySpark is not imported for this: a member without queries does not have it loaded."""
+    try:
+        condition = getattr(error, "getCondition", lambda: None)()
+    except Exception:
+        return False  # Py4J asks the JVM, which may have ended
+    return isinstance(condition, str) and condition.startswith(_REFUSED_QUERY)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yields the error and its causes, as Python and as PySpark keep them."""
+    seen: list[BaseException] = []
+    following: BaseException | None = error
+    while isinstance(following, BaseException) and following not in seen:
+        seen.append(following)
+        yield following
+        following = getattr(following, "_cause", None) or following.__cause__
 
 
 def root_cause(error: BaseException) -> str:
