@@ -356,7 +356,7 @@ class MemberInAnEnvironment(SupervisorMachine):
         assert not state.draining, "a departure completes"
         assert {t.phase for t in state.tasks.values()} <= {Phase.RUNNING, Phase.FAILED}
         for key, task in state.tasks.items():
-            assert task.phase is Phase.RUNNING or self.restarts[key] == MAX_RESTARTS, (
+            assert task.phase is Phase.RUNNING or task.reason or self.restarts[key] == MAX_RESTARTS, (
                 "no restart is forgotten"
             )
         assert set(self.runtime.runs) == {k for k, t in state.tasks.items() if t.phase is Phase.RUNNING}

@@ -157,15 +157,26 @@ def test_a_refusal_of_spark_at_the_start_is_reported_by_its_root_cause(
 
 
 @pytest.mark.real
-def test_a_column_that_the_rows_lack_is_a_reason_that_cannot_pass(
-    spark: SparkBench, tmp_path: Path, unique: str
+@pytest.mark.parametrize(
+    ("more", "reason", "said"),
+    [
+        (
+            {"partition.by": "nothing"},
+            "InvalidOption",
+            "option 'partition.by' = 'nothing' is no column of the rows; use one of timestamp, value",
+        ),
+        ({"output.mode": "complete"}, "InvalidQuery", "STREAMING_OUTPUT_MODE"),
+    ],
+)
+def test_what_the_rows_cannot_be_written_with_cannot_pass(
+    spark: SparkBench, tmp_path: Path, unique: str, more: dict[str, str], reason: str, said: str
 ) -> None:
     task = TaskId(unique, 0)
     config = pipeline("rate", "parquet", sink__options__path=str(tmp_path / "out"))
-    spark.start(task, {**config, "partition.by": "nothing", "task.units": "unit-0"})
+    spark.start(task, {**config, **more, "task.units": "unit-0"})
     eventually(lambda: spark.heard.of(task)[-1:] == [("failed", 1)], 60)
-    assert "nothing" in spark.heard.traces[task, 1]
-    assert spark.heard.reasons[task, 1] == "InvalidQuery", spark.heard.traces[task, 1]
+    assert said in spark.heard.traces[task, 1]
+    assert spark.heard.reasons[task, 1] == reason, spark.heard.traces[task, 1]
 
 
 def test_a_path_of_another_kind_of_source_may_be_anything() -> None:

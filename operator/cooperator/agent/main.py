@@ -279,9 +279,7 @@ class Agent:
             # Imported on demand: a member has to start fast.
             from cooperator.runtime.traces import describe, lasting_reason
 
-            self.tell(
-                ev.Failed(order.task, order.attempt, describe(error), lasting_reason(error))
-            )
+            self.tell(ev.Failed(order.task, order.attempt, describe(error), lasting_reason(error)))
 
     def _committed(self, task: TaskId) -> Sequence[Mapping[str, str]]:
         """Where an instance continues from: its connector's tasks in the config log."""

@@ -27,7 +27,7 @@ from cooperator.connectors.offsets.sources import SourceOffsets
 from cooperator.connectors.options import FullPath, Names, Options, option, refuse
 from cooperator.connectors.output_owner import NEWEST
 from cooperator.connectors.outputs import Output
-from cooperator.connectors.spark import SparkConnector
+from cooperator.connectors.spark import SparkConnector, partitioned
 from cooperator.connectors.transform import Select
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class KafkaToFiles(SparkConnector[KafkaToFilesOptions]):
         conversion = _conversion(options, context)
         if not conversion.by_batch:
             writer = stream.writeStream.format(options.format).option("path", path).options(**format_options)
-            return writer.partitionBy(*options.partition_by) if options.partition_by else writer
+            return partitioned(writer, stream, options.partition_by)
         letter_box = LetterBox(options, context)
         # The sink is opened now, not with the first batch, so that a directory of another checkpoint is
         # refused early.

@@ -34,7 +34,7 @@ from cooperator.connectors.outputs import Output, normal
 from cooperator.connectors.query import SparkQuery
 from cooperator.connectors.raw_offsets import RawOffsets
 from cooperator.connectors.references import contains_reference, own_topics
-from cooperator.connectors.spark import SparkConnector
+from cooperator.connectors.spark import SparkConnector, partitioned
 from cooperator.connectors.transform import selected
 from cooperator.model.similar import did_you_mean, otherwise
 
@@ -286,7 +286,7 @@ class Pipeline(SparkConnector[PipelineOptions]):
             stream = _refusing_topics_of(context.group_id, stream)
         sink = stream.writeStream.format(options.sink_format).outputMode(options.output_mode)
         sink = sink.options(**options.with_access(options.sink_format, options.of_sink(_number(context))))
-        return sink.partitionBy(*options.partition_by) if options.partition_by else sink
+        return partitioned(sink, stream, options.partition_by)
 
 
 def _remedy(spark_format: str) -> str:

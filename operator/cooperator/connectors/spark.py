@@ -2,7 +2,7 @@
 
 import zlib
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -121,6 +121,18 @@ def start_query(
         if taken is None:
             raise
         raise taken from None
+
+
+def partitioned(writer: "DataStreamWriter", stream: "DataFrame", names: Sequence[str]) -> "DataStreamWriter":
+    """Returns ``writer`` with ``partition.by``. Raises OptionError for a column that the rows lack."""
+    columns = {column.lower() for column in stream.columns}
+    for name in names:
+        if name.lower() not in columns:
+            there = ", ".join(stream.columns)
+            raise OptionError(
+                [Problem("partition.by", name, "is no column of the rows", f"use one of {there}")]
+            )
+    return writer.partitionBy(*names) if names else writer
 
 
 def spread(interval_ms: int, name: str) -> int:

@@ -165,7 +165,8 @@ class TaskStatusEntry(Projection):
     id: Annotated[int, Field(ge=-1)] = Field(description="its number; -1: the connector's instance")
     state: Word = Field(description="RUNNING, FAILED, …, as Kafka Connect names it, or HELD")
     reason: Word = Field(
-        default="", description="reason of the state, such as PoisonTask, InvalidOption or RestartLimit for FAILED"
+        default="",
+        description="reason of the state, such as PoisonTask, InvalidOption or RestartLimit for FAILED",
     )
     member: Word = Field(default="", description="the member that the task is assigned to")
     trace: Page = Field(default="", description="error that the task failed with")

@@ -20,7 +20,7 @@ _ERROR_LIMIT: Final = 600
 
 _REFUSED_QUERY: Final = (
     *("AMBIGUOUS_", "DATATYPE_MISMATCH", "INVALID_PARAMETER_VALUE.PATTERN", "MISSING_", "PARSE_"),
-    *("UNRESOLVED_", "UNSUPPORTED_", "WRONG_NUM_ARGS"),
+    *("STREAMING_OUTPUT_MODE.", "UNRESOLVED_", "UNSUPPORTED_", "WRONG_NUM_ARGS"),
 )
 """Spark's error conditions that a query causes by itself. Those that concern a store or a catalogue (a path
 or a table that is not there) are not among them: they may pass."""
