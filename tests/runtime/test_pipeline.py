@@ -163,9 +163,13 @@ def test_a_refusal_of_spark_at_the_start_is_reported_by_its_root_cause(
         (
             {"partition.by": "nothing"},
             "InvalidOption",
-            "option 'partition.by' = 'nothing' is no column of the rows; use one of timestamp, value",
+            "option 'partition.by' = 'nothing': is no column of the rows; use one of timestamp, value",
         ),
-        ({"output.mode": "complete"}, "InvalidQuery", "STREAMING_OUTPUT_MODE"),
+        (
+            {"transform.sql": "SELECT value, count(*) AS n FROM input GROUP BY value"},
+            "InvalidQuery",
+            "STREAMING_OUTPUT_MODE",
+        ),
     ],
 )
 def test_what_the_rows_cannot_be_written_with_cannot_pass(
