@@ -18,6 +18,12 @@ from cooperator.controller.observe import Body, milliseconds, nodes, phase, pod
 from cooperator.controller.options import OperatorOptions
 from cooperator.controller.outputs import Outputs, OutputsSeen
 from cooperator.controller.publish import Publisher
+from cooperator.controller.replica_failures import (
+    ReplicaFailure,
+    failure_of,
+    refused_create,
+    replica_failure,
+)
 from cooperator.controller.resources import Readings, SeenConnectors, read_connectors
 from cooperator.controller.rest_front import WorkerFront
 from cooperator.controller.store import CONNECTOR, POD, WORKER, Name, Seen, Store
@@ -79,6 +85,7 @@ class KubernetesPlatform:
         )
         self._listed_at = float("-inf")
         self._warned = ""
+        self._refused_creates: dict[str, ReplicaFailure] = {}
         self._last_events: dict[str, str] = {}
         """The last event of each pod."""
         self._leader: LeaderService | None = None
@@ -124,7 +131,7 @@ class KubernetesPlatform:
             lambda ended: proven_ends(incarnations, bodies, ended),
             {name: pod_status(body) for name, body in seen.pods.items()},
             nodes(seen.nodes, worker.spec.zone_label),
-            self._conditions,
+            (*self._conditions, *self._replica_failures(worker, seen)),
             causes,
         )
 
@@ -157,7 +164,15 @@ class KubernetesPlatform:
             self._publisher.refused(self._supplies.forbidden, NOT_ALLOWED)
         served = None if self._wanted.goal is Goal.REMOVE else worker
         self._try(lambda: self._front.keep(served))
-        self._publisher.publish(worker, self._connectors, facts, self._seen, self._readings.problems, leader)
+        self._publisher.publish(
+            worker,
+            self._connectors,
+            facts,
+            self._seen,
+            self._readings.problems,
+            leader,
+            self._deletion_waits_for(),
+        )
 
     def removed(self) -> bool:
         body, wanted = self._seen.worker, self._wanted
@@ -265,9 +280,14 @@ class KubernetesPlatform:
         try:
             self._store.put(POD, self._api.create(PODS, manifest))
         except ApiError as error:
-            if not error.is_conflict:
+            if error.is_conflict:
+                self._look_for_foreign(identity)
+                return
+            failure = refused_create(identity, error.status, str(error))
+            if failure is None:
                 raise
-            self._look_for_foreign(identity)
+            log.warning("%s", error)
+            self._refused_creates[identity] = failure
 
     def _look_for_foreign(self, identity: str) -> None:
         """Says so if the pod ``identity`` exists and is not this Worker's, and stays."""
@@ -276,6 +296,26 @@ class KubernetesPlatform:
         found = self._api.get(PODS, self._name[0], identity)
         if not owned(found, worker) and found["metadata"].get("deletionTimestamp") is None:
             self._publisher.refused(taken("Pod", identity), NAME_TAKEN)
+
+    def _replica_failures(self, worker: Worker, seen: Seen) -> Iterable[Condition]:
+        """What the cluster refuses of the pods that exist, and of those that should."""
+        missing = {f"{worker.metadata.name}-{n}" for n in range(worker.spec.replicas)} - seen.pods.keys()
+        refused = {name: each for name, each in self._refused_creates.items() if name in missing}
+        self._refused_creates = refused
+        failures = (*refused.values(), *filter(None, map(failure_of, seen.pods.values())))
+        condition = replica_failure(failures, worker.metadata.generation)
+        return () if condition is None else (condition,)
+
+    def _deletion_waits_for(self) -> str:
+        """What the Worker's deletion waits for; empty while it is not being deleted."""
+        assert self._wanted is not None
+        if self._wanted.goal is Goal.ORPHAN:
+            return "waits until its leader has handed the group back, for which Kafka has to answer"
+        if self._wanted.goal is not Goal.REMOVE:
+            return ""
+        left = sorted(name for name, each in self._seen.pods.items() if phase(each) is not Phase.ENDED)
+        names = ", ".join(left[:5]) + (", …" if len(left) > 5 else "")
+        return f"waits for {names} to hand over and end" if left else "waits for its objects to be removed"
 
     def _mark(self, identity: str, mark: str | None) -> None:
         body = self._seen.pods.get(identity)

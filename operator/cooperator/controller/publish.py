@@ -6,7 +6,7 @@ Worker is read back for decisions.
 
 import logging
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
@@ -28,7 +28,7 @@ from cooperator.crd import (
     WorkerStatus,
     summary_conditions,
 )
-from cooperator.crd.conditions import INVALID_SPEC
+from cooperator.crd.conditions import INVALID_SPEC, REPLICA_FAILURE
 from cooperator.crd.status import timestamp
 from cooperator.host.kept import kept_of_connector, kept_of_worker
 from cooperator.host.status import NO_TASKS, WorkerFacts, connector_status, is_known, worker_status
@@ -52,6 +52,7 @@ class Publisher:
         self._writer = StatusWriter(api, store, self._bound_worker)
         self._written_at = float("-inf")
         self._before: Mapping[str, Any] = {}
+        self._failing: Set[str] = frozenset()
         self._gates: dict[str, bool] = {}
         self._refusal = (INVALID_SPEC, "")
         self._bound: set[str] = set()
@@ -72,10 +73,11 @@ class Publisher:
         seen: Seen,
         problems: Mapping[tuple[str, str], str],
         leader: LeaderService | None,
+        deletion: str = "",
     ) -> None:
-        """Bring everything up to date. Raises ApiError."""
+        """Bring everything up to date. ``deletion``: what the Worker's waits for. Raises ApiError."""
         assert seen.worker is not None
-        for happening in happenings(self._before, facts.leader):
+        for happening in (*happenings(self._before, facts.leader), *self._failures(facts)):
             self._tell(happening, seen)
         self._before = facts.leader
         failed: Exception | None = None
@@ -96,11 +98,11 @@ class Publisher:
         self._writer.write(
             WORKERS,
             seen.worker,
-            worker_status(worker, facts, now_ms, wrong, reason),
+            worker_status(worker, facts, now_ms, wrong, reason, deletion),
             None if is_known(facts.leader) else partial(kept_of_worker, replicas=worker.spec.replicas),
         )
         bodies = {body["metadata"]["name"]: body for body in seen.connectors}
-        for connector in found.living:
+        for connector in (*found.living, *found.ending):
             body = bodies.pop(connector.metadata.name)
             try:
                 self._publish_connector(connector, body, worker, found, facts, problems, now_ms)
@@ -133,6 +135,7 @@ class Publisher:
             now_ms,
             [each for each in wrong if each],
             withheld=found.outputs.withheld.get(name, ""),
+            deletion=_waits_for(connector.connector_name, told) if connector in found.ending else "",
         )
         self._writer.write(CONNECTORS, body, own, None if is_known(told) else kept_of_connector)
 
@@ -324,6 +327,12 @@ class Publisher:
 
     # --- writing ------------------------------------------------------------------------------------
 
+    def _failures(self, facts: WorkerFacts) -> Iterator[Happening]:
+        """Yields an event for each reason of a ``ReplicaFailure``, when it appears."""
+        now = {each.reason: each.message for each in facts.more if each.type == REPLICA_FAILURE}
+        yield from (Happening(reason, now[reason], True) for reason in now.keys() - self._failing)
+        self._failing = now.keys()
+
     def _tell(self, happening: Happening, seen: Seen) -> None:
         assert seen.worker is not None
         about = next((b for b in seen.connectors if connector_name(b) == happening.connector), seen.worker)
@@ -342,14 +351,30 @@ def _place(body: Body) -> Name:
     return body["metadata"]["namespace"], body["metadata"]["name"]
 
 
+def _waits_for(connector: str, leader: Mapping[str, Any]) -> str:
+    """Return what the deletion of a Connector waits for."""
+    needed = (each for each in leader.get("conditions", ()) if each["type"] in ("KafkaReachable", "Leading"))
+    away = next((each["message"] or each["reason"] for each in needed if each["status"] != "True"), "")
+    if away or not is_known(leader):
+        return f"its tasks run on until its group's leader can stop them: {away or 'it does not lead yet'}"
+    left = sorted(text for text in _owned(leader) if text == connector or _is_task_of(text, connector))
+    if not left:
+        return "waits until Kafka's record of it is deleted"
+    return f"waits for {', '.join(left[:5])}{', …' if len(left) > 5 else ''} to stop"
+
+
+def _owned(leader: Mapping[str, Any]) -> Iterator[str]:
+    for member in leader["members"]:
+        yield from (*member["owned"], *member["stopping"])
+
+
 def _is_gone(connector: str, leader: Mapping[str, Any]) -> bool:
     """Whether the config log has dropped it and no member runs any of it, or it runs on as an orphan."""
     if not leader.get("leading") or leader.get("stale"):
         return False
     if connector in leader["connectors"]:
         return connector in leader.get("orphans", ())
-    owned = (text for member in leader["members"] for text in (*member["owned"], *member["stopping"]))
-    return not any(text == connector or _is_task_of(text, connector) for text in owned)
+    return not any(text == connector or _is_task_of(text, connector) for text in _owned(leader))
 
 
 def _is_task_of(text: str, connector: str) -> bool:

@@ -54,6 +54,8 @@ NAME_TAKEN: Final = "NameTaken"
 NOT_ALLOWED: Final = "NotAllowed"
 CONFIG_REFUSED: Final = "ConfigRefused"
 OUTPUT_SHARED: Final = "OutputShared"
+DELETING: Final = "Deleting"
+REPLICA_FAILURE: Final = "ReplicaFailure"
 
 _NEEDED: Final = ("KafkaReachable", "Leading", "Planned", "MembersReady")
 """A Worker's needs, in order of dependency."""
@@ -61,6 +63,8 @@ _PASSING: Final = frozenset(
     {
         *("Starting", "Connecting", "Connected", "TakingLead", "CoordinatorLost", "Unreachable"),
         *("Progressing", "NotReady", "ScaleDownWaits", "Unknown", "CannotWrite"),
+        # A quota gets room, a node joins, a registry comes back.
+        *("FailedCreate", "Unschedulable", "SchedulingGated", "ImagePullBackOff"),
     }
 )
 """Reasons that pass without action. Any other reason of a False needed condition counts as lasting: a false
@@ -95,15 +99,19 @@ def summary_conditions(
     settled: bool,
     problems: Sequence[str] = (),
     reason: str = INVALID_SPEC,
+    deletion: str = "",
 ) -> tuple[Condition, ...]:
     """Ready, Reconciling, Stalled and Settled of a Worker, without times (see :func:`merge_conditions`).
 
     ``known`` are its other conditions, above all KafkaReachable, Leading, Planned and MembersReady; a missing
     one counts as unknown. ``settled`` is the leader's report. ``problems`` say why the spec was refused,
-    and ``reason`` does so in a word.
+    and ``reason`` does so in a word. ``deletion`` says what its deletion waits for.
     """
     by_type = {condition.type: condition for condition in known}
-    verdict = _refused(problems, reason) if problems else _first_missing(by_type)
+    if deletion:
+        verdict = _Verdict(DELETING, deletion)
+    else:
+        verdict = _refused(problems, reason) if problems else _first_missing(by_type)
     told = _summary(verdict, generation, quiet=settled, good="AllMembersReady")
     calm = settled and not problems
     settled_condition = Condition(
@@ -123,6 +131,7 @@ def connector_conditions(
     problems: Sequence[str] = (),
     withheld: str = "",
     refused: str = "",
+    deletion: str = "",
 ) -> tuple[Condition, ...]:
     """Ready, Reconciling, Stalled and WorkerFound of a Connector, without times; Hung while a task hangs.
 
@@ -131,8 +140,11 @@ def connector_conditions(
     automatically, and ``waits_for`` if it waits for something; None while no leader tells any. ``problems``
     say why its spec or its config was refused. ``withheld`` says why it is not started, and which other
     Connector conflicts with it. ``refused`` says why the broker takes no record of its configuration.
+    ``deletion`` says what its deletion waits for.
     """
-    if problems:
+    if deletion:
+        verdict = _Verdict(DELETING, deletion)
+    elif problems:
         verdict = _refused(problems)
     elif withheld:
         verdict = _Verdict(OUTPUT_SHARED, withheld, lasting=True)

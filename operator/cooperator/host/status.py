@@ -16,7 +16,7 @@ from cooperator.crd import (
     worker_found,
 )
 from cooperator.crd.choices import GroupPolicy
-from cooperator.crd.conditions import INVALID_SPEC
+from cooperator.crd.conditions import INVALID_SPEC, REPLICA_FAILURE
 from cooperator.crd.status import (
     AdoptedStatus,
     HeldTaskStatus,
@@ -112,9 +112,10 @@ def worker_status(
     now_ms: int,
     problems: Sequence[str] = (),
     reason: str = INVALID_SPEC,
+    deletion: str = "",
 ) -> WorkerStatus:
     """``problems``: why the present spec was refused, ``reason`` in a word; the status then describes the
-    previous one."""
+    previous one. ``deletion``: what its deletion waits for."""
     tasks = [t for t in seen.leader.get("tasks", ()) if t["task"] >= 0]
     members = [
         MemberStatus(
@@ -136,6 +137,7 @@ def worker_status(
         settled=bool(seen.leader.get("settled")),
         problems=problems,
         reason=reason,
+        deletion=deletion,
     )
     return WorkerStatus(
         observed_generation=worker.metadata.generation,
@@ -171,12 +173,14 @@ def connector_status(
     problems: Sequence[str] = (),
     bound_worker: str | None = None,
     withheld: str = "",
+    deletion: str = "",
 ) -> ConnectorStatus:
     """The status of a Connector.
 
     * ``problems``: why the present spec was refused; the status then describes the previous one.
     * ``bound_worker``: the Worker whose group has its progress, if any.
     * ``withheld``: why it is not started (see :mod:`cooperator.host.outputs`).
+    * ``deletion``: what its deletion waits for.
     """
     name = connector.connector_name
     tasks = [task for task in leader.get("tasks", ()) if task["connector"] == name]
@@ -217,7 +221,13 @@ def connector_status(
         ),
         conditions=(
             *connector_conditions(
-                connector, found, waiting if has_figures else None, problems, withheld, _refused(name, leader)
+                connector,
+                found,
+                waiting if has_figures else None,
+                problems,
+                withheld,
+                _refused(name, leader),
+                deletion,
             ),
             exactly_once(connector, _is_stock(connector, workers)),
         ),
@@ -347,7 +357,10 @@ def _members_ready(worker: Worker, members: Sequence[MemberStatus], seen: Worker
     ready = sum(member.phase == "Running" for member in members)
     wanted = worker.spec.replicas
     report = next(iter(seen.reports), None)
-    if ready == wanted and report is None:
+    failure = next((each for each in seen.more if each.type == REPLICA_FAILURE), None)
+    if failure is not None and ready != wanted:
+        status, reason, message = ConditionStatus.FALSE, failure.reason, failure.message
+    elif ready == wanted and report is None:
         status, reason, message = ConditionStatus.TRUE, "MembersReady", ""
     elif report is not None:
         status, reason, message = ConditionStatus.FALSE, report.reason.value, report.message

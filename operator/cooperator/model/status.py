@@ -17,8 +17,9 @@ INVALID_OPTION: Final = "InvalidOption"
 INVALID_QUERY: Final = "InvalidQuery"
 LASTING_FAILURES: Final = frozenset({INVALID_OPTION, INVALID_QUERY})
 """Reasons of a FAILED task whose error cannot go away by itself: it is not restarted automatically."""
-PROBLEMS: Final = frozenset({"Unfenced", HUNG, "EagerProtocol", "UnsignedRequests"})
-"""Condition types of a leader that are True when something is wrong; all others are True when all is well."""
+PROBLEMS: Final = frozenset({"Unfenced", HUNG, "EagerProtocol", "UnsignedRequests", "ReplicaFailure"})
+"""Condition types of a leader or a Worker that are True when something is wrong; all others are True when all
+is well."""
 
 
 class TaskState(StrEnum):
