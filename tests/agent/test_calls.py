@@ -92,8 +92,9 @@ def test_a_confirmation_counts_from_the_time_of_the_request(leader: Leader, call
     leader.status = 200
     caller.calls.ask(do.AskLeader(leader.endpoint.url, "member-1", Epoch(2, 5)))
     assert caller.answer() == ev.LeaderConfirmed(7_000, Epoch(2, 5))
-    [(path, _, body)] = leader.heard
+    [(path, headers, body)] = leader.heard
     assert path == "/lease"
+    verify(KEY, headers, body)
     assert json.loads(body) == {"member_id": "member-1", "term": 2, "generation": 5}
 
 

@@ -1,6 +1,6 @@
 """A member's endpoint for offsets: which callers it serves, and for which connectors."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from cooperator.agent.offsets import OffsetsPage
 from cooperator.agent.options import WorkerOptions
 from cooperator.leader.endpoint import Endpoint
 from cooperator.model import ClusterConfig, ConnectorConfig, SessionKey, TargetState
+from cooperator.rest import spark
 from cooperator.rest.answers import Refused
 from cooperator.rest.calls import ask
 from cooperator.rest.spark import SparkOffsets
@@ -31,9 +32,9 @@ class Member:
     def __init__(self, root: Path) -> None:
         self.config = ClusterConfig()
         options = WorkerOptions("g", "nowhere:1", "lake-0", "1", root, root / "checkpoints")
-        self.endpoint = Endpoint(
-            "127.0.0.1", 0, {"POST /offsets": OffsetsPage(options, lambda: self.config).answer}
-        )
+        page = OffsetsPage(options, lambda: self.config)
+        routes = {"POST /offsets": page.answer, "GET /offsets/nonce": page.nonce}
+        self.endpoint = Endpoint("127.0.0.1", 0, routes)
 
     def has(self, target: TargetState, key: SessionKey | None = KEY) -> None:
         self.config = ClusterConfig(1, {"copy": ConnectorConfig(CONFIG, target)}, key)
@@ -77,6 +78,22 @@ def test_callers_without_the_session_key_are_refused(member: Member) -> None:
     member.has(TargetState.STOPPED, None)
     assert refused(lambda: member.asked().listed("copy", {}))[0] == 503
     assert refused(lambda: member.asked(None).listed("copy", {}))[0] == 503
+
+
+def test_a_request_that_somebody_has_overheard_cannot_be_sent_again(
+    member: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    member.has(TargetState.STOPPED)
+    overheard: list[Any] = []
+
+    def listening(urls: Sequence[str], method: str, *more: Any) -> Any:
+        overheard.append((urls, method, *more))
+        return ask(urls, method, *more)
+
+    monkeypatch.setattr(spark, "ask", listening)
+    assert "1 in all" in member.asked().reset("copy", {})
+    code, said = refused(lambda: ask(*overheard[-1]))
+    assert (code, said) == (403, "the nonce is not of this member, or was used: get a new one")
 
 
 def test_offsets_move_only_of_connectors_that_the_config_log_calls_stopped(member: Member) -> None:

@@ -1,6 +1,7 @@
 """What a caller that is no member can make a leader read, keep, or believe: next to nothing."""
 
 import json
+import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -12,16 +13,18 @@ import pytest
 from cooperator.leader.endpoint import MAX_BODY_BYTES, Endpoint
 from cooperator.leader.routes import LeaderRoutes
 from cooperator.model import ClusterConfig, Epoch, SessionKey
-from cooperator.wire import Protocol
+from cooperator.wire import Protocol, sign
 
 MEMBER = "lake-0-5f0c"
+KEY = SessionKey(b"0123456789abcdef", "HmacSHA256", 2)
+FORMER = SessionKey(b"fedcba9876543210", "HmacSHA256", 1)
 
 
 class Leader:
     """A leader over HTTP that has lost its broker: leases depend on what its members have asked."""
 
     def __init__(self) -> None:
-        config = ClusterConfig(1, {}, SessionKey(b"0123456789abcdef", "HmacSHA256", 0))
+        config = ClusterConfig(1, {}, KEY, former_key=FORMER)
         standing = SimpleNamespace(
             epoch=Epoch(1, 4), member_ids=(MEMBER,), absent=(), protocol=Protocol.SESSIONED.value, stock=False
         )
@@ -32,16 +35,18 @@ class Leader:
         self.endpoint = Endpoint("127.0.0.1", 0, self.routes.all())
         self.endpoint.start()
 
-    def post(self, path: str, body: bytes) -> int:
-        request = urllib.request.Request(f"{self.endpoint.url}{path}", body, method="POST")
+    def post(self, path: str, body: bytes, key: SessionKey | None = KEY) -> int:
+        headers = sign(key, body) if key is not None else {}
+        request = urllib.request.Request(f"{self.endpoint.url}{path}", body, headers, method="POST")
         try:
             with urllib.request.urlopen(request, timeout=20) as answer:
                 return int(answer.status)
         except urllib.error.HTTPError as error:
             return error.code
 
-    def lease(self, member_id: str) -> int:
-        return self.post("lease", json.dumps({"member_id": member_id, "term": 1, "generation": 4}).encode())
+    def lease(self, member_id: str, key: SessionKey | None = KEY) -> int:
+        question = {"member_id": member_id, "term": 1, "generation": 4}
+        return self.post("lease", json.dumps(question).encode(), key)
 
 
 @pytest.fixture
@@ -52,11 +57,21 @@ def leader() -> Iterator[Leader]:
 
 
 def test_long_bodies_are_refused(leader: Leader) -> None:
-    assert leader.post("lease", b"x" * (MAX_BODY_BYTES + 1)) == 413
+    assert leader.post("lease", b"x" * 5_000) == 413
+    assert leader.post("story", b"x" * (MAX_BODY_BYTES + 1)) == 405
 
 
-def test_unsigned_task_configurations_are_refused_before_they_are_read(leader: Leader) -> None:
-    assert leader.post("connectors/a/tasks", b"[]") == 400
+@pytest.mark.parametrize("path", ["connectors/a/tasks", "lease"])
+def test_unsigned_requests_are_refused_before_they_are_read(leader: Leader, path: str) -> None:
+    with socket.create_connection((leader.endpoint.host, leader.endpoint.port), 10) as connection:
+        connection.sendall(f"POST /{path} HTTP/1.1\r\nHost: x\r\nContent-Length: 900000\r\n\r\n".encode())
+        assert connection.recv(100).startswith(b"HTTP/1.1 400 ")
+
+
+def test_a_lease_is_confirmed_to_whoever_has_the_key_or_the_one_before(leader: Leader) -> None:
+    assert leader.lease(MEMBER, FORMER) == 200, "a member that asks may be unable to read the present key"
+    assert leader.lease(MEMBER, SessionKey(b"somebody else's", "HmacSHA256", 0)) == 403
+    assert leader.lease(MEMBER, None) == 400
 
 
 def test_invented_members_are_neither_kept_nor_believed(leader: Leader) -> None:

@@ -54,7 +54,7 @@ def test_what_runs_under_a_name_is_shown_by_its_connector_and_by_no_other() -> N
         told = {"name": f"My Orders-{number}", "connector": "My Orders", "task": number, "trace": ""}
         return {**told, "state": "RUNNING", "member": "w", "progress": "", "at_ms": 1, **more}
 
-    leader = {"leading": True, "members": [], "tasks": [item(-1), item(0)], "conditions": []}
+    leader = {"leading": True, "generation": 1, "members": [], "tasks": [item(-1), item(0)], "conditions": []}
     view = state_view(STORED, {("default", "pipes"): WorkerFacts(leader=leader)}, 1_000)
     shown = {each["metadata"]["name"]: each["status"] for each in view["connectors"]}
     assert (shown["orders"]["state"], shown["orders"]["taskSummary"]) == ("RUNNING", "1/1")

@@ -2,6 +2,9 @@
 allows."""
 
 import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -16,6 +19,8 @@ from schemathesis.specs.openapi.checks import (
     unsupported_method,
 )
 
+from cooperator.rest import app
+from cooperator.rest.answers import Right
 from cooperator.rest.app import Server
 from cooperator.rest.openapi import document
 from tests.rest.client import Client
@@ -102,3 +107,45 @@ def fuzzed() -> Any:
 @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
 def test_every_request_that_the_document_allows_gets_a_documented_answer(case: Any, fuzzed: Server) -> None:
     case.call_and_validate(base_url=fuzzed.url.rstrip("/"), checks=CHECKS, timeout=20)
+
+
+@contextmanager
+def connected(*tokens: str) -> Iterator[socket.socket]:
+    """A connection to an API that allows the bearers of ``tokens`` everything."""
+    fake = FakeFront({f"Bearer {token}": {Right("create")} for token in tokens})
+    server = Server(fake.front, "127.0.0.1", 0)
+    server.start()
+    try:
+        with socket.create_connection(("127.0.0.1", server.port), 10) as connection:
+            yield connection
+    finally:
+        server.stop()
+
+
+def head(line: str, length: int, token: str = "") -> bytes:
+    bearer = f"Authorization: Bearer {token}\r\n" if token else ""
+    return f"{line} HTTP/1.1\r\nHost: x\r\n{bearer}Content-Length: {length}\r\n\r\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("line", "token", "code"),
+    [
+        ("POST /connectors", "", 401),
+        ("POST /connectors", "nobody", 401),
+        ("PUT /connectors/a/config", "creator", 403),
+        ("POST /nowhere", "creator", 404),
+    ],
+)
+def test_whoever_may_not_ask_is_answered_before_any_of_the_body_is_sent(
+    line: str, token: str, code: int
+) -> None:
+    with connected("creator") as connection:
+        connection.sendall(head(line, 900_000, token))
+        assert connection.recv(100).startswith(f"HTTP/1.1 {code} ".encode())
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "_BODY_S", 0.3)
+    with connected("creator") as connection:
+        connection.sendall(head("POST /connectors", 900_000, "creator") + b'{"name": ')
+        assert connection.recv(100).startswith(b"HTTP/1.1 408 ")

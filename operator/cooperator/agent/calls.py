@@ -54,19 +54,16 @@ class LeaderCalls:
         self._submit(self._post(order))
 
     def ask(self, order: do.AskLeader) -> None:
-        """Ask for confirmation of the lease. LeaderConfirmed follows, or nothing."""
+        """Ask for confirmation of the lease, signed if there is a session key. LeaderConfirmed follows, or
+        nothing."""
         self._submit(self._ask(order))
 
     async def _post(self, order: do.PostTaskConfigs) -> None:
         body = json.dumps([dict(config) for config in order.configs], separators=(",", ":")).encode()
-        headers = {"Content-Type": "application/json"}
-        key = self._session_key()
-        if key is not None:
-            headers |= sign(key, body)
         url = f"{order.leader_url.rstrip('/')}/connectors/{quote(order.connector, safe='')}/tasks"
         error = ""
         try:
-            status, text = await self._send(url, body, headers, _POST_S)
+            status, text = await self._send(url, body, self._headers(body), _POST_S)
             if status >= 300:
                 error = f"{status} {text[:_SHOWN]}"
         except (aiohttp.ClientError, TimeoutError, ValueError) as failure:
@@ -77,19 +74,22 @@ class LeaderCalls:
             )
         self._tell(ev.PostAnswered(order.connector, order.number, error))
 
+    def _headers(self, body: bytes) -> dict[str, str]:
+        key = self._session_key()
+        signature = sign(key, body) if key is not None else {}
+        return {"Content-Type": "application/json", **signature}
+
     async def _ask(self, order: do.AskLeader) -> None:
         question = {
             "member_id": order.member_id,
             "term": order.epoch.term,
             "generation": order.epoch.generation,
         }
+        body = json.dumps(question).encode()
         sent_at_ms = self._now_ms()
         try:
             status, text = await self._send(
-                f"{order.leader_url.rstrip('/')}/lease",
-                json.dumps(question).encode(),
-                {"Content-Type": "application/json"},
-                _ASK_S,
+                f"{order.leader_url.rstrip('/')}/lease", body, self._headers(body), _ASK_S
             )
         except (aiohttp.ClientError, TimeoutError, ValueError) as failure:
             log.info("the leader cannot be reached: %s", failure or type(failure).__name__)

@@ -2,16 +2,19 @@
 
 Members can reach the checkpoints, others may not. The caller is the server of Kafka Connect's REST API for
 the group and signs the request with the group's session key (KIP-507), so that nobody else can change
-offsets. The caller ensures that nothing of the connector runs; this page checks again that the connector's
-target is STOPPED.
+offsets. Each request names a nonce that this page has given out, so that nobody can send it again. The
+caller ensures that nothing of the connector runs; this page checks again that the connector's target is
+STOPPED.
 """
 
 import asyncio
 import json
 import logging
 import os
+import secrets
+from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from aiohttp import web
 
@@ -24,8 +27,11 @@ from cooperator.connectors.references import UnresolvedReference
 from cooperator.leader.endpoint import error_answer, json_answer
 from cooperator.model import ClusterConfig, TargetState, without_reserved
 from cooperator.wire import AlgorithmNotAllowed, SignatureMissing, SignatureWrong, verify
+from cooperator.wire.signature import SIGNATURE_HEADER
 
 log = logging.getLogger(__name__)
+
+_MOST_NONCES: Final = 1_000
 
 
 class OffsetsPage:
@@ -34,12 +40,21 @@ class OffsetsPage:
     def __init__(self, options: WorkerOptions, config: Callable[[], ClusterConfig]) -> None:
         self._options = options
         self._config = config
+        self._nonces: deque[str] = deque(maxlen=_MOST_NONCES)
+        """Those that may still be used, each once; only the endpoint's thread touches them."""
+
+    async def nonce(self, request: web.Request) -> web.StreamResponse:
+        """Answer ``{"nonce"}``, for one request."""
+        self._nonces.append(secrets.token_urlsafe(16))
+        return json_answer(200, {"nonce": self._nonces[-1]})
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        """Answer a request ``{"connector", "do": "list" | "alter" | "reset", "offsets"}``.
+        """Answer a request ``{"connector", "do": "list" | "alter" | "reset", "offsets", "nonce"}``.
 
         The response is ``{"offsets": […]}`` for ``list`` and ``{"changed": n}`` for the others.
         """
+        if SIGNATURE_HEADER not in request.headers:
+            return error_answer(400, f"the request needs the header {SIGNATURE_HEADER}")
         body, config = await request.read(), self._config()
         if config.session_key is None:
             return error_answer(503, "there is no session key yet; try again")
@@ -49,8 +64,12 @@ class OffsetsPage:
             return error_answer(400, str(error))
         except SignatureWrong as error:
             return error_answer(403, str(error))
+        asked = json.loads(body)
+        if asked.get("nonce") not in self._nonces:
+            return error_answer(403, "the nonce is not of this member, or was used: get a new one")
+        self._nonces.remove(asked["nonce"])
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(None, self._answer, json.loads(body), config)
+        return await loop.run_in_executor(None, self._answer, asked, config)
 
     def _answer(self, asked: dict[str, Any], config: ClusterConfig) -> web.Response:
         name = str(asked["connector"])

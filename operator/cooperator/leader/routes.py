@@ -13,7 +13,7 @@ from cooperator.leader.endpoint import Handler, error_answer, json_answer
 from cooperator.leader.events import PostOutcome
 from cooperator.leader.leader_thread import LeaderThread
 from cooperator.leader.lease_confirmation import Asked, may_confirm
-from cooperator.leader.stock.posts import NOT_NOW, PostRefused, outcome_of, read_task_configs
+from cooperator.leader.stock.posts import NOT_NOW, PostRefused, check_signature, outcome_of, read_task_configs
 from cooperator.logs import Logs
 from cooperator.model import Epoch
 from cooperator.wire import Protocol as GroupProtocol
@@ -22,6 +22,7 @@ from cooperator.wire.signature import SIGNATURE_HEADER
 ANSWER_S = 15.0
 AGAIN_S = 0.1
 FORGET_MS = 60_000
+_QUESTION_BYTES = 4_096
 
 
 class LeaseTimes(Protocol):
@@ -63,14 +64,7 @@ class LeaderRoutes:
         return json_answer(200, await loop.run_in_executor(None, status))
 
     async def _post_tasks(self, request: web.Request) -> web.StreamResponse:
-        current = self._current()
-        signed = SIGNATURE_HEADER in request.headers
-        if (
-            current is not None
-            and current[0].standing.protocol == GroupProtocol.SESSIONED.value
-            and not signed
-        ):
-            # Nothing is read for callers that do not even claim to be members.
+        if self._lacks_signature(request):
             return error_answer(400, f"the request needs the header {SIGNATURE_HEADER}")
         body = await request.read()
         deadline = time.monotonic() + ANSWER_S
@@ -103,11 +97,21 @@ class LeaderRoutes:
         return code, messages.get(code, "")
 
     async def _post_lease(self, request: web.Request) -> web.StreamResponse:
-        """``{"member_id", "term", "generation"}``: 200 when the lease may be counted from this question."""
+        """``{"member_id", "term", "generation"}``: 200 when the lease may be counted from this question.
+
+        Signed as task configurations are; a member that has not read the present key may use the former one,
+        since it may ask because it cannot read.
+        """
+        if self._lacks_signature(request):
+            return error_answer(400, f"the request needs the header {SIGNATURE_HEADER}")
+        body = await request.clone(client_max_size=_QUESTION_BYTES).read()
         try:
-            question = json.loads(await request.read())
+            self._check_question(body, dict(request.headers))
+            question = json.loads(body)
             member_id = str(question["member_id"])
             epoch = Epoch(int(question["term"]), int(question["generation"]))
+        except PostRefused as refused:
+            return error_answer(refused.code, str(refused))
         except (ValueError, KeyError, TypeError) as error:
             return error_answer(400, f"a lease request needs member_id, term and generation: {error!r}")
         current = self._current()
@@ -133,6 +137,26 @@ class LeaderRoutes:
         ):
             return json_answer(200, {"confirmed": True})
         return error_answer(409, "it is not certain that nothing was reassigned")
+
+    def _lacks_signature(self, request: web.Request) -> bool:
+        """Whether the caller does not even claim to be a member, so that nothing of it is read."""
+        current = self._current()
+        is_needed = current is not None and current[0].standing.protocol == GroupProtocol.SESSIONED.value
+        return is_needed and SIGNATURE_HEADER not in request.headers
+
+    def _check_question(self, body: bytes, headers: dict[str, str]) -> None:
+        """Raises PostRefused unless a member has signed."""
+        current = self._current()
+        if current is None:
+            raise PostRefused(409, "this member does not lead")
+        lead, logs = current
+        config = logs.config.snapshot()
+        try:
+            check_signature(body, headers, config.session_key, lead.standing.protocol)
+        except PostRefused:
+            if config.former_key is None:
+                raise
+            check_signature(body, headers, config.former_key, lead.standing.protocol)
 
     async def _get_story(self, _: web.Request) -> web.StreamResponse:
         """How the leader came to its state, oldest first: {"lines": [{"at_ms", "cause", "what"}]}."""

@@ -62,12 +62,16 @@ class TaskFencing:
 
 @dataclass(frozen=True, slots=True)
 class ClusterConfig:
-    """A snapshot of the config log. ``offset``: position after the last record read; -1: nothing read."""
+    """A snapshot of the config log. ``offset``: position after the last record read; -1: nothing read.
+
+    ``former_key``: the session key before the present one, which a reader that is behind still has.
+    """
 
     offset: int = -1
     connectors: Mapping[str, ConnectorConfig] = field(default_factory=dict)
     session_key: SessionKey | None = None
     fencings: Mapping[str, TaskFencing] = field(default_factory=dict, compare=False)
+    former_key: SessionKey | None = field(default=None, compare=False)
 
     def task_counts(self) -> dict[str, int]:
         """Return the number of tasks (without the instance) per connector name."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Final
 
 from aiohttp import web
@@ -11,6 +12,7 @@ from cooperator.rest.answers import Answer, Refused, refusal
 from cooperator.rest.front import Front, Request
 
 _THREADS: Final = 8
+_BODY_S: Final = 30.0
 _HERE: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 
@@ -49,21 +51,36 @@ class Server:
         )
         if foreign:
             return _response(refusal(Refused(403, "this endpoint serves local programs, not browsers")))
-        try:
-            body = await request.read()
-        except web.HTTPRequestEntityTooLarge:
-            return _response(refusal(Refused(413, "the body is too large")))
         path, _, query = request.raw_path.partition("?")
         asked = Request(
             request.method,
             path,
             query,
-            body,
+            b"",
             request.headers.get("Content-Type", ""),
             request.headers.get("Authorization", ""),
         )
         loop = asyncio.get_running_loop()
-        return _response(await loop.run_in_executor(self._threads, self._front.answer, asked))
+        # Who may not ask is answered before anything of a body is read.
+        admitted = await loop.run_in_executor(self._threads, self._front.admit, asked)
+        if isinstance(admitted, Answer):
+            return _last(_response(admitted))
+        if admitted:
+            try:
+                body = await asyncio.wait_for(request.read(), _BODY_S)
+            except web.HTTPRequestEntityTooLarge:
+                return _last(_response(refusal(Refused(413, "the body is too large"))))
+            except TimeoutError:
+                text = f"the body did not arrive within {_BODY_S:g} s"
+                return _last(_response(refusal(Refused(408, text))))
+            asked = replace(asked, body=body)
+        return _response(await loop.run_in_executor(self._threads, self._front.serve, asked))
+
+
+def _last(response: web.Response) -> web.Response:
+    """Ends the connection, so that the rest of a body is not read."""
+    response.force_close()
+    return response
 
 
 def _response(answer: Answer) -> web.Response:

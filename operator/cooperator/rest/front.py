@@ -4,7 +4,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 import cooperator
@@ -19,6 +19,8 @@ from cooperator.rest.routes import Route, find, query_of
 from cooperator.rest.translate import flat, settings
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _LEVELS: Final = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF")
 _DOCUMENT: Final = document()
@@ -58,19 +60,40 @@ class Front:
         self._access = access
         self._connectors = ConnectorAnswers(*name, connectors, group, members)
 
+    def admit(self, request: Request) -> Answer | bool:
+        """Whether an answer needs the body, or a refusal: who asks, and for what, is known without it.
+
+        Never raises.
+        """
+        return self._guarded(request, lambda: bool(self._admitted(request)[0].body))
+
     def answer(self, request: Request) -> Answer:
         """Never raises: an unexpected error is 500, with its details in the log and not in the answer."""
+        refused = self.admit(request)
+        return refused if isinstance(refused, Answer) else self.serve(request)
+
+    def serve(self, request: Request) -> Answer:
+        """As ``answer``, for a request that has been admitted."""
+        return self._guarded(request, lambda: self._served(request))
+
+    def _admitted(self, request: Request) -> tuple[Route, dict[str, str]]:
+        route, path = find(request.method, request.path)
+        self._permit(request, self._right(route, path))
+        return route, path
+
+    def _served(self, request: Request) -> Answer:
+        route, path = find(request.method, request.path)
+        call = Call(
+            path,
+            query_of(route, request.query),
+            _json(route, request),
+            lambda right: self._permit(request, replace(right, name=path.get("connector", ""))),
+        )
+        return self._handler(route)(call)
+
+    def _guarded(self, request: Request, act: Callable[[], T]) -> T | Answer:
         try:
-            route, path = find(request.method, request.path)
-            self._permit(request, self._right(route, path))
-            body = _json(route, request)
-            call = Call(
-                path,
-                query_of(route, request.query),
-                body,
-                lambda right: self._permit(request, replace(right, name=path.get("connector", ""))),
-            )
-            return self._handler(route)(call)
+            return act()
         except Refused as refused:
             return refusal(refused)
         except Exception:

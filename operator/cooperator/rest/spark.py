@@ -119,8 +119,17 @@ class SparkOffsets:
         key = self._key()
         if key is None:
             raise Refused(503, "the group has no session key yet: try again")
-        body = json.dumps({"connector": name, "do": do, "offsets": list(offsets)}).encode()
-        return ask(self._urls(), "POST", "/offsets", body, sign(key, body))
+        refused = Refused(503, "the group has no members at the moment: try again")
+        for url in self._urls():
+            try:
+                nonce = ask([url], "GET", "/offsets/nonce")["nonce"]
+            except Refused as error:
+                refused = error
+                continue
+            asked = {"connector": name, "do": do, "offsets": list(offsets), "nonce": nonce}
+            body = json.dumps(asked).encode()
+            return ask([url], "POST", "/offsets", body, sign(key, body))
+        raise refused
 
 
 def _options(name: str) -> type[Options]:

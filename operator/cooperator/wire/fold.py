@@ -35,6 +35,7 @@ class ConfigFold:
     def __init__(self) -> None:
         self._offset = -1
         self._session_key: SessionKey | None = None
+        self._former_key: SessionKey | None = None
         self._configs: dict[str, _Config] = {}
         self._targets: dict[str, TargetState] = {}
         self._deferred: dict[str, dict[int, _Config]] = {}
@@ -74,7 +75,7 @@ class ConfigFold:
                     self._targets[connector] = state
                 self._refresh(connector)
             case SessionKeyRecord(key):
-                self._session_key = key
+                self._former_key, self._session_key = self._session_key, key
             case FencingRecord(connector, task_count):
                 fencing = self._fencings.get(connector, TaskFencing())
                 self._fencings[connector] = replace(fencing, recorded=task_count, pending=False)
@@ -84,7 +85,11 @@ class ConfigFold:
         """The log as read so far. The same object until more is read."""
         if self._snapshot is None:
             self._snapshot = ClusterConfig(
-                self._offset, dict(self._connectors), self._session_key, dict(self._fencings)
+                self._offset,
+                dict(self._connectors),
+                self._session_key,
+                dict(self._fencings),
+                self._former_key,
             )
         return self._snapshot
 
