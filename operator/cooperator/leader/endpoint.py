@@ -16,10 +16,8 @@ log = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 1024 * 1024
 """Longer bodies are refused (413) before they are read whole."""
-LARGE_BODY_BYTES = 32 * 1024 * 1024
-LARGE = frozenset({"POST /connectors/{name}/tasks"})
-"""Routes that take up to ``LARGE_BODY_BYTES``: a connector may have very many tasks."""
-"""The task configurations of one connector arrive as one body."""
+_BODY_BYTES = {"POST /connectors/{name}/tasks": 32 * MAX_BODY_BYTES, "POST /lease": 4_096}
+"""Limits of other routes. The configurations of all tasks of a connector arrive as one body."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -61,7 +59,9 @@ class Endpoint:
         app = web.Application(client_max_size=MAX_BODY_BYTES)
         for route, handler in self._routes.items():
             method, path = route.split(" ", 1)
-            app.router.add_route(method, path, _taking_more(handler) if route in LARGE else handler)
+            app.router.add_route(
+                method, path, _taking(handler, _BODY_BYTES[route]) if route in _BODY_BYTES else handler
+            )
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
         site = web.TCPSite(self._runner, self.host, self.port)
@@ -73,9 +73,9 @@ class Endpoint:
             await self._runner.cleanup()
 
 
-def _taking_more(handler: Handler) -> Handler:
+def _taking(handler: Handler, most_bytes: int) -> Handler:
     async def answer(request: web.Request) -> web.StreamResponse:
-        return await handler(request.clone(client_max_size=LARGE_BODY_BYTES))
+        return await handler(request.clone(client_max_size=most_bytes))
 
     return answer
 

@@ -45,7 +45,7 @@ class LeaderMachine:
 
     def __init__(self, settings: LeaderSettings, policy: Policy | None = None) -> None:
         self._settings = settings
-        self._state = state = LeaderState(policy=policy or Policy())
+        self._state = state = LeaderState(adopts=not settings.owns_config, policy=policy or Policy())
         self._before = self._mark = Mark.of(state)
         self._durable: Memory | None = None
         self._now_ms = 0

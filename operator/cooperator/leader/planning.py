@@ -48,7 +48,7 @@ class Planning:
             members=state.members,
             tasks=self.task_counts(),
             policy=self.policy,
-            facts=state.facts,
+            facts=replace(state.facts, leaving=state.facts.leaving | state.unexpected),
             weights=weights,
             suspended=suspended,
             unstarted=self._maintenance.starts.never,

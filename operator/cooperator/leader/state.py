@@ -91,9 +91,11 @@ class LeaderState:
     * ``trouble``: the last failure of a round or a log.
     * ``unwritten``: why a write is due that has failed; empty: none is.
     * ``refused``: by connector, what the broker takes no record of.
+    * ``adopts``: the group is somebody else's, so that members whom the host does not know are at home in it.
     * ``topic_refusal``: why nothing is planned, as the config topic is not the group's; empty: it is.
     """
 
+    adopts: bool = False
     policy: Policy = field(default_factory=Policy)
     config: ClusterConfig = field(default_factory=ClusterConfig)
     desired: Desired | None = None
@@ -140,6 +142,15 @@ class LeaderState:
         if saved is None or _sizes(memory.given) != _sizes(saved.given):
             return False
         return replace(memory, generation=saved.generation) == saved
+
+    @property
+    def unexpected(self) -> frozenset[str]:
+        """Identities of members whom the host, which knows its own, does not know: they get no tasks."""
+        facts = self.facts
+        if facts.expected is None or self.adopts:
+            return frozenset()
+        ours = facts.expected | facts.leaving | facts.gone | facts.returning | facts.cordoned
+        return frozenset(member.identity for member in self.members) - ours
 
     @property
     def all_stock(self) -> bool:

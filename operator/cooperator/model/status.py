@@ -17,7 +17,11 @@ INVALID_OPTION: Final = "InvalidOption"
 INVALID_QUERY: Final = "InvalidQuery"
 LASTING_FAILURES: Final = frozenset({INVALID_OPTION, INVALID_QUERY})
 """Reasons of a FAILED task whose error cannot go away by itself: it is not restarted automatically."""
-PROBLEMS: Final = frozenset({"Unfenced", HUNG, "EagerProtocol", "UnsignedRequests", "ReplicaFailure"})
+UNEXPECTED_MEMBER: Final = "UnexpectedMember"
+"""Type of the condition that names members of the group whom the host does not know."""
+PROBLEMS: Final = frozenset(
+    {"Unfenced", HUNG, "EagerProtocol", "UnsignedRequests", "ReplicaFailure", UNEXPECTED_MEMBER}
+)
 """Condition types of a leader or a Worker that are True when something is wrong; all others are True when all
 is well."""
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from cooperator.leader.state import LeaderState
 from cooperator.leader.stock import members as stock
 from cooperator.model import INSTANCE, Epoch, Member, TargetState, TaskId, TaskState, TaskStatus, Warmth
-from cooperator.model.status import HUNG
+from cooperator.model.status import HUNG, UNEXPECTED_MEMBER
 
 POISON_TASK: Final = "PoisonTask"
 SUSPECT_TASK: Final = "SuspectTask"
@@ -45,6 +45,7 @@ def project(state: LeaderState, statuses: Mapping[TaskId, TaskStatus]) -> dict[s
         "members": [_member(member) for member in sorted(state.members, key=lambda m: m.identity)],
         "awaited": dict(sorted(state.awaited.items())),
         "incarnations": _listed(_incarnations(state)),
+        "unexpected": sorted(state.unexpected),
         "hung": [{**asdict(each), "items": [str(task) for task in each.items]} for each in state.hung],
         "hung_stops": list(_hung_stops(state, statuses)),
         "held_down_by": list(state.held_down_by),
@@ -126,6 +127,9 @@ def plan_conditions(status: Mapping[str, Any]) -> Iterator[tuple[str, bool, str,
     warnings = "; ".join(status.get("warnings", ()))
     yield "PlannedAsAsked", not warnings, "PlanWarning" if warnings else "PlannedAsAsked", warnings
     yield from stock.conditions(status)
+    strangers = ", ".join(status.get("unexpected", ())[:_HUNG_SHOWN])
+    text = f"{strangers}: no such member is of this Worker, so it gets no tasks; end that process"
+    yield UNEXPECTED_MEMBER, bool(strangers), "Stranger" if strangers else "None", text if strangers else ""
     found = "; ".join(filter(None, (stock.hung_text(status), *status.get("hung_stops", ())[:_HUNG_SHOWN])))
     yield HUNG, bool(found), "MemberHangs" if found else "NoneHangs", found
 
