@@ -134,7 +134,11 @@ class FakeGroup:
     def take_lead(self, *evicted: Member, unread: Iterable[Member] = ()) -> None:
         self._do(ev.LeadTaken(self.saved, self.fold.snapshot(), tuple(evicted), tuple(unread)))
 
-    def join(self, identity: str, **details: object) -> FakeMember:
+    def join(self, identity: str, *, stranger: bool = False, **details: object) -> FakeMember:
+        """A host that says whom it expects expects this one, too, unless it is a ``stranger``."""
+        facts = self.machine.state.facts
+        if not stranger and facts.expected is not None and identity not in facts.expected:
+            self.facts(replace(facts, expected=facts.expected | {identity}))
         self.incarnations += 1
         member = FakeMember(identity, self.incarnations)
         for name, value in details.items():

@@ -24,7 +24,7 @@ def test_strangers_run_nothing_once_the_host_knows_its_own(turns: list[str], tol
         if identity in present:
             group.die(identity)
         else:
-            group.join(identity)
+            group.join(identity, stranger=identity in STRANGERS)
         present ^= {identity}
         group.round()
         group.settle()
@@ -37,6 +37,6 @@ def test_strangers_run_nothing_once_the_host_knows_its_own(turns: list[str], tol
 def test_a_group_that_is_adopted_has_members_of_its_own() -> None:
     group = FakeGroup(owns_config=False)
     group.facts(Facts(expected=frozenset({"lake-0"})))
-    group.join("theirs")
+    group.join("theirs", stranger=True)
     group.round()
     assert group.machine.state.unexpected == frozenset()
