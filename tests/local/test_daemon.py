@@ -103,7 +103,7 @@ def test_an_address_that_is_none_is_refused_before_anything_is_started(state: St
 
 
 def test_a_directory_that_has_run_workers_keeps_its_broker(state: StateDir) -> None:
-    write_json(state.cluster, {"id": "local-1", "bootstrap_servers": "kafka:9092", "down": True})
+    write_json(state.cluster, {"id": "local-1", "bootstrap_servers": "kafka:9092", "down": True, "newer": 1})
     write_atomically(state.worker("default", "lake").manifest, "kind: Worker")
     with pytest.raises(ClusterError, match="belongs to kafka:9092"):
         bring_up(state, "other:9092", Silent())

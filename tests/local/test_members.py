@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from cooperator.local import processes
-from cooperator.local.layout import write_json
-from cooperator.local.members import MemberProcesses, ProcessIncarnation
+from cooperator.local.layout import read_json, write_json
+from cooperator.local.members import INCARNATION, MemberProcesses, ProcessIncarnation
 from cooperator.local.platform import pod
 from tests.harness.support import eventually
 
@@ -110,6 +110,16 @@ def test_a_second_daemon_takes_living_members_up_and_sees_their_end(
 
     # A zombie of the first daemon is no living process for the second one.
     assert ended(second, "lake-0").exit_code is None
+
+
+def test_a_member_that_a_later_release_started_is_known(members: MemberProcesses, directory: Path) -> None:
+    process = start(members, SLEEP)
+    record = directory / "lake-0" / INCARNATION
+    write_json(record, {**(read_json(record) or {}), "newer": {"deep": [1]}})
+
+    found = MemberProcesses(directory, now_ms).observe()["lake-0"]
+
+    assert (found.incarnation, found.pid, found.ended) == (process.incarnation, process.pid, False)
 
 
 def test_a_daemon_that_died_while_it_started_a_member_leaves_one_member_not_two(

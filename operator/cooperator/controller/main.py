@@ -24,6 +24,7 @@ from cooperator.controller.strays import Strays
 from cooperator.host.metrics import WorkerMetrics
 from cooperator.host.worker_loop import WorkerLoop
 from cooperator.leader.endpoint import Endpoint
+from cooperator.supervision import supervised
 
 log = logging.getLogger(__name__)
 
@@ -193,7 +194,8 @@ async def _serve(operator: Operator, stopped: asyncio.Event) -> None:
     identity: Any = options.identity  # kopf's type for it is not public
     strays = Strays(operator.store, operator.api)
     keeper = asyncio.create_task(keep())
-    strays_task = asyncio.create_task(asyncio.to_thread(strays.run, operator.ending))
+    strays_thread = supervised(strays.run, "strays", operator.ending)
+    strays_thread.start()
     try:
         await kopf.operator(
             registry=registry_of(operator),
@@ -208,7 +210,7 @@ async def _serve(operator: Operator, stopped: asyncio.Event) -> None:
     finally:
         operator.ending.set()
         await keeper
-        await strays_task
+        await asyncio.to_thread(strays_thread.join)
 
 
 def run_operator(options: OperatorOptions, ending: threading.Event) -> int:

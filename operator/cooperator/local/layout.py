@@ -14,7 +14,7 @@ workers/<worker>/members/<member>/    life.json, member.log and the member's pri
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -125,9 +125,14 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
     write_atomically(path, json.dumps(value, indent=1, sort_keys=True) + "\n")
 
 
+def known_fields(kind: type[Any], value: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the values of fields of the dataclass ``kind``; a later release may write more."""
+    return {field.name: value[field.name] for field in fields(kind) if field.name in value}
+
+
 def read_cluster(state: StateDir) -> Cluster | None:
     value = read_json(state.cluster)
-    return Cluster(**value) if value is not None else None
+    return Cluster(**known_fields(Cluster, value)) if value is not None else None
 
 
 def absolute_location(location: str, base: Path) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cooperator.local import processes
-from cooperator.local.layout import read_json, write_json
+from cooperator.local.layout import known_fields, read_json, write_json
 
 INCARNATION = "life.json"
 LOG = "member.log"
@@ -174,6 +174,9 @@ def read_incarnations(directory: Path) -> tuple[ProcessIncarnation, ...]:
 def read_incarnation(folder: Path) -> ProcessIncarnation | None:
     value: dict[str, Any] | None = read_json(folder / INCARNATION)
     try:
-        return ProcessIncarnation(**{**value, "past": tuple(value["past"])}) if value is not None else None
+        if value is None:
+            return None
+        known = known_fields(ProcessIncarnation, value)
+        return ProcessIncarnation(**{**known, "past": tuple(known["past"])})
     except (TypeError, KeyError):
         return None
