@@ -1,5 +1,6 @@
 """A member's endpoint for offsets: which callers it serves, and for which connectors."""
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,8 +33,8 @@ class Member:
     def __init__(self, root: Path) -> None:
         self.config = ClusterConfig()
         options = WorkerOptions("g", "nowhere:1", "lake-0", "1", root, root / "checkpoints")
-        page = OffsetsPage(options, lambda: self.config)
-        routes = {"POST /offsets": page.answer, "GET /offsets/nonce": page.nonce}
+        self.page = OffsetsPage(options, lambda: self.config)
+        routes = {"POST /offsets": self.page.answer, "GET /offsets/nonce": self.page.nonce}
         self.endpoint = Endpoint("127.0.0.1", 0, routes)
 
     def has(self, target: TargetState, key: SessionKey | None = KEY) -> None:
@@ -68,6 +69,22 @@ def test_a_caller_with_the_session_key_reads_and_resets_offsets(member: Member) 
     assert offsets.listed("copy", {}) == [{"partition": PARTITION, "offset": {"kafka_offset": 5}}]
     assert "1 in all" in offsets.reset("copy", {})
     assert offsets.listed("copy", {}) == []
+
+
+def test_strangers_that_ask_for_nonces_take_none_away(
+    member: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    member.has(TargetState.STOPPED)
+
+    def after_strangers(urls: Sequence[str], method: str, *more: Any) -> Any:
+        answer = ask(urls, method, *more)
+        if method == "GET":
+            for _ in range(2_000):
+                asyncio.run(member.page.nonce(None))  # type: ignore[arg-type]
+        return answer
+
+    monkeypatch.setattr(spark, "ask", after_strangers)
+    assert member.asked().listed("copy", {})
 
 
 def test_callers_without_the_session_key_are_refused(member: Member) -> None:

@@ -14,6 +14,7 @@ from cooperator.leader.endpoint import MAX_BODY_BYTES, Endpoint
 from cooperator.leader.routes import LeaderRoutes
 from cooperator.model import ClusterConfig, Epoch, SessionKey
 from cooperator.wire import Protocol, sign
+from cooperator.wire.signature import SIGNATURE_HEADER
 
 MEMBER = "lake-0-5f0c"
 KEY = SessionKey(b"0123456789abcdef", "HmacSHA256", 2)
@@ -31,7 +32,8 @@ class Leader:
         lead: Any = SimpleNamespace(standing=standing)
         logs: Any = SimpleNamespace(config=SimpleNamespace(snapshot=lambda: config))
         times: Any = SimpleNamespace(session_timeout_ms=6_000, heartbeat_interval_ms=1_000)
-        self.routes = LeaderRoutes(lambda: (lead, logs), lambda: 60_000, times)
+        self.leads = True
+        self.routes = LeaderRoutes(lambda: (lead, logs) if self.leads else None, lambda: 60_000, times)
         self.endpoint = Endpoint("127.0.0.1", 0, self.routes.all())
         self.endpoint.start()
 
@@ -66,6 +68,27 @@ def test_unsigned_requests_are_refused_before_they_are_read(leader: Leader, path
     with socket.create_connection((leader.endpoint.host, leader.endpoint.port), 10) as connection:
         connection.sendall(f"POST /{path} HTTP/1.1\r\nHost: x\r\nContent-Length: 900000\r\n\r\n".encode())
         assert connection.recv(100).startswith(b"HTTP/1.1 400 ")
+
+
+def test_bodies_that_do_not_arrive_hold_up_no_member(leader: Leader, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cooperator.leader.endpoint._BODY_S", 2.0)
+    header = f"{SIGNATURE_HEADER}: made-up\r\nContent-Length: 30000000\r\n\r\n"
+    strangers = [socket.create_connection((leader.endpoint.host, leader.endpoint.port), 10) for _ in range(8)]
+    for stranger in strangers:
+        stranger.sendall(f"POST /connectors/a/tasks HTTP/1.1\r\nHost: x\r\n{header}[".encode())
+
+    assert leader.lease(MEMBER) == 200, "small requests do not wait for large ones"
+
+    for stranger in strangers:
+        assert stranger.recv(100).startswith(b"HTTP/1.1 408 ")
+        stranger.close()
+
+
+def test_a_leader_that_does_not_lead_reads_nothing(leader: Leader) -> None:
+    leader.leads = False
+    with socket.create_connection((leader.endpoint.host, leader.endpoint.port), 10) as connection:
+        connection.sendall(b"POST /connectors/a/tasks HTTP/1.1\r\nHost: x\r\nContent-Length: 900000\r\n\r\n")
+        assert connection.recv(100).startswith(b"HTTP/1.1 409 ")
 
 
 def test_a_lease_is_confirmed_to_whoever_has_the_key_or_the_one_before(leader: Leader) -> None:

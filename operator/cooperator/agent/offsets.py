@@ -8,11 +8,12 @@ STOPPED.
 """
 
 import asyncio
+import hmac
 import json
 import logging
 import os
 import secrets
-from collections import deque
+import time
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -24,14 +25,15 @@ from cooperator.connectors.offsets import OffsetsError, decode, encode
 from cooperator.connectors.options import OptionError
 from cooperator.connectors.places import NoPlace, place_of
 from cooperator.connectors.references import UnresolvedReference
-from cooperator.leader.endpoint import error_answer, json_answer
+from cooperator.leader.endpoint import body_of, error_answer, json_answer
 from cooperator.model import ClusterConfig, TargetState, without_reserved
 from cooperator.wire import AlgorithmNotAllowed, SignatureMissing, SignatureWrong, verify
 from cooperator.wire.signature import SIGNATURE_HEADER
 
 log = logging.getLogger(__name__)
 
-_MOST_NONCES: Final = 1_000
+_NONCE_S: Final = 60
+"""Long enough for one request."""
 
 
 class OffsetsPage:
@@ -40,13 +42,15 @@ class OffsetsPage:
     def __init__(self, options: WorkerOptions, config: Callable[[], ClusterConfig]) -> None:
         self._options = options
         self._config = config
-        self._nonces: deque[str] = deque(maxlen=_MOST_NONCES)
-        """Those that may still be used, each once; only the endpoint's thread touches them."""
+        self._secret = secrets.token_bytes(32)
+        self._used: dict[str, float] = {}
+        """Nonces of signed requests, and when they expire; only the endpoint's thread touches them. Unused
+        nonces are not kept: strangers may get any number of them."""
 
     async def nonce(self, request: web.Request) -> web.StreamResponse:
         """Answer ``{"nonce"}``, for one request."""
-        self._nonces.append(secrets.token_urlsafe(16))
-        return json_answer(200, {"nonce": self._nonces[-1]})
+        terms = f"{time.monotonic() + _NONCE_S:.3f}.{secrets.token_urlsafe(16)}"
+        return json_answer(200, {"nonce": f"{terms}.{self._proof(terms)}"})
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """Answer a request ``{"connector", "do": "list" | "alter" | "reset", "offsets", "nonce"}``.
@@ -55,7 +59,7 @@ class OffsetsPage:
         """
         if SIGNATURE_HEADER not in request.headers:
             return error_answer(400, f"the request needs the header {SIGNATURE_HEADER}")
-        body, config = await request.read(), self._config()
+        body, config = await body_of(request), self._config()
         if config.session_key is None:
             return error_answer(503, "there is no session key yet; try again")
         try:
@@ -65,11 +69,24 @@ class OffsetsPage:
         except SignatureWrong as error:
             return error_answer(403, str(error))
         asked = json.loads(body)
-        if asked.get("nonce") not in self._nonces:
+        if not self._accept(str(asked.get("nonce"))):
             return error_answer(403, "the nonce is not of this member, or was used: get a new one")
-        self._nonces.remove(asked["nonce"])
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(None, self._answer, asked, config)
+
+    def _proof(self, terms: str) -> str:
+        return hmac.new(self._secret, terms.encode(), "sha256").hexdigest()
+
+    def _accept(self, nonce: str) -> bool:
+        """Whether the nonce is this member's, has not expired, and is used for the first time."""
+        now = time.monotonic()
+        self._used = {used: expires for used, expires in self._used.items() if expires > now}
+        terms, _, proof = nonce.rpartition(".")
+        if nonce in self._used or not hmac.compare_digest(self._proof(terms).encode(), proof.encode()):
+            return False
+        expires = float(terms.rpartition(".")[0])
+        self._used[nonce] = expires
+        return expires > now
 
     def _answer(self, asked: dict[str, Any], config: ClusterConfig) -> web.Response:
         name = str(asked["connector"])

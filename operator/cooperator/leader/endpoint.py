@@ -16,8 +16,16 @@ log = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 1024 * 1024
 """Longer bodies are refused (413) before they are read whole."""
-_BODY_BYTES = {"POST /connectors/{name}/tasks": 32 * MAX_BODY_BYTES, "POST /lease": 4_096}
+_BODY_BYTES = {
+    "POST /connectors/{name}/tasks": 32 * MAX_BODY_BYTES,
+    "PUT /connectors/{name}/fence": 4_096,
+    "POST /lease": 4_096,
+}
 """Limits of other routes. The configurations of all tasks of a connector arrive as one body."""
+_SMALL_BYTES = 64 * 1024
+_LARGE_AT_ONCE = 2
+_BODY_S = 30.0
+_LARGE = web.AppKey("large", asyncio.Semaphore)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -57,6 +65,7 @@ class Endpoint:
 
     async def _listen(self) -> None:
         app = web.Application(client_max_size=MAX_BODY_BYTES)
+        app[_LARGE] = asyncio.Semaphore(_LARGE_AT_ONCE)
         for route, handler in self._routes.items():
             method, path = route.split(" ", 1)
             app.router.add_route(
@@ -71,6 +80,25 @@ class Endpoint:
     async def _close(self) -> None:
         if self._runner is not None:
             await self._runner.cleanup()
+
+
+async def body_of(request: web.Request) -> bytes:
+    """Reads a request's body, whose signature covers it and therefore can only be checked afterwards.
+
+    Bodies above 64 KB wait for each other, two at a time, so that strangers cannot fill the memory. Raises
+    ``web.HTTPRequestTimeout`` (408) for a body that does not arrive within 30 s.
+    """
+    if (request.content_length or 0) > request.client_max_size:
+        raise web.HTTPRequestEntityTooLarge(request.client_max_size, request.content_length or 0)
+    is_small = request.content_length is not None and request.content_length <= _SMALL_BYTES
+    try:
+        async with asyncio.timeout(_BODY_S):
+            if is_small:
+                return await request.read()
+            async with request.config_dict[_LARGE]:
+                return await request.read()
+    except TimeoutError:
+        raise web.HTTPRequestTimeout(text=f"the body did not arrive within {_BODY_S:g} s") from None
 
 
 def _taking(handler: Handler, most_bytes: int) -> Handler:

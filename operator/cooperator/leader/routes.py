@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from aiohttp import web
 
-from cooperator.leader.endpoint import Handler, error_answer, json_answer
+from cooperator.leader.endpoint import Handler, body_of, error_answer, json_answer
 from cooperator.leader.events import PostOutcome
 from cooperator.leader.leader_thread import LeaderThread
 from cooperator.leader.lease_confirmation import Asked, may_confirm
@@ -63,9 +63,9 @@ class LeaderRoutes:
         return json_answer(200, await loop.run_in_executor(None, status))
 
     async def _post_tasks(self, request: web.Request) -> web.StreamResponse:
-        if self._lacks_signature(request):
-            return error_answer(400, f"the request needs the header {SIGNATURE_HEADER}")
-        body = await request.read()
+        if (refused := self._refused_unread(request)) is not None:
+            return refused
+        body = await body_of(request)
         deadline = time.monotonic() + ANSWER_S
         while True:
             code, message = await self.take_tasks(request.match_info["name"], body, dict(request.headers))
@@ -101,16 +101,16 @@ class LeaderRoutes:
         Signed as task configurations are; a member that has not read the present key may use the former one,
         since it may ask because it cannot read.
         """
-        if self._lacks_signature(request):
-            return error_answer(400, f"the request needs the header {SIGNATURE_HEADER}")
-        body = await request.read()
+        if (refused := self._refused_unread(request)) is not None:
+            return refused
+        body = await body_of(request)
         try:
             self._check_question(body, dict(request.headers))
             question = json.loads(body)
             member_id = str(question["member_id"])
             epoch = Epoch(int(question["term"]), int(question["generation"]))
-        except PostRefused as refused:
-            return error_answer(refused.code, str(refused))
+        except PostRefused as unsigned:
+            return error_answer(unsigned.code, str(unsigned))
         except (ValueError, KeyError, TypeError) as error:
             return error_answer(400, f"a lease request needs member_id, term and generation: {error!r}")
         current = self._current()
@@ -137,11 +137,15 @@ class LeaderRoutes:
             return json_answer(200, {"confirmed": True})
         return error_answer(409, "it is not certain that nothing was reassigned")
 
-    def _lacks_signature(self, request: web.Request) -> bool:
-        """Whether the caller does not even claim to be a member, so that nothing of it is read."""
+    def _refused_unread(self, request: web.Request) -> web.Response | None:
+        """Answers a caller that does not even claim to be a member, before anything of it is read."""
         current = self._current()
-        is_needed = current is not None and current[0].standing.protocol == GroupProtocol.SESSIONED.value
-        return is_needed and SIGNATURE_HEADER not in request.headers
+        if current is None:
+            return error_answer(409, "this member does not lead")
+        is_needed = current[0].standing.protocol == GroupProtocol.SESSIONED.value
+        if is_needed and SIGNATURE_HEADER not in request.headers:
+            return error_answer(400, f"the request needs the header {SIGNATURE_HEADER}")
+        return None
 
     def _check_question(self, body: bytes, headers: dict[str, str]) -> None:
         """Raises PostRefused unless a member has signed."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from cooperator.leader.endpoint import Handler, error_answer, json_answer
+from cooperator.leader.endpoint import Handler, body_of, error_answer, json_answer
 from cooperator.leader.leader_thread import LeaderThread
 from cooperator.leader.stock.fencing import FenceProducers, Fencer
 from cooperator.leader.stock.posts import PostRefused, check_signature
@@ -108,7 +108,7 @@ class StockRoutes:
         lead, logs = current
         key = logs.config.snapshot().session_key
         try:
-            check_signature(await request.read(), dict(request.headers), key, lead.standing.protocol)
+            check_signature(await body_of(request), dict(request.headers), key, lead.standing.protocol)
             await self._fencer.fenced(lead, logs, request.match_info["name"])
         except PostRefused as refused:
             return error_answer(refused.code, str(refused))
