@@ -139,7 +139,7 @@ def test_a_changed_configuration_begins_a_new_count(member):
     fails(member)
     comes_back(member, 1_000)
     fails(member)
-    assert starts(member.configure(auto_restart=TWICE, tasks=[{"unit": "mended"}])) == [A0]
+    assert starts(member.configure(auto_restart=TWICE, tasks=[{"unit": "fixed"}])) == [A0]
     fails(member)
     assert last(member)[1] == 1_000
 
@@ -189,7 +189,7 @@ def test_what_cannot_pass_stays_failed_until_somebody_acts(member, again):
     gives_up(member)
     assert member.report.owned == (A0, A1), "the member keeps the task"
     if again == "configuration":
-        assert starts(member.configure(tasks=[{"unit": "mended"}, {"unit": "1"}])) == [A0]
+        assert starts(member.configure(tasks=[{"unit": "fixed"}, {"unit": "1"}])) == [A0]
     else:
         assert starts(member.tell(ev.RestartRequested("a", include_tasks=True, only_failed=True))) == [A0]
     fails(member)

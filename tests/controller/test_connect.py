@@ -126,7 +126,7 @@ def test_a_pod_that_is_deleted_hands_over_before_its_worker_is_told_to_end(
     assert installation.kubelet.container("lake-1").uid == pods["lake-1"], "and is not told to end before"
     eventually(lambda: incarnations(installation).get("lake-1", pods["lake-1"]) != pods["lake-1"], PATIENCE_S)
     eventually(
-        lambda: "lake-1" in installation.runs(*TASKS).values(), PATIENCE_S, "its next life takes its part"
+        lambda: "lake-1" in installation.runs(*TASKS).values(), PATIENCE_S, "the next one takes its part"
     )
     assert incarnations(installation)["lake-0"] == pods["lake-0"]
 

@@ -169,7 +169,7 @@ def test_members_and_the_pool_name_one_incarnation_by_two_names() -> None:
         return str(member["incarnation"])
 
     assert said(str(new)) == f"{UID}.1"
-    assert said(str(old)) == str(old), "an earlier life is not the one that runs"
+    assert said(str(old)) == str(old), "an earlier incarnation is not the one that runs"
     assert said(str(PodIncarnation("u-0", ZERO_MS))) == f"u-0.{ZERO_MS}"
     assert said("anything") == "anything"
 

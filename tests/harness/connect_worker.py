@@ -53,8 +53,8 @@ class ConnectWorker:
     """One worker of the Connect cluster ``group_id``; killed with the test.
 
     ``identity`` is its ``client.id``; empty means Connect's own (``connect-HOST:PORT``). ``line`` is
-    Connect's, 4 or 3.9. ``protocol`` is ``connect.protocol``. ``settings`` override everything. ``life`` is
-    the incarnation of the present process, as its connectors' journal names it.
+    Connect's, 4 or 3.9. ``protocol`` is ``connect.protocol``. ``settings`` override everything.
+    ``incarnation`` is that of the present process, as its connectors' journal names it.
     """
 
     bootstrap_servers: str
@@ -66,7 +66,7 @@ class ConnectWorker:
     line: str = "4"
     protocol: str = "sessioned"
     settings: Mapping[str, object] = field(default_factory=dict)
-    life: str = ""
+    incarnation: str = ""
 
     @property
     def address(self) -> str:

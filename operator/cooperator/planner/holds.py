@@ -4,9 +4,8 @@
     lost(i)    = (given(i) ∪ hold(i)) ∩ unreported
     i absent   → lost(i) is held until its deadline; then it is free
     i present  → lost(i) is owed to i at once
-    fenced     = ∪ over vanished lives: what that incarnation had been given or was stopping; nobody starts
-    that
-                 before the incarnation has certainly ended, be it free or owed
+    fenced     = ∪ over vanished incarnations: what each had been given or was stopping; nobody starts
+                 that before the incarnation has certainly ended, be it free or owed
 
 The end of an incarnation is certain when its host has proof of it, when that incarnation is itself a member
 (what it does not report it does not run), or when its lease and a margin have passed since it was found
@@ -103,8 +102,10 @@ class _Settling:
         self._owed: set[TaskId] = set()
 
     def _fence(self) -> dict[TaskId, HeldTask]:
-        """What vanished lives may still run, with the end of the longest lease on it. What has no such end is
-        among ``unfenced`` from here on."""
+        """Returns the tasks that vanished incarnations may still run, each with the end of its longest lease.
+
+        A task whose lease has no known end is among ``unfenced`` from here on.
+        """
         present = {(member.identity, member.incarnation) for member in self.roster.present}
         vanished = [
             Unstopped(
