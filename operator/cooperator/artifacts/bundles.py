@@ -14,8 +14,8 @@ KAFKA_VERSION: Final = "4.3.1"
 CONNECT_3_VERSION: Final = "3.9.1"
 """The older line of stock Connect workers that a group may consist of."""
 
-SPARK_VERSION: Final = "4.0.0"
-"""The newest release whose Kafka source is published completely; equals pyspark in ``pyproject.toml``."""
+SPARK_VERSION: Final = "4.1.1"
+"""Its Kafka source is published completely (decision 001); equals pyspark in ``pyproject.toml``."""
 
 _LOG4J_VERSION: Final = "2.25.4"
 """The log4j version that Kafka depends on; its slf4j binding must match."""
@@ -104,7 +104,7 @@ BUNDLES: Final[Mapping[str, Bundle]] = MappingProxyType(
         ),
         # The version of the Hadoop inside pyspark. The SDK comes in parts, since as a whole it is half a GB.
         "spark-s3": Bundle(
-            roots=(Artifact("org.apache.hadoop", "hadoop-aws", "3.4.1"),),
+            roots=(Artifact("org.apache.hadoop", "hadoop-aws", "3.4.2"),),
             transitive=False,
         ),
         "aws-sdk": Bundle(
@@ -123,8 +123,8 @@ BUNDLES: Final[Mapping[str, Bundle]] = MappingProxyType(
             roots=(
                 Artifact("org.apache.spark", "spark-sql-kafka-0-10_2.13", SPARK_VERSION),
                 Artifact("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", SPARK_VERSION),
-                _kafka("kafka-clients", "3.9.0"),
-                Artifact("org.apache.commons", "commons-pool2", "2.12.0"),
+                _kafka("kafka-clients", "3.9.1"),
+                Artifact("org.apache.commons", "commons-pool2", "2.12.1"),
             ),
             transitive=False,
         ),

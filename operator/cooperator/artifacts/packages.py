@@ -50,7 +50,7 @@ def _artifact(text: str) -> Artifact:
     try:
         return Artifact.parse(text)
     except ValueError:
-        remedy = "write group:artifact:version, such as org.apache.spark:spark-avro_2.13:4.0.0"
+        remedy = "write group:artifact:version, such as org.apache.spark:spark-avro_2.13:4.1.1"
         raise ArtifactError(f"{FIELD}: {text!r} is not a package: {remedy}") from None
 
 

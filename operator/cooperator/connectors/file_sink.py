@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-_STREAMING = "org.apache.spark.sql.execution.streaming"
+_SINKS = "org.apache.spark.sql.execution.streaming.sinks"
 _FORMATS = {"parquet": "parquet.ParquetFileFormat", "json": "json.JsonFileFormat", "csv": "csv.CSVFileFormat"}
 
 
@@ -32,7 +32,7 @@ class FileSink:
         self._jvm: Any = spark.sparkContext._jvm
         jvm: Any = self._jvm
         format_class = self._java(f"org.apache.spark.sql.execution.datasources.{_FORMATS[file_format]}")
-        self._sink = self._java(f"{_STREAMING}.FileStreamSink")(
+        self._sink = self._java(f"{_SINKS}.FileStreamSink")(
             self._spark._jsparkSession,
             path,
             format_class(),
@@ -48,13 +48,13 @@ class FileSink:
         if rows is not None and rows.num_rows:
             self._sink.addBatch(batch_id, self._spark.createDataFrame(rows)._jdf)
             return
-        log_class = self._java(f"{_STREAMING}.FileStreamSinkLog")
+        log_class = self._java(f"{_SINKS}.FileStreamSinkLog")
         none = self._jvm.scala.Option.empty()
         log = log_class(
             log_class.VERSION(), self._spark._jsparkSession, f"{self._path}/_spark_metadata", none
         )
         gateway = self._spark.sparkContext._gateway
-        log.add(batch_id, gateway.new_array(self._java(f"{_STREAMING}.SinkFileStatus"), 0))
+        log.add(batch_id, gateway.new_array(self._java(f"{_SINKS}.SinkFileStatus"), 0))
 
     def _java(self, name: str) -> Any:
         found = self._jvm

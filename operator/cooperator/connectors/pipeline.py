@@ -269,10 +269,6 @@ class Pipeline(SparkConnector[PipelineOptions]):
     def reader(self, spark: "SparkSession", options: PipelineOptions, context: UnitContext) -> "DataFrame":
         for name in options.data_sources:
             spark.dataSource.register(_loaded(name))
-        if context.server is None:
-            # A sink's format is looked up in the active session of this thread, which opens the unit.
-            untyped: Any = spark
-            untyped._get_j_spark_session_class(untyped._jvm).setActiveSession(untyped._jsparkSession)
         source = spark.readStream.format(options.source_format)
         given = _without_topics_of(context.group_id, options.of_source(_number(context)))
         source = source.options(**options.with_access(options.source_format, given))

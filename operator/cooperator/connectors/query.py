@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from subprocess import Popen
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,15 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 log = logging.getLogger(__name__)
+
+_AFTER_REPLAY = (
+    'Cannot invoke "scala.collection.IterableOps.map(scala.Function1)" because the return value of '
+    '"scala.Option.get()" is null'
+)
+"""The error with which Spark 4.1.0 to 4.1.2 end a query on Kafka after a batch that an earlier query began.
+
+The batch is committed by then (SPARK-57438).
+"""
 
 
 def query_name(context: UnitContext) -> str:
@@ -39,18 +49,20 @@ def guard_session(session: "SparkSession", fence: Fence, context: UnitContext) -
 class SparkQuery:
     """A unit that runs as a query.
 
-    ``jvm`` is the process that runs it; None when it is not a child process. ``end``, if given, ends the
-    query in place of its own ``stop``, and returns when it has ended.
+    ``begin`` starts the query, here and once more if Spark ends it after a batch that an earlier query has
+    begun. ``jvm`` is the process that runs it; None when it is not a child process. ``end``, if given, ends
+    the query in place of its own ``stop``, and returns when it has ended.
     """
 
     def __init__(
         self,
-        query: "StreamingQuery",
+        begin: Callable[[], "StreamingQuery"],
         context: UnitContext,
         jvm: Popen[bytes] | None,
         end: Callable[[], None] | None = None,
     ) -> None:
-        self._query = query
+        self._begin: Callable[[], StreamingQuery] | None = begin
+        self._query = begin()
         self._context = context
         self._jvm = jvm
         self._end_query = end
@@ -61,8 +73,17 @@ class SparkQuery:
         self._behind: int | None = None
 
     def poll(self) -> UnitProgress:
+        from pyspark.errors import StreamingQueryException
+
         if not self._query.isActive:
-            raise self._query.exception() or RuntimeError("the query was stopped unexpectedly")
+            error = self._query.exception() or RuntimeError("the query was stopped unexpectedly")
+            if self._begin is None or _AFTER_REPLAY not in str(error):
+                raise error
+            log.info("%s has redone its last batch, and is started again", self._context.unit)
+            with suppress(StreamingQueryException):
+                self._query.awaitTermination()  # the query's name and checkpoint are its own until then
+            begin, self._begin = self._begin, None
+            self._query = begin()
         last = self._news()
         if last is not None:
             # All reports since the last poll are read only when needed: each costs calls into the JVM.

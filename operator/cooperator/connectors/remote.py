@@ -30,11 +30,12 @@ _GONE = ("SESSION_CLOSED", "SESSION_NOT_FOUND", "SESSION_CHANGED")
 _NOT_THERE = ("ClassNotFoundException", "FencedCheckpointFileManager")
 
 
-Start = Callable[["SparkSession", UnitContext, Fence], "StreamingQuery"]
+Prepare = Callable[["SparkSession", UnitContext, Fence], Callable[[], "StreamingQuery"]]
+"""Returns a function that starts the unit's query in the session."""
 
 
-def open_remotely(start: Start, context: UnitContext, server: Server) -> SparkQuery:
-    """Runs on ``server`` the query that ``start`` starts in the session given to it."""
+def open_remotely(prepare: Prepare, context: UnitContext, server: Server) -> SparkQuery:
+    """Runs on ``server`` the query that ``prepare`` makes in the session given to it."""
     fence = claim(context.checkpoint, context.epoch, context.attempt, context.owner)
     context = replace(context, fence=fence)
     records = context.checkpoint / _RECORDS
@@ -45,14 +46,14 @@ def open_remotely(start: Start, context: UnitContext, server: Server) -> SparkQu
     record = records / fence.claim
     put(record, session_id.encode())
     try:
-        return _started(start, context, fence, server, session_id, record)
+        return _started(prepare, context, fence, server, session_id, record)
     except BaseException:
         context.closing.close()
         raise
 
 
 def _started(
-    start: Start,
+    prepare: Prepare,
     context: UnitContext,
     fence: Fence,
     server: Server,
@@ -63,8 +64,15 @@ def _started(
     session: SparkSession = remote
     for name, value in server.conf.items():
         session.conf.set(name, value)
+
+    def end() -> None:
+        """Ends the session by its id: this process's knowledge of the query does not matter."""
+        end_session(server, session_id)
+        remote.client.close()
+        record.unlink(missing_ok=True)
+
     try:
-        query = start(session, context, fence)
+        return SparkQuery(prepare(session, context, fence), context, None, end)
     except Exception as error:
         if all(text in str(error) for text in _NOT_THERE):
             raise OptionError(
@@ -80,14 +88,6 @@ def _started(
                 passing=True,
             ) from error
         raise
-
-    def end() -> None:
-        """Ends the session by its id: this process's knowledge of the query does not matter."""
-        end_session(server, session_id)
-        remote.client.close()
-        record.unlink(missing_ok=True)
-
-    return SparkQuery(query, context, None, end)
 
 
 def end_session(server: Server, session_id: str) -> None:

@@ -2,7 +2,8 @@
 
 import zlib
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -71,10 +72,12 @@ class SparkConnector(Connector[S], Generic[S]):
         return False
 
     def open(self, options: S, context: UnitContext) -> SparkQuery:
-        def start(session: "SparkSession", context: UnitContext, fence: Fence) -> "StreamingQuery":
+        def prepare(
+            session: "SparkSession", context: UnitContext, fence: Fence
+        ) -> "Callable[[], StreamingQuery]":
             stream = self.reader(session, options, context)
             guard_session(stream.sparkSession, fence, context)
-            return start_query(self, stream, options, context)
+            return query_starter(self, stream, options, context)
 
         server = context.server
         if server is not None:
@@ -82,45 +85,65 @@ class SparkConnector(Connector[S], Generic[S]):
                 reason = f"writes from the member, but {server.url} runs queries elsewhere"
                 remedy = "use a Worker whose spark.master is local, spark:// or k8s://, or the class spark"
                 raise OptionError([Problem("connector.class", context.task.connector, reason, remedy)])
-            return open_remotely(start, context, server)
+            return open_remotely(prepare, context, server)
         member = context.session()
         gateway: Any = member.sparkContext._gateway
-        # Each query has a pool of its own, so that a large batch of one does not stop the others.
-        member.sparkContext.setLocalProperty("spark.scheduler.pool", query_name(context))
         fence = claim(context.checkpoint, context.epoch, context.attempt, context.owner)
         context = replace(context, fence=fence)
         try:
-            query = start(member.newSession(), context, fence)
+            return SparkQuery(prepare(member.newSession(), context, fence), context, gateway.proc)
         except BaseException:
             context.closing.close()
             raise
-        return SparkQuery(query, context, gateway.proc)
 
 
-def start_query(
+def query_starter(
     connector: SparkConnector[S], stream: "DataFrame", options: S, context: UnitContext
-) -> "StreamingQuery":
-    """Starts the unit's query on its checkpoint.
+) -> "Callable[[], StreamingQuery]":
+    """Returns a function that starts the unit's query on its checkpoint, from any thread.
 
-    Raises ``Cancelled`` if the unit is to stop already, and ``OutputTaken`` when its sink is a directory of
-    another checkpoint.
+    Both raise ``OutputTaken`` when the sink is a directory of another checkpoint, and the function raises
+    ``Cancelled`` if the unit is to stop already.
     """
     name = query_name(context)
-    try:
+    with _refusals(context):
         writer = connector.writer(stream, options, context)
+    writer = (
+        writer.queryName(name)
+        .option("checkpointLocation", uri(context.checkpoint))
+        .trigger(processingTime=f"{spread(options.trigger_interval_ms, name)} milliseconds")
+    )
+
+    def start() -> "StreamingQuery":
         if context.cancelled.is_set():
             raise Cancelled
-        return (
-            writer.queryName(name)
-            .option("checkpointLocation", uri(context.checkpoint))
-            .trigger(processingTime=f"{spread(options.trigger_interval_ms, name)} milliseconds")
-            .start()
-        )
+        if context.server is None:
+            _set_thread(stream.sparkSession, name)
+        with _refusals(context):
+            return writer.start()
+
+    return start
+
+
+@contextmanager
+def _refusals(context: UnitContext) -> Iterator[None]:
+    """Raises ``OutputTaken`` and its siblings in place of the JVM's refusal to open a sink."""
+    try:
+        yield
     except Exception as error:
         taken = output_refused(error, context)
         if taken is None:
             raise
         raise taken from None
+
+
+def _set_thread(session: "SparkSession", pool: str) -> None:
+    """Sets what a query takes over from the thread that starts it."""
+    untyped: Any = session
+    # A sink's format is looked up in the active session.
+    untyped._get_j_spark_session_class(untyped._jvm).setActiveSession(untyped._jsparkSession)
+    # Each query has a pool of its own, so that a large batch of one does not stop the others.
+    session.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
 
 
 def partitioned(writer: "DataStreamWriter", stream: "DataFrame", names: Sequence[str]) -> "DataStreamWriter":

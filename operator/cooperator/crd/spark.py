@@ -12,7 +12,7 @@ from cooperator.crd.values import Settings
 _PART: Final = r"[A-Za-z0-9_.-]+"
 PACKAGE: Final = Form(
     f"{_PART}:{_PART}:{_PART}",
-    "write group:artifact:version, such as org.apache.spark:spark-avro_2.13:4.0.0",
+    "write group:artifact:version, such as org.apache.spark:spark-avro_2.13:4.1.1",
     300,
 )
 JAR: Final = Form(

@@ -7,10 +7,10 @@ import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.PathFilter;
 import org.apache.hadoop.fs.UnsupportedFileSystemException;
-import org.apache.spark.sql.execution.streaming.CheckpointFileManager;
-import org.apache.spark.sql.execution.streaming.CheckpointFileManager.CancellableFSDataOutputStream;
-import org.apache.spark.sql.execution.streaming.FileContextBasedCheckpointFileManager;
-import org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager;
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager;
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream;
+import org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCheckpointFileManager;
+import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager;
 
 /**
  * Spark's own file manager of checkpoints and of {@code _spark_metadata}, which puts no file in place
@@ -85,6 +85,11 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
   @Override
   public Path createCheckpointDirectory() {
     return files.createCheckpointDirectory();
+  }
+
+  @Override
+  public void close() {
+    files.close();
   }
 
   private static final class FencedStream extends CancellableFSDataOutputStream {

@@ -14,7 +14,8 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
-import org.apache.spark.sql.execution.streaming.CheckpointFileManager;
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager;
+import org.apache.spark.sql.execution.streaming.sinks.FileStreamSink;
 
 /**
  * Which checkpoint a directory of Spark's file sink belongs to. The sink skips every batch whose number its
@@ -27,7 +28,7 @@ final class OutputOwner {
   static final String LOG = "_spark_metadata";
   private static final String FILE = "owner";
   private static final String VERSION = "v1";
-  private static final String SINK = "org.apache.spark.sql.execution.streaming.FileStreamSink";
+  private static final String SINK = FileStreamSink.class.getName();
   private static final int TRIES = 10;
   private static final long PAUSE_MS = 100;
 
