@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import yaml
@@ -19,9 +18,8 @@ from benchmarks.pipelines.records import VALUE_DDL
 from cooperator.local.daemon import HostAway, ask_host
 from cooperator.local.layout import StateDir
 from cooperator.local.lifecycle import kill_everything
-from cooperator.local.members import LOG, read_incarnations
+from cooperator.local.members import read_incarnations
 
-_WORKER: Final = "bench"
 _CONNECTOR: Final = "copy"
 _CLASSES: Final = {"kafka": "kafka-to-kafka", "files": "kafka-to-files", "postgres": "kafka-to-postgres"}
 _PASSWORD: Final = "COOPERATOR_BENCH_PASSWORD"
@@ -57,6 +55,7 @@ class LocalMember:
     def __init__(self, job: Job) -> None:
         self._state = StateDir((job.directory / "state").absolute())
         self._log = job.directory / "local.log"
+        self._members = self._state.worker("default", _worker(job)).members
         self._checked = time.monotonic()
         self._environment = {
             **os.environ,
@@ -71,8 +70,8 @@ class LocalMember:
         self._run("apply", "-f", str(manifests))
 
     def roots(self) -> Sequence[int]:
-        members = self._state.worker("default", _WORKER).members
-        return [process.pid for process in read_incarnations(members) if process.pid and not process.ended]
+        members = read_incarnations(self._members)
+        return [process.pid for process in members if process.pid and not process.ended]
 
     def check(self) -> None:
         if time.monotonic() < self._checked + _CHECK_S:
@@ -97,9 +96,6 @@ class LocalMember:
             sys.stderr.write(f"{error}\n")
         kill_everything(self._state)
 
-    def member_log(self) -> Path:
-        return self._state.worker("default", _WORKER).members / f"{_WORKER}-0" / LOG
-
     def _run(self, *arguments: str) -> None:
         command = [sys.executable, "-m", "cooperator.cli", "local", *arguments]
         command += ["--state-dir", str(self._state.root)]
@@ -120,19 +116,24 @@ class LocalMember:
             raise ContenderFailed(f"{' '.join(command[2:])} returned {code}: {last_words(self._log)}")
 
 
+def _worker(job: Job) -> str:
+    """A Worker's name makes its group, and a group belongs to one state directory: each turn has its own."""
+    return f"bench-{job.topic}"
+
+
 def resources(job: Job, tasks: int, config: Mapping[str, str]) -> list[dict[str, Any]]:
     """The Worker and the Connector. What they do not say has its default."""
     allowed = {"envAllowed": [_PASSWORD]} if job.sink == "postgres" else {}
     worker = {"replicas": 1, "runtime": "spark", **allowed}
     connector = {
-        "workerRef": {"name": _WORKER},
+        "workerRef": {"name": _worker(job)},
         "class": _CLASSES[job.sink],
         "tasksMax": tasks,
         "config": {**_config(job), **config},
     }
     api = "cooperator.dev/v1alpha1"
     return [
-        {"apiVersion": api, "kind": "Worker", "metadata": {"name": _WORKER}, "spec": worker},
+        {"apiVersion": api, "kind": "Worker", "metadata": {"name": _worker(job)}, "spec": worker},
         {"apiVersion": api, "kind": "Connector", "metadata": {"name": _CONNECTOR}, "spec": connector},
     ]
 
