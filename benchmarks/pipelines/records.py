@@ -11,7 +11,7 @@ import string
 import struct
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -45,6 +45,7 @@ _CONNECT_SCHEMA: Final = {
 }
 _TEXT_BYTES: Final = 1 << 20
 _TIMEOUT_S: Final = 60.0
+_TICK_S: Final = 0.002
 _TRANSACTION_MS: Final = 3_600_000
 TRANSACTION_LIMIT: Final = {"transaction.max.timeout.ms": str(_TRANSACTION_MS)}
 """The broker's setting that lets a transaction stay open while a contender starts."""
@@ -198,35 +199,41 @@ class Lots:
             raise RuntimeError(f"{self._topic}: records were not produced: {failed[:3]}")
 
 
-def produced_at_ns(value: bytes) -> int:
-    """The time at which ``steadily`` produced a record, in nanoseconds since the epoch."""
+def due_ns(value: bytes) -> int:
+    """The time at which ``steadily`` was to produce a record, in nanoseconds since the epoch."""
     return int(struct.unpack_from(">q", value)[0])
 
 
+def number_due(rate: int, elapsed_ns: int) -> int:
+    """How many records of ``steadily`` are due before a time after its begin."""
+    return -(-max(0, elapsed_ns) // (1_000_000_000 // rate))
+
+
 def steadily(
-    bootstrap_servers: str, topic: str, partitions: int, rate: int, size_bytes: int
-) -> Iterator[int]:
-    """Produce ``rate`` records a second, one partition after the other; yields the number so far, in every
-    hundredth of a second."""
-    producer = Producer({"bootstrap.servers": bootstrap_servers, **_PRODUCER, "linger.ms": 0})
+    bootstrap_servers: str, topic: str, partitions: int, rate: int, size_bytes: int, begin_ns: int
+) -> None:
+    """Produce ``rate`` records a second from ``begin_ns`` on, one partition after the other, without an end.
+
+    Record n is due n / rate seconds after the begin, and carries that time: so it is known how many there are
+    to be, and a delay of the producer is no gap in what is measured.
+    """
+    producer = Producer({"bootstrap.servers": bootstrap_servers, **_PRODUCER})
     padding = _text()[: size_bytes - 8].encode()
-    began, done = time.monotonic(), 0
+    step_ns, done = 1_000_000_000 // rate, 0
     while True:
-        due = int((time.monotonic() - began) * rate)
+        due = max(0, time.time_ns() - begin_ns) // step_ns
         for number in range(done, due):
-            stamp = struct.pack(">q", time.time_ns())
+            stamp = struct.pack(">q", begin_ns + number * step_ns)
             producer.produce(topic, stamp + padding, key=b"key-%09d" % number, partition=number % partitions)
         done = due
         producer.poll(0)
-        yield done
-        time.sleep(0.01)
+        time.sleep(_TICK_S)
 
 
 def main(arguments: list[str]) -> int:
     """Produce steadily until the process is ended."""
-    servers, topic, partitions, rate, size_bytes = arguments
-    for _ in steadily(servers, topic, int(partitions), int(rate), int(size_bytes)):
-        continue
+    servers, topic, *numbers = arguments
+    steadily(servers, topic, *map(int, numbers))
     return 0
 
 

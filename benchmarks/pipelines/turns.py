@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, TopicPartition
 from benchmarks.pipelines.copying import create_table
 from benchmarks.pipelines.job import ROOT, Contender, ContenderFailed, Converter, Job, Running, Sink
 from benchmarks.pipelines.meter import Meter
-from benchmarks.pipelines.records import Lots, Rows, create_topics, delete_topics, produced_at_ns
+from benchmarks.pipelines.records import Lots, Rows, create_topics, delete_topics, due_ns, number_due
 from benchmarks.pipelines.sinks import Probe, probe_of
 from benchmarks.pipelines.surroundings import Surroundings
 
@@ -27,6 +27,7 @@ _QUIET_S: Final = 1.5
 """A sink whose mark stands still for so long is counted."""
 _REST_S: Final = 3.0
 """Between the last of the first lot and the clock: a JVM compiles on, and caches are written."""
+_PRODUCER_START_NS: Final = 2_000_000_000
 _NUMBERS: Final = count(1)
 
 Result = dict[str, Any]
@@ -96,10 +97,10 @@ class Trickle:
 
 
 def delay(around: Surroundings, contender: Contender, trickle: Trickle, limits: Limits) -> Result:
-    """Measure each record's time from its production to a reader of committed records at the sink.
+    """Measure each record's time from when it was due to a reader of committed records at the sink.
 
     The cores used meanwhile are measured, too. Records that have not arrived ``seconds`` after the last one
-    was produced count as endless delays.
+    was due count as endless delays.
     """
     with _turn(around, "kafka", trickle.partitions) as job, _running(contender, job) as running:
         began = time.monotonic()
@@ -107,16 +108,17 @@ def delay(around: Surroundings, contender: Contender, trickle: Trickle, limits: 
         with _metered(around, running) as meter:
             started_at, _ = _await(probe_of(job), job.partitions, running.check, limits.start_s)
             reader = _Reader(job)
-            with _producer(around, job, trickle):
-                _watch(running, trickle.warm_s)
-                begin_ns, begin = time.time_ns(), time.monotonic()
-                _watch(running, trickle.seconds)
-                end_ns, end = time.time_ns(), time.monotonic()
+            with _producer(around, job, trickle) as first_ns:
+                begin_ns = first_ns + round(trickle.warm_s * 1e9)
+                end_ns = begin_ns + round(trickle.seconds * 1e9)
+                begin = _watch_until(running, begin_ns)
+                end = _watch_until(running, end_ns)
                 spent = meter.between(begin, end)
-                expected = round(trickle.rate * trickle.seconds)
+                first, last = (number_due(trickle.rate, at_ns - first_ns) for at_ns in (begin_ns, end_ns))
+                expected = last - first
                 # Records go on coming meanwhile, so that the last ones wait no longer than others.
                 delays_ms = reader.delays_ms(begin_ns, end_ns, expected, trickle.seconds)
-    missing = max(0, expected - len(delays_ms))
+    missing = expected - len(delays_ms)
     return {
         "start_s": round(started_at - began, 2),
         "median_ms": _quantile(delays_ms, missing, 0.5),
@@ -235,15 +237,26 @@ def _watch(running: Running, seconds: float) -> None:
         time.sleep(min(1.0, max(0.0, deadline - time.monotonic())))
 
 
+def _watch_until(running: Running, at_ns: int) -> float:
+    """Wait until that time since the epoch; returns it on ``time.monotonic``."""
+    at = time.monotonic() + (at_ns - time.time_ns()) / 1e9
+    _watch(running, at - time.monotonic())
+    return at
+
+
 @contextmanager
-def _producer(around: Surroundings, job: Job, trickle: Trickle) -> Iterator[None]:
-    """A process of its own, so that the reader here is not in its way."""
-    arguments = (job.bootstrap_servers, job.topic, trickle.partitions, trickle.rate, trickle.size_bytes)
+def _producer(around: Surroundings, job: Job, trickle: Trickle) -> Iterator[int]:
+    """Yields when it begins. It is a process of its own, so that the reader here is not in its way."""
+    begin_ns = time.time_ns() + _PRODUCER_START_NS
+    arguments = (
+        *(job.bootstrap_servers, job.topic, trickle.partitions, trickle.rate, trickle.size_bytes),
+        begin_ns,
+    )
     command = [sys.executable, "-m", "benchmarks.pipelines.records", *map(str, arguments)]
     producer = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL)
     around.helpers.append(producer.pid)
     try:
-        yield
+        yield begin_ns
     finally:
         producer.kill()
         producer.wait()
@@ -268,16 +281,16 @@ class _Reader:
         for partition in partitions:
             partition.offset = self._consumer.get_watermark_offsets(partition, 30)[1]
         self._consumer.assign(partitions)
-        self._seen: list[tuple[int, float]] = []
+        self._seen: dict[int, float] = {}
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._read, name="reader", daemon=True)
         self._thread.start()
 
     def delays_ms(self, begin_ns: int, end_ns: int, expected: int, patience_s: float) -> list[float]:
-        """The delays of the records produced in that time, sorted; waits for those that are missing."""
+        """The delays of the records due in that time, sorted; waits for those that are missing."""
         deadline = time.monotonic() + patience_s
         while True:
-            found = [late for at, late in list(self._seen) if begin_ns <= at < end_ns]
+            found = [late for at, late in list(self._seen.items()) if begin_ns <= at < end_ns]
             if len(found) >= expected or time.monotonic() > deadline:
                 break
             time.sleep(_LOOK_S)
@@ -292,8 +305,9 @@ class _Reader:
             now_ns = time.time_ns()
             for message in messages:
                 if not message.error():
-                    at_ns = produced_at_ns(message.value() or bytes(8))
-                    self._seen.append((at_ns, (now_ns - at_ns) / 1e6))
+                    at_ns = due_ns(message.value() or bytes(8))
+                    # A record that comes once more was there before.
+                    self._seen.setdefault(at_ns, (now_ns - at_ns) / 1e6)
 
 
 def _quantile(sorted_ms: list[float], missing: int, share: float) -> float | None:
