@@ -97,6 +97,11 @@ BUNDLES: Final[Mapping[str, Bundle]] = MappingProxyType(
             ),
             transitive=True,
         ),
+        # Kafka's own copying connectors, which benchmarks compare with; beside the jars of "kafka".
+        "connect-mirror": Bundle(
+            roots=(_kafka("connect-mirror"), _kafka("connect-mirror-client")),
+            transitive=False,
+        ),
         # Compiles the Java code of benchmarks and tests where there is only a JRE; the newest for Java 17.
         "java-compiler": Bundle(
             roots=(Artifact("org.eclipse.jdt", "ecj", "3.40.0"),),
