@@ -36,6 +36,8 @@ def refused(config: dict[str, str], *allowed: str) -> str:
         {**SPARK, "source.options.path": "file:///etc/passwd"},
         {**SPARK, "source.options.path": "/e*c/passwd"},
         {**SPARK, "source.options.paths": '["/data", "/etc/passwd"]'},
+        {**SPARK, "source.options.path": "/data/{a/x,../etc}/*"},
+        {**SPARK, "source.options.path": "/data/\\../etc/*"},
         {**SPARK, "source.options.path": "/"},
         {**SPARK, "sink.options.path": "/run/secrets"},
         {**SPARK, "units": '[{"source.options.path": "/etc/passwd"}]'},
@@ -62,7 +64,10 @@ def test_with_allowed_paths_nothing_else_is_opened(tmp_path: Path) -> None:
         f"{allowed}/*",
     ):
         assert is_allowed(str(path), prefixes), path
-    for path in (beside, allowed / "link", allowed / "link/x", allowed / "../ab", f"{allowed}/*/../../ab"):
+    for path in (
+        *(beside, allowed / "link", allowed / "link/x", allowed / "../ab", f"{allowed}/*/../../ab"),
+        *(f"{allowed}/{{x,../../ab}}/*", f"{allowed}/\\../ab", f"{allowed}/{{a/..,..}}/../x"),
+    ):
         assert not is_allowed(str(path), prefixes), path
     for uri in (
         "s3a://lake/input",
@@ -82,6 +87,7 @@ def test_with_allowed_paths_nothing_else_is_opened(tmp_path: Path) -> None:
         {**FILES, "topic": "lake-batches"},
         {**KAFKA, "source.options.subscribe": "a, lake-status"},
         {**KAFKA, "source.options.assign": '{"lake-leader": [0]}'},
+        {**KAFKA, "source.options.subscribe": "a,\x01lake-status"},
         {**KAFKA, "source.options.subscribe": "a", "sink.options.topic": "lake-leader"},
         {**KAFKA, "units": '[{"sink.options.Topic": "lake-leader"}]'},
     ],
@@ -101,7 +107,29 @@ def test_no_option_sends_the_keys_of_the_workers_store_to_another_server() -> No
     assert "could show its keys to another server" in refused({**SPARK, "units": units})
 
 
-SEGMENTS = st.lists(st.sampled_from(["..", ".", "a", "ab", "*", "{a,..}", "", "etc", "[a]"]), max_size=8)
+def test_kafkas_client_reads_nothing_of_the_member() -> None:
+    providers = {**KAFKA, "source.options.kafka.config.providers": "env", "source.options.subscribe": "a"}
+    assert "lets Kafka's client read files and variables" in refused(providers)
+    escaped = {**KAFKA, "units": r'[{"source.options.kafka.client.id": "$\u007benv:AWS\u007d"}]'}
+    assert "has an escaped reference" in refused(escaped)
+
+
+@pytest.mark.parametrize("side", ["source", "sink"])
+def test_a_format_that_is_a_class_is_refused(side: str) -> None:
+    config = {**KAFKA, f"{side}.format": "org.apache.spark.sql.kafka010.KafkaSourceProvider"}
+    assert "is the name of a class; write a format's short name" in refused(config)
+
+
+def test_files_of_formats_that_spark_has_beside_sources_are_paths() -> None:
+    assert "is relative" in refused({**SPARK, "source.format": "libsvm", "source.options.path": "../x"})
+
+
+SEGMENTS = st.lists(
+    st.sampled_from(
+        ["..", ".", "a", "ab", "*", "{a,..}", "{a/..", "..}", "\\..", "{", ",..", "", "etc", "[a]"]
+    ),
+    max_size=8,
+)
 
 
 @given(SEGMENTS, st.sampled_from(["/nowhere/a/", "file:///nowhere/a/", "file:/nowhere/a/", "//nowhere/a/"]))

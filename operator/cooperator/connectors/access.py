@@ -17,6 +17,8 @@ from cooperator.connectors.spark import SparkOptions
 from cooperator.model.similar import choice
 
 _SERVERS = "bootstrap.servers"
+_LOGIN = ("security.protocol", "sasl.mechanism")
+"""Another way to log in could show the Worker's password, as without encryption."""
 _ENCRYPTED = ("SSL", "SASL_SSL")
 _AUTHENTICATED = ("SASL_PLAINTEXT", "SASL_SSL")
 _LOGIN_MODULES = {
@@ -60,12 +62,12 @@ class KafkaOptions(SparkOptions):
         "security.protocol", expected="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"
     )
     sasl_mechanism: Mechanism = _as_worker("sasl.mechanism", expected="PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
-    sasl_username: str = _as_worker("sasl.username", expected="the user name")
+    sasl_username: str = _as_worker("sasl.username", goes_with=_LOGIN, expected="the user name")
     sasl_password: str = _as_worker(
         "sasl.password",
         expected="a reference to its password, such as ${file:/etc/secrets/kafka:password}",
         secret=True,
-        goes_with=("sasl.username",),
+        goes_with=("sasl.username", *_LOGIN),
     )
     ssl_ca: str = _as_worker(
         "ssl.ca.location",

@@ -23,7 +23,10 @@ from cooperator.connectors.references import Resolved, Resolver
 
 SYSTEM: Final = ("/proc", "/sys", "/dev", "/etc", "/run", "/var/run", "/boot", "/root/.ssh")
 """Directories of the member itself, with its Secrets: they are read only if the Worker allows them."""
-_GLOB: Final = re.compile(r"[*?\[{\\]")
+_GLOB: Final = re.compile(r"[*?\[{]")
+_GLOB_PARTS: Final = re.compile(r"[/{},]")
+_BLANKS: Final = "".join(map(chr, range(0x21)))
+"""What Java's ``trim`` removes."""
 _SPARK: Final = ("source.options.", "sink.options.")
 _CERTIFICATES: Final = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location")
 _NOT_FILES: Final = ("http:", "https:", "jdbc:", "sc:")
@@ -47,6 +50,13 @@ def check_bounds(
             problem = "configures the Worker's file systems, and could show its keys to another server"
             remedy = "set it in spec.spark.conf of the Worker"
             problems.append(Problem(owner, written.get(owner), problem, remedy))
+        if name.startswith(_SPARK) and "config.providers" in name.lower():
+            problem = "lets Kafka's client read files and variables of the member"
+            problems.append(Problem(owner, written.get(owner), problem, "remove it"))
+        if owner == "units" and "${" in value:
+            # References are resolved in the text of the list; what JSON's escapes spell is none.
+            problem = "has an escaped reference"
+            problems.append(Problem(owner, written.get(owner), problem, "write ${…} without escapes"))
         is_path = name.startswith(_SPARK) or name in paths
         if is_path and not all(is_allowed(path, resolver.allowed_paths) for path in _paths_in(value)):
             remedy = "add its directory to spec.allowedPaths of the Worker, or use another"
@@ -90,7 +100,7 @@ def topics_in(value: str) -> set[str]:
         parsed = json.loads(value)
     except ValueError:
         parsed = None
-    return set(parsed) if isinstance(parsed, dict) else {name.strip() for name in value.split(",")}
+    return set(parsed) if isinstance(parsed, dict) else {name.strip(_BLANKS) for name in value.split(",")}
 
 
 def not_of_group(options: Options, units: Sequence[str], own: frozenset[str]) -> Sequence[str]:
@@ -106,9 +116,11 @@ def is_allowed(path: str, allowed: Iterable[str]) -> bool:
     If none is given: anything but the directories of the system. A path with wildcards counts as the
     directory above the first one. Remote paths are compared by scheme, bucket and normalised path.
     """
+    if "\\" in path:
+        return False  # Hadoop's wildcards take it away, so that it may hide "..".
     fixed = _GLOB.split(path)[0]
     if fixed != path:
-        if ".." in path.split("/"):
+        if ".." in _GLOB_PARTS.split(path):
             return False
         fixed = fixed.rpartition("/")[0] or "/"
     real = _real(fixed)
