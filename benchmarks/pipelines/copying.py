@@ -92,6 +92,9 @@ class _Psql:
     def roots(self) -> Sequence[int]:
         return [self._running.pid] if self._running is not None else []
 
+    def beside(self) -> Sequence[int]:
+        return []
+
     def check(self) -> None:
         if self._running is not None and self._running.poll():
             raise ContenderFailed(f"psql returned {self._running.returncode}: {last_words(self._log)}")

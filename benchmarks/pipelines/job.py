@@ -71,6 +71,9 @@ class Running(Protocol):
     def roots(self) -> Sequence[int]:
         """The processes whose trees are measured. They may change, as when a process is replaced."""
 
+    def beside(self) -> Sequence[int]:
+        """The processes that belong to the turn, but do not do the work."""
+
     def check(self) -> None:
         """Raise ContenderFailed if it cannot go on."""
 
@@ -116,6 +119,9 @@ class Processes:
 
     def roots(self) -> Sequence[int]:
         return [self._child.pid]
+
+    def beside(self) -> Sequence[int]:
+        return []
 
     def check(self) -> None:
         if self._child.poll() is not None:

@@ -15,7 +15,7 @@ import yaml
 
 from benchmarks.pipelines.job import ROOT, ContenderFailed, Job, Running, last_words
 from benchmarks.pipelines.records import VALUE_DDL
-from cooperator.local.daemon import HostAway, ask_host
+from cooperator.local.daemon import HostAway, ask_host, host_pid
 from cooperator.local.layout import StateDir
 from cooperator.local.lifecycle import kill_everything
 from cooperator.local.members import read_incarnations
@@ -72,6 +72,10 @@ class LocalMember:
     def roots(self) -> Sequence[int]:
         members = read_incarnations(self._members)
         return [process.pid for process in members if process.pid and not process.ended]
+
+    def beside(self) -> Sequence[int]:
+        pid = host_pid(self._state)
+        return [] if pid is None else [pid]
 
     def check(self) -> None:
         if time.monotonic() < self._checked + _CHECK_S:

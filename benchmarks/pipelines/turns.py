@@ -60,8 +60,8 @@ def throughput(around: Surroundings, contender: Contender, load: Load, limits: L
         lots.warm(load.warm)
         lots.hide(load.warm, load.warm + load.rows)
         try:
+            began = time.monotonic()
             with _running(contender, job) as running, _metered(around, running) as meter:
-                began = time.monotonic()
                 probe = probe_of(job)
                 warm_at, _ = _await(probe, load.warm, running.check, limits.start_s)
                 time.sleep(_REST_S)
@@ -102,10 +102,10 @@ def delay(around: Surroundings, contender: Contender, trickle: Trickle, limits: 
     The cores used meanwhile are measured, too. Records that have not arrived ``seconds`` after the last one
     was due count as endless delays.
     """
-    with _turn(around, "kafka", trickle.partitions) as job, _running(contender, job) as running:
-        began = time.monotonic()
+    with _turn(around, "kafka", trickle.partitions) as job:
         Lots(job.bootstrap_servers, job.topic, job.partitions, Rows(100)).warm(job.partitions)
-        with _metered(around, running) as meter:
+        began = time.monotonic()
+        with _running(contender, job) as running, _metered(around, running) as meter:
             started_at, _ = _await(probe_of(job), job.partitions, running.check, limits.start_s)
             reader = _Reader(job)
             with _producer(around, job, trickle) as first_ns:
@@ -133,10 +133,10 @@ def delay(around: Surroundings, contender: Contender, trickle: Trickle, limits: 
 
 def idle(around: Surroundings, contender: Contender, units: int, seconds: float, limits: Limits) -> Result:
     """Measure the cores used while ``units`` partitions get nothing, after each has got a record."""
-    with _turn(around, "kafka", units) as job, _running(contender, job) as running:
-        began = time.monotonic()
+    with _turn(around, "kafka", units) as job:
         Lots(job.bootstrap_servers, job.topic, units, Rows(100)).warm(units)
-        with _metered(around, running) as meter:
+        began = time.monotonic()
+        with _running(contender, job) as running, _metered(around, running) as meter:
             started_at, _ = _await(probe_of(job), units, running.check, limits.start_s)
             _watch(running, min(30.0, seconds))
             begin = time.monotonic()
@@ -194,7 +194,7 @@ def _running(contender: Contender, job: Job) -> Iterator[Running]:
 
 @contextmanager
 def _metered(around: Surroundings, running: Running) -> Iterator[Meter]:
-    meter = Meter(running.roots, around.servers)
+    meter = Meter(running.roots, lambda: [*around.servers(), *running.beside()])
     meter.start()
     try:
         yield meter
@@ -274,6 +274,9 @@ class _Reader:
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
                 "auto.offset.reset": "latest",
+                # The broker answers after 10 ms, not for each record: reading is not what should cost.
+                "fetch.min.bytes": 1_000_000,
+                "fetch.wait.max.ms": 10,
                 "log_level": 0,
             }
         )
