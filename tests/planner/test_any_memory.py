@@ -126,7 +126,7 @@ EVICTED: Mapping[str, Hold] = {
 
 
 def of_awaited_incarnations(view: View, memory: Memory) -> set[TaskId]:
-    """Tasks of evicted stock incarnations that are not back while another incarnation of their identity is."""
+    """Tasks of evicted stock incarnations that are not back while another of the same identity is."""
     present = {(m.identity, m.incarnation) for m in view.members} - view.facts.ended
     entries = [*memory.unstopped]
     for identity, tasks in memory.given.items():

@@ -1,4 +1,4 @@
-"""Kinds of pods in a simulated world, one class each. ``ALL`` lists them with their fractions of all seeds."""
+"""The kinds of pods in a world, one class each. ``ALL`` lists them with their fractions of all seeds."""
 
 from typing import TYPE_CHECKING
 

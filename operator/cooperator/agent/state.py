@@ -73,7 +73,7 @@ class Task:
 
     * ``keep``: false when the task is to be released (revoked, or the lease has ended) as soon as it has
       stopped.
-    * ``revoked_ms``: when it was revoked; None unless it is still running.
+    * ``revoked_ms``: since when it has been stopping in order to be released; None while ``keep`` is true.
     * ``quiet``: release it without a status.
     * ``restart``: stop this attempt and start another.
     * ``config``, ``paused``: what the attempt was given.

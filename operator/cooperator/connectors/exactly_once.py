@@ -67,8 +67,8 @@ class BatchTooSlow(Exception):
 
 
 WAY_OUT = (
-    "Restore its newest copy; or stop the Connector, reset its offsets, alter them "
-    "to where the sink ends (cooperator offsets), and resume it"
+    "Restore the newest copy of the checkpoint; or stop the Connector, reset its offsets, alter them "
+    "to the end of the sink (cooperator local offsets, or the REST API), and resume it"
 )
 
 

@@ -108,9 +108,7 @@ def _undecided(memory: PoolMemory, deaths: int) -> list[TaskId]:
 
 
 def _trial(memory: PoolMemory, accused: Collection[TaskId], deaths: int, now_ms: int) -> Trial | None:
-    """Return the suspects that may start next: one suspect, and after each trial that nobody died of twice as
-    many.
-    """
+    """Return the suspects that may start next: one, then twice as many after each trial without a death."""
     undecided, earlier = _undecided(memory, deaths), memory.trial
     if not undecided:
         return None

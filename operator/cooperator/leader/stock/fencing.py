@@ -47,7 +47,7 @@ class Zombies:
 
 
 def zombies(config: ClusterConfig, connector: str) -> Zombies | None:
-    """Returns the fencing and the record required before a task of ``connector`` may produce; None if none."""
+    """Returns the fencing and the record that must precede tasks of ``connector``; None if none is needed."""
     known = config.fencings.get(connector, TaskFencing())
     if not known.pending:
         return None
